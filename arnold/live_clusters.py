@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from topology.errors import InvalidInput
 from topology.files import Source
+from topology.slurm.slurm_snapshot import NO_REQUEST, SlurmRequest
 
 if TYPE_CHECKING:
     from extender.live_cluster import ListedCluster
@@ -28,11 +29,14 @@ class OpenedCluster:
     notes: tuple[str, ...] = ()  # what a user should know, one sentence each
 
 
-def open_cluster(name: str, *, format: str | None = None, gpu_resource: str | None = None) -> OpenedCluster:
+def open_cluster(
+    name: str, *, format: str | None = None, gpu_resource: str | None = None, request: SlurmRequest = NO_REQUEST
+) -> OpenedCluster:
     """Return what is to be read of the cluster of that name; a file is left to its reader.
 
     :param format: of a file; a live cluster has none.
     :param gpu_resource: of a live Kubernetes cluster, the resource that is GPUs; ``None`` = those of NVIDIA and AMD.
+    :param request: what the job asks of a live Slurm; its partition may have a topology of its own.
     :raises ArnoldError: a live cluster cannot be read; each error says what to do.
     """
     live = name.startswith((KUBERNETES, SLURM))
@@ -41,12 +45,12 @@ def open_cluster(name: str, *, format: str | None = None, gpu_resource: str | No
         raise InvalidInput(has_none, where="--format", fix="leave --format out, or give a file")
     if name.startswith(SLURM):
         if name != SLURM:
-            fix = "write slurm: and choose the Slurm by SLURM_CONF"
+            fix = "write slurm: and choose the Slurm by SLURM_CONF, its partition by --partition"
             raise InvalidInput(f"{name!r}: nothing follows slurm:", where="--cluster", fix=fix)
         from topology.slurm.live_slurm import ask_slurm
 
-        topology, nodes = ask_slurm()
-        return OpenedCluster(topology, (nodes,))
+        topology, records, notes = ask_slurm(request)
+        return OpenedCluster(topology, records, notes)
     if name.startswith(KUBERNETES):
         from extender.cluster_api.connect import WhichCluster
         from extender.live_cluster import list_cluster
@@ -68,5 +72,6 @@ def open_kubernetes(listed: ListedCluster) -> OpenedCluster:
             "plans of gangs (gangplans.arnold.dev) may not be listed: nodes that are promised and not in use yet "
             "count as free"
         )
-    lists = (Source(f"plans of gangs of {listed.nodes.name}", "\n".join(promised)),) if promised else ()
+    plans = Source(f"plans of gangs of {listed.nodes.name}", "\n".join(promised), numbered=False)
+    lists = (plans,) if promised else ()
     return OpenedCluster(listed.nodes, lists, tuple(notes))

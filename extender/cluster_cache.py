@@ -90,8 +90,9 @@ class ClusterCache:
             if plan is None or not plan.nodes:
                 gang = assemble(key, members.values())
             else:
-                ranks = ((uid, plan.rank_of_pod.get(canonical_uid(uid))) for uid in members)
-                seats = {uid: rank for uid, rank in ranks if rank is not None}
+                ranks = plan.rank_of_pod
+                forms = ((uid, uid if uid in ranks else canonical_uid(uid)) for uid in members)
+                seats = {uid: ranks[form] for uid, form in forms if form in ranks}
                 gang = assemble(key, members.values(), seats=seats, size=len(plan.nodes))
             self._gangs[key] = gang
             self._sizes[key] = gang.size or 0

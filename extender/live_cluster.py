@@ -16,6 +16,7 @@ from extender.cluster_api.client import ALLOCATION, NODES, PODS, ClusterApi, Res
 from extender.cluster_api.connect import WhichCluster, ask_cluster
 from extender.cluster_api.reflector import pages_of
 from extender.controller.api_writer import GANGPLANS
+from extender.gangs.recognise import recognise
 from extender.gangs.types import GangKey
 from extender.objects import decode_allocation, decode_node, decode_pod
 from extender.plans.gang_plan import GangPlan, decode_plan
@@ -31,11 +32,17 @@ class ListedCluster:
 
     nodes: Source  # nodes, and pods with GPUs, as kubectl prints them; named after the context
     plans: tuple[GangPlan, ...] | None  # of gangs; None = they may not be listed
+    released: tuple[tuple[str, GangKey], ...] = ()  # node and gang of each pod that was released and is not there yet
 
     @property
     def promised(self) -> dict[str, GangKey]:
-        """Node -> the gang that it is promised to by a plan, whether its pods are there yet or not."""
-        return {node: plan.key for plan in self.plans or () if plan.holding for node in plan.nodes}
+        """Node -> the gang that it is promised to by a plan, whether its pods are there yet or not.
+
+        Where no plan speaks for the pods of a gang, by the release of a pod, as the extender counts it.
+        """
+        plans = {plan.key: plan for plan in self.plans or ()}
+        silent = ((node, key) for node, key in self.released if key not in plans or not plans[key].speaks_for_pods)
+        return dict(silent) | {node: plan.key for plan in plans.values() if plan.holding for node in plan.nodes}
 
 
 def list_cluster(which: WhichCluster, *, gpus: Sequence[str] = GPUS) -> ListedCluster:
@@ -48,17 +55,19 @@ def list_cluster(which: WhichCluster, *, gpus: Sequence[str] = GPUS) -> ListedCl
 
     async def ask(api: ClusterApi) -> ListedCluster:
         items = [b'{"kind":"Node",' + msgspec.json.encode(decode_node(raw))[1:] async for raw in _all(api, NODES)]
-        items += [
-            b'{"kind":"Pod",' + msgspec.json.encode(pod)[1:]
-            async for pod in (decode_pod(raw) async for raw in _all(api, PODS))
-            if _holds_gpus(pod, gpus)
-        ]
+        released: list[tuple[str, GangKey]] = []
+        async for raw in _all(api, PODS):
+            pod = decode_pod(raw)
+            if _holds_gpus(pod, gpus):
+                items.append(b'{"kind":"Pod",' + msgspec.json.encode(pod)[1:])
+            elif pod.released and pod.pin is not None and (member := recognise(pod, {})) is not None and member.needed:
+                released.append((pod.pin, member.key))
         for kind in ALLOCATION:
             decode, head = decode_allocation[kind.kind], b'{"kind":"%s",' % kind.kind.encode()
             items += [head + msgspec.json.encode(decode(raw))[1:] async for raw in _if_any(api, kind)]
         text = b'{"kind":"List","items":[' + b",\n".join(items) + b"]}"
         name = f"kube:{api.context or 'in-cluster'}"
-        return ListedCluster(Source(name, text.decode(), numbered=False), await _plans_if_any(api))
+        return ListedCluster(Source(name, text.decode(), numbered=False), await _plans_if_any(api), tuple(released))
 
     return ask_cluster(which, ask)
 
@@ -124,6 +133,6 @@ def _holds_gpus(pod: Pod, gpus: Sequence[str]) -> bool:
     if pod.node is None or pod.terminal:
         return False
     try:
-        return pod.spec.gpus_of(gpus) > 0 or bool(pod.spec.resource_claims)
+        return pod.spec.gpus_of(gpus) > 0 or pod.spec.parts > 0 or bool(pod.spec.resource_claims)
     except ValueError:
         return True

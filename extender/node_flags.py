@@ -17,6 +17,7 @@ from extender.cluster_api.client import NODES, ClusterApi
 from extender.cluster_api.connect import WhichCluster, ask_cluster
 from extender.cluster_api.reflector import pages_of
 from extender.objects import decode_node
+from topology.breaker import Breaker
 from topology.errors import InvalidTopology, UnknownName, did_you_mean
 from topology.flags import FAULTY, NodeFlag
 from topology.json_record import JsonRecord
@@ -60,8 +61,8 @@ class FlagChange(JsonRecord):
 class NodeFlags:
     """The flags of a cluster."""
 
-    def __init__(self, api: ClusterApi) -> None:
-        self._api = api
+    def __init__(self, api: ClusterApi, *, yes: bool = False) -> None:
+        self._api, self._yes = api, yes
 
     async def all(self) -> dict[str, FlaggedNode]:
         """Return every node with its annotations, by name."""
@@ -75,11 +76,14 @@ class NodeFlags:
         """Write flags, of two for one node the slower, and return one change for each node, by name.
 
         :raises UnknownName: a flag names a node that the cluster does not have; nothing is written then.
+        :raises InvalidInput: too many nodes would be out of use; nothing is written then.
         """
         # The last one for a node stays: the slowest, and of two alike the first.
         by_slowdown = sorted(flags, key=lambda flag: flag.slowdown, reverse=True)
         worst = {flag.node: flag for flag in reversed(by_slowdown)}
-        return await self._write(await self.all(), {name: _annotated(flag) for name, flag in sorted(worst.items())})
+        nodes = await self.all()
+        self._within_share(nodes, [flag for name, flag in worst.items() if name in nodes])
+        return await self._write(nodes, {name: _annotated(flag) for name, flag in sorted(worst.items())})
 
     async def clear(self, names: Sequence[str] | None) -> list[FlagChange]:
         """Take flags off, and return one change for each node, by name.
@@ -116,7 +120,24 @@ class NodeFlags:
                 wanted[name] = FlaggedNode(name) if ours else before
             else:
                 wanted[name] = before if _stays(before, flag, now, ours=ours) else _annotated(flag)
+        left = {name: node for name, node in nodes.items() if name not in wanted or not wanted[name].bare}
+        self._within_share(nodes, [flag for name, flag in by_name.items() if name in nodes], standing=left)
         return await self._write(nodes, wanted), sorted(by_name.keys() - nodes.keys())
+
+    def _within_share(
+        self,
+        nodes: Mapping[str, FlaggedNode],
+        flags: Iterable[NodeFlag],
+        standing: Mapping[str, FlaggedNode] | None = None,
+    ) -> None:
+        """Make sure that a run takes a share of the nodes at most out of use, unless a person says so.
+
+        :param standing: nodes whose annotations stay; ``None`` = all.
+        """
+        if not self._yes:
+            flagged = (nodes if standing is None else standing).values()
+            out = {node.node for node in flagged if node.flag is not None and node.flag.kind == "faulty"}
+            Breaker(len(nodes)).check(flags, before=out, where="arnold flags")
 
     async def _write(self, nodes: Mapping[str, FlaggedNode], wanted: Mapping[str, FlaggedNode]) -> list[FlagChange]:
         for name in wanted:
@@ -133,9 +154,12 @@ class NodeFlags:
         return changes
 
 
-def on_cluster(which: WhichCluster, action: Callable[[NodeFlags], Awaitable[T]]) -> T:
-    """Connect to a cluster, do something with its flags, and return what came of it."""
-    return ask_cluster(which, lambda api: action(NodeFlags(api)))
+def on_cluster(which: WhichCluster, action: Callable[[NodeFlags], Awaitable[T]], *, yes: bool = False) -> T:
+    """Connect to a cluster, do something with its flags, and return what came of it.
+
+    :param yes: flags may take out more nodes than the breaker lets pass.
+    """
+    return ask_cluster(which, lambda api: action(NodeFlags(api, yes=yes)))
 
 
 def _read(name: str, annotations: Mapping[str, str]) -> FlaggedNode:

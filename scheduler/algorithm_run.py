@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from time import perf_counter
 
 from scheduler.job import Job
 from scheduler.objective import TOLERANCE, evaluate, step_time, trivial_bound
@@ -44,6 +45,15 @@ def run(
     :param costs: shape [nodes], what decides between placements worth the same: GB that each node would pull, minus its
         affinity; ``None`` = GB as the job names its images.
     """
+    started = perf_counter()
+    outcome = _preferred(algorithm, cluster, job, limits, costs)
+    return replace(outcome, run_seconds=perf_counter() - started)
+
+
+def _preferred(
+    algorithm: PlacementAlgorithm, cluster: Cluster, job: Job, limits: Limits, costs: FloatArray | None
+) -> Outcome:
+    """Return the outcome, of placements worth the same one on nodes that cost least."""
 
     def answer(part: Cluster, seconds: float) -> Outcome:
         return _run(algorithm, part, job, replace(limits, seconds=seconds))
@@ -55,20 +65,21 @@ def run(
         costs = pulls_of(cluster, job)
     if costs is None or found.evaluation is None:
         return found
-    with on_clock(limits.clock):
+    with on_clock(limits.clock, limits.seconds * PREFERENCE_SHARE) as timer:
         end = clock() + limits.seconds * PREFERENCE_SHARE
-        return prefer(Preference(Instance(cluster, job), costs, answer, end), found)
+        preferred = prefer(Preference(Instance(cluster, job), costs, answer, end), found)
+    return preferred.after(limits.seconds, late=True) if timer.late else preferred
 
 
 def _run(algorithm: PlacementAlgorithm, cluster: Cluster, job: Job, limits: Limits) -> Outcome:
     """Return what an algorithm proposes, weighed, whatever nodes would pull."""
     choices, short = type_choices(cluster, job)
-    with on_clock(limits.clock):
+    with on_clock(limits.clock, limits.seconds) as timer:
         outcomes = list(_outcomes(algorithm, cluster, choices, limits))
     outcome = best_of_types(choices, outcomes, short) if choices[0].gpu_types else outcomes[0]
     if job.node_sizes:
         outcome = replace(outcome, gpus_per_node=outcome.gpus_per_node or choices[0].job.gpus_per_node)
-    return outcome.after(None if outcome.proposal.complete else limits.seconds)
+    return outcome.after(None if outcome.proposal.complete and not timer.late else limits.seconds, late=timer.late)
 
 
 def _outcomes(

@@ -23,8 +23,13 @@ class NodeSizes:
 
 
 def count_sizes(cluster: Cluster) -> dict[NodeSize, int]:
-    """Return how many nodes of each type have how many GPUs: most nodes first, of equally many by type, then GPUs."""
-    counted = Counter(zip(cluster.gpu_type_of.tolist(), cluster.gpus.tolist(), strict=True))
+    """Return how many nodes of each type have how many GPUs: most nodes first, of equally many by type, then GPUs.
+
+    Nodes that share their GPUs count only where there are no others.
+    """
+    counts = cluster.whole if cluster.whole.any() else ~cluster.whole
+    types, gpus = cluster.gpu_type_of[counts].tolist(), cluster.gpus[counts].tolist()
+    counted = Counter(zip(types, gpus, strict=True))
     sizes = ((NodeSize(cluster.gpu_types[of], gpus), count) for (of, gpus), count in counted.items())
     return dict(sorted(sizes, key=lambda one: (-one[1], one[0].gpu_type, one[0].gpus)))
 

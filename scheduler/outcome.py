@@ -154,8 +154,10 @@ class Outcome:
     gpus_per_node: int | None = None  # of its nodes, where the job leaves that to them or had several types
     # what was compared: the job for each choice of types, and its outcome
     by_type: tuple[tuple[Job, Outcome], ...] = ()
-    # seconds of the time limit that stopped the algorithm; None = it ended by itself, or proved its answer all the same
+    # seconds of the time limit that stopped the algorithm, or what came after its proof; None = it ended by itself, or
+    # proved its answer all the same, and the same question has the same answer
     stopped_at: float | None = None
+    run_seconds: float | None = None  # wall time of the whole run, with all after the proof; None = not run alone
 
     @property
     def objective(self) -> float | None:
@@ -222,8 +224,14 @@ class Outcome:
         step = "" if self.step is None or (proved and least) else f"; {self.step.in_words}"
         return f"{status}: {found}{known}{step}"
 
-    def after(self, stopped_at: float | None) -> Outcome:
-        """Return it as that of a search which a time limit of so many seconds ended; ``None`` = it ended by itself."""
+    def after(self, stopped_at: float | None, *, late: bool = False) -> Outcome:
+        """Return it as that of a search which a time limit of so many seconds ended; ``None`` = it ended by itself.
+
+        :param late: whether the wall's clock ended it, and not its count of work: then what is not proved may be
+            another answer in another run.
+        """
+        if late and self.status != "infeasible":
+            return replace(self, stopped_at=stopped_at, notes=tuple(dict.fromkeys((*self.notes, LATE))))
         return replace(self, stopped_at=stopped_at if self.status in ("feasible", "timeout") else None)
 
     def weighed(
@@ -249,7 +257,15 @@ class Outcome:
 
 def status_words(status: Status, stopped_at: float | None = None) -> str:
     """Return a status as text and pages show it: ``proved optimal``, ``feasible``, ``stopped at 5 s``."""
-    return STATUS[status] if stopped_at is None else f"stopped at {stopped_at:.3g} s"
+    # what is proved is proved, whatever was left undone after it
+    return STATUS[status] if stopped_at is None or status == "optimal" else f"stopped at {stopped_at:.3g} s"
+
+
+LATE = (
+    "The clock ended the search before its count of work did, so what is not proved may be another answer in another "
+    "run: a larger --time-limit, or a machine with less to do, gives the same one each time."
+)
+"""Note on an outcome that depends on how fast the machine was."""
 
 
 class RefusedPlacement(InvalidPlacement):

@@ -1,21 +1,25 @@
-"""The clock that limits of time are read from: that of the wall, or one that counts work.
+"""The clock of limits: it counts work, so that the same question has the same answer on any machine at any load.
 
-On the wall clock the same question may have another answer beside another program.  Where the same seed must give the
-same bytes, as in replays, searches run on *counted work*: each part of a search says what it has done (:func:`spend`),
-in seconds that this takes on one core of a 2.x GHz server, about, and limits end it after so much of that.  A look at
-the clock counts too, so that whatever looks comes to its end.
+Each part of a search says what it has done (:func:`spend`), in seconds that this takes on one core of a 2.x GHz server,
+about, and limits and shares are of these.  A look at the clock counts too, so that whatever looks comes to its end.
+Who waits for an answer also has an end by the clock on the wall (``wall``): past it the count goes on as fast as that
+clock, so that everything ends, and the answer may depend on the machine, which :attr:`Timer.late` tells.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from contextvars import ContextVar
-from dataclasses import dataclass
+from contextvars import ContextVar, copy_context
+from dataclasses import dataclass, replace
+from math import inf
 from time import perf_counter
-from typing import Literal
+from typing import Literal, TypeVar
 
 ClockKind = Literal["wall", "work"]
+
+T = TypeVar("T")
 
 _LOOK = 2e-5  # Seconds of work that a look at the clock counts as: what is done between two looks, at least
 
@@ -23,22 +27,35 @@ LEAST_SECONDS = 0.05  # Time that a part of the question gets when the others ha
 
 
 @dataclass(slots=True)
-class _Work:
-    """Work counted so far, in seconds."""
+class Timer:
+    """Work counted so far, and where the wall's clock ends it."""
 
     seconds: float = 0.0
+    end: float = inf  # the count that stands for the end by the wall's clock, at least
+    deadline: float = inf  # that end, by ``perf_counter``; infinite = work alone counts
+    late: bool = False  # whether it is past: another run may come further, or less far
+
+    def look(self) -> float:
+        """Return the count now."""
+        if (over := perf_counter() - self.deadline) >= 0.0:
+            self.late = True
+            self.seconds = max(self.seconds, self.end + over)
+        return self.seconds
 
 
-_WORK: ContextVar[_Work | None] = ContextVar("work", default=None)
+_TIMER: ContextVar[Timer | None] = ContextVar("timer", default=None)
 
 
 def clock() -> float:
-    """Return seconds on the clock; differences count, and ends are compared with it."""
-    work = _WORK.get()
-    if work is None:
+    """Return seconds on the clock; differences count, and ends are compared with it.
+
+    Outside of :func:`on_clock` these are seconds of the wall.
+    """
+    timer = _TIMER.get()
+    if timer is None:
         return perf_counter()
-    work.seconds += _LOOK
-    return work.seconds
+    timer.seconds += _LOOK
+    return timer.look()
 
 
 def share_until(end: float, parts: int = 1) -> float:
@@ -47,24 +64,61 @@ def share_until(end: float, parts: int = 1) -> float:
 
 
 def spend(seconds: float) -> None:
-    """Count work of so many seconds; nothing on the wall clock, which goes by itself."""
-    if (work := _WORK.get()) is not None:
-        work.seconds += seconds
+    """Count work of so many seconds; nothing on the wall's clock, which goes by itself."""
+    if (timer := _TIMER.get()) is not None:
+        timer.seconds += seconds
+        timer.look()
 
 
 def counts_work() -> bool:
-    """Return whether the clock counts work, so that no solver may look at the wall clock."""
-    return _WORK.get() is not None
+    """Return whether the clock counts work, so that a solver is limited by its own count."""
+    return _TIMER.get() is not None
+
+
+def wall_left(seconds: float) -> float:
+    """Return how long a solver may run by the wall's clock, where so many seconds are left: infinite = as it likes."""
+    timer = _TIMER.get()
+    return seconds if timer is None else max(0.0, timer.deadline - perf_counter())
 
 
 @contextmanager
-def on_clock(kind: ClockKind) -> Iterator[None]:
-    """Read limits from this clock inside; what counts work already goes on counting."""
-    if kind == "wall" or counts_work():
-        yield
+def on_clock(kind: ClockKind, seconds: float) -> Iterator[Timer]:
+    """Count work inside; under ``wall`` an end by the wall's clock is so many seconds from now.
+
+    What counts already goes on counting, with its own end.
+    """
+    if (timer := _TIMER.get()) is not None:
+        yield timer
         return
-    token = _WORK.set(_Work())
+    timer = Timer() if kind == "work" else Timer(end=seconds, deadline=perf_counter() + seconds)
+    token = _TIMER.set(timer)
     try:
-        yield
+        yield timer
     finally:
-        _WORK.reset(token)
+        _TIMER.reset(token)
+
+
+def side_by_side(searches: Sequence[Callable[[], T]], *, workers: int) -> list[T]:
+    """Run searches at once in so many threads; return results in the order of the searches.
+
+    Each counts from the same moment, and all that they count comes together: so the number of threads changes nothing.
+    """
+    timer = _TIMER.get()
+    forked = [timer if timer is None else replace(timer) for _ in searches]
+
+    def run(search: Callable[[], T], own: Timer | None) -> T:
+        _TIMER.set(own)
+        return search()
+
+    begun = [(copy_context(), search, own) for search, own in zip(searches, forked, strict=True)]
+    if min(workers, len(searches)) < 2:
+        results = [context.run(run, search, own) for context, search, own in begun]
+    else:
+        # a solve releases the interpreter lock, so threads are enough
+        with ThreadPoolExecutor(max_workers=min(workers, len(searches))) as pool:
+            futures = [pool.submit(context.run, run, search, own) for context, search, own in begun]
+            results = [future.result() for future in futures]
+    if timer is not None:
+        timer.seconds += sum(own.seconds - timer.seconds for own in forked if own is not None)
+        timer.look()
+    return results

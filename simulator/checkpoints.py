@@ -136,7 +136,8 @@ def fingerprint(settings: object, trace: JobTrace, clusters: Mapping[str, Cluste
     for record in trace.records:
         digest.update(repr(record).encode())
     for name, cluster in sorted(clusters.items()):
-        digest.update(repr((name, cluster.names, sorted(cluster.flags.items()))).encode())
+        nodes = cluster.names, sorted(cluster.flags.items()), sorted(cluster.kept_out.items())
+        digest.update(repr((name, *nodes)).encode())
         for level in cluster.levels:
             digest.update(repr((level.name, level.domains)).encode() + level.domain_of.tobytes())
         digest.update(cluster.gpus.tobytes() + cluster.free_gpus.tobytes())

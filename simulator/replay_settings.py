@@ -99,7 +99,7 @@ class ReplaySettings(QueueSettings):
     level: str | None = field(default=None, metadata={"metavar": "NAME", "default": "broadest with several"})
     """Level of the cluster whose domains spread counts."""
     seed: Seed = field(default=0, metadata={"metavar": "N"})
-    """Seed of all that is drawn: same seed, same answer, as long as no time runs out."""
+    """Seed of all that is drawn: same seed, same answer, where no clock ends a search."""
     records: tuple[Gains, ...] = field(default=(), metadata={"option": False})
     """Own measurements of what spread costs jobs."""
     resume_seconds: Annotated[float, Ge(0)] | None = field(

@@ -61,7 +61,12 @@ def template_json(name: str, namespace: str, *requests: Json, **devices: Any) ->
 
 
 def claim_json(
-    name: str, namespace: str, *requests: Json, given: Mapping[str, int] | None = None, users: Sequence[str] = ()
+    name: str,
+    namespace: str,
+    *requests: Json,
+    given: Mapping[str, int] | None = None,
+    users: Sequence[str] = (),
+    driver: str = DRIVER,
 ) -> Json:
     """A ResourceClaim.
 
@@ -71,7 +76,7 @@ def claim_json(
     document = _object("ResourceClaim", name, namespace, {"devices": {"requests": list(requests or (request(),))}})
     if given is not None:
         results = [
-            {"request": of, "driver": DRIVER, "pool": "n", "device": f"gpu-{i}"}
+            {"request": of, "driver": driver, "pool": "n", "device": f"gpu-{i}"}
             for of in given
             for i in range(given[of])
         ]

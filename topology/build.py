@@ -77,7 +77,8 @@ def build_cluster(
         ),
         flags={},
     )
-    return cluster.with_flags([*own_flags, *flags])
+    shared = {i: row.sharing for i, row in enumerate(rows) if row.sharing}
+    return cluster.with_sharing(shared).with_flags([*own_flags, *flags])
 
 
 def _invalid(fault: _Fault, where: Callable[[int], str] | None, i: int) -> InvalidTopology:
@@ -166,6 +167,9 @@ def _row_fault(row: Node, depth: int, second: int) -> _Fault | None:
         return free, "free GPUs lie between 0 and the node's GPUs"
     if not row.gpu_type.isprintable():
         return _unprintable("GPU type", row.gpu_type)
+    if not row.sharing.isprintable():
+        fix = "write how its GPUs are shared, such as time-slicing x4, or leave the cell empty"
+        return f"the sharing of node {row.name!r} has control characters: {row.sharing[:60]!r}", fix
     return None
 
 

@@ -53,6 +53,7 @@ class Node:
     gpu_type: str = ""  # of its GPUs, such as H100; empty = not said
     second_path: tuple[str, ...] = ()  # its domain in each second hierarchy; empty text = it is in none
     kept_out: str = ""  # why the job may not have it, though nothing is wrong with it; empty = it may
+    sharing: str = ""  # how it hands out GPUs in parts, such as time-slicing x4; empty = whole ones alone
 
     @property
     def free(self) -> bool:
@@ -114,6 +115,8 @@ class Cluster:
     cut: Mapping[str, str] = field(default_factory=dict)
     # nodes that this job may not have, though nothing is wrong with them, and why: "not in the partition batch"
     kept_out: Mapping[int, str] = field(default_factory=dict)
+    # nodes that hand out GPUs in parts -> how, such as time-slicing x4; all of them kept out (`with_sharing`)
+    sharing: Mapping[int, str] = field(default_factory=dict)
     node_limit: NodeLimit | None = None  # None = nothing limits how many nodes a job may have
     # where the closest level is the base blocks of Slurm; None = its levels are no blocks
     blocks: SlurmBlocks | None = None
@@ -155,6 +158,14 @@ class Cluster:
         return idle
 
     @cached_property
+    def whole(self) -> BoolArray:
+        """Shape [nodes]: the node hands out whole GPUs, and no parts of any."""
+        whole = np.ones(len(self), dtype=np.bool_)
+        whole[list(self.sharing)] = False
+        whole.setflags(write=False)
+        return whole
+
+    @cached_property
     def usable_gpus(self) -> IntArray:
         """Shape [nodes]: GPUs that a job can be given, those not in use; none of a faulty node or one kept out."""
         usable = np.where(np.isfinite(self.slowdown), self.free_gpus, 0).astype(np.int32)
@@ -183,8 +194,8 @@ class Cluster:
         gpus, free, gpu_type = int(self.gpus[i]), int(self.free_gpus[i]), self.gpu_types[self.gpu_type_of[i]]
         named = ((level.domain_of[i], level) for level in self.second_levels)
         second = tuple("" if level.implicit[domain] else level.domains[domain] for domain, level in named)
-        kept_out = self.kept_out.get(i, "")
-        return Node(self.names[i], path, gpus, free, float(self.slowdown[i]), gpu_type, second, kept_out)
+        held = self.kept_out.get(i, ""), self.sharing.get(i, "")
+        return Node(self.names[i], path, gpus, free, float(self.slowdown[i]), gpu_type, second, *held)
 
     def index(self, name: str) -> int:
         """Return the index of the node of that name; raise :class:`UnknownName` where none has it."""
@@ -272,6 +283,17 @@ class Cluster:
         """Return a copy in which more nodes are kept out, by index; of two reasons for one node the first stays."""
         return self.replace(kept_out={**reasons, **self.kept_out})
 
+    def with_sharing(self, ways: Mapping[int, str]) -> Cluster:
+        """Return a copy in which more nodes, by index, hand out GPUs in parts, and so are kept out."""
+        sharing = {**self.sharing, **ways}
+        return self.replace(sharing=sharing).with_kept_out({i: f"with shared GPUs: {how}" for i, how in ways.items()})
+
+    def without_sharing(self) -> Cluster:
+        """Return a copy as if every node handed out whole GPUs."""
+        return self.replace(
+            sharing={}, kept_out={node: why for node, why in self.kept_out.items() if node not in self.sharing}
+        )
+
     def excused(self, nodes: Collection[int]) -> Cluster:
         """Return a copy with nothing held against some nodes, nor against how many there are: a job runs on them."""
         return self.replace(
@@ -317,6 +339,7 @@ class Cluster:
             second_levels=tuple(_part_of(level, nodes, top)[0] for level in self.second_levels),
             flags={int(new_index[node]): flag for node, flag in self.flags.items() if kept[node]},
             kept_out={int(new_index[node]): why for node, why in self.kept_out.items() if kept[node]},
+            sharing={int(new_index[node]): how for node, how in self.sharing.items() if kept[node]},
         )
 
 

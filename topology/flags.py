@@ -23,6 +23,10 @@ FAULTY = math.inf  # Slowdown that stands for a node which must never be used
 WARNING = 1.05
 
 
+# Xid errors that a program causes, by NVIDIA's catalogue: graphics engine exception, page fault, and what follows them
+PROGRAM_XIDS = frozenset({13, 31, 43, 45})
+_XID = re.compile(r"(?<![a-z])s?xid(?![a-z])\D{0,20}(\d{1,4})?", re.IGNORECASE)
+_DEVICE = re.compile(r"(?<![a-z])ecc(?![a-z])|uncorrectable|fallen off|(?<![a-z])dead(?![a-z])", re.IGNORECASE)
 _FACTOR = re.compile(r"[0-9]+(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?")
 
 
@@ -61,6 +65,10 @@ class NodeFlag(JsonRecord):
     """When it ends; null = open."""
     evidence: str = ""
     """Why, in a sentence."""
+    rank: int | None = None
+    """Global rank of the process that the evidence is about, whose program may be at fault; null = of the node."""
+    hardware: bool | None = None
+    """Whether a device is broken, which mends by no waiting; null = as the evidence reads (Xid, ECC, dead)."""
 
     def __post_init__(self) -> None:
         if self.kind == "faulty" and self.slowdown != FAULTY:
@@ -70,9 +78,22 @@ class NodeFlag(JsonRecord):
         if not self.slowdown >= HEALTHY:
             raise ValueError(f"a slowdown is a factor of at least 1, not {self.slowdown}")
 
+    @property
+    def needs_repair(self) -> bool:
+        """Whether the node is faulty by a device: such a flag ends by a person, a test or the source's all-clear."""
+        if self.kind != "faulty" or self.rank is not None:
+            return False
+        return self.hardware if self.hardware is not None else _of_device(self.evidence)
+
     def active(self, at: datetime) -> bool:
         """Return whether the flag holds at an instant (both ends timezone-aware; the end is exclusive)."""
         return (self.since is None or self.since <= at) and (self.until is None or at < self.until)
+
+
+def _of_device(evidence: str) -> bool:
+    """Return whether a sentence tells of a broken device: an Xid that no program causes, ECC, dead."""
+    xids = _XID.findall(evidence)
+    return any(not code or int(code) not in PROGRAM_XIDS for code in xids) or _DEVICE.search(evidence) is not None
 
 
 def severity(flag: NodeFlag) -> tuple[float, bool, float, str, str]:

@@ -23,7 +23,8 @@ _DIGITS = 64  # Of a number in a bracket, zeros before it among them: a Python n
 _RANGE = re.compile(rf"([0-9]{{1,{_DIGITS}}})(?:-([0-9]{{1,{_DIGITS}}}))?")
 _NAME = re.compile(r"""[^\s,\[\]#="'\\&!^@*%?(){}]+""")
 _ABSURD = 10**15
-_NUMBERED = re.compile(r"(.*?)([0-9]+)")
+_NUMBERED = re.compile(r"(.*?)([0-9]+)()")  # a name, cut at the number at its end
+_LAST_NUMBER = re.compile(r"(.*?)([0-9]+)([^0-9]*)")  # the same, cut at its last number, whatever stands behind it
 _LARGEST = 2**64 - 1  # Number at the end of a name that Slurm reads as it is
 _RANGE_NUMBERS = 65_536  # Of a range, and ranges of a bracket, that Slurm reads: MAX_RANGE and MAX_RANGES
 
@@ -50,37 +51,46 @@ def fold_hostlist(names: Iterable[str]) -> str:
 
     :raises InvalidInput: a name cannot stand in one, by :func:`check_name`, or ends as :func:`outgrows_slurm` says.
     """
-    from ClusterShell.RangeSet import RangeSet
-
-    families: dict[str, list[str]] = {}
-    terms: list[str] = []
+    names = list(names)
     for name in names:
         check_name(name)
         if outgrows_slurm(name):
             outgrown = f"the name {name!r} ends in a number of 2^64 or more, which Slurm reads as another"
             raise InvalidInput(outgrown, fix="rename it, so that it ends in a smaller number or in a letter")
-        parts = _NUMBERED.fullmatch(name)
+    return _folded(names, _NUMBERED)
+
+
+def _folded(names: Iterable[str], cut: re.Pattern[str]) -> str:
+    """Return names as a hostlist; those share a bracket that differ in one number alone, at which they are cut."""
+    from ClusterShell.RangeSet import RangeSet
+
+    families: dict[tuple[str, str], list[str]] = {}
+    terms: list[str] = []
+    for name in names:
+        parts = cut.fullmatch(name)
         # counting up to the largest number, Slurm never comes to an end
         if parts and len(parts[2]) <= _DIGITS and int(parts[2]) < _LARGEST:
-            families.setdefault(parts[1], []).append(parts[2])
+            families.setdefault((parts[1], parts[3]), []).append(parts[2])
         else:
             terms.append(name)
-    for prefix, numbers in families.items():
+    for (before, behind), numbers in families.items():
         if len(numbers) > _RANGE_NUMBERS:
             numbers.sort(key=lambda number: (len(number), number))
         for start in range(0, len(numbers), _RANGE_NUMBERS):
             part = numbers[start : start + _RANGE_NUMBERS]
-            terms.append(prefix + (f"[{RangeSet(','.join(part))}]" if len(part) > 1 else part[0]))
+            ranges = f"[{RangeSet(','.join(part))}]" if len(part) > 1 else part[0]
+            terms.append(f"{before}{ranges}{behind}")
     return ",".join(terms)
 
 
 def spell_names(names: Iterable[str], *, most: int | None = None) -> str:
-    """Return the names for a person: a hostlist of those that can stand in one, and the others in quotes one by one.
+    """Return the names for a person: a hostlist, as Arnold reads it, of those that can stand in one, and the others in
+    quotes one by one.
 
     :param most: characters, at least 3; a longer text is cut short.
 
-    >>> spell_names(["n1", "gpu node 1", "n2"])
-    "n[1-2],'gpu node 1'"
+    >>> spell_names(["n1.site", "gpu node 1", "n2.site"])
+    "n[1-2].site,'gpu node 1'"
     """
     plain: list[str] = []
     odd: list[str] = []
@@ -89,7 +99,7 @@ def spell_names(names: Iterable[str], *, most: int | None = None) -> str:
             plain.append(name)
         else:
             odd.append(repr(name))
-    text = ",".join([fold_hostlist(plain), *odd] if plain else odd)
+    text = ",".join([_folded(plain, _LAST_NUMBER), *odd] if plain else odd)
     return text if most is None or len(text) <= most else f"{text[: most - 3]}..."
 
 

@@ -1,28 +1,43 @@
 """Lists of nodes laid over a topology: which are in use, which cannot be used, how many GPUs they have.
 
 A list is one node or Slurm hostlist a line (all of them in use; ``#`` begins a comment), a saved placement (the same),
-or what Slurm says of its nodes (:mod:`topology.slurm`).  Nodes that the cluster does not have are counted and left out:
-a list of Slurm's has CPU and login nodes too.  Where it has the states of no node of the cluster, it is of another one,
-and refused.
+or what Slurm says of itself (:mod:`topology.slurm.slurm_snapshot`), in one file or several, which count as one.
+
+- A plain list says which nodes are in use, and nothing of others.  A list with states is complete: a node of the
+  cluster that it does not have is not usable, as Slurm does not know it.
+- A list that has no node of the cluster at all is one of another cluster, and refused.  Nodes that the cluster does not
+  have are counted and left out otherwise: Slurm lists CPU and login nodes too.
+- Names may be spelled in another way than in the cluster's file (:class:`NodeNames`).
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
 
 import numpy as np
 
-from topology.cluster import DEFAULT_GPUS, MAX_GPUS, MAX_NODES, Cluster
+from topology.cluster import DEFAULT_GPUS, MAX_GPUS, MAX_NODES, Cluster, NodeLimit
 from topology.errors import InvalidInput, InvalidTopology, did_you_mean, some
-from topology.files import Source
+from topology.files import Source, read_source
 from topology.flags import NodeFlag
 from topology.hostlist import expand_hostlist
+from topology.known_strangers import stranger_fault
+from topology.node_gpus import NodeGpus
 from topology.parsing.documents import load_document
 from topology.quantities import plural
-from topology.slurm.slurm_nodes import SlurmNode, slurm_nodes
+from topology.slurm.slurm_nodes import SlurmNode
+from topology.slurm.slurm_snapshot import (
+    UNLISTED,
+    SlurmRequest,
+    SlurmSnapshot,
+    Unlisted,
+    read_snapshot,
+)
 from topology.slurm.slurm_table import Use, powered_off, use_of
 
 _PLACEMENT = re.compile(r'"assignment"\s*:')
@@ -47,10 +62,12 @@ class Listed:
     use: Use
     state: str = ""
     """In the words of the list, ``idle~``; empty = nothing but that it is in use."""
-    gpus: int | None = None
+    gpus: NodeGpus | None = None
     """``None`` = not said."""
     gpu_type: str = ""
     """Empty = not said."""
+    reason: str = ""
+    """Why it cannot be used, by who said so; empty = not said."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,22 +77,130 @@ class NodeList:
     source: str  # what it is called
     nodes: Mapping[str, Listed]  # name of a node of the cluster -> what the list says of it
     strangers: Mapping[str, str]  # names of nodes that the cluster does not have, and where each stands first
-    states: bool  # whether it is Slurm's, which says the state of every node there is
+    respelled: Mapping[str, str]  # names of nodes in the list -> in the cluster, where they are spelled otherwise
+    states: bool = False  # whether it is Slurm's, which says the state of every node there is
+    kept_out: Mapping[str, str] = field(default_factory=dict)  # nodes that the job may not have -> why
+    node_limit: NodeLimit | None = None
+    notes: tuple[str, ...] = ()  # how it was decided which nodes the job may have
 
 
-def read_node_list(source: Source, cluster: Cluster) -> NodeList:
-    """Read a list, which may be empty; raise InvalidTopology for one of Slurm's of which the cluster has no node."""
-    if source.text.lstrip().startswith("{") and _PLACEMENT.search(source.text):
-        cells = load_document(source).parse(_Placed).assignment
-        return _in_use(source, {cell.node: source.name for cell in cells}, cluster)
-    rows = slurm_nodes(source, cluster.index_of)
-    found = _plain(source, cluster) if rows is None else _stated(source, rows, cluster)
-    if found.states and found.strangers and not found.nodes:
-        name, place = next(iter(found.strangers.items()))
-        none = f"the cluster has none of the nodes listed: {some([*found.strangers])}"
-        fix = "give the states of the nodes of this cluster, by the names of the cluster file"
-        raise InvalidTopology(none, where=place, fix=did_you_mean(name, cluster.names) + fix)
-    return found
+class NodeNames(Container[str]):
+    """The names of a cluster's nodes, found in another spelling too.
+
+    A name without a domain is the one node that has it with any (``n01`` and ``n01.example.com``), and the other way
+    round; capitals make no difference, as in host names.  A name that is spelled as the cluster has it comes first.
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._own = cluster.index_of
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._own or (isinstance(name, str) and bool(self._alike(name)))
+
+    def find(self, name: str, *, where: str) -> str | None:
+        """Return the node's name in the cluster; ``None`` = it has no such node.
+
+        :raises InvalidTopology: it has several.
+        """
+        if name in self._own:
+            return name
+        alike = self._alike(name)
+        if len(alike) > 1:
+            which = f"{name!r} may be any of {some(alike)}"
+            raise InvalidTopology(which, where=where, fix="write names as the cluster file has them")
+        return alike[0] if alike else None
+
+    def any(self, name: str) -> str:
+        """Return the node's name in the cluster where there is one such node, else the name itself."""
+        alike = [] if name in self._own else self._alike(name)
+        return alike[0] if len(alike) == 1 else name
+
+    @property
+    def spelled(self) -> Iterable[str]:
+        """The names as the cluster has them."""
+        return self._own
+
+    @cached_property
+    def _spellings(self) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
+        """Return the names by their small letters, and those with a domain by the part before it."""
+        whole: dict[str, list[str]] = {}
+        short: dict[str, list[str]] = {}
+        for name in self._own:
+            lower = name.lower()
+            whole.setdefault(lower, []).append(name)
+            if "." in lower:
+                short.setdefault(lower.partition(".")[0], []).append(name)
+        return whole, short
+
+    def _alike(self, name: str) -> list[str]:
+        whole, short = self._spellings
+        lower = name.lower()
+        if lower in whole:
+            return whole[lower]
+        host, dot, _ = lower.partition(".")
+        # the parts of an address, 10.0.0.1, are no host and domain
+        return [] if host.isdecimal() else whole.get(host, []) if dot else short.get(host, [])
+
+
+def read_node_lists(
+    sources: Sequence[Source],
+    cluster: Cluster,
+    request: SlurmRequest,
+    *,
+    now: datetime,
+    unlisted: Unlisted | None = None,
+    own: Source | None = None,
+) -> list[NodeList]:
+    """Read lists, of which any may be empty; all that Slurm said of itself is one list.
+
+    :param request: what the job asks of Slurm.
+    :param now: the present, timezone-aware.
+    :param unlisted: what nodes are that no list with states has; ``None`` = unusable.
+    :param own: the one of the sources that is the file of the cluster, too.
+    :raises InvalidTopology: a list has no node of the cluster, or a name that is that of several.
+    :raises InvalidInput: a list is damaged; the request is none, or asks for what no list says.
+    """
+    names = NodeNames(cluster)
+    lists: list[NodeList] = []
+    parts: list[tuple[Source, SlurmSnapshot]] = []
+    for source in sources:
+        if source.text.lstrip().startswith("{") and _PLACEMENT.search(source.text):
+            cells = load_document(source).parse(_Placed).assignment
+            lists.append(_in_use(source, {cell.node: source.name for cell in cells}, names))
+        elif (snapshot := read_snapshot(source, names)) is not None:
+            parts.append((source, snapshot))
+        else:
+            lists.append(_plain(source, names))
+    if parts:
+        return [*lists, _of_slurm(parts, cluster, names, request, now=now, unlisted=unlisted, own=own)]
+    if option := request.first_option():
+        none = "nothing that was read says what Slurm's nodes are"
+        fix = "give what `scontrol show nodes` and `scontrol show partitions` print with --busy, or --cluster slurm:"
+        raise InvalidInput(none, where=option, fix=fix)
+    if unlisted == "unusable":
+        none = "no list of states was read, and only such a list is complete"
+        raise InvalidInput(none, where="--unlisted", fix="give what `scontrol show nodes` prints with --busy")
+    return lists
+
+
+def without_excluded(cluster: Cluster, nodes: str) -> Cluster:
+    """Return the cluster with nodes kept out as ``sbatch --exclude`` takes them: a hostlist, or a file if it has a /.
+
+    :raises InvalidInput: the cluster has no such node, or the file cannot be read.
+    """
+    text, where = nodes, "--exclude"
+    if "/" in nodes:
+        source = read_source(nodes, may_be_empty=True)
+        text, where = ",".join(source.text.split()), source.name
+    names = NodeNames(cluster)
+    excluded = {}
+    for name in expand_hostlist(text, where=where) if text else ():
+        own = names.find(name, where=where)
+        if own is None:
+            fix = f"{did_you_mean(name, names.spelled)}give names of the cluster file"
+            raise InvalidInput(f"the cluster has no node {name[:80]!r}", where=where, fix=fix)
+        excluded[cluster.index_of[own]] = "excluded (--exclude)"
+    return cluster.with_kept_out(excluded)
 
 
 def with_gpus(
@@ -87,7 +212,8 @@ def with_gpus(
     What the user says (at most :data:`MAX_GPUS`) counts before what the lists say, and that before the default.  Nodes
     that have none by a list are left out, as long as the list knows GPUs of others.
     """
-    told = {name: listed.gpus for one in lists for name, listed in one.nodes.items() if listed.gpus is not None}
+    listings = (listing for one in lists for listing in one.nodes.items())
+    told = {name: listed.gpus.physical for name, listed in listings if listed.gpus is not None}
     told = told if any(told.values()) else {}
     if gpus_per_node is not None and gpus_per_node > MAX_GPUS:
         fix = f"a node has at most {MAX_GPUS} GPUs"
@@ -146,34 +272,62 @@ def with_node_list(cluster: Cluster, one: NodeList) -> tuple[Cluster, tuple[str,
     """Return the cluster with what a list says laid over it, and what a user should know.
 
     All GPUs of a node in use are in use, also where Slurm calls the node mixed: a gang takes whole nodes.  A node that
-    cannot be used is faulty, as emptying the cluster would not free it.
+    cannot be used is faulty, as emptying the cluster would not free it; one that the job may not have is kept out; one
+    whose GPUs are cut into slices is shared.
     """
     here = {cluster.index_of[name]: listed for name, listed in one.nodes.items() if name in cluster.index_of}
     busy = [i for i, listed in here.items() if listed.use is Use.IN_USE]
     flags = [
-        NodeFlag(cluster.names[i], "faulty", source=one.source, evidence=f"Slurm: {listed.state}")
+        NodeFlag(cluster.names[i], "faulty", source=one.source, evidence=f"Slurm: {listed.state}" + because)
         for i, listed in here.items()
+        for because in [f", {listed.reason}" if listed.reason else ""]
         if listed.use is Use.UNUSABLE
     ]
-    return cluster.with_busy(busy).with_flags(flags), tuple(_notes(cluster, one, here))
+    kept_out = {cluster.index_of[name]: why for name, why in one.kept_out.items() if name in cluster.index_of}
+    cut = {i: listed.gpus.sharing for i, listed in here.items() if listed.gpus is not None and listed.gpus.sharing}
+    laid = cluster.with_busy(busy).with_flags(flags).with_kept_out(kept_out).with_sharing(cut)
+    laid = laid if one.node_limit is None else laid.replace(node_limit=one.node_limit)
+    return laid, tuple(_notes(cluster, one, here))
 
 
 def _notes(cluster: Cluster, one: NodeList, here: Mapping[int, Listed]) -> Iterator[str]:
+    yield from one.notes
     if one.states:
         words = {Use.FREE: "free", Use.IN_USE: "in use", Use.UNUSABLE: "not usable"}
-        held = {use: Counter(listed.state for listed in here.values() if listed.use is use) for use in Use}
-        yield f"{one.source}: " + ", ".join(f"{_counted(held[use])} {words[use]}" for use in Use)
+        may_have = [listed for i, listed in here.items() if cluster.names[i] not in one.kept_out]
+        held = {use: Counter(listed.state for listed in may_have if listed.use is use) for use in Use}
+        kept_out = f", {len(here) - len(may_have):,} kept out" if len(may_have) < len(here) else ""
+        yield f"{one.source}: " + ", ".join(f"{_counted(held[use])} {words[use]}" for use in Use) + kept_out
         free = {cluster.names[i]: listed.state for i, listed in here.items() if listed.use is Use.FREE}
-        if off := [name for name, state in free.items() if powered_off([state])]:
+        if off := [name for name, state in free.items() if powered_off([state]) and name not in one.kept_out]:
             yield f"powered off, and free, for Slurm starts them for a job: {some(off)}"
-        if missing := [name for i, name in enumerate(cluster.names) if i not in here]:
-            yield f"not listed in {one.source}, and taken as free: {some(missing)}"
+    reasons: dict[str, list[str]] = {}
+    for name, why in one.kept_out.items():
+        reasons.setdefault(why, []).append(name)
+    for why, names in reasons.items():
+        if why == UNLISTED:
+            yield f"not listed in {one.source}, and so not usable: {some(names)} (--unlisted free takes them)"
+        else:
+            yield f"kept out, {why}: {some(names)}"
+    missing = [name for i, name in enumerate(cluster.names) if i not in here and name not in one.kept_out]
+    if one.states and missing:
+        yield f"not listed in {one.source}, and taken as free: {some(missing)}"
+    shards = Counter(listed.gpus.shares for listed in here.values() if listed.gpus is not None)
+    del shards[1]
+    if shards:
+        yield (
+            f"GPUs that Slurm gives away whole or in shards ({' or '.join(map(str, sorted(shards)))} a GPU), so whole "
+            f"on a node of which nothing is in use: {shards.total():,} of {len(cluster):,} nodes"
+        )
+    if one.respelled:
+        pairs = [f"{there} is {ours}" for there, ours in one.respelled.items()]
+        yield f"listed in {one.source} in another spelling: {some(pairs)}"
     if one.strangers:
-        everything = "" if here else ", and nothing else is listed, so no node is in use by it"
-        yield f"listed in {one.source} and no nodes of the cluster, left out: {some([*one.strangers])}{everything}"
-    differing = [cluster.names[i] for i, listed in here.items() if listed.gpus not in (None, cluster.gpus[i])]
+        yield f"listed in {one.source} and no nodes of the cluster, left out: {some([*one.strangers])}"
+    counts = {i: listed.gpus.physical for i, listed in here.items() if listed.gpus is not None}
+    differing = [cluster.names[i] for i, count in counts.items() if count != cluster.gpus[i]]
     # a site that gives no GPUs to any node keeps no such resources
-    if differing and any(listed.gpus for listed in here.values()):
+    if differing and any(counts.values()):
         yield f"nodes to which {one.source} gives another number of GPUs, which does not count: {some(differing)}"
 
 
@@ -183,41 +337,122 @@ def _counted(states: Counter[str]) -> str:
     return f"{states.total():,}" + (f" ({listed})" if listed else "")
 
 
-def _plain(source: Source, cluster: Cluster) -> NodeList:
+def _plain(source: Source, names: NodeNames) -> NodeList:
     """Read a node or hostlist a line; a node may be listed more than once."""
+    if (stranger := stranger_fault(source.text, nodes=True)) is not None:
+        raise InvalidInput(stranger[0], where=source.name, fix=stranger[1])
     places: dict[str, str] = {}
     budget = 4 * MAX_NODES
     for number, line in enumerate(source.text.splitlines(), 1):
         text = line.split("#", 1)[0].strip()
         place = source.at(number)
-        if text in cluster.index_of:
+        if text in names:
             places.setdefault(text, place)
         elif text:
-            names = expand_hostlist(text, where=place, limit=min(MAX_NODES, budget))
-            budget -= len(names)
-            for name in names:
-                places.setdefault(name, place)
-    return _in_use(source, places, cluster)
+            hosts = expand_hostlist(text, where=place, limit=min(MAX_NODES, budget))
+            budget -= len(hosts)
+            for host in hosts:
+                places.setdefault(host, place)
+    return _in_use(source, places, names)
 
 
-def _in_use(source: Source, places: Mapping[str, str], cluster: Cluster) -> NodeList:
+def _in_use(source: Source, places: Mapping[str, str], names: NodeNames) -> NodeList:
     """Return the list of nodes that are in use, by where each stands."""
-    known = {name: Listed(Use.IN_USE) for name in places if name in cluster.index_of}
-    strangers = {name: place for name, place in places.items() if name not in known}
-    return NodeList(source.name, known, strangers, states=False)
+    ours, strangers = _found(places, names)
+    # a list that Arnold made itself may name nodes that are gone; no person chose it
+    if strangers and not ours and source.numbered:
+        raise _of_another_cluster(strangers, names, "an empty file says that no node is in use")
+    known = {name: Listed(Use.IN_USE) for name in ours.values()}
+    return NodeList(source.name, known, strangers, {name: own for name, own in ours.items() if name != own})
 
 
-def _stated(source: Source, rows: Sequence[SlurmNode], cluster: Cluster) -> NodeList:
-    """Read what Slurm says; a node that is listed in several partitions is as bad as its worst state."""
-    known: dict[str, Listed] = {}
+def _found(places: Mapping[str, str], names: NodeNames) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the nodes of the cluster by their names in a list, and where the others stand.
+
+    :raises InvalidTopology: two names in different domains are one node of the cluster.
+    """
+    ours: dict[str, str] = {}
     strangers: dict[str, str] = {}
-    for row in rows:
-        if row.name not in cluster.index_of:
-            strangers.setdefault(row.name, row.place)
+    spelled: dict[str, str] = {}
+    for name, place in places.items():
+        own = names.find(name, where=place)
+        if own is None:
+            strangers[name] = place
             continue
-        use, before = use_of(row.state), known.get(row.name)
-        if before is None or use > before.use:
-            gpus = row.gpus if row.gpus is not None or before is None else before.gpus
-            gpu_type = row.gpu_type or ("" if before is None else before.gpu_type)
-            known[row.name] = Listed(use, "+".join(row.state).lower(), gpus, gpu_type)
-    return NodeList(source.name, known, strangers, states=True)
+        ours[name] = own
+        if own != name and spelled.setdefault(own, name).lower() != name.lower():
+            both = f"{spelled[own]!r} and {name!r} would both be the node {own!r} of the cluster"
+            raise InvalidTopology(both, where=place, fix="write names as the cluster file has them")
+    return ours, strangers
+
+
+def _of_another_cluster(strangers: Mapping[str, str], names: NodeNames, otherwise: str) -> InvalidTopology:
+    name, place = next(iter(strangers.items()))
+    none = f"the cluster has none of the nodes listed: {some([*strangers])}"
+    fix = f"{did_you_mean(name, names.spelled)}list nodes of this cluster, by the names of its file; {otherwise}"
+    return InvalidTopology(none, where=place, fix=fix)
+
+
+def _of_slurm(
+    parts: Sequence[tuple[Source, SlurmSnapshot]],
+    cluster: Cluster,
+    names: NodeNames,
+    request: SlurmRequest,
+    *,
+    now: datetime,
+    unlisted: Unlisted | None,
+    own: Source | None,
+) -> NodeList:
+    """Return all that Slurm said of itself as one list: what its nodes are to a job."""
+    ours: dict[str, str] = {}
+    strangers: dict[str, str] = {}
+    for source, part in parts:
+        if part.nodes is None:
+            continue
+        places: dict[str, str] = {}
+        for node in part.nodes:
+            places.setdefault(node.name, node.place)
+        known, others = _found(places, names)
+        if not known and places:
+            raise _of_another_cluster(others, names, "a list with states has the nodes of this cluster")
+        if not known:
+            empty = "lists no node, so that the state of none is known"
+            raise InvalidTopology(empty, where=source.name, fix="ask Slurm again (sinfo), or leave the list out")
+        ours |= known
+        strangers |= {} if source is own else others
+    starts = next((source.name for source, part in parts if part.planned is not None), "")
+    if starts and all(part.nodes is None for _, part in parts):
+        none = "says which jobs there are, and nothing the states of nodes: one that is down runs no job"
+        fix = 'give what `scontrol show nodes` or `sinfo -N -h -o "%N %t %G"` prints, too'
+        raise InvalidInput(none, where=starts, fix=fix)
+    snapshot = SlurmSnapshot.merged(part for _, part in parts).renamed(lambda name: ours.get(name) or names.any(name))
+    available = snapshot.availability(request, cluster.names, now=now, unlisted=unlisted)
+    listed: dict[str, Listed] = {}
+    for node in snapshot.nodes or ():
+        if node.name in available.uses:
+            listed[node.name] = _worse(node, listed.get(node.name), available.uses[node.name])
+    sources = " and ".join(source.name for source, part in parts if part.nodes is not None)
+    return NodeList(
+        sources or " and ".join(source.name for source, _ in parts),
+        listed,
+        strangers,
+        {name: own for name, own in ours.items() if name != own},
+        states=snapshot.nodes is not None,
+        kept_out=available.kept_out,
+        node_limit=available.node_limit,
+        notes=available.notes,
+    )
+
+
+def _worse(node: SlurmNode, before: Listed | None, use: Use) -> Listed:
+    """Return what rows of one node say of it, the worst state of them in words.
+
+    :param use: what all of them together make of it for the job.
+    """
+    state = "+".join(node.state).lower()
+    if before is None:
+        return Listed(use, state, node.gpus, node.gpu_type, node.reason)
+    if use_of(node.state) <= use_of(before.state.split("+")):
+        state = before.state
+    gpus = before.gpus if node.gpus is None else node.gpus
+    return Listed(use, state, gpus, node.gpu_type or before.gpu_type, node.reason or before.reason)

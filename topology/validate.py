@@ -33,6 +33,8 @@ class ClusterSummary(JsonRecord):
     """Number of domains of each second hierarchy, such as @power; a node in none of them is not counted."""
     gpu_types: Mapping[str, int]
     """Nodes of each type of GPU, most first; nodes of which no type is said are in none."""
+    sharing: Mapping[str, int]
+    """Nodes that hand out GPUs in parts, by how (time-slicing x4), most first: jobs of whole GPUs get none of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,7 @@ def summarise_cluster(cluster: Cluster, source: str) -> ClusterSummary:
         levels={level.name: len(level) for level in cluster.levels},
         second_levels={level.name: int((~level.implicit).sum()) for level in cluster.second_levels},
         gpu_types=cluster.nodes_of_type,
+        sharing=dict(Counter(cluster.sharing.values()).most_common()),
     )
 
 

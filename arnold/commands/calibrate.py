@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from scheduler.job_files.job_document import JobDocument
     from simulator.cost.gain_fit import GainFit
 
+MOST_COST = 50.0  # Percent of a step that spread over two domains costs: ten times the most that is published
+
 EXAMPLES = """\b
 Examples:
   arnold calibrate steps.csv
@@ -40,6 +42,7 @@ Examples:
 @file_option("--job", "job_file", help="The job, YAML or JSON; - for standard input.")
 @click.option("--name", metavar="TEXT", help="Name of the measurement.  [default: the job's name, else the file's]")
 @file_option("--output", written=True, help="Write what was found, for --records of other commands.")
+@click.option("--force", is_flag=True, help=f"Take costs of spread above {MOST_COST:g}% of a step as they are.")
 @click.option("--seed", type=click.IntRange(0, 2**31 - 1), default=0, show_default=True, help=SEED_HELP)
 @html_option
 def command(
@@ -50,6 +53,7 @@ def command(
     job_file: str | None,
     name: str | None,
     output: str | None,
+    force: bool,
     seed: int,
 ) -> None:
     """Say what spread costs your job, and how sure that is, from its step times on two placements or more.
@@ -62,6 +66,8 @@ def command(
 
     measured = read_steps(steps)
     fit = fit_gains(measured.runs, source=steps, seed=seed)
+    if not force:
+        _check_units(fit, steps)
     job = None if job_file is None else _job(job_file, measured)
     document = calibrate_document(fit, source=steps)
     if output is not None:
@@ -71,6 +77,22 @@ def command(
         record = records_document(_gains(fit, measured, job, called))
         write_file(output, to_json(record) + "\n")
     answer(document, _show, as_json=as_json, html=html)
+
+
+def _check_units(fit: GainFit, source: str) -> None:
+    """Refuse what spread cannot have done to a step, and a slip of units does.
+
+    :raises InvalidInput: a family costs or gains more than :data:`MOST_COST`.
+    """
+    costs = {family: gain.value for family, gain in (("DP", fit.dp), ("PP", fit.pp)) if gain is not None}
+    for family, cost in costs.items():
+        if abs(cost) > MOST_COST:
+            change = f"{abs(cost):,.0f}% {'longer' if cost > 0.0 else 'shorter'}"
+            raise InvalidInput(
+                f"with {family} groups over two domains instead of one the step would take {change}",
+                where=source,
+                fix="are all step times in the same unit? Correct them, or say --force if spread really costs that",
+            )
 
 
 def _job(file: str, measured: MeasuredSteps) -> JobDocument:

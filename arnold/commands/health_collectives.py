@@ -10,7 +10,7 @@ import click
 from arnold.console.output import answer, print_rows, progress, save_flags
 from arnold.options.command import JsonCommand
 from arnold.options.field_options import FILE, file_option, options_of, takes
-from arnold.options.shared_options import flags_out_option, html_option, lenient_option
+from arnold.options.shared_options import flags_out_option, html_option, lenient_option, yes_option
 from health.collectives.trigger_settings import TriggerSettings
 from topology.files import read_source
 
@@ -53,6 +53,7 @@ def _print_converter(ctx: click.Context, _: click.Parameter, wanted: bool) -> No
 @click.option("--format", metavar="NAME", help="Format of the input.  [default: recognised by content]")
 @file_option("--node-map", help="Node of each rank: a CSV of rank,node or host,node.")
 @flags_out_option
+@yes_option
 @lenient_option
 @options_of(TriggerSettings, only=("window", "period"))
 @click.option(
@@ -73,6 +74,7 @@ def command(
     format: str | None,
     node_map: str | None,
     flags_out: str | None,
+    yes: bool,
     lenient: bool,
     settings: TriggerSettings,
 ) -> None:
@@ -97,7 +99,7 @@ def command(
     node_of = nodes_of(diagnosis.members, read_source(node_map) if node_map is not None else None)
     flags = flags_of(diagnosis, node_of, now=datetime.now(UTC))
     document = collectives_document(diagnosis, format=found, node_of=node_of, flags=flags)
-    save_flags(document.flags, flags_out)
+    save_flags(document.flags, flags_out, of=None if yes else len({*node_of.values()}))
     answer(document, _print, as_json=as_json, html=html)
 
 

@@ -32,7 +32,7 @@ Examples:
 @click.command("op-trace", cls=JsonCommand, document="arnold.documents.traces_answer:OpTraceDocument", epilog=EXAMPLES)
 @click.argument("files", nargs=-1, required=True, type=FILE)
 @file_option(
-    "--meta", help="Degrees of parallelism, YAML: dp_size, pp_size, tp_size.  [default: data-parallel ranks alone]"
+    "--meta", help="Degrees of parallelism, YAML: dp_size, pp_size, tp_size.  [default: those that the files say]"
 )
 @click.option("--save", required=True, type=TRACE, metavar="FOLDER", help=SAVE_HELP)
 @click.option(
@@ -65,15 +65,21 @@ def command(
     """
     from arnold.documents.traces_answer import op_trace_document
     from health.whatif.converters import convert as convert_files
-    from health.whatif.converters import data_parallel_sizes
+    from health.whatif.converters import sizes_of
     from health.whatif.converters.op_trace_output import write_conversion
     from health.whatif.trace import layout_of, read_metadata
 
-    sizes = data_parallel_sizes(files) if meta is None else read_metadata(read_source(meta))
+    sizes = sizes_of(files, source=source) if meta is None else read_metadata(read_source(meta))
     layout = layout_of(sizes)
     with progress("Reading", total=len(files)) as say:
         conversion = convert_files(
-            files, layout, source=source, microbatches=microbatches, align_clocks=align_clocks, progress=say
+            files,
+            layout,
+            source=source,
+            microbatches=microbatches,
+            align_clocks=align_clocks,
+            guessed=meta is None,
+            progress=say,
         )
     written = write_conversion(conversion, sizes, save)
     document = op_trace_document(conversion, layout, [str(path) for path in written])

@@ -13,7 +13,7 @@ from annotated_types import Gt, Interval
 from arnold.console.output import answer, emit_json, print_rows, progress, save_flags
 from arnold.options.command import JsonCommand
 from arnold.options.field_options import FILE, options_of, takes
-from arnold.options.shared_options import flags_out_option, html_option, lenient_option
+from arnold.options.shared_options import flags_out_option, html_option, lenient_option, yes_option
 from health.peers.sample_sources import SampleColumns
 
 if TYPE_CHECKING:
@@ -104,6 +104,7 @@ Examples:
 @click.argument("files", nargs=-1, required=True, type=FILE, metavar="FILE...")
 @options_of(DetectorOptions)
 @flags_out_option
+@yes_option
 @positive_option("--sample-interval", "Seconds between samples.  [default: as sampled]", metavar="SECONDS")
 @click.option("--all-metrics", is_flag=True, help="Look at all metrics, also after the first alert.")
 @lenient_option
@@ -116,6 +117,7 @@ def peers(
     html: str | None,
     files: tuple[str, ...],
     flags_out: str | None,
+    yes: bool,
     sample_interval: float | None,
     all_metrics: bool,
     lenient: bool,
@@ -143,7 +145,7 @@ def peers(
             say(one.metric)
             examined.append(one)
     verdict = at_moment(recording) if moment else judge(recording, examined)
-    save_flags(verdict.flags, flags_out)
+    save_flags(verdict.flags, flags_out, of=None if yes else verdict.machines)
     answer(verdict, partial(_print, window=settings.window), as_json=as_json, html=html)
 
 

@@ -12,7 +12,7 @@ from arnold.commands.health_peers import DetectorOptions, positive_option
 from arnold.console.output import as_written, save_flags
 from arnold.options.command import JsonCommand
 from arnold.options.field_options import file_option, options_of, takes
-from arnold.options.shared_options import STORE_HELP, flags_out_option
+from arnold.options.shared_options import STORE_HELP, flags_out_option, yes_option
 from health.peers.sample_sources import DEFAULT_QUERIES, MACHINE_LABELS, WatchPlan
 from topology.errors import InvalidInput
 from topology.files import read_source
@@ -54,6 +54,7 @@ Examples:
 @click.option("--once", is_flag=True, help="Make one round and end; exit 2 where nothing could be judged.")
 @options_of(DetectorOptions)
 @flags_out_option
+@yes_option
 @takes(detector=DetectorOptions, plan=WatchPlan)
 def watch(
     *,
@@ -66,14 +67,16 @@ def watch(
     store: str | None,
     once: bool,
     flags_out: str | None,
+    yes: bool,
     detector: DetectorOptions,
     plan: WatchPlan,
 ) -> None:
     """Compare a job's machines again and again by what a Prometheus server has of them, until SIGTERM.
 
     With --json, each round is one JSON document on one line. A server that is away is asked again, sooner than usual;
-    meanwhile no node is flagged or cleared. --flags-out is rewritten after each round that could be judged;
-    with --store the rules of the flag store decide when a flag begins and ends, not --hold-hours.
+    meanwhile no node is flagged or cleared, nor in a round that finds too many faulty (--yes). --flags-out is rewritten
+    after each round that could be judged; with --store the rules of the flag store decide when a flag begins and ends,
+    not --hold-hours.
     """
     from datetime import UTC, datetime
     from threading import Event
@@ -95,7 +98,8 @@ def watch(
     stop = Event()
     before = signal.signal(signal.SIGTERM, lambda *_: stop.set())
     try:
-        for made in rounds(endpoint, plan, settings, stop=stop):
+        for seen in rounds(endpoint, plan, settings, stop=stop):
+            made = seen if yes else within_share(seen)
             if made.error is not None and once:
                 raise made.error
             _say(_saved(made, store, flags_out), as_json=as_json)
@@ -103,6 +107,19 @@ def watch(
                 return
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+def within_share(made: WatchRound) -> WatchRound:
+    """Return a round, or where its flags would take out too many of its machines one that judged nothing."""
+    from topology.breaker import Breaker
+
+    if made.verdict is None:
+        return made
+    try:
+        Breaker(made.verdict.machines).check(made.flags, where="arnold health watch")
+    except InvalidInput as error:
+        return replace(made, verdict=None, error=error, flags=())
+    return made
 
 
 def _saved(made: WatchRound, store: str | None, flags_out: str | None) -> WatchDocument:

@@ -226,21 +226,30 @@ def _in_line(message: str) -> str:
 
 
 def _print_nodes(out: Console, document: KubernetesNodesDocument) -> None:
-    free = sum(one.free_gpus == one.gpus and one.flag is None for one in document.nodes)
+    free = sum(one.free_gpus == one.gpus and one.flag is None and not one.sharing for one in document.nodes)
     out.print(f"{document.cluster}: {len(document.nodes):,} nodes with GPUs, {free:,} free and without a flag")
     names = list(document.nodes[0].domains)
-    typed = any(one.gpu_type for one in document.nodes)
+    typed, shared = (any(getattr(one, name) for one in document.nodes) for name in ("gpu_type", "sharing"))
     rows = [
         (
             one.node,
             *(one.domains[name] or "-" for name in names),
             f"{one.free_gpus}/{one.gpus}",
             *([one.gpu_type or "-"] if typed else []),
+            *([one.sharing or "-"] if shared else []),
             "-" if one.flag is None else plain(": ".join(filter(None, (in_words(one.flag), one.flag.evidence)))),
             one.gang or "-",
         )
         for one in document.nodes
     ]
-    headers = ("node", *names, "free GPUs", *(["type"] if typed else []), "flag", "gang")
-    print_rows(out, headers, rows, title="Nodes", left=[*names, "type", "flag", "gang"])
+    headers = (
+        "node",
+        *names,
+        "free GPUs",
+        *(["type"] if typed else []),
+        *(["sharing"] if shared else []),
+        "flag",
+        "gang",
+    )
+    print_rows(out, headers, rows, title="Nodes", left=[*names, "type", "sharing", "flag", "gang"])
     print_sentences(out, "Notes", document.notes)

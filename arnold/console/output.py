@@ -132,11 +132,18 @@ def print_sentences(out: Console, title: str, sentences: Sequence[str]) -> None:
         out.print(rows)
 
 
-def save_flags(flags: Iterable[NodeFlag], file: str | None) -> None:
-    """Write the file of ``--flags-out``, if one is named, as ``--flags`` of `arnold place` reads it."""
+def save_flags(flags: Iterable[NodeFlag], file: str | None, *, of: int | None = None) -> None:
+    """Write the file of ``--flags-out``, if one is named, as ``--flags`` of `arnold place` reads it.
+
+    :param of: nodes that were judged, of which a file takes out a share at most; ``None`` = as many as there are.
+    """
+    from topology.breaker import Breaker
     from topology.overlay import FlagFile
 
     if file is not None:
+        flags = tuple(flags)
+        if of is not None:
+            Breaker(of).check(flags, where="--flags-out")
         write_file(file, to_json(FlagFile(tuple(flags))) + "\n")
 
 

@@ -25,7 +25,8 @@ class ComparedAlgorithm(JsonRecord):
     status: Status
     """optimal, feasible, infeasible, timeout, gave-up (found, proved nothing), refused (its placement is invalid)."""
     stopped_at: float | None
-    """Seconds of the time limit that stopped the algorithm; null = it ended by itself, or proved its answer."""
+    """Seconds of the time limit that stopped the algorithm, or by the clock what came after its proof; null = it ended
+    by itself, or proved its answer."""
     reason: str | None
     """Why there is no placement."""
     spread: Spread | None

@@ -25,7 +25,8 @@ class ExplainDocument(JsonRecord):
     status: Status
     """Status of the exact solver: optimal, feasible, infeasible or timeout."""
     stopped_at: float | None
-    """Seconds of the time limit that stopped it; null = it ended by itself, or proved its answer."""
+    """Seconds of the time limit that stopped it, or by the clock what came after a proof; null = it ended by itself, or
+    proved its answer."""
     verdict: str
     """The answer in one sentence."""
     alpha: float

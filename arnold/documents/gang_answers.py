@@ -131,6 +131,8 @@ class KubernetesNode(JsonRecord):
     """GPUs that no pod holds; 0 on a node that is promised to a gang."""
     gpu_type: str
     """Type of its GPUs; empty = no label says it."""
+    sharing: str
+    """How it hands out GPUs in parts, such as time-slicing x4: no gang gets any of them; empty = whole ones."""
     flag: NodeFlag | None
     """Why it is slow, or no new pod may use it; null = nothing is held against it."""
     gang: str | None
@@ -253,6 +255,7 @@ def nodes_document(loaded: LoadedTopology, promised: Mapping[str, GangKey]) -> K
                 row.gpus,
                 row.free_gpus,
                 row.gpu_type,
+                row.sharing,
                 cluster.flags.get(i),
                 str(promised[row.name]) if row.name in promised else None,
             )

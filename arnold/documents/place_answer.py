@@ -46,7 +46,8 @@ class PlaceDocument(JsonRecord):
     objective; feasible: valid, with a gap; infeasible; timeout: out of time with nothing valid; gave-up: a
     heuristic found nothing and proved nothing."""
     stopped_at: float | None
-    """Seconds of the time limit that stopped the algorithm; null = it ended by itself, or proved its answer."""
+    """Seconds of the time limit that stopped the algorithm, or by the clock what came after its proof; null = it ended
+    by itself, or proved its answer."""
     algorithm: str
     """Name of the algorithm that made it."""
     reason: str | None
@@ -83,6 +84,9 @@ class PlaceDocument(JsonRecord):
     """The level whose domains spread counts."""
     solve_seconds: NotNegative
     """Wall time of the solver alone."""
+    run_seconds: float | None
+    """Wall time of the whole run, with what comes after the proof: closer levels, corners of the trade, seating on
+    nodes; null = the job was not placed alone."""
     pareto: tuple[ParetoPoint, ...]
     """The trade between DP and PP spread, as far as known."""
     spread_by_level: Mapping[str, Mapping[Family, int]]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from arnold.console.verbosity import note
 from arnold.options.field_options import options_of
@@ -12,6 +12,7 @@ from topology.field_types import AtLeastOne
 if TYPE_CHECKING:
     from arnold.live_clusters import OpenedCluster
     from topology.readers import LoadedTopology
+    from topology.slurm.slurm_snapshot import SlurmRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +50,32 @@ class ClusterFiles:
             "help": "Resource of Kubernetes that is GPUs.  [default: nvidia.com/gpu and amd.com/gpu]",
         },
     )
+    shared_gpus: Literal["unusable", "whole"] = field(
+        default="unusable",
+        metadata={"help": "What nodes are that share GPUs (time-slicing, MPS, MIG); whole = as if they did not."},
+    )
     busy: tuple[str, ...] = field(default=(), metadata={"file": True})
-    """Nodes in use: a node or Slurm hostlist a line, what sinfo or scontrol print of nodes, or a placement."""
+    """Nodes in use: a node or Slurm hostlist a line, a placement, or what sinfo, scontrol and squeue --start print."""
+    partition: str = field(
+        default="", metadata={"short": "-p", "metavar": "NAME", "default": "the default one of Slurm"}
+    )
+    """Partition of Slurm that the job goes to: nodes of others are kept out."""
+    constraint: str = field(default="", metadata={"short": "-C", "metavar": "FEATURES"})
+    """Features of Slurm that the nodes must have: a&b, a|b, a&(b|c)."""
+    reservation: str = field(default="", metadata={"metavar": "NAME"})
+    """Reservation of Slurm that the job may use; nodes of others are kept out."""
+    exclude: str = field(default="", metadata={"short": "-x", "metavar": "NODE,.."})
+    """Nodes that the job may not have: names or Slurm hostlists, or a file if there is a / in it."""
+    time: str = field(
+        default="", metadata={"short": "-t", "metavar": "LIMIT", "default": "that of the partition, else for ever"}
+    )
+    """Time that the job runs at most, as sbatch takes it (90, 1:30:00, 1-12): it has to end before others' reservations
+    and planned jobs begin.
+    """
+    unlisted: Literal["unusable", "free"] | None = field(
+        default=None, metadata={"default": "unusable where the list says states"}
+    )
+    """What a node is that no list of --busy has."""
     flags: tuple[str, ...] = field(default=(), metadata={"file": True})
     """Slow and faulty nodes: YAML, JSON or a flag store."""
 
@@ -61,7 +86,16 @@ class ClusterFiles:
         """
         from arnold.live_clusters import open_cluster
 
-        return self.over(open_cluster(self.cluster, format=self.format, gpu_resource=self.gpu_resource))
+        request = self.request()
+        return self.over(
+            open_cluster(self.cluster, format=self.format, gpu_resource=self.gpu_resource, request=request)
+        )
+
+    def request(self) -> SlurmRequest:
+        """Return what the job asks of Slurm."""
+        from topology.slurm.slurm_snapshot import SlurmRequest
+
+        return SlurmRequest(self.partition, self.constraint, self.reservation, self.time)
 
     def over(self, opened: OpenedCluster) -> LoadedTopology:
         """Return a cluster that was read already, with what lies over it; raise as :meth:`read`."""
@@ -80,8 +114,12 @@ class ClusterFiles:
             gpus_per_node=self.gpus_per_node,
             gpu_type=self.gpu_type,
             gpu_resource=self.gpu_resource,
+            shared_gpus=self.shared_gpus,
             busy=(*opened.in_use, *self.busy),
             flags=self.flags,
+            request=self.request(),
+            exclude=self.exclude,
+            unlisted=self.unlisted,
         )
         return replace(loaded, notes=(*loaded.notes, *opened.notes))
 
@@ -96,7 +134,11 @@ class ClusterFiles:
 
 
 cluster_options = options_of(ClusterFiles)  # Give a command --cluster and what lies over it
-OVERLAY = ("levels", "level_names", "domains", "gpus_per_node", "gpu_type", "gpu_resource", "busy")
+OF_SLURM = ("partition", "constraint", "reservation", "exclude", "time", "unlisted")  # What decides beside --busy
+OVERLAY = (
+    *("levels", "level_names", "domains", "gpus_per_node", "gpu_type", "gpu_resource", "shared_gpus", "busy"),
+    *OF_SLURM,
+)
 
 state_options = options_of(ClusterFiles, only=("format", *OVERLAY, "flags"))
 """Give a command how to read a cluster file, and what lies over it."""

@@ -43,6 +43,7 @@ Completion = Callable[[click.Context, click.Parameter, str], list[str]]
 WORDS: Mapping[str, str] = MappingProxyType(
     {
         "option": "name of the option, instead of the field's with dashes; False = the field is no option",
+        "short": "one letter with a dash that stands for the option, too",
         "metavar": "what stands for the value in the help",
         "help": "the help, instead of the docstring under the field",
         "default": "words for the default in the help, instead of the value",
@@ -167,7 +168,7 @@ def _option(kind: type, field: Field[Any], default: Any, completion: Completion 
         settings["default"] = separator.join(default) or None if separator is not None else default
         # an empty default is not shown; 0 is, although it equals False
         settings["show_default"] = words.get("default") or not (default is False or default in (None, (), ""))
-    return click.option(name, field.name, **settings)
+    return click.option(*([words["short"]] if "short" in words else []), name, field.name, **settings)
 
 
 def _help(doc: str) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, cast, get_args
 
 from arnold.exports.launcher_files import LAUNCHER_FILES, LauncherFormat, LaunchOrder
 from arnold.options.shared_options import ALGORITHM_HELP, PAGE_HELP
-from topology.errors import InvalidInput
+from topology.errors import InvalidInput, did_you_mean
 from topology.quantities import plural
 
 if TYPE_CHECKING:
@@ -17,6 +17,12 @@ if TYPE_CHECKING:
     from scheduler.job import Job
 
 PlacementFormat = Literal["json", LauncherFormat]
+ENDS: dict[str, PlacementFormat] = {
+    **{cast("PlacementFormat", kind): kind for kind in get_args(PlacementFormat)},
+    "sbatch": "slurm",
+    "sh": "slurm",
+}
+"""What the name of a file may end in -> format."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,12 +32,15 @@ class PlacementOutputs:
     output: tuple[str, ...] = field(default=(), metadata={"file": "result"})
     """Save the placement, as JSON for `arnold repair` or in the format of a launcher."""
     output_format: tuple[PlacementFormat, ...] = field(
-        default=(), metadata={"default": "what the name of the file ends in, else json"}
+        default=(), metadata={"default": "what the name of the file ends in; json without an end"}
     )
     """Format of the --output of the same number, one for each or none."""
 
     def formats(self) -> Mapping[str, PlacementFormat]:
-        """Return file -> format, in order; raise ``InvalidInput``: there are not as many formats as files."""
+        """Return file -> format, in order.
+
+        :raises InvalidInput: there are not as many formats as files, or the end of a name says none.
+        """
         if self.output_format and len(self.output_format) != len(self.output):
             given = f"{plural(len(self.output_format), 'format')} for {plural(len(self.output), 'file')}"
             fix = "give each --output FILE its own --output-format, in the same order"
@@ -66,9 +75,19 @@ class PlaceOptions(PlacementOutputs):
 
 
 def _format_of(file: str) -> PlacementFormat:
-    """Return the format that the end of a file's name says: ``job.hostfile``, or just ``hostfile``; JSON otherwise."""
-    end = Path(file).name.rpartition(".")[2].lower()
-    return cast("PlacementFormat", end) if end in get_args(PlacementFormat) else "json"
+    """Return the format that the end of a file's name says, ``job.hostfile`` or just ``hostfile``; JSON without an end.
+
+    :raises InvalidInput: the name has an end that says none.
+    """
+    name = Path(file).name.lower()
+    end = name.rpartition(".")[2]
+    if (kind := ENDS.get(end)) is not None:
+        return kind
+    if "." not in name:
+        return "json"
+    ends = ", ".join(f".{known}" for known in ENDS)
+    fix = f"{did_you_mean(end, ENDS)}end the name in one of {ends}, or say --output-format"
+    raise InvalidInput(f"'.{end}' says no format of a placement", where=file, fix=fix)
 
 
 def _text(kind: PlacementFormat, document: PlaceDocument | RepairDocument, job: Job) -> str:

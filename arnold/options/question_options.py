@@ -10,7 +10,7 @@ import click
 from click.core import ParameterSource
 
 from arnold.console.verbosity import note
-from arnold.options.cluster_options import ClusterFiles
+from arnold.options.cluster_options import OF_SLURM, ClusterFiles
 from arnold.options.field_options import file_option, options_of, take
 from arnold.options.shared_options import CLUSTER_HELP
 from topology.errors import InvalidInput
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from simulator.capacity.capacity_question import CapacityQuestion
 
 F = TypeVar("F", bound=Callable[..., Any])
-READING = ("format", "levels", "level_names", "domains", "gpu_type", "gpu_resource")
+READING = ("format", "levels", "level_names", "domains", "gpu_type", "gpu_resource", "shared_gpus")
 """Options of how a cluster file is read."""
 
 
@@ -31,7 +31,7 @@ def question_options(kind: type[CapacityQuestion[Any]]) -> Callable[[F], F]:
     """
     from simulator.capacity.cluster_question import ClusterQuestion
 
-    over = ("gpus_per_node", "busy", "flags") if issubclass(kind, ClusterQuestion) else ()
+    over = ("gpus_per_node", "busy", *OF_SLURM, "flags") if issubclass(kind, ClusterQuestion) else ()
     reading = (*READING, *over) if hasattr(kind, "cluster") else ()
 
     def decorate(command: F) -> F:

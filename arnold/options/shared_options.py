@@ -18,7 +18,7 @@ RUNNING_HELP = (
     "Placements of running jobs, whose nodes are in use: files that `arnold place` saved, or a pattern in quotes."
 )
 SAVE_HELP = "Folder to write files to; the answer names them."
-SEED_HELP = "Seed of all that is drawn: same seed, same answer, as long as no time runs out."
+SEED_HELP = "Seed of all that is drawn: same seed, same answer, where no clock ends a search."
 SEEDS_HELP = "Number of seeds, 0 to N-1, each of which draws anew."
 STORE_HELP = "Flag store: the file that keeps flags and their history."
 
@@ -26,6 +26,11 @@ flags_out_option = file_option(
     "--flags-out", written=True, help="Write the flags of what was found to this file, for --flags of other commands."
 )
 """Give a command ``--flags-out``."""
+
+yes_option = click.option(
+    "--yes", is_flag=True, help="Let the flags take out more than a quarter of the nodes, or half of a rack or minipod."
+)
+"""Give a command ``--yes``."""
 
 html_option = file_option("--html", written=True, help=PAGE_HELP)
 """Give a command ``--html``."""

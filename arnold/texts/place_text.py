@@ -38,7 +38,8 @@ def print_placement(out: Console, instance: Instance, outcome: Outcome, document
     from rich.text import Text
 
     print_head(out, instance)
-    seconds = f"  ({outcome.algorithm}, {document.solve_seconds:.2f} s)"
+    whole = "" if document.run_seconds is None else f"; {document.run_seconds:.2f} s in all"
+    seconds = f"  ({outcome.algorithm}, {document.solve_seconds:.2f} s{whole})"
     out.print()
     out.print(Text(outcome.verdict, COLOURS.get(outcome.status, BAD)) + Text(seconds, "dim"))
     if outcome.proposal.nodes is not None and outcome.evaluation is not None:

@@ -33,7 +33,7 @@ from extender.controller.pod_release import release_mark
 from extender.gangs.pods_on_nodes import node_rank, nodes_of_pods, ranks_by_node
 from extender.gangs.types import Gang, GangKey
 from extender.kubernetes_names import GATE
-from extender.plans.gang_plan import NO_PLAN, GangPlan, PlanPhase, uids_of, with_doubts
+from extender.plans.gang_plan import NO_PLAN, GangPlan, PlanPhase, canonical_uid, uids_of, with_doubts
 from extender.texts import counted, named
 from topology.kubernetes.kubernetes_objects import START_OF_TIME
 from topology.kubernetes.kubernetes_pods import RELEASED, Pod
@@ -66,9 +66,10 @@ def decide(
         gang, plan = state.gang(key), state.plans.get(key)
         estimate = None if gang is None else state.prediction(gang)
         context = Context(key, state.fleet, state.plans, now, terms, decision, estimate, state.definitions)
-        if gang is None or gang.over:
+        if gang is None or gang.over or (plan is not None and _all_done(gang, plan)):
             if plan is not None:
-                run = ended_run(plan, () if gang is None else gang.pods, state.last_pod(key), now)
+                named = () if gang is None else (pod for pod in gang.pods if canonical_uid(pod.uid) in plan.rank_of_pod)
+                run = ended_run(plan, named, state.last_pod(key), now)
                 context.do(*(() if run is None else (Learn(run),)), Forget(plan))
         elif plan is not None and plan.holding and gang.preemptible and key in unwanted:
             context.give_back(plan, PlanPhase.QUEUED, PREEMPTED, unwanted[key])
@@ -77,6 +78,14 @@ def decide(
         else:
             decide_waiting(context, gang, plan)
     return decision
+
+
+def _all_done(gang: Gang, plan: GangPlan) -> bool:
+    """Return whether all pods of a plan have succeeded, though others that say they are of the gang have not."""
+    if not plan.holding or any(canonical_uid(pod.uid) in plan.rank_of_pod for pod in gang.needed_pods):
+        return False
+    done = {canonical_uid(pod.uid) for pod in gang.pods if pod.status.phase == "Succeeded"}
+    return done.issuperset(plan.rank_of_pod) and None not in plan.pods
 
 
 def decide_waiting(context: Context, gang: Gang, plan: GangPlan | None) -> None:
@@ -232,12 +241,12 @@ def _take_again(context: Context, gang: Gang, plan: GangPlan | None) -> bool:
 
 def _tell_taken(context: Context, gang: Gang, plan: GangPlan | None, taken: str, *, remembered: bool) -> None:
     """Write that others have a node to which a pod is pinned that no controller makes anew."""
-    if plan is None:
-        why = f"no plan says where its pods are: {taken}\nTo fix: delete all its pods"
-        _tell(context, gang, plan, phase=PlanPhase.QUEUED, reason=LOST, message=why)
-    elif remembered:
+    if remembered:
         why = f"its pods wait for nodes that others have now: {taken}\nTo fix: wait, or delete all its pods"
         _tell(context, gang, plan, phase=PlanPhase.QUEUED, reason=TAKEN, message=why)
+    else:
+        why = f"no plan says where its pods are: {taken}\nTo fix: delete all its pods"
+        _tell(context, gang, plan, phase=PlanPhase.QUEUED, reason=LOST, message=why)
 
 
 def _released_with_it(gang: Gang) -> list[Pod]:

@@ -130,10 +130,10 @@ class Planning:
             await self._write(action.else_keep, EventNote("Expired", note, "Warning"))
             return
         note = f"{action.why}, and no other node can be had: {reason}"
-        known = self.shared.state.plans.get(before.key)
-        told = self.shared.state.definitions.kept(without_spare(before, known, note, self.shared.now()))
-        if told != known:
-            await self._write(told, EventNote("NoSpare", note, "Warning"))
+        stored = self.shared.state.plans.get(before.key)
+        new = self.shared.state.definitions.kept(without_spare(before, stored, note, self.shared.now()))
+        if new != stored:
+            await self._write(new, EventNote("NoSpare", note, "Warning"))
         raise ClusterError(note, where=f"GangPlan {before.key}", fix="add or free nodes")
 
     async def weighed(self, plan: GangPlan) -> GangPlan:
@@ -197,18 +197,18 @@ class Planning:
         announce(self.shared.events, await self.shared.writer.write(plan), said)
 
 
-def without_spare(before: GangPlan, known: GangPlan | None, why: str, now: datetime) -> GangPlan:
+def without_spare(before: GangPlan, stored: GangPlan | None, why: str, now: datetime) -> GangPlan:
     """Return what is written of a gang that can have no other nodes: it keeps those that it has.
 
     :param before: the plan that was to be repaired; one that holds no nodes was read off pods.
-    :param known: the plan that is stored; ``None`` = none is.
+    :param stored: the plan that is stored; ``None`` = none is.
     """
-    told = before.with_condition("Healthy", False, "NoSpare", why, now)
+    new = before.with_condition("Healthy", False, "NoSpare", why, now)
     if before.holding:
-        return told
-    known = known or GangPlan(before.key)
-    told = told.replace(phase=PlanPhase.QUEUED, reason="NoSpare", message=why, expires=known.expires)
-    return told.replace(nodes=known.nodes, pods=known.pods, pods_per_node=known.pods_per_node)
+        return new
+    stored = stored or GangPlan(before.key)
+    new = new.replace(phase=PlanPhase.QUEUED, reason="NoSpare", message=why, expires=stored.expires)
+    return new.replace(nodes=stored.nodes, pods=stored.pods, pods_per_node=stored.pods_per_node)
 
 
 def _worth(plan: GangPlan) -> str:

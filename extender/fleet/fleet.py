@@ -124,6 +124,10 @@ class Fleet:
             self._pins[after[0]][uid] = key
             self._changed(after[0])
 
+    def pinned(self, uid: str) -> str | None:
+        """Return the node that is promised to a pod's gang by the pod itself, as no plan speaks for it."""
+        return self._pin_of[uid][0] if uid in self._pin_of else None
+
     def promised_to(self, name: str) -> GangKey | None:
         """Return the gang that a node is promised to: by a plan, or else by the pin of a pod for which none speaks.
 
@@ -163,6 +167,12 @@ class Fleet:
         """Types of GPU of the nodes; empty text = not said of some."""
         tree = self.table.tree
         return () if tree is None else tree.gpu_types
+
+    @property
+    def sharing(self) -> BoolArray:
+        """Shape [nodes], by row of the table: whether the node offers GPUs in parts, of which no gang gets any."""
+        tree = self.table.tree
+        return np.zeros(0, dtype=np.bool_) if tree is None else ~tree.whole
 
     @property
     def problems(self) -> tuple[Problem, ...]:
@@ -261,7 +271,7 @@ class Fleet:
 
     def _place(self, host: Host) -> tuple[object, ...]:
         """Return what the tree depends on."""
-        return host.gpus, host.gpu_type, *(label_of(host.labels, label) for label in self._placing)
+        return host.gpus, host.gpu_type, host.sharing, *(label_of(host.labels, label) for label in self._placing)
 
     def outdate(self) -> None:
         """Take note that something else has changed that plans depend on: which gangs may use which nodes."""
@@ -284,9 +294,11 @@ class Fleet:
         for name in self._dirty:
             i, host, gang = table.index_of.get(name), self._hosts.get(name), self.promised_to(name)
             promised = None if gang is None else gang.namespace
-            self.held.count(name, size=0 if host is None else host.gpus, promised=promised)
+            size, shares = (0, 1) if host is None else (host.gpus, host.shares)
+            self.held.count(name, size=size, shares=shares, promised=promised)
             if i is not None and host is not None:
-                free = min(host.gpus, max(0, host.allocatable - self.held.on(name)))
+                # what is free of shared GPUs are parts, no GPUs: kube-scheduler counts them
+                free = 0 if host.sharing else min(host.gpus, max(0, host.allocatable - self.held.on(name)))
                 self._occupancy.put(i, free=free, promised=gang is not None)
                 self._annotated[i] = host.annotated is not None
                 self._resources.recount(i, host.offers)

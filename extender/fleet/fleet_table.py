@@ -27,6 +27,7 @@ from topology.kubernetes.kubernetes_labels import (
     places_by_labels,
 )
 from topology.kubernetes.kubernetes_objects import Taint
+from topology.node_gpus import alike_types
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +68,7 @@ def make_table(
     try:
         if rows:
             nodes = (
-                Node(host.name, path, host.gpus, host.gpus, gpu_type=host.gpu_type)
+                Node(host.name, path, host.gpus, host.gpus, gpu_type=host.gpu_type, sharing=host.sharing)
                 for host, path in zip(rows, places.paths, strict=True)
             )
             built = with_second_levels(build_cluster(places.levels, nodes), places.beside).replace(cut=places.cut)
@@ -86,6 +87,8 @@ def make_table(
         lacking = [host.name for host, lacks in zip(rows, missing, strict=True) if lacks]
         if lacking:
             problems.append(_unlabelled(label, lacking, len(labels)))
+    if alike := alike_types(host.gpu_type for host in rows):
+        problems.append(Problem("AlikeTypes", alike, "give the nodes' labels one spelling of each type"))
     index_of = {host.name: i for i, host in enumerate(rows)}
     sizes = () if tree is None else tuple(count_sizes(tree))
     return FleetTable(tuple(rows), index_of, tree, sizes, unplaced, sentence, tuple(problems))
@@ -285,4 +288,6 @@ def _with_missing(cluster: Cluster, names: Sequence[str], own: Own) -> Cluster:
         levels=levels,
         second_levels=second_levels,
         flags={**cluster.flags, **dict(enumerate(gone, start=first))},
+        kept_out=cluster.kept_out,
+        sharing=cluster.sharing,
     )

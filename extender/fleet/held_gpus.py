@@ -41,14 +41,15 @@ class HeldGpus:
         """Return GPUs of a node that pods hold."""
         return self._nodes[node].total() if node in self._nodes else 0
 
-    def count(self, node: str, *, size: int, promised: str | None) -> None:
+    def count(self, node: str, *, size: int, shares: int = 1, promised: str | None) -> None:
         """Count a node for its namespaces: what pods hold, and all of it if it is promised.
 
         :param size: GPUs that it has; 0 = it is gone.
+        :param shares: how many of what pods hold are one GPU.
         :param promised: namespace of the gang that it is promised to.
         """
         self._namespaces.subtract(self._counted.pop(node, {}))
-        now = dict(self._nodes.get(node, {}))
+        now = {namespace: -(-held // shares) for namespace, held in self._nodes.get(node, {}).items()}
         if promised is not None:
             now[promised] = max(size, now.get(promised, 0))
         if now:

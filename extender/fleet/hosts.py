@@ -16,9 +16,11 @@ from extender.fleet.pod_requests import NOTHING, PodRequest, like_boxes, offered
 from topology.errors import InvalidTopology
 from topology.flags import FAULTY, NodeFlag
 from topology.kubernetes.kubernetes_health import annotated_flag, broken, discourages, faults, price_flag
-from topology.kubernetes.kubernetes_objects import NodeObject, Taint, gpus_among, instant
+from topology.kubernetes.kubernetes_objects import NodeObject, Taint, instant
 from topology.kubernetes.kubernetes_pods import NodeSelector, Pod
 from topology.kubernetes.kubernetes_requirement import Requirement
+from topology.kubernetes.kubernetes_shares import node_gpus
+from topology.node_gpus import NodeGpus
 
 GONE = "the node is gone"
 
@@ -29,8 +31,10 @@ class Host:
 
     name: str
     labels: dict[str, str]
-    gpus: int  # GPUs that it has; 0 = it is none of ours
+    gpus: int  # GPUs that it has, shared ones among them; 0 = it is none of ours
     allocatable: int  # GPUs that its device plugin offers
+    sharing: str = ""  # how it offers GPUs in parts, to gangs none of them; empty = whole
+    shares: int = 1  # in how many parts it offers each of its GPUs
     ailment: str = ""  # why what runs here is in danger: not Ready, broken; empty = fine
     fault: str = ""  # why no new pod may come, an ailment among others; empty = they may
     cordoned: bool = False
@@ -61,27 +65,28 @@ class Host:
 def host_of(node: NodeObject) -> Host:
     """Return what matters of a node."""
     problem, annotated = None, None
-    gpus = allocatable = 0
+    gpus = NodeGpus()
     try:
         annotated = annotated_flag(node.name, node.metadata.annotations or {})
     except InvalidTopology as error:
         problem = error
     try:
-        has = gpus_among(node.status.capacity)
-        offers = gpus_among(node.status.allocatable)
-        gpus, allocatable = max(has or 0, offers or 0), (has or 0) if offers is None else offers
+        gpus = node_gpus(node)
     except ValueError as error:
         problem = InvalidTopology(f"node {node.name!r}: {error}", where=node.name, fix="write a whole number of GPUs")
     taints = node.spec.taints or ()
     conditions = node.status.conditions or ()
     ready = next((one for one in conditions if one.type == "Ready"), None)
     cordoned = bool(node.spec.unschedulable)
-    wrong = faults(unschedulable=cordoned, conditions=conditions, gpus=gpus, allocatable=allocatable, repelling=())
+    has, offers = gpus.physical, gpus.allocatable
+    wrong = faults(unschedulable=cordoned, conditions=conditions, gpus=has, allocatable=offers, repelling=())
     return Host(
         name=node.name,
         labels=node.labels,
-        gpus=gpus,
-        allocatable=allocatable,
+        gpus=has,
+        allocatable=offers,
+        sharing=gpus.sharing,
+        shares=gpus.shares,
         ailment=", ".join(broken(conditions)),
         fault=", ".join(wrong),
         cordoned=cordoned,

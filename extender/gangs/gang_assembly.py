@@ -80,7 +80,7 @@ def _started(needed: Iterable[GangMember], seats: Mapping[str, int]) -> list[Gan
         started = [member for member in named if member.pod.released or member.pod.node is not None]
     else:
         started = [member for member in needed if member.pod.released]
-    return sorted(started, key=lambda member: (member.pod.created, member.pod.name, member.pod.uid))
+    return sorted(started, key=lambda member: member.pod.created)
 
 
 def _going_on(
@@ -110,9 +110,10 @@ def _going_on(
             raise
         disputes.append(error)
     entitled = {member.pod.uid for member in started} | seats.keys()
-    fitting: list[GangMember] = []
-    for member in sorted(everyone, key=lambda member: (member.pod.uid not in entitled, member.pod.created)):
-        if member.needed and member.pod.uid not in entitled and (why := _why_apart(member, eldest)) is not None:
+    fitting = [member for member in everyone if member.pod.uid in entitled]
+    others = [member for member in everyone if member.pod.uid not in entitled]
+    for member in sorted(others, key=lambda member: member.pod.created):
+        if member.needed and (why := _why_apart(member, eldest)) is not None:
             disputes.append(why)
         else:
             fitting.append(member)

@@ -185,10 +185,14 @@ def seats_of(members: Sequence[GangMember], size: int, seats: Mapping[str, int])
     taken = {seats[member.pod.uid]: member for member in members if member.needed and member.pod.uid in seats}
     misfits: list[InvalidGang] = []
     ranks = dict(seats)
-    counted = (member for member in members if member.needed or member.pod.status.phase == "Succeeded")
-    order = sorted({member.index for member in counted if member.index is not None})
+    order: Sequence[tuple[int, ...]] = ()
+    if any(member.index is not None and len(member.index) > 1 for member in members):
+        counted = (member for member in members if member.needed or member.pod.status.phase == "Succeeded")
+        order = sorted({member.index for member in counted if member.index is not None})
     for member in members:
         pod, seat = member.pod, seats.get(member.pod.uid)
+        if member.index is not None and member.index == (seat,):
+            continue
         try:
             rank = _rank_meant(member, members[0], size, order)
         except InvalidGang as error:

@@ -66,9 +66,10 @@ def _drawn(
             drawn[row] += watts
 
     for uid, pod in state.pods.items():
-        if pod.node is not None and not pod.terminal:
+        node = pod.node or state.fleet.pinned(uid)
+        if node is not None and not pod.terminal:
             member = state.member(uid)
-            add(key_of_pod(pod) if member is None else member.key, pod.node, watts_of(pod))
+            add(key_of_pod(pod) if member is None else member.key, node, watts_of(pod))
     for plan in state.plans.values():
         gang = state.gang(plan.key) if plan.holding else None
         if gang is None:

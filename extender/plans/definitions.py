@@ -81,7 +81,7 @@ def read_definitions(raw: bytes) -> Definitions:
         raise InvalidInput(f"the API server's description of {GROUP} cannot be read: {error}", where=OPENAPI) from None
     lacking = {}
     for schema in schemas.values():
-        kinds = {one.kind for one in schema.kinds if one.group == GROUP} & _WRITTEN.keys()
+        kinds = {kind.kind for kind in schema.kinds if kind.group == GROUP} & _WRITTEN.keys()
         for kind in kinds:
             missing = {name for name in _WRITTEN[kind] if not schema.names(*name.split("."))}
             if missing:
@@ -115,7 +115,7 @@ class _Document(msgspec.Struct):
 
 
 def _fields(struct: type[msgspec.Struct], part: str, *others: str, but: frozenset[str] = frozenset()) -> set[str]:
-    names = {one.encode_name for one in msgspec.structs.fields(struct)} - but
+    names = {stored.encode_name for stored in msgspec.structs.fields(struct)} - but
     return {f"{part}.{name}" for name in (*names, *others)}
 
 

@@ -47,15 +47,15 @@ async def log_topology(state: ClusterCache, *, ready: Callable[[], bool]) -> Non
 async def look_at_definitions(state: ClusterCache, api: ClusterApi) -> None:
     """Read which of our fields the cluster keeps; where that cannot be read, what was known of it stands."""
     try:
-        found = read_definitions(await api.read(OPENAPI))
+        definitions = read_definitions(await api.read(OPENAPI))
     except (ClusterError, InvalidInput) as error:
         # without our kinds there is no such document: that they cannot be listed is said louder
         logger.debug("the definitions of our kinds cannot be read: %s", error)
         return
-    if found != state.definitions:
-        for sentence in found.sentences or ["the definitions in the cluster have all fields"]:
-            logger.log(logging.WARNING if found.lacking else logging.INFO, "%s", sentence)
-    state.definitions = found
+    if definitions != state.definitions:
+        for sentence in definitions.sentences or ["the definitions in the cluster have all fields"]:
+            logger.log(logging.WARNING if definitions.lacking else logging.INFO, "%s", sentence)
+    state.definitions = definitions
 
 
 async def follow_definitions(state: ClusterCache, api: ClusterApi, *, changed: Callable[[], None]) -> None:

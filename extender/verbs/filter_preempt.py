@@ -232,5 +232,9 @@ def tightest(
     best = tightest_nodes(
         rows[fits & opened], free=occupancy.free, idle=occupancy.idle, idle_in_domain=occupancy.idle_in_domain
     )
-    chosen = position[np.isin(rows, best)].tolist()
-    return [names[i] for i in chosen], refused
+    chosen = [names[i] for i in position[np.isin(rows, best)].tolist()]
+    if not chosen:
+        # without a gang a pod may have parts of GPUs, where no whole ones are left: the scheduler has counted them
+        shared = (names[i] for i in position[fleet.sharing[rows] & ~occupancy.promised[rows]].tolist())
+        chosen = [name for name in shared if not fleet.ailing(name, now)]
+    return chosen, refused

@@ -12,7 +12,7 @@ from health.collectives.diagnosis import PROGRAM, Cause, Diagnosis, blame_senten
 from health.collectives.recording import Member
 from topology.errors import InvalidInput
 from topology.files import Source
-from topology.flags import FAULTY, FlagKind, NodeFlag
+from topology.flags import FAULTY, WARNING, FlagKind, NodeFlag
 from topology.tables.bad_rows import BadRows
 from topology.tables.text_rows import CsvRows
 
@@ -20,7 +20,7 @@ SOURCE = "collectives"
 
 HOLD = timedelta(hours=24)  # How long a flag holds: long enough to look at the node, and not for ever if nobody does
 KINDS: dict[Cause, FlagKind] = {
-    "not-launched": "faulty",
+    "not-launched": "degraded",
     "not-transmitted": "faulty",
     "not-delivered": "faulty",
     "gpu-not-ready": "faulty",
@@ -30,6 +30,10 @@ KINDS: dict[Cause, FlagKind] = {
     "slow-transfer": "degraded",
 }
 """Causes that point at a node.  A crossed order is the program's, lateness in averages has no cause yet."""
+
+PROCESS: tuple[Cause, ...] = ("not-launched", "unreachable")
+"""Causes that are about a process.  It may have failed by its program, an exception or a data loader, so that alone
+they make a node dearer, until other evidence agrees; and a job of one node never tells the two apart."""
 
 MOST_GPUS = 8  # Of a node; more ranks that all name one host name the machine that converted their records
 NO_HOSTS = frozenset({"localhost", "localhost.localdomain", "127.0.0.1", "::1"})  # Names that every machine has
@@ -45,19 +49,36 @@ def flags_of(diagnosis: Diagnosis, node_of: Mapping[int, str], *, now: datetime)
     since = datetime.fromtimestamp(diagnosis.since, UTC) if diagnosis.since is not None else now
     until = max(since, datetime.fromtimestamp(diagnosis.localised, UTC) if diagnosis.localised else since) + HOLD
     flags: dict[str, NodeFlag] = {}
+    culprits = {culprit.member for culprit in diagnosis.culprits}
     for culprit in diagnosis.culprits:
         node = node_of.get(culprit.member)
-        if culprit.certainty == "certain" and node is not None and node not in flags:
-            flags[node] = NodeFlag(
-                node,
-                kind,
-                slowdown=FAULTY if kind == "faulty" else max(1.0, culprit.factor or 1.0),
-                source=SOURCE,
-                since=since,
-                until=until,
-                evidence=f"{diagnosis.members[culprit.member].label}: {blame_sentence(diagnosis)}",
-            )
+        if culprit.certainty != "certain" or node is None or node in flags:
+            continue
+        of_node = {member for member, other in node_of.items() if other == node}
+        # where all processes of a node have gone, and there are several, it is the node
+        whole = diagnosis.cause == "unreachable" and len(of_node) > 1 and of_node <= culprits
+        about_process = diagnosis.cause in PROCESS and not whole
+        if about_process and _on_one_node(diagnosis, node_of):
+            continue
+        price = WARNING if about_process else max(1.0, culprit.factor or 1.0)
+        chosen: FlagKind = "degraded" if about_process else kind
+        flags[node] = NodeFlag(
+            node,
+            chosen,
+            slowdown=FAULTY if chosen == "faulty" else price,
+            source=SOURCE,
+            since=since,
+            until=until,
+            evidence=f"{diagnosis.members[culprit.member].label}: {blame_sentence(diagnosis)}",
+            rank=diagnosis.members[culprit.member].rank if about_process else None,
+            hardware=False,
+        )
     return list(flags.values())
+
+
+def _on_one_node(diagnosis: Diagnosis, node_of: Mapping[int, str]) -> bool:
+    """Return whether all members are known to run on one node."""
+    return len(node_of) == len(diagnosis.members) and len({*node_of.values()}) == 1
 
 
 def one_host(members: Sequence[Member]) -> str:
@@ -87,6 +108,8 @@ def withheld(diagnosis: Diagnosis, node_of: Mapping[int, str]) -> str:
             f"all {len(diagnosis.members)} ranks name the host {host:.60}, as where their records were converted; "
             "--node-map FILE says where they ran"
         )
+    elif diagnosis.cause in PROCESS and _on_one_node(diagnosis, node_of):
+        reason = "of a job on one node it is not known whether its program or the node is at fault"
     elif all(culprit.member not in node_of for culprit in diagnosis.culprits):
         reason = "the records do not say which node the rank runs on; --node-map FILE does"
     return f"no node is flagged: {reason}" if reason else ""

@@ -9,11 +9,11 @@ from datetime import datetime, timedelta
 from hashlib import blake2b
 from sqlite3 import Connection
 
-from health.flags.rules import MOST_FINDINGS, Rules, rules_of
-from health.flags.tracks import Track, ended, found, track_of
+from health.flags.rules import MOST_FINDINGS, Rule, Rules, rules_of
+from health.flags.tracks import Track, ended, found, refuted, track_of
 from topology.errors import InvalidInput
 from topology.flag_log import APPLICATION, VERSION, FlagLog, event_data, time_text
-from topology.flags import LAST, FlagEvent, NodeFlag, severity
+from topology.flags import FAULTY, HEALTHY, LAST, FlagEvent, NodeFlag, severity
 from topology.json_record import json_data
 
 LAST_YEAR = 9900  # Of records: ends that lie later must still be dates
@@ -122,15 +122,64 @@ class Ledger(FlagLog):
                 early += 1
             else:
                 batch.setdefault((flag.node, flag.source), []).append(flag)
-        for key, flags in sorted(batch.items()):
+        for flags in (batch[key] for key in sorted(batch)):
             flag = _worst(flags, now)
             if self._is_known(flag, stamp or now.isoformat()):
                 known += len(flags)
                 continue
-            event = found(track_of(self, *key), flag, now, rules.of(flag.source), stamp=stamp)
-            if event is not None:
-                events += self.write([event])
+            events += self._taken_in(flag, now, rules.of(flag.source), stamp)
+        for node in sorted({node for node, _ in batch}):
+            events += self._agreed(node, now, rules)
         return Recorded((*events, *self.settle(now)), known, over, early)
+
+    def _taken_in(self, flag: NodeFlag, now: datetime, rule: Rule, stamp: str) -> list[FlagEvent]:
+        """Write what a finding makes of what is known of its node.
+
+        Evidence about a process may be its program's.  The same rank on another node is: what holds against that one
+        ends, and this one is not flagged.  Another rank on the same node is another job's, and points at the node.
+        """
+        if flag.rank is not None and flag.slowdown > HEALTHY:
+            same, others = self._processes(flag, since=now - rule.memory)
+            if same:
+                where = f"rank {flag.rank} did so on {same[-1].node}, too: the program, not the node"
+                noted = FlagEvent(time=now, event="noted", node=flag.node, source=flag.source, finding=flag)
+                standing = [event for node in {event.node for event in same} for event in self._last(node, flag.source)]
+                moved = f"rank {flag.rank} does so on {flag.node}, too: the program, not the node"
+                held = [event for event in standing if event.steps and event.steps[0].flag.rank == flag.rank]
+                cleared = [refuted(event, now, moved) for event in held]
+                return self.write([*cleared, replace(noted, stamp=stamp, because=where)])
+            if others:
+                ranks = f"{flag.evidence}; and rank {others[-1]} of another job there"
+                flag = replace(flag, kind="faulty", slowdown=FAULTY, evidence=ranks)
+        event = found(track_of(self, flag.node, flag.source), flag, now, rule, stamp=stamp)
+        return [] if event is None else self.write([event])
+
+    def _processes(self, flag: NodeFlag, *, since: datetime) -> tuple[list[FlagEvent], list[int]]:
+        """Return findings of a flag's source since then: of its rank on other nodes, and other ranks on its node."""
+        recent = self.events("source = ? AND time >= ? AND finding IS NOT NULL", flag.source, time_text(since))
+        about = [(event, event.found) for event in recent]
+        known = [(event, said.rank) for event, said in about if said is not None and said.rank is not None]
+        same = [event for event, rank in known if rank == flag.rank and event.node != flag.node]
+        return same, [rank for event, rank in known if rank != flag.rank and event.node == flag.node]
+
+    def _last(self, node: str, source: str) -> list[FlagEvent]:
+        """Return the last event of a node and source; empty = there is none."""
+        return [*self.events("node = ? AND source = ? ORDER BY number DESC LIMIT 1", node, source)]
+
+    def _agreed(self, node: str, now: datetime, rules: Rules) -> list[FlagEvent]:
+        """Write that a node is faulty where evidence about a process of it meets a fault of the node itself."""
+        of_sources = "number IN (SELECT max(number) FROM events WHERE node = ? GROUP BY source)"
+        last = [event for event in self.events(of_sources, node) if event.steps]
+        flags = [event.steps[0].flag for event in last]
+        signals = [flag for flag in flags if flag.rank is None and flag.kind != "straggler" and flag.active(now)]
+        written: list[FlagEvent] = []
+        for flag in flags if signals else ():
+            if flag.rank is not None and flag.kind != "faulty" and flag.active(now):
+                agreed = f"{flag.evidence}; {signals[0].source or 'another source'} agrees"
+                worse = replace(flag, kind="faulty", slowdown=FAULTY, evidence=agreed)
+                event = found(track_of(self, node, flag.source), worse, now, rules.of(flag.source))
+                written += self.write([event]) if event is not None else []
+        return written
 
     def settle(self, now: datetime) -> list[FlagEvent]:
         """Write down what has ended by now, in order of time."""

@@ -72,12 +72,19 @@ def found(track: Track, flag: NodeFlag, now: datetime, rule: Rule, *, stamp: str
     relapses = track.relapses if track.steps else _relapses(track, now, rule)
     step = _step(flag, now, rule.quiet_after(relapses))
     worse = (old for old in track.steps if old.flag.slowdown > flag.slowdown)
-    kept = (_cut(old, now, rule.all_clear_after(relapses)) for old in worse)
+    # that a node with a broken device is only slow today is no repair
+    kept = (old if old.flag.needs_repair else _cut(old, now, rule.all_clear_after(relapses)) for old in worse)
     steps = (*(old for old in kept if old.until > now), step)
     because = _why(track, step, relapses, recent)
     raised = not track.steps or flag.slowdown > track.steps[0].flag.slowdown
     name: EventName = "raised" if raised else "renewed"
     return _event(flag, now, name, steps=steps, stamp=stamp, because=because, relapses=relapses)
+
+
+def refuted(event: FlagEvent, now: datetime, because: str) -> FlagEvent:
+    """Return the event by which what a source holds against a node ends, as other evidence refutes it."""
+    cleared = FlagEvent(time=now, event="cleared", node=event.node, source=event.source)
+    return replace(cleared, because=because, relapses=event.relapses)
 
 
 def ended(node: str, source: str, track: Track, now: datetime) -> Iterator[FlagEvent]:
@@ -98,7 +105,11 @@ def when(time: datetime) -> str:
 
 
 def _step(flag: NodeFlag, now: datetime, quiet: timedelta) -> HeldFlag:
-    """Return a finding with its end: as its source says, and not before the quiet time is over."""
+    """Return a finding with its end: as its source says, and not before the quiet time is over; without one where a
+    device is broken, as an avoided node shows no symptoms and no device mends by waiting.
+    """
+    if flag.needs_repair:
+        return HeldFlag(replace(flag, until=None), seen=now)
     end = min(LAST, now + quiet)
     stated = flag.until is not None and flag.until > end
     until = min(LAST, flag.until) if flag.until is not None and stated else end

@@ -9,9 +9,9 @@ from typing import Literal
 
 import numpy as np
 
-from health.peers.metrics import is_code, is_step_time, metric_of
+from health.peers.metrics import counts_errors, is_code, is_step_time, metric_of
 from health.peers.streams import MetricRecording, Samples
-from topology.flags import FAULTY, WARNING, NodeFlag
+from topology.flags import FAULTY, PROGRAM_XIDS, WARNING, NodeFlag
 from topology.json_record import JsonRecord
 from topology.quantities import number, plural
 
@@ -193,7 +193,15 @@ def _flag(found: Mapping[str, Stretch], recording: MetricRecording, *, peers: in
         evidence="; and ".join(
             evidence(one, recording.metrics[metric], peers=peers, absolute=absolute) for metric, one in found.items()
         ),
+        hardware=any(_of_device(recording.metrics[metric], one) for metric, one in found.items()),
     )
+
+
+def _of_device(samples: Samples, one: Stretch) -> bool:
+    """Return whether a machine stands out by errors of a device: counted ones, or a code that no program causes."""
+    if is_code(samples.metric):
+        return not PROGRAM_XIDS.issuperset(_codes(samples, one))
+    return counts_errors(samples.metric) and one.own > one.peers
 
 
 def _in_words(flags: Sequence[NodeFlag], machines: int, examined: Sequence[Examined]) -> str:

@@ -66,6 +66,6 @@ def watch(
 
 
 def _renewed(flag: NodeFlag, before: NodeFlag | None, until: datetime) -> NodeFlag:
-    """Return a flag that holds until then, since it was first seen."""
+    """Return a flag that holds until then, since it was first seen; one of a broken device has no end."""
     since = min((one.since for one in (flag, before) if one is not None and one.since is not None), default=None)
-    return replace(flag, since=since, until=until)
+    return replace(flag, since=since, until=None if flag.needs_repair else until)

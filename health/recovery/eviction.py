@@ -164,6 +164,7 @@ class Eviction:
                 evidence=f"{worst[machine]} of {self.machines.ranks_on(machine)} ranks out of place"
                 f"{self._often(machine)}; "
                 f"{company}, to be diagnosed",
+                hardware=False,
             )
             for machine in self.unit.node_ranks
             if 2 * self.hits[machine] > len(self.looks)

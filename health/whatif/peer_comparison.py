@@ -3,9 +3,9 @@
 The peers of a worker are the other data-parallel ranks of its stage, which hold the same layers and as many
 microbatches.  Its plain ratio is its forward and backward time of a step over their median.  Its factor is that ratio
 over what the other stages of its rank show of the same, as a rank with longer sequences is slow in every stage and a
-slow worker in one.  The factor is never more than the plain ratio: the other stages can acquit a worker, and never
-convict one that computes no longer than its peers.  With two ranks and two stages the worker diagonal to a slow one
-would else have the same factor, as the rank of the slow one makes its own look fast.
+slow worker in one.  The factor is never noticeably more than the plain ratio: the other stages can acquit a worker,
+and never convict one that computes no longer than its peers.  With two ranks and two stages the worker diagonal to a
+slow one would else have the same factor, as the slow one makes its own rank look fast in the other stage.
 """
 
 from __future__ import annotations
@@ -45,15 +45,18 @@ def compute_seconds(replayed: Replayed) -> Floats:
     return seconds
 
 
+def plain_ratios(seconds: Floats) -> Floats:
+    """Return [pp, dp, steps] -> time of each worker over that of its peers; 1 where there is nothing to compare."""
+    return np.ones_like(seconds) if seconds.shape[1] == 1 else over(seconds, _median_of_others(seconds, axis=1))
+
+
 def factors(seconds: Floats) -> Floats:
-    """Return [pp, dp, steps] -> the factor of each worker in each step; 1 where there is nothing to compare."""
-    if seconds.shape[1] == 1:
-        return np.ones_like(seconds)
-    ratio = over(seconds, _median_of_others(seconds, axis=1))
-    if len(seconds) == 1:
-        return ratio
+    """Return [pp, dp, steps] -> the factor of each worker in each step, not yet bounded by its plain ratio."""
+    plain = plain_ratios(seconds)
+    if 1 in plain.shape[:2]:
+        return plain
     # of an even number the lower: with three stages, one other slow stage does not acquit this one
-    return np.minimum(ratio, over(ratio, _median_of_others(ratio, axis=0, lower=True)))
+    return over(plain, _median_of_others(plain, axis=0, lower=True))
 
 
 def ranks_with_more_work(replayed: Replayed) -> dict[int, float]:
@@ -69,13 +72,15 @@ def ranks_with_more_work(replayed: Replayed) -> dict[int, float]:
 
 def slower_than_peers(replayed: Replayed) -> dict[tuple[int, int], WorkerSlowness]:
     """Return (place of the rank, stage) -> how slow, of all workers that compute longer than their peers."""
-    ratio = factors(compute_seconds(replayed))
+    seconds = compute_seconds(replayed)
+    ratio, plain = factors(seconds), plain_ratios(seconds)
     late, half = ratio[:, :, -ON_END:].min(axis=2), np.median(ratio, axis=2)
     found = {}
     for stage, rank in np.argwhere(np.maximum(late, half) >= NOTICED):
         others = np.delete(ratio[stage], rank, axis=0)
         # beside each other: beside a slow worker they look fast
-        if slowness := _judged(ratio[stage, rank], over(others, np.median(others, axis=0))):
+        beside = over(others, np.median(others, axis=0))
+        if slowness := _judged(ratio[stage, rank], plain[stage, rank], beside):
             found[int(rank), int(stage)] = slowness
     return found
 
@@ -92,14 +97,18 @@ def convicted(replayed: Replayed) -> dict[tuple[int, int], WorkerSlowness]:
     return {worker: slowness for worker, slowness in slow.items() if of_stage[worker[1]] <= most}
 
 
-def _judged(own: Floats, peers: Floats) -> WorkerSlowness | None:
-    """Return how slow a worker of ``own`` [steps] is beside ``peers`` [others, steps]; ``None`` = not."""
+def _judged(own: Floats, plain: Floats, peers: Floats) -> WorkerSlowness | None:
+    """Return how slow a worker of ``own`` [steps] is beside ``peers`` [others, steps]; ``None`` = not.
+
+    :param plain: [steps], its plain ratios, which bound the factor.
+    """
     share = float((own >= NOTICED).mean())
     onset = _onset(own, peers)
     if onset is None and share <= 0.5:  # the median of an even number of steps may be one slow step's
         return None
     first = onset or 0
-    factor = float(np.median(own[first:]))
+    factor, bound = float(np.median(own[first:])), float(np.median(plain[first:]))
+    factor = bound if factor > NOTICED * bound else factor
     if factor < max(NOTICED, 1.0 + SPREADS * spread_of(np.median(peers[:, first:], axis=1))):
         return None
     return WorkerSlowness(factor, share, onset)

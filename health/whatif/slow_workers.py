@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+import numpy as np
+
 from health.whatif.analysis_result import Analysis, TracedWorker
 from health.whatif.peer_comparison import (
     NOTICED,
@@ -17,6 +19,7 @@ from health.whatif.peer_comparison import (
     compute_seconds,
     convicted,
     factors,
+    plain_ratios,
     slower_than_peers,
 )
 from health.whatif.step_replay import Replayed
@@ -84,7 +87,8 @@ def _noticed(analysis: Analysis, slow: Mapping[tuple[int, int], WorkerSlowness])
 
 def slow_at_times(replayed: Replayed, analysis: Analysis) -> float:
     """Return the share of steps in which one of the slowest 3 % computes longer than its peers; 0 if none does."""
-    ratio = factors(compute_seconds(replayed))
+    seconds = compute_seconds(replayed)
+    ratio = np.minimum(factors(seconds), plain_ratios(seconds))
     own = [ratio[stage, rank] for rank, stage in analysis.places(analysis.slowest)]
     return max((float((steps >= NOTICED).mean()) for steps in own if steps.mean() >= NOTICED), default=0.0)
 

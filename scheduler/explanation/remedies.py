@@ -26,7 +26,14 @@ from topology.errors import InvalidJob
 from topology.json_record import JsonRecord
 
 RemedyKind = Literal[
-    "smaller-dp", "smaller-ep", "free-nodes", "admit-flagged", "drop-constraint", "broader-tp-level", "other-node-size"
+    "smaller-dp",
+    "smaller-ep",
+    "free-nodes",
+    "admit-flagged",
+    "admit-shared",
+    "drop-constraint",
+    "broader-tp-level",
+    "other-node-size",
 ]
 Constraint = Literal["nodes", "hold", "unknown"]
 
@@ -36,7 +43,9 @@ class Remedy(JsonRecord):
     """A change that makes the job fit, verified by solving the changed instance."""
 
     kind: RemedyKind
-    """smaller-dp, smaller-ep, free-nodes, admit-flagged, drop-constraint, broader-tp-level or other-node-size."""
+    """smaller-dp, smaller-ep, free-nodes, admit-flagged, admit-shared, drop-constraint, broader-tp-level or
+    other-node-size.
+    """
     sentence: str
     """What to do."""
     spread: Spread
@@ -78,6 +87,7 @@ def diagnose(cluster: Cluster, job: Job, outcome: Outcome, *, solver: PlacementA
 def _changes(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limits: Limits) -> Iterator[Remedy]:
     attempts = {
         "with slow nodes": _admit_flagged,
+        "with GPUs that are shared": _admit_shared,
         "with fewer constraints": _drop_constraint,
         "with TP groups farther apart": _broader_tp_level,
         "with nodes freed": _free_nodes,
@@ -109,6 +119,15 @@ def _admit_flagged(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limit
     if (worth := _solved(cluster, job.replace(avoid="price"), solver, limits)) is not None:
         sentence = f"Admit slow nodes (avoid: price): {len(worth.flagged)} of them would be used"
         yield _change("admit-flagged", sentence, worth)
+
+
+def _admit_shared(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limits: Limits) -> Iterator[Remedy]:
+    if not cluster.sharing:
+        return
+    if (worth := _solved(cluster.without_sharing(), job, solver, limits)) is not None:
+        ways = " or ".join(sorted({*cluster.sharing.values()}))
+        sentence = f"Hand out whole GPUs instead of shared ones ({ways}) on {len(cluster.sharing)} nodes"
+        yield _change("admit-shared", f"{sentence}, and count them with --shared-gpus whole", worth)
 
 
 def _drop_constraint(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limits: Limits) -> Iterator[Remedy]:

@@ -171,6 +171,7 @@ def over_limit(cluster: Cluster, job: Job) -> str:
 
 def _too_few(cluster: Cluster, job: Job, free: int) -> str:
     """Return that fewer nodes than the job has cells are admissible, and what holds the others."""
+    shared = ~cluster.whole  # told before their size, which is that of GPUs that no job gets
     fits_size = cluster.gpus == job.gpus_per_node
     faulty = cluster.slowdown == FAULTY
     in_use = cluster.free_gpus != cluster.gpus
@@ -180,10 +181,10 @@ def _too_few(cluster: Cluster, job: Job, free: int) -> str:
     fits = fits_size & typed(cluster, job.gpu_types)
     kept_out = np.zeros(len(cluster), dtype=np.bool_)
     kept_out[list(cluster.kept_out)] = True
-    reasons = Counter(why for i, why in cluster.kept_out.items() if fits[i] and not faulty[i])
+    reasons = Counter(why for i, why in cluster.kept_out.items() if (fits[i] or shared[i]) and not faulty[i])
     held = {
-        f"with another number of GPUs{whole_nodes}": int((~fits_size).sum()),
-        "with another type of GPU": int((fits_size & ~fits).sum()),
+        f"with another number of GPUs{whole_nodes}": int((~fits_size & ~shared).sum()),
+        "with another type of GPU": int((fits_size & ~fits & ~shared).sum()),
         "faulty": int((fits & faulty).sum()),
         **reasons,
     }
@@ -208,7 +209,7 @@ def check_held_together(cluster: Cluster, job: Job) -> None:
     """
     parts = job.nodes_of_tp > 1 and not job.node_sizes  # of types that differ, each is looked at when it is tried
     size = job.gpus_per_node
-    alike = (cluster.gpus == size) & typed(cluster, job.gpu_types)
+    alike = cluster.whole & (cluster.gpus == size) & typed(cluster, job.gpu_types)
     holds = job.holds_on(cluster) if job.holds or parts else ()
     held = [(cluster.level_index(hold.level), hold.family) for hold in holds if job.holds]
     for depth in sorted({within for within, _ in held}):

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf
+from time import perf_counter
 from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
@@ -88,13 +89,13 @@ class Heuristic:
 
     def place(self, cluster: Cluster, job: Job, limits: Limits) -> Proposal:
         """Apply the rule to the admitted nodes; see :class:`scheduler.placement.types.PlacementAlgorithm`."""
-        start = clock()
+        start = perf_counter()
         try:
             request = Request.of(cluster, job, limits)
             nodes = self.rule(request)[self._rank_of_cell(request.grid)].astype(np.int32)
         except Infeasible as refusal:
-            return Proposal(None, infeasible=refusal.message, solve_seconds=clock() - start)
-        return Proposal(nodes, solve_seconds=clock() - start)
+            return Proposal(None, infeasible=refusal.message, solve_seconds=perf_counter() - start)
+        return Proposal(nodes, solve_seconds=perf_counter() - start)
 
     def _rank_of_cell(self, grid: Grid) -> IntArray:
         """Return the rank of each cell, shape [rows, columns]."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import inf
 from typing import TYPE_CHECKING
 
-from scheduler.work_clock import counts_work
+from scheduler.work_clock import counts_work, wall_left
 
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model
@@ -22,11 +22,9 @@ def limit_time(solver: cp_model.CpSolver, seconds: float, *, effort: float = inf
     """Let a solver run for so many seconds of the clock, and so much deterministic time."""
     # CP-SAT refuses a limit that is not positive
     seconds = max(0.001, seconds)
-    if counts_work():
-        effort = min(effort, seconds)
-    else:
-        solver.parameters.max_time_in_seconds = seconds
-    solver.parameters.max_deterministic_time = effort
+    if (wall := wall_left(seconds)) < inf:
+        solver.parameters.max_time_in_seconds = max(0.001, wall)
+    solver.parameters.max_deterministic_time = min(effort, seconds) if counts_work() else effort
 
 
 def work_of(solver: cp_model.CpSolver, model: cp_model.CpModel) -> float:

@@ -8,10 +8,11 @@ the answer into each before it asks for the next::
         for candidate in dispatch.candidates():
             candidate.found = ...  # place candidate.job under candidate.offers; where there is room, start it
 
-*Which job is asked again, and when*: a job without room has none later either unless room is given back, since starts
-take room away and a job's expected end only moves away from what is kept for others.  So until room is given back only
-those that came since are asked; and of several of one kind, when one has no room, only those that are predicted to run
-shorter.  This saves questions and changes no answer.
+*Which job is asked again, and when*: a job without room has none later either unless room is given back or a running
+job outlives its prediction.  For starts take room away, and a waiting job's expected end only moves away from what is
+kept for others; but of a job that is overdue the end is now, so that more may be free when the first blocked job has
+room than was thought.  So until one of these happens only those that came since are asked; and of several of one kind,
+when one has no room, only those that are predicted to run shorter.  This saves questions and changes no answer.
 
 *Where namespaces share* (``QueuePolicy.sharing``) they take turns: the next job asked is the first by rank of the
 namespace with the smallest share at that moment.  Those that have no room are before all that are asked after them
@@ -36,6 +37,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Callable, Generator, Hashable, Iterable, Sequence
+from itertools import takewhile
 from math import inf
 from operator import itemgetter
 from typing import Generic, TypeVar
@@ -72,6 +74,7 @@ class Dispatch(Generic[J]):
         self.freed = False  # Whether room was given back since the last pass
         self.stuck: J | None = None  # The first job that had no room in the last pass
         self._fresh: list[J] = []
+        self._overdue = 0  # Running jobs that had outlived their predictions in the last pass over all
         self._hopeless: set[tuple[int, int]] = set()
         self._closed = False  # Whether all that is free is kept for those blocked
         self._holds: tuple[tuple[object, ...], Sequence[HeldNodes]] = ((), ())
@@ -116,9 +119,13 @@ class Dispatch(Generic[J]):
 
     def _with_passing(self) -> Generator[Candidate[J], None, None]:
         """Ask those behind a blocked job too: all of them, or those that came since if nothing else has changed."""
-        rank, stuck = self.backlog.rank, self.stuck
+        rank, stuck, now = self.backlog.rank, self.stuck, self.cluster.now
         fresh = sorted(self._fresh, key=rank)
-        everyone = self.policy.sharing or self.freed or stuck is None or (bool(fresh) and rank(fresh[0]) < rank(stuck))
+        overdue = sum(1 for _ in takewhile(lambda job: job.ends <= now, self.cluster.running))
+        changed = self.policy.sharing or self.freed or overdue != self._overdue
+        everyone = changed or stuck is None or (bool(fresh) and rank(fresh[0]) < rank(stuck))
+        if everyone:
+            self._overdue = overdue
         self.freed = False
         self._fresh.clear()
         yield from self._all() if everyone else self._those(fresh)

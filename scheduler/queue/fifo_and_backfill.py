@@ -64,7 +64,7 @@ def shadow(head: Waiting, cluster: ClusterState) -> HeldNodes:
 
     Where the job must lie in one compartment, all this is so of the one that has room first, and nothing is kept
     elsewhere.  Of several at one time it is always the same, so that no start changes which: a job that was refused
-    stays refused.
+    stays refused until a job ends, or outlives its prediction.
     """
     found = [_shadow_among(usable, head, cluster) for usable in usable_together(head, cluster)]
     known = [hold for hold in found if hold is not None]

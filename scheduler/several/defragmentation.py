@@ -16,7 +16,7 @@ from time import perf_counter
 from scheduler.algorithm_run import judge, run
 from scheduler.job import Job
 from scheduler.objective import TOLERANCE, Evaluation
-from scheduler.outcome import Outcome
+from scheduler.outcome import LATE, Outcome
 from scheduler.placement.admission import for_each_size, shortage
 from scheduler.placement.solver_clock import load_solver
 from scheduler.placement.types import Limits, PlacementAlgorithm, Proposal, Status
@@ -25,6 +25,7 @@ from scheduler.several.move_plan import MoveLimits
 from scheduler.several.move_search import MoveSearch
 from scheduler.several.running_jobs import RunningJob, check_running, classes_with_running, opened
 from scheduler.subproblems.gpu_types import speed_of
+from scheduler.work_clock import clock, on_clock
 from topology.cluster import Cluster, IntArray
 from topology.quantities import HOUR
 
@@ -101,6 +102,24 @@ def defragment(
     """
     load_solver()
     started = perf_counter()
+    with on_clock(limits.clock, limits.seconds) as timer:
+        found = _cheapest(cluster, job, running, solver=solver, limits=limits, budget=budget, target=target)
+    if timer.late:
+        found = replace(found, stopped_at=limits.seconds, notes=(*found.notes, LATE))
+    return replace(found, solve_seconds=perf_counter() - started)
+
+
+def _cheapest(
+    cluster: Cluster,
+    job: Job,
+    running: Sequence[RunningJob],
+    *,
+    solver: PlacementAlgorithm,
+    limits: Limits,
+    budget: MoveBudget,
+    target: float | None,
+) -> Defragmentation:
+    end = clock() + limits.seconds
     first = replace(limits, seconds=FIRST_SHARE * limits.seconds)
     room = opened(cluster, running)
     worths = check_running(room, running)
@@ -123,14 +142,13 @@ def defragment(
     if reached or budget.moves == 0 or short(busy, job):
         placed = tuple(stays) if now.evaluation is not None else ()
         found = Defragmentation("optimal" if reached else now.status, now, now, target, cost, placed)
-        return replace(found, solve_seconds=perf_counter() - started, stopped_at=None if reached else now.stopped_at)
+        return replace(found, stopped_at=None if reached else now.stopped_at)
     asked = MoveLimits(question.whole(target), _most(budget, running), budget.gpu_hours is not None)
     search = _search(question, stays, now, empty, asked=asked, solver=solver)
-    search.run(limits, started + limits.seconds)
+    search.run(limits, end)
     found = _answer(search, stays, now, empty, target=target)
     stopped_at = limits.seconds if search.out_of_time else None
-    outcome = found.outcome.after(stopped_at)
-    return replace(found, outcome=outcome, solve_seconds=perf_counter() - started, stopped_at=stopped_at)
+    return replace(found, outcome=found.outcome.after(stopped_at), stopped_at=stopped_at)
 
 
 def _most(budget: MoveBudget, running: Sequence[RunningJob]) -> int | None:

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 from math import ceil, inf
 from random import Random
-from time import perf_counter
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,7 +23,7 @@ from scheduler.several.joint_question import JointQuestion, least_alone, only, r
 from scheduler.several.lay_out import disjoint_grants, last_of_each, placed_as_in
 from scheduler.several.seen_placements import SeenPlacements, bounded_cost
 from scheduler.several.turns import OrderDraw, in_turn
-from scheduler.work_clock import LEAST_SECONDS
+from scheduler.work_clock import LEAST_SECONDS, clock
 from topology.cluster import BoolArray, Cluster, IntArray
 
 if TYPE_CHECKING:
@@ -96,7 +95,7 @@ class JointSearch:
         """Search until the sum is proved, nothing is left to try, or the clock reads ``end``."""
         self._limits, self._end, self._random = limits, end, Random(limits.seed)
         self._search()
-        self.out_of_time = not self.proved and (self.out_of_time or perf_counter() >= end)
+        self.out_of_time = not self.proved and (self.out_of_time or clock() >= end)
 
     def _search(self) -> None:
         self._orders = OrderDraw(len(self._alone), self._limits.seed)
@@ -105,12 +104,12 @@ class JointSearch:
         if not self.nodes:
             self._pack(everyone, PACK_EFFORT)
         self._more_orders()
-        while not self.proved and perf_counter() < self._end:
+        while not self.proved and clock() < self._end:
             rounds = rounds or self._open_rounds()
             # the less the best sum, the sooner nothing is left below it
             if more or self.cost < bounded:
                 bounded, more = self.cost, self._round(rounds)
-            if self.proved or perf_counter() > self._end:
+            if self.proved or clock() > self._end:
                 return
             orders = self._more_orders()
             if (count := sum(map(len, self._seen))) > known and not self.proved:
@@ -123,19 +122,19 @@ class JointSearch:
 
     def _more_orders(self) -> bool:
         """Place the jobs one after the other in some new orders; return whether there was any."""
-        until = perf_counter() + ORDERS_SHARE * (self._end - perf_counter())
+        until = clock() + ORDERS_SHARE * (self._end - clock())
         for number in range(MOST_ORDERS):
-            if self.proved or (number and perf_counter() > until) or not self._another_order():
+            if self.proved or (number and clock() > until) or not self._another_order():
                 return number > 0
         return True
 
     def _pack_some(self) -> None:
         """Lay shapes of a few jobs out again, the others left where they are: all pairs, then more at a time."""
-        count, until = len(self.question.jobs), perf_counter() + SOME_SHARE * (self._end - perf_counter())
+        count, until = len(self.question.jobs), clock() + SOME_SHARE * (self._end - clock())
         for few in range(2, min(MOST_TOGETHER, count - 1) + 1):
             several = list(combinations(range(count), few))
             for some in self._random.sample(several, min(MOST_PACKS, len(several))):
-                if self.proved or perf_counter() > until or not self.nodes:
+                if self.proved or clock() > until or not self.nodes:
                     return
                 self._pack(some, SOME_EFFORT)
 
@@ -143,7 +142,7 @@ class JointSearch:
         """Search the jobs again whose bound alone is not proved: what is open there is open in the sum."""
         unproved = [j for j, one in enumerate(self._alone) if one.status != "optimal"]
         for number, j in enumerate(unproved):
-            seconds = (self._end - perf_counter()) / (2 * (len(unproved) - number))
+            seconds = (self._end - clock()) / (2 * (len(unproved) - number))
             if self.proved or seconds < LEAST_SECONDS:
                 self.out_of_time = True
                 return
@@ -161,7 +160,7 @@ class JointSearch:
 
     def _another_order(self) -> bool:
         """Place the jobs one after the other in a new order; return whether there was one, and time for it."""
-        started = perf_counter()
+        started = clock()
         late = self._end - started < self._order_seconds
         self.out_of_time |= late and not self._orders.over
         if late or self._orders.over:
@@ -170,7 +169,7 @@ class JointSearch:
         order = self._orders.draw()
         limits = replace(self._limits, seconds=max(LEAST_SECONDS, self._end - started))
         result, nodes = in_turn(self.question, order, self._solver, alone=dict(enumerate(self._alone)), limits=limits)
-        self._order_seconds = perf_counter() - started
+        self._order_seconds = clock() - started
         if result.objective is not None:
             self._orders.weigh(order, result.objective)
             self.found(nodes)
@@ -197,7 +196,7 @@ class JointSearch:
         model.share()
         if self.nodes:
             model.cp.add(sum(costs) < question.whole(sum(question.cost(j, self.nodes[j]) for j in moving)))
-        found, solver = model.least(sum(costs), Slice(effort, self._end - perf_counter(), light=True))
+        found, solver = model.least(sum(costs), Slice(effort, self._end - clock(), light=True))
         if found != "yes":
             return
         shares = [taken(part, solver) for part in model.parts]
@@ -229,7 +228,7 @@ class JointSearch:
             # no other placement is of use
             rounds.model.cp.add(sum(rounds.costs) < self.question.whole(self.cost))
         found, solver = self._bounded(rounds)
-        if found != "yes" or self.proved or perf_counter() > self._end:
+        if found != "yes" or self.proved or clock() > self._end:
             return False
         before, known, cost = rounds.excluded, sum(map(len, self._seen)), self.cost
         self._search_shares(rounds, solver)
@@ -241,13 +240,13 @@ class JointSearch:
         With little presolve most is decided in tenths of a second.  That there is nothing better a second search has to
         say too, as false answers of one alone have been reported.
         """
-        cost, wall = sum(rounds.costs), BOUND_SHARE * (self._end - perf_counter())
+        cost, wall = sum(rounds.costs), BOUND_SHARE * (self._end - clock())
         found, solver = rounds.model.least(cost, Slice(BOUND_EFFORT, wall, light=True, bounding=True))
         if found != "yes":
             doubted = found == "no"
             if not doubted:
                 self._raise(solver.best_objective_bound)
-            wall, linear = BOUND_SHARE * (self._end - perf_counter()), 2 if doubted else 1
+            wall, linear = BOUND_SHARE * (self._end - clock()), 2 if doubted else 1
             again = Slice(BOUND_EFFORT, wall, seed=1, linearization=linear, light=doubted, bounding=True)
             found, solver = rounds.model.least(cost, again)
         self.out_of_time |= rounds.model.out_of_time
@@ -268,14 +267,14 @@ class JointSearch:
         free: BoolArray = self.classes.class_of >= 0
         nodes: list[IntArray] = []
         for j, job in enumerate(question.jobs):
-            if perf_counter() > self._end:
+            if clock() > self._end:
                 return
             later = last_of_each(cluster, self.classes, free, sum(shares[j + 1 :], Counter()))
             granted = free & self.classes.admitted(j) & ~later
             cost = int(solver.value(rounds.costs[j]))
             placed = self._as_in(solver, parts[j], j, granted, cost)
             if placed is None:
-                seconds = max(LEAST_SECONDS, min(RUN_SECONDS, (self._end - perf_counter()) / (len(shares) - j)))
+                seconds = max(LEAST_SECONDS, min(RUN_SECONDS, (self._end - clock()) / (len(shares) - j)))
                 one = self._run(j, only(cluster, granted), seconds)
                 if one.evaluation is None or one.proposal.nodes is None or one.bound is None:
                     return

@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import ceil
 from random import Random
-from time import perf_counter
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -31,7 +30,7 @@ from scheduler.several.move_plan import MoveLimits, MovePlan
 from scheduler.several.move_program import KEEP_NONE, MoveProgram, MovePrograms
 from scheduler.several.place_again import placed_again
 from scheduler.several.running_jobs import RunningJob
-from scheduler.work_clock import LEAST_SECONDS
+from scheduler.work_clock import LEAST_SECONDS, clock
 from topology.cluster import BoolArray, IntArray
 
 if TYPE_CHECKING:
@@ -98,24 +97,24 @@ class MoveSearch:
     def run(self, limits: Limits, end: float) -> None:
         """Search until all is proved, nothing is left to try, or the clock reads ``end``."""
         self._search(limits, end)
-        self.out_of_time = not self.proved and (self.out_of_time or perf_counter() >= end)
+        self.out_of_time = not self.proved and (self.out_of_time or clock() >= end)
 
     def _search(self, limits: Limits, end: float) -> None:
         bounding, known, more, few = None, -1, True, FEW
         self._random = Random(limits.seed)
         limits.say("what would have to leave")
         self._start(limits, end)
-        while not self.proved and perf_counter() < end:
+        while not self.proved and clock() < end:
             rank = None if self.plan is None else self.plan.rank
             if len(self._programs.seen) > known:
                 known = len(self._programs.seen)
                 limits.say("laying shapes out")
                 self._pack(end)
-            if more and not self.proved and perf_counter() < end:
+            if more and not self.proved and clock() < end:
                 limits.say("raising the bound")
                 bounding = bounding or self._programs.of_bound(None if self.plan is None else self.plan.rank[0])
                 more = self._round(bounding, limits, end)
-            if not self.proved and perf_counter() < end:
+            if not self.proved and clock() < end:
                 limits.say("moving a few at a time")
                 self._pack_some(end, few)
             if not more and (self.plan is None or self.plan.rank == rank):
@@ -127,9 +126,9 @@ class MoveSearch:
         """Lay the new job and a few running ones out again, the others where they are in the best plan."""
         if self.plan is None:
             return
-        until, count = perf_counter() + SOME_SHARE * (end - perf_counter()), len(self.running)
+        until, count = clock() + SOME_SHARE * (end - clock()), len(self.running)
         for _ in range(MOST_PACKS):
-            if self.proved or perf_counter() > until:
+            if self.proved or clock() > until:
                 return
             some = self._random.sample(range(count), min(count, few))
             kept = {i: self.classes.class_of[self.plan.running[i].ravel()] for i in range(count) if i not in some}
@@ -205,7 +204,7 @@ class MoveSearch:
             assert nodes is not None
             self.found(nodes, self._settled(nodes, targets))
             return len(self._programs.seen) > known
-        seconds = max(LEAST_SECONDS, min(RUN_SECONDS, end - perf_counter()))
+        seconds = max(LEAST_SECONDS, min(RUN_SECONDS, end - clock()))
         one = run(self._solver, only(cluster, granted), job, replace(limits, seconds=seconds))
         if one.proposal.nodes is None or one.evaluation is None or one.bound is None:
             return False
@@ -232,7 +231,7 @@ class MoveSearch:
 
     def _least(self, program: MoveProgram, end: float, effort: float = EFFORT) -> tuple[Answer, Solution]:
         """Search for the least rank, for at most half of the time that is left."""
-        found, solver = program.model.least(program.rank, Slice(effort, (end - perf_counter()) / 2))
+        found, solver = program.model.least(program.rank, Slice(effort, (end - clock()) / 2))
         self.out_of_time |= program.model.out_of_time
         return found, solver
 

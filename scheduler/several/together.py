@@ -22,7 +22,7 @@ from time import perf_counter
 from scheduler.algorithm_run import judge, run
 from scheduler.job import Job
 from scheduler.objective import TOLERANCE, Evaluation, evaluate, slowest_in_use, trivial_bound, worth_of
-from scheduler.outcome import Outcome
+from scheduler.outcome import LATE, Outcome
 from scheduler.placement.admission import admissible
 from scheduler.placement.sharing.node_classes import NodeClasses, classify
 from scheduler.placement.solver_clock import load_solver
@@ -34,7 +34,7 @@ from scheduler.several.lay_out import seated_again
 from scheduler.several.leave_out import LeftOut, fewest_left_out
 from scheduler.several.turns import TurnResult, in_turn
 from scheduler.subproblems.gpu_types import speed_of
-from scheduler.work_clock import LEAST_SECONDS
+from scheduler.work_clock import LEAST_SECONDS, clock, on_clock
 from topology.cluster import Cluster, IntArray
 from topology.quantities import plural
 
@@ -79,13 +79,22 @@ def place_together(
     load_solver()
     started = perf_counter()
     question = JointQuestion(cluster, tuple(jobs), tuple(weights))
-    found = _answer(question, solver, limits, notes=())
-    if found.status == "infeasible" and any(job.avoid == "price" for job in jobs):
-        # alone each job may do without slow nodes; together they may need them
-        any_node = tuple(job.replace(avoid="ignore") if job.avoid == "price" else job for job in jobs)
-        again = _answer(replace(question, jobs=any_node), solver, limits, notes=(SLOW_NEEDED,))
-        found = again if again.status == "infeasible" else _as_asked(question, again)
+    with on_clock(limits.clock, limits.seconds) as timer:
+        found = _as_priced(question, solver, limits)
+    if timer.late and found.status != "infeasible":
+        found = replace(found, stopped_at=limits.seconds, notes=(*found.notes, LATE))
     return replace(found, solve_seconds=perf_counter() - started)
+
+
+def _as_priced(question: JointQuestion, solver: PlacementAlgorithm, limits: Limits) -> JointOutcome:
+    """Answer with the slow nodes that each job would use alone; with any, where the jobs fit in no other way."""
+    found = _answer(question, solver, limits, notes=())
+    if found.status == "infeasible" and any(job.avoid == "price" for job in question.jobs):
+        # alone each job may do without slow nodes; together they may need them
+        any_node = tuple(job.replace(avoid="ignore") if job.avoid == "price" else job for job in question.jobs)
+        again = _answer(replace(question, jobs=any_node), solver, limits, notes=(SLOW_NEEDED,))
+        return again if again.status == "infeasible" else _as_asked(question, again)
+    return found
 
 
 SLOW_LEFT_OUT = (
@@ -98,7 +107,7 @@ SLOW_NEEDED = "Not all jobs fit on the nodes that each would use alone, so slow 
 def _answer(
     question: JointQuestion, solver: PlacementAlgorithm, limits: Limits, *, notes: tuple[str, ...]
 ) -> JointOutcome:
-    end = perf_counter() + (1.0 - LAST_SHARE) * limits.seconds
+    end = clock() + (1.0 - LAST_SHARE) * limits.seconds
     alone = _each_alone(question, solver, replace(limits, seconds=ALONE_SHARE * limits.seconds))
     slowest = [slowest_allowed(question.cluster, job, [one]) for job, one in zip(question.jobs, alone, strict=True)]
     classes = classify(question.cluster, question.jobs, slowest)
@@ -156,11 +165,11 @@ def _least_anywhere(question: JointQuestion, j: int, alone: Outcome) -> float:
 
 
 def _each_alone(question: JointQuestion, solver: PlacementAlgorithm, limits: Limits) -> list[Outcome]:
-    end, outcomes = perf_counter() + limits.seconds, []
+    end, outcomes = clock() + limits.seconds, []
     for number, job in enumerate(question.jobs):
         limits.say(f"{job.name} alone")
         # one that takes long must not leave the others without time: a job without a proof leaves the sum without one
-        seconds = max(limits.seconds / (2 * len(question.jobs)), (end - perf_counter()) / (len(question.jobs) - number))
+        seconds = max(limits.seconds / (2 * len(question.jobs)), (end - clock()) / (len(question.jobs) - number))
         outcomes.append(run_on_its_levels(solver, question.cluster, job, replace(limits, seconds=seconds)))
     return outcomes
 

@@ -6,12 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import factorial, inf
 from random import Random
-from time import perf_counter
 
 from scheduler.outcome import Outcome
 from scheduler.placement.types import Limits, PlacementAlgorithm
 from scheduler.several.joint_question import JointQuestion, run_on_its_levels
-from scheduler.work_clock import LEAST_SECONDS
+from scheduler.work_clock import LEAST_SECONDS, clock
 from topology.cluster import IntArray
 from topology.json_record import JsonRecord
 
@@ -76,9 +75,9 @@ def in_turn(
     :returns: the result, and the nodes of each job in order of numbers, shape [rows, columns]; none when one is stuck.
     """
     names = tuple(question.jobs[j].name for j in order)
-    cluster, placed, end = question.cluster, {}, perf_counter() + limits.seconds
+    cluster, placed, end = question.cluster, {}, clock() + limits.seconds
     for at, j in enumerate(order):
-        seconds = max(LEAST_SECONDS, (end - perf_counter()) / (len(order) - at))
+        seconds = max(LEAST_SECONDS, (end - clock()) / (len(order) - at))
         one = run_on_its_levels(solver, cluster, question.jobs[j], replace(limits, seconds=seconds)) if at else alone[j]
         if one.evaluation is None or one.proposal.nodes is None:
             return TurnResult(names, None, question.jobs[j].name), []

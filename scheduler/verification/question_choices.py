@@ -30,10 +30,6 @@ class NodeChoice:
         """Return shape [nodes], those up to a slowdown."""
         return usable(cluster, self.job, slowest=slowest, trunk=self.trunk)
 
-    def trunk_name(self, cluster: Cluster) -> str:
-        """Return the name of the trunk, empty = there is none."""
-        return "" if self.trunk is None else cluster.levels[0].domains[self.trunk]
-
     def slowdowns(self, cluster: Cluster) -> tuple[float, ...]:
         """Return the slowdowns up to which the job may use nodes, ascending; under ``price`` each that a node has."""
         if self.job.avoid == "strict":

@@ -40,7 +40,7 @@ class ClusterQuestion(CapacityQuestion[A]):
     made: str = field(default="22x93", metadata={"metavar": "MxN"})
     """Synthetic cluster where none is given: minipods x nodes of each."""
     seed: Seed = field(default=0, metadata={"metavar": "N"})
-    """Seed of all that is drawn: same seed, same answer, as long as no time runs out."""
+    """Seed of all that is drawn: same seed, same answer, where no clock ends a search."""
 
     @cached_property
     def empty(self) -> Cluster:
@@ -136,7 +136,7 @@ def background_jobs(
 
     from simulator.workload import WorkloadSpec, generate
 
-    gpus = int(cluster.gpus.sum())
+    gpus = int(cluster.gpus[cluster.whole].sum())
     spec = WorkloadSpec(
         days=seconds / DAY,
         gpus=gpus,

@@ -8,10 +8,17 @@ import zlib
 
 from tests.e2e.harness.arnold import SYSTEM
 from tests.e2e.harness.client import Object, path
-from tests.e2e.harness.invariants import half_placed, off_plan, promised_twice, used_twice
+from tests.e2e.harness.invariants import (
+    half_placed,
+    off_plan,
+    promised_twice,
+    released_in_vain,
+    unused,
+    used_twice,
+)
 from tests.e2e.harness.nodes import node
 from tests.e2e.harness.plane import ControlPlane
-from tests.e2e.harness.plans import all_plans
+from tests.e2e.harness.plans import GangPlan, all_plans
 from tests.e2e.harness.pods import gang, pod
 
 
@@ -45,6 +52,50 @@ def test_promises(arnold_plane: ControlPlane, namespace: str) -> None:
     _write_plan(arnold_plane, namespace, "third", "Planned", {"n1": str(uuid.uuid4())})
     assert promised_twice(all_plans(admin)) == [f"n1: promised to {namespace}/first[0], {namespace}/third[0]"]
     admin.delete_all("gangplans")
+
+
+def _released(gang_name: str, rank: int, node_name: str) -> Object:
+    """A pod that was released to a node, and is not there yet."""
+    made = gang(gang_name, "team", size=2, gated=False)[rank]
+    made["metadata"]["labels"]["arnold.dev/released"] = "0" * 32
+    made["metadata"]["uid"] = f"{gang_name}-{rank}"
+    term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node_name]}]}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
+    made["spec"]["affinity"] = {"nodeAffinity": required}
+    made["status"] = {}
+    return made
+
+
+def _plan(name: str, phase: str, *nodes: str, **conditions: str) -> GangPlan:
+    """A plan with these nodes for the pods of its gang."""
+    uids = tuple(f"{name}-{rank}" for rank in range(len(nodes)))
+    status = {"conditions": [{"type": kind, "status": status} for kind, status in conditions.items()]}
+    return GangPlan("team", name, phase, "", nodes, uids, status)
+
+
+def test_a_released_pod_whose_node_others_have() -> None:
+    """Seen while no plan, one without nodes, or one with another node says what became of it; not once it was told."""
+    pods = [_released("a", 0, "n1")]
+    theirs = _plan("b", "Released", "n1")
+    for own in ([], [_plan("a", "Waiting")], [_plan("a", "Released", "n2")]):
+        assert released_in_vain(pods, [theirs, *own]) == ["team/a: a-0 (a-0) is pinned to n1, which team/b has"]
+    for plan in (_plan("a", "Waiting", Released="False"), _plan("a", "Expired", "n1")):
+        assert released_in_vain(pods, [theirs, plan]) == []
+    assert released_in_vain(pods, [_plan("a", "Released", "n1")]) == []
+    assert released_in_vain(pods, [_plan("a", "Waiting")]) == []
+
+
+def test_a_promised_node_that_nobody_uses() -> None:
+    """By a plan whose pod is there and elsewhere, or by a released pod without a plan; not where the node is ailing."""
+    nodes = [node("n1"), node("n2")]
+    pods = [_released("a", 0, "n1")]
+    lines = ["team/a: n1 is promised for a-0 (a-0), which is not on it"]
+    assert unused(nodes, pods, [_plan("a", "Released", "n1")]) == lines
+    assert unused(nodes, pods, [_plan("a", "Waiting")]) == lines
+    assert unused(nodes, pods, [_plan("a", "Waiting", Released="False")]) == []
+    assert unused(nodes[1:], pods, [_plan("a", "Released", "n1")]) == []
+    pods[0]["spec"]["nodeName"] = "n1"
+    assert unused(nodes, pods, [_plan("a", "Released", "n1", "n2")]) == []
 
 
 def _write_plan(plane: ControlPlane, namespace: str, name: str, phase: str, pod_of: dict[str, str]) -> None:

@@ -70,7 +70,7 @@ def test_every_program_killed_at_random_moments(
     counts = {f"{victim} killed": number for victim, number in kills.items()} | turmoil.counts
     lines = [f"{number:6d} {what}" for what, number in sorted(counts.items())]
     lines.append(f"{lookout.looks:6d} looks, no node promised or used twice")
-    lines += [f"{looks:6d} looks in a row at most: {kind}" for kind, looks in sorted(lookout.longest.items())]
+    lines += [f"{seconds:6.1f} s at most: {kind}" for kind, seconds in sorted(lookout.longest.items())]
     lines.append(
         f"quiet to settled, without waits for Jobs: {max(quiet):.1f} s at most, {median(quiet):.1f} s in the middle"
     )

@@ -15,7 +15,7 @@ from extender.cluster_api.client import NODES
 from extender.node_flags import NodeFlags
 from tests.extender.fake_cluster import FakeCluster, stand_in, unreachable
 from tests.extender.things import node_json
-from topology.errors import UnknownName
+from topology.errors import InvalidInput, UnknownName
 from topology.flags import FAULTY, NodeFlag
 
 SLOW, UNTIL = "arnold.dev/slowdown", "arnold.dev/slowdown-until"
@@ -72,6 +72,21 @@ def test_nodes_that_are_not_there(api: FakeCluster) -> None:
     with pytest.raises(UnknownName):
         asyncio.run(NodeFlags(api).clear(["n9"]))
     assert "patch" not in {verb for verb, _, _ in api.asked}
+
+
+def test_no_run_takes_most_of_a_cluster_out(api: FakeCluster) -> None:
+    """Three of three nodes, two at once or one after the other: nothing is written without a person's word."""
+    every = [NodeFlag(f"n{number}", "faulty", FAULTY) for number in (1, 2, 3)]
+    with pytest.raises(InvalidInput, match="3 of 3 nodes"):
+        asyncio.run(NodeFlags(api).apply(every))
+    with pytest.raises(InvalidInput, match="3 of 3 nodes"):
+        asyncio.run(NodeFlags(api).sync(every, known={}, now=datetime.now(UTC)))
+    assert "patch" not in {verb for verb, _, _ in api.asked}
+    asyncio.run(NodeFlags(api).apply(every[:2]))
+    with pytest.raises(InvalidInput, match="3 of 3 nodes"):
+        asyncio.run(NodeFlags(api).apply(every[2:]))
+    changes = asyncio.run(NodeFlags(api, yes=True).apply(every))
+    assert [change.done for change in changes] == ["unchanged", "unchanged", "applied"]
 
 
 def test_clear(api: FakeCluster) -> None:

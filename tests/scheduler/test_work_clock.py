@@ -1,24 +1,25 @@
-"""The clock of limits: the wall's, or counted work."""
+"""The clock of limits: counted work, and an end by the wall's clock for whoever waits."""
 
 from __future__ import annotations
 
 from itertools import pairwise
-from time import perf_counter
+from math import inf
+from time import perf_counter, sleep
 
 import pytest
 from ortools.sat.python import cp_model
 
 from scheduler.placement.solver_clock import limit_time, work_of
-from scheduler.work_clock import ClockKind, clock, counts_work, on_clock, spend
+from scheduler.work_clock import ClockKind, clock, counts_work, on_clock, side_by_side, spend
 
 
 def test_work_is_what_was_spent() -> None:
     """The seconds spent, and less than a millisecond for some looks; the wall clock outside goes on as ever."""
-    with on_clock("work"):
+    with on_clock("work", inf):
         begun = clock()
         assert counts_work()
         spend(3.5)
-        with on_clock("work"):
+        with on_clock("work", inf):
             spend(0.5)
         assert clock() - begun == pytest.approx(4.0, abs=1e-3)
     assert not counts_work()
@@ -26,26 +27,83 @@ def test_work_is_what_was_spent() -> None:
 
 
 def test_every_look_counts() -> None:
-    """So a loop that only looks ends, after as many looks each time."""
+    """So a loop that only looks ends, after as many looks each time, on either clock while its end is far."""
     looks = []
-    for _ in range(2):
-        with on_clock("work"):
+    kinds: tuple[ClockKind, ...] = ("work", "wall")
+    for kind in kinds:
+        with on_clock(kind, 600.0) as timer:
             end, count = clock() + 0.01, 0
             while clock() < end:
                 count += 1
             looks.append(count)
+        assert not timer.late
     assert looks[0] == looks[1] > 0
 
 
-@pytest.mark.parametrize(("kind", "wall", "effort"), [("wall", 2.0, 9.0), ("work", None, 2.0)])
-def test_solvers_are_limited_by_the_clock(kind: ClockKind, wall: float | None, effort: float) -> None:
-    """Two seconds left and an effort of nine: on the wall clock both, of counted work the lesser."""
+def test_the_wall_ends_what_counts_too_little() -> None:
+    """A search that takes long and counts next to nothing is over when the wall's clock says so, and it is told.
+
+    Past the end the count goes on as the wall does: whatever gets a little time more comes to its end as well.
+    """
+    with on_clock("wall", 0.05) as timer:
+        end, begun = clock() + 0.05, perf_counter()
+        while clock() < end:
+            sleep(0.01)
+        assert perf_counter() - begun >= 0.05
+        assert timer.late
+        more = clock() + 0.02
+        while clock() < more:
+            sleep(0.001)
+    with on_clock("work", 0.05) as timer:
+        sleep(0.06)
+        assert clock() < 0.05
+    assert not timer.late
+
+
+def test_what_counts_goes_on_inside() -> None:
+    """A part of a question has no end of its own by the wall's clock, and cannot take the other's away."""
+    with on_clock("wall", 600.0) as outer:
+        with on_clock("wall", 0.0) as inner:
+            assert inner is outer
+        assert not outer.late
+    with on_clock("work", inf) as outer, on_clock("wall", 0.0):
+        clock()
+        assert not outer.late
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3])
+def test_threads_change_no_count(workers: int) -> None:
+    """Each search counts from the same moment, whoever runs beside it; afterwards all of it counts.
+
+    0.5 before, then 1 and 2 side by side: both begin at 0.5, and 3.5 are counted in the end.
+    """
+
+    def search(seconds: float) -> float:
+        begun = clock()
+        spend(seconds)
+        return begun
+
+    with on_clock("work", inf):
+        spend(0.5)
+        begun = side_by_side([lambda: search(1.0), lambda: search(2.0)], workers=workers)
+        assert begun == pytest.approx([0.5, 0.5], abs=1e-3)
+        assert clock() == pytest.approx(3.5, abs=1e-3)
+    assert side_by_side([counts_work], workers=workers) == [False]
+
+
+@pytest.mark.parametrize(("kind", "wall"), [("wall", 7.0), ("work", None)])
+def test_solvers_are_limited_by_the_clock(kind: ClockKind, wall: float | None) -> None:
+    """Two seconds left of seven by the wall, and an effort of nine: the lesser counts, and the seven end it too."""
     solver = cp_model.CpSolver()
     unlimited = solver.parameters.max_time_in_seconds
-    with on_clock(kind):
+    with on_clock(kind, 7.0):
         limit_time(solver, 2.0, effort=9.0)
-    assert solver.parameters.max_time_in_seconds == (unlimited if wall is None else wall)
-    assert solver.parameters.max_deterministic_time == effort
+    if wall is None:
+        assert solver.parameters.max_time_in_seconds == unlimited
+    else:
+        # some milliseconds have gone by
+        assert wall - 1.0 < solver.parameters.max_time_in_seconds <= wall
+    assert solver.parameters.max_deterministic_time == 2.0
 
 
 def test_models_count() -> None:

@@ -144,6 +144,14 @@ def test_what_is_folded_is_what_slurm_reads(names: list[str], text: str) -> None
     assert sorted(read_as_slurm(text)) == sorted(names)
 
 
+def test_names_for_a_person_are_shorter() -> None:
+    """Arnold reads what stands behind a bracket, so full names of nodes share one where Slurm does not read it."""
+    names = [f"ip-10-0-0-{i}.internal" for i in range(1, 9)]
+    assert spell_names(names) == "ip-10-0-0-[1-8].internal"
+    assert sorted(expand_hostlist(spell_names(names))) == sorted(names)
+    assert fold_hostlist(names) == ",".join(names)
+
+
 @pytest.mark.parametrize("name", ["fab20000000000000000001", "s18446744073709551616", "s" + "9" * 5_000])
 def test_numbers_that_slurm_cannot_hold_are_refused(name: str) -> None:
     """Slurm would read another name, and find no such node or switch; for a person such a name stands in quotes."""

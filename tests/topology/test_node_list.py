@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
+from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given
@@ -13,15 +14,25 @@ from topology.build import build_cluster
 from topology.cluster import Cluster, Node
 from topology.errors import ArnoldError, InvalidInput, InvalidTopology, TooLarge
 from topology.files import Source
-from topology.node_list import read_node_list, with_gpus, with_node_list, with_types
+from topology.node_list import NodeList, read_node_lists, with_gpus, with_node_list, with_types
+from topology.slurm.slurm_snapshot import NO_REQUEST, Unlisted
 from topology.states import State, node_states
 
 CLUSTER = build_cluster(["rack"], [Node(f"n{i}", ("r",), 8, 8) for i in range(1, 10)])
 
 
-def laid(text: str, cluster: Cluster = CLUSTER) -> tuple[Cluster, str]:
+NOW = datetime(2026, 11, 28, 12, tzinfo=UTC)
+
+
+def read(text: str, cluster: Cluster = CLUSTER, *, unlisted: Unlisted | None = None) -> NodeList:
+    """The one list of a text."""
+    (found,) = read_node_lists([Source("list", text)], cluster, NO_REQUEST, now=NOW, unlisted=unlisted)
+    return found
+
+
+def laid(text: str, cluster: Cluster = CLUSTER, *, unlisted: Unlisted | None = None) -> tuple[Cluster, str]:
     """The cluster under a list, and the notes in one text."""
-    laid_over, notes = with_node_list(cluster, read_node_list(Source("list", text), cluster))
+    laid_over, notes = with_node_list(cluster, read(text, cluster, unlisted=unlisted))
     return laid_over, "\n".join(notes)
 
 
@@ -40,7 +51,7 @@ def test_a_plain_list_has_nodes_and_hostlists() -> None:
     assert busy("# squeue -h -o %N\nn1\n\n  n[3-4,6]  # job 17\nn4,n9#x\n") == ["n1", "n3", "n4", "n6", "n9"]
 
 
-@pytest.mark.parametrize("text", ["", "\n \n", "# nothing runs\n", "NODELIST STATE\n", '{"nodes": []}'])
+@pytest.mark.parametrize("text", ["", "\n \n", "# nothing runs\n"])
 def test_an_empty_list_is_an_empty_list(text: str) -> None:
     """On an idle cluster nothing is in use."""
     assert busy(text) == []
@@ -64,16 +75,6 @@ def test_nodes_of_a_saved_placement_are_in_use() -> None:
     cluster, notes = laid('{"status": "optimal", "assignment": [{"node": "n2", "dp": 0}, {"node": "x9", "dp": 1}]}')
     assert names(cluster, State.BUSY) == ["n2"]
     assert "1 (x9)" in notes
-
-
-def test_a_plain_list_of_strangers_alone_is_told() -> None:
-    """Where only CPU nodes run jobs, `squeue` lists no other; that the list takes no node is said all the same.
-
-    Not that every node is free: a cluster file may say itself what is in use.
-    """
-    cluster, notes = laid("cpu001\n")
-    assert names(cluster, State.BUSY) == []
-    assert "1 (cpu001), and nothing else is listed, so no node is in use by it" in notes
 
 
 def test_states_of_strangers_alone_are_an_error() -> None:
@@ -221,7 +222,13 @@ def test_rows_may_hold_hostlists() -> None:
 
 def test_nodes_that_slurm_does_not_list_are_told() -> None:
     """Slurm lists all its nodes: one that it does not list may not be there any more."""
-    assert "not listed in list, and taken as free: 7 (n3, n4, n5, n6, n7, ...)" in laid("n1 idle\nn2 alloc\n")[1]
+    text = "n1 idle\nn2 alloc\n"
+    cluster, notes = laid(text)
+    assert names(cluster, State.KEPT_OUT) == [f"n{i}" for i in range(3, 10)]
+    assert "not listed in list, and so not usable: 7 (n3, n4, n5, n6, n7, ...) (--unlisted free takes them)" in notes
+    cluster, notes = laid(text, unlisted="free")
+    assert len(names(cluster, State.FREE)) == 8
+    assert "not listed in list, and taken as free: 7 (n3, n4, n5, n6, n7, ...)" in notes
 
 
 def test_a_state_that_is_not_known_is_not_free() -> None:
@@ -237,7 +244,7 @@ def bare() -> Cluster:
 
 def filled(text: str | None, gpus_per_node: int | None = None) -> tuple[Cluster, str]:
     """That cluster with GPUs, and the notes in one text."""
-    lists = [] if text is None else [read_node_list(Source("list", text), bare())]
+    lists = [] if text is None else [read(text, bare())]
     cluster, notes = with_gpus(bare(), lists, gpus_per_node, source="topology.conf")
     return cluster, "\n".join(notes)
 
@@ -329,7 +336,7 @@ def test_two_columns_of_gpus_that_differ_are_refused() -> None:
 )
 def test_types_of_the_list_fill_the_cluster(text: str, expected: list[str]) -> None:
     """In every form that Slurm prints; a node with several types is of one of its own, others stay as they are."""
-    cluster, notes = with_types(bare(), [read_node_list(Source("list", text), bare())], None, source="topology.conf")
+    cluster, notes = with_types(bare(), [read(text, bare())], None, source="topology.conf")
     assert [node.gpu_type for node in cluster] == expected
     assert "types of GPU from the list of nodes" in notes[0]
 
@@ -346,14 +353,14 @@ def test_generic_resources_that_slurm_never_prints(gres: str, words: str) -> Non
     """Refused with their line: a number of GPUs would be guessed, or a terminal told what to do."""
     for text in (f"n2 idle gpu:8\nn1 idle {gres}\n", f"NodeName=n2 State=IDLE\nNodeName=n1 State=IDLE Gres={gres}\n"):
         with pytest.raises(InvalidInput, match=words) as caught:
-            read_node_list(Source("list", text), bare())
+            read(text, bare())
         assert caught.value.where == "list:2"
         assert caught.value.fix
 
 
 def test_the_type_that_the_user_says_counts() -> None:
     """Before a list; not before the file, and it fills what the file leaves open."""
-    lists = [read_node_list(Source("list", "n1 idle gpu:h100:8\n"), bare())]
+    lists = [read("n1 idle gpu:h100:8\n", bare())]
     cluster, notes = with_types(bare().with_gpu_types({3: "A100"}), lists, "H200", source="c.csv")
     assert ([node.gpu_type for node in cluster], notes) == (["H200", "H200", "H200", "A100"], ())
     with pytest.raises(InvalidInput, match="says itself of which type its GPUs are") as caught:
@@ -377,4 +384,4 @@ def test_other_gpus_than_those_that_count_are_told() -> None:
 def test_any_text_is_a_list_or_an_error(text: str) -> None:
     """Nothing but the errors that say what to do."""
     with suppress(ArnoldError):
-        read_node_list(Source("list", text), CLUSTER)
+        read(text)

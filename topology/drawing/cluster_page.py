@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -109,7 +109,7 @@ def node_data(cluster: Cluster, layout: Layout) -> dict[str, Any]:
     """Return what the script of a page knows of each square, in the order of the squares.
 
     Keys: ``names``, ``places`` (distinct paths of domains), ``place`` (which path), ``gpus``, ``free``, ``types``
-    (of GPU) and ``type`` (which of them), ``flags`` (square -> sentence).
+    (of GPU) and ``type`` (which of them), ``flags`` (square -> sentence about its flag, or why it is kept out).
     """
     columns = [[level.domains[i] for i in level.domain_of[layout.nodes]] for level in cluster.levels]
     paths = [" / ".join(dict.fromkeys(path)) for path in zip(*columns, strict=True)] or [""] * len(layout.nodes)
@@ -124,11 +124,19 @@ def node_data(cluster: Cluster, layout: Layout) -> dict[str, Any]:
         "types": cluster.gpu_types,
         "type": cluster.gpu_type_of[layout.nodes].tolist(),
         "flags": {
-            str(i): flag_sentence(cluster.flags[int(node)])
-            for i, node in enumerate(layout.nodes)
-            if int(node) in cluster.flags
+            str(i): "; ".join(said)
+            for i, node in enumerate(layout.nodes.tolist())
+            if (said := [*_said_of(cluster, node)])
         },
     }
+
+
+def _said_of(cluster: Cluster, node: int) -> Iterator[str]:
+    """Yield why a node is kept out, and its flag."""
+    if node in cluster.kept_out:
+        yield f"kept out: {cluster.kept_out[node]}"
+    if node in cluster.flags:
+        yield flag_sentence(cluster.flags[node])
 
 
 def flag_sentence(flag: NodeFlag) -> str:

@@ -126,7 +126,12 @@ def with_domain(cluster: Cluster, nodes: int, *, level: str | None = None) -> Cl
     named = [one.name for one in cluster.second_levels]
     levels = [one.name for one in cluster.levels]
     grown_cluster = build_cluster(levels, rows, second=named, flags=cluster.flags.values())
-    return grown_cluster.replace(gpus_assumed=cluster.gpus_assumed, joined=cluster.joined)
+    return grown_cluster.replace(
+        gpus_assumed=cluster.gpus_assumed,
+        joined=cluster.joined,
+        kept_out=cluster.kept_out,
+        sharing=cluster.sharing,
+    )
 
 
 def _fresh(name: str, taken: Container[str]) -> str:

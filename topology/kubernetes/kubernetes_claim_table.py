@@ -117,7 +117,7 @@ class ClaimTable:
             asks = f"{type(known).__name__} {known.name} asks for DeviceClass {missing[0][:LONGEST_NAME]}"
             fix = "install the driver that brings it, or correct the name"
             return Claimed(wrong=f"{asks}, which is not there", fix=fix)
-        return claimed_by(known, self._gpu_classes, pod=uid)
+        return claimed_by(known, self._gpu_classes, drivers=self.drivers.values(), pod=uid)
 
 
 def claims_made(pod: Pod) -> dict[str, str | None]:

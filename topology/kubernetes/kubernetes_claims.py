@@ -75,6 +75,7 @@ class ClaimSpec(Object, frozen=True):
 
 class _AllocatedDevice(Object, frozen=True):
     request: str = ""
+    driver: str = ""
     admin_access: bool | None = None
 
 
@@ -137,10 +138,17 @@ class DeviceClass(AllocationObject, frozen=True):
         return next((match[1] for match in found), self.name)
 
 
-def claimed_by(claim: ResourceClaim | ResourceClaimTemplate, classes: Collection[str], *, pod: str = "") -> Claimed:
+def claimed_by(
+    claim: ResourceClaim | ResourceClaimTemplate,
+    classes: Collection[str],
+    *,
+    drivers: Collection[str] = (),
+    pod: str = "",
+) -> Claimed:
     """Return the GPUs of a claim, or of those made after a template: what it was given, or else what it asks for.
 
     :param classes: DeviceClasses whose devices are GPUs.
+    :param drivers: drivers of GPUs: a device of theirs of another class, such as a slice, counts as a GPU once given.
     :param pod: UID of the pod that has it: of several, the first has its GPUs.
     """
     if isinstance(claim, ResourceClaimTemplate):
@@ -151,9 +159,9 @@ def claimed_by(claim: ResourceClaim | ResourceClaimTemplate, classes: Collection
     if users and users[0].uid != pod:
         return Claimed()
     class_of = dict(_classes(claim.spec))
-    given = (one for one in claim.status.allocation.devices.results or () if not one.admin_access)
-    found = Counter(class_of.get(one.request, "") for one in given)
-    return Claimed(gpus={name: count for name, count in found.items() if name in classes})
+    given = [one for one in claim.status.allocation.devices.results or () if not one.admin_access]
+    named = ((class_of.get(one.request, ""), one.driver) for one in given)
+    return Claimed(gpus=dict(Counter(name for name, driver in named if name in classes or driver in drivers)))
 
 
 def total(parts: Collection[Claimed]) -> Claimed:

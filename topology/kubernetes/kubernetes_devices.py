@@ -21,6 +21,7 @@ from topology.kubernetes.kubernetes_objects import (
     Object,
     gpus_among,
 )
+from topology.node_gpus import mig_gpus, mig_profile, mig_sharing
 
 _WHOLE = frozenset(("", "gpu", "amdgpu"))
 """Values of a device's attribute ``type``, of NVIDIA's and of AMD's driver, that are whole GPUs; empty = not said."""
@@ -30,9 +31,14 @@ class _Attribute(Object, frozen=True):
     string: str | None = None
 
 
+_UNSAID = _Attribute()
+
+
 class _Attributes(Object, frozen=True):
     type: _Attribute | None = None
     product_name: _Attribute | None = None
+    profile: _Attribute | None = None  # of a slice of MIG: 1g.10gb
+    parent: _Attribute | None = msgspec.field(default=None, name="parentUUID")  # the GPU that it is cut from
 
 
 class _DeviceTaint(Object, frozen=True):
@@ -50,13 +56,23 @@ class Device(Object, frozen=True):
     @property
     def type(self) -> str:
         """What kind of device it says it is."""
-        return (self.attributes.type.string if self.attributes.type is not None else None) or ""
+        return (self.attributes.type or _UNSAID).string or ""
 
     @property
     def product(self) -> str:
         """Name of its product, written as in node labels."""
-        name = self.attributes.product_name
-        return ((name.string if name is not None else None) or "").replace(" ", "-")
+        return ((self.attributes.product_name or _UNSAID).string or "").replace(" ", "-")
+
+    @property
+    def profile(self) -> str:
+        """What slice of a GPU it is, ``1g.10gb``; empty = it is none, or none that is always there."""
+        fixed = self.type == "mig" and not self.consumes_counters
+        return mig_profile((self.attributes.profile or _UNSAID).string or "") if fixed else ""
+
+    @property
+    def parent(self) -> str:
+        """UUID of the GPU that it is a slice of; empty = not said."""
+        return (self.attributes.parent or _UNSAID).string or ""
 
     @property
     def tainted(self) -> bool:
@@ -104,7 +120,22 @@ class NodeDevices:
     gpus: Counter[str] = field(default_factory=Counter)  # by driver
     allocatable: Counter[str] = field(default_factory=Counter)
     products: set[str] = field(default_factory=set)  # empty = not said of some
+    slices: Counter[str] = field(default_factory=Counter)  # of GPUs that are cut for good, by profile of MIG
+    parents: set[str] = field(default_factory=set)  # UUIDs of these GPUs
+    several: set[str] = field(default_factory=set)  # drivers that give a device to several claims at once
     doubts: list[str] = field(default_factory=list)  # what makes the number uncertain, a sentence each
+
+    @property
+    def cut(self) -> int:
+        """GPUs that are cut into slices of MIG."""
+        return len(self.parents) or mig_gpus(self.slices)
+
+    @property
+    def sharing(self) -> str:
+        """How its GPUs are handed out in parts; empty = whole."""
+        several = "several claims a GPU" if self.several else ""
+        cut = mig_sharing(self.slices, cut=self.cut, physical=self.gpus.total() + self.cut) if self.slices else ""
+        return ", ".join(filter(None, (cut, several)))
 
 
 class DeviceSlices:
@@ -169,12 +200,17 @@ class DeviceSlices:
         found.gpus[driver] += len(whole)
         found.allocatable[driver] += complete * sum(not one.tainted for one in whole)
         found.products.update(one.product for one in whole)
+        for one in devices:
+            if one.profile:
+                found.slices[one.profile] += 1
+                found.parents.update(filter(None, (one.parent,)))
         about = f"pool {pool[:LONGEST_NAME]} of {driver[:LONGEST_NAME]}"
         if not complete:
             found.doubts.append(f"{about}: {len(current)} of {wanted} slices of generation {newest} are there")
         if any(one.consumes_counters for one in devices):
-            found.doubts.append(f"{about}: its devices can be cut, and the parts that claims have are not counted")
+            found.doubts.append(f"{about}: its devices can be cut, and each part that a claim has counts as a GPU")
         if any(one.allow_multiple_allocations for one in whole):
+            found.several.add(driver)
             found.doubts.append(f"{about}: several claims may share a device, and each counts as one")
 
 
@@ -183,15 +219,18 @@ def with_devices(node: NodeObject, found: NodeDevices, drivers: Mapping[str, str
 
     :param drivers: DeviceClass of GPUs -> the driver behind it.
     """
-    status, count = node.status, found.gpus.total()
+    status, count = node.status, found.gpus.total() + found.cut
     if not count or gpus_of(node):
         return node
     free: dict[str, Any] = {name: found.allocatable[driver] for name, driver in drivers.items() if found.gpus[driver]}
-    offers = (status.allocatable or status.capacity or {}) | free | {GPUS[0]: found.allocatable.total()}
+    offers = (status.allocatable or status.capacity or {}) | free | {GPUS[0]: found.allocatable.total() + found.cut}
     product = next(iter(found.products)) if len(found.products) == 1 else ""
     has = (status.capacity or {}) | {GPUS[0]: count}
     return msgspec.structs.replace(
-        node, status=msgspec.structs.replace(status, capacity=has, allocatable=offers, gpu_product=product)
+        node,
+        status=msgspec.structs.replace(
+            status, capacity=has, allocatable=offers, gpu_product=product, gpu_sharing=found.sharing
+        ),
     )
 
 

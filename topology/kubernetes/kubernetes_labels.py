@@ -18,6 +18,7 @@ from topology.build import NodePath
 from topology.cluster import SECOND
 from topology.errors import InvalidInput, InvalidTopology, UnknownName, did_you_mean
 from topology.nesting import Partition, filled, named_apart, nest, paths_of, same_partition
+from topology.node_gpus import without_profile
 from topology.quantities import plural
 
 Labels = Mapping[str, str]  # of a node
@@ -157,8 +158,9 @@ def label_of(labels: Labels, name: str) -> str:
 
 
 def gpu_type(labels: Labels) -> str:
-    """Return the type of GPU in the labels of a node; empty = not said."""
-    return next((labels[label] for label in GPU_TYPES if labels.get(label)), "")
+    """Return the type of GPU in the labels of a node, without the marks that it is shared or cut; empty = not said."""
+    name = next((labels[label] for label in GPU_TYPES if labels.get(label)), "")
+    return without_profile(name.removesuffix("-SHARED"))
 
 
 def places_by_labels(nodes: Sequence[Labels], asked: Sequence[str] | None = None, *, note: str = "") -> LabelledPlaces:

@@ -107,8 +107,9 @@ class NodeStatus(Object, frozen=True):
     allocatable: Amounts | None = None
     conditions: list[NodeCondition] | None = None
     images: list[NodeImage] | None = None  # the largest that it has, 50 unless the kubelet says another number
-    # product of the GPUs in its ResourceSlices; a name that no object of Kubernetes has, as it is added here
+    # of the GPUs in its ResourceSlices; names that no object of Kubernetes has, as they are added here
     gpu_product: str = msgspec.field(default="", name="arnold.dev/gpu-product")
+    gpu_sharing: str = msgspec.field(default="", name="arnold.dev/gpu-sharing")  # how its ResourceSlices offer parts
 
 
 class NamedObject(Object, frozen=True):
@@ -146,7 +147,7 @@ class NodeObject(NamedObject, frozen=True):
 
     @property
     def gpu_type(self) -> str:
-        """Type of its GPUs by its labels, or else by its ResourceSlices; empty = not said."""
+        """Type of its GPUs by its labels, or else by its ResourceSlices, shared or not; empty = not said."""
         return gpu_type(self.labels) or self.status.gpu_product
 
 

@@ -20,6 +20,7 @@ from topology.kubernetes.kubernetes_objects import (
 )
 from topology.kubernetes.kubernetes_pod_rules import PodTerms, SpreadConstraint, Volume
 from topology.kubernetes.kubernetes_requirement import Requirement
+from topology.kubernetes.kubernetes_shares import parts_among
 
 MOST_TOLD = 500  # characters of the message of a condition that are kept
 RELEASED = "arnold.dev/released"
@@ -147,6 +148,12 @@ class PodSpec(Object, frozen=True):
     def gpus(self) -> int:
         """GPUs that all containers together hold, and those claimed for the pod.  Raises ValueError for no number."""
         return self.gpus_of(GPUS)
+
+    @property
+    def parts(self) -> int:
+        """Parts of GPUs, such as slices of MIG, that its containers hold under names of their own."""
+        asked = (box.resources.limits or box.resources.requests for box in self.containers or () if box.resources)
+        return sum(map(parts_among, asked))
 
     def gpus_of(self, names: Sequence[str]) -> int:
         """Return the same for GPUs that are resources of these names; those claimed count as the first of all names."""

@@ -6,6 +6,7 @@ One module a format, each found through an entry point and imported only when a 
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -16,11 +17,14 @@ from topology.cluster import Cluster
 from topology.errors import InvalidInput, InvalidTopology
 from topology.file_format import unknown_format
 from topology.files import Source, read_source
+from topology.known_strangers import stranger_fault
 from topology.kubernetes.kubernetes_labels import check_labels, label_of
-from topology.node_list import NodeList, read_node_list, with_gpus, with_node_list, with_types
+from topology.node_gpus import SharedGpus, alike_types
+from topology.node_list import NodeList, read_node_lists, with_gpus, with_node_list, with_types, without_excluded
 from topology.overlay import with_flags
 from topology.plugins import noted
-from topology.readers.types import TOPOLOGY_READERS, CountsResource, Reading, TopologyReader
+from topology.readers.types import TOPOLOGY_READERS, ChoosesTopology, CountsResource, Reading, TopologyReader
+from topology.slurm.slurm_snapshot import NO_REQUEST, SlurmRequest, Unlisted, named_topology
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,32 +50,47 @@ def load_topology(
     gpus_per_node: int | None = None,
     gpu_type: str | None = None,
     gpu_resource: str | None = None,
+    shared_gpus: SharedGpus = "unusable",
+    request: SlurmRequest = NO_REQUEST,
+    exclude: str = "",
+    unlisted: Unlisted | None = None,
     now: datetime | None = None,
 ) -> LoadedTopology:
     """Read a cluster in any known format, and lay busy nodes and flags over it.
 
     :param path: the file, or ``-`` for standard input; or what was read already, as of ``busy``.
     :param format: name of the format; ``None`` = recognise it by content.
-    :param busy: files with one node or hostlist a line: nodes in use; or with what Slurm says of its nodes
-        (:mod:`topology.slurm.slurm_nodes`).  Of several opinions about a node the worst counts.
+    :param busy: files with one node or hostlist a line: nodes in use; or with what Slurm says of itself
+        (:mod:`topology.slurm.slurm_snapshot`).  Of several opinions about a node the worst counts.
     :param flags: YAML or JSON files with a list of flags, or flag stores; what does not hold at ``now`` is left out.
     :param gpus_per_node: for a file that does not say it; ``None`` = what ``busy`` says, else ``DEFAULT_GPUS``, noted.
     :param gpu_type: of the nodes of which the file does not say it; ``None`` = what ``busy`` says, else unsaid.
     :param gpu_resource: where GPUs are a resource (Kubernetes), its name; ``None`` = those of NVIDIA and AMD.
+    :param shared_gpus: whether nodes that share their GPUs are whole nodes, as if the sharing were switched off.
     :param levels: for formats that leave them open (Kubernetes): labels from broad to close.
     :param level_names: what to call the levels, from broad to close; ``None`` = as the file does.
     :param domains: for the same formats, second hierarchies: name, with its ``@`` -> the label of the nodes' domains.
+    :param request: what the job asks of Slurm: the nodes that it may not have are kept out.
+    :param exclude: a hostlist of nodes that are kept out, or a file with some if there is a / in it.
+    :param unlisted: what nodes are that no list with states has; ``None`` = unusable.
     :param now: timezone-aware; ``None`` = the present.
     """
     instant = datetime.now(UTC) if now is None else now
     _check_standard_input((path, *busy, *flags))
     source = path if isinstance(path, Source) else read_source(path)
-    reader = _reader(source, format, gpu_resource)
+    reader, listings = _reader(source, format, gpu_resource), [_opened(file) for file in busy]
+    topology, chosen = named_topology([source, *listings], request)
+    if topology and isinstance(reader, ChoosesTopology):
+        reader = reader.choosing(topology)
     reading = _read(source, reader, levels, domains or {}, instant)
-    cluster, notes, assumed = _named(reading.cluster, level_names), list(reading.notes), ""
+    cluster, notes, assumed = _named(reading.cluster, level_names), [*reading.notes], ""
+    if chosen and not isinstance(reader, ChoosesTopology):
+        notes.append(chosen)
     if gpus_per_node is not None and not cluster.gpus_assumed:
         raise _known_gpus(source)
-    lists = [read_node_list(_opened(file), cluster) for file in busy]
+    if reading.has_states:
+        listings = [source, *listings]
+    lists = read_node_lists(listings, cluster, request, now=instant, unlisted=unlisted, own=source)
     if cluster.gpus_assumed:
         cluster, more = with_gpus(cluster, lists, gpus_per_node, source=source.name)
         notes += more
@@ -80,6 +99,13 @@ def load_topology(
     notes += more
     cluster, of_state = _with_state(cluster, lists, flags, instant)
     notes += of_state
+    if exclude:
+        cluster = without_excluded(cluster, exclude)
+    if cluster.sharing:
+        notes.append(_of_sharing(cluster, shared_gpus))
+        cluster = cluster.without_sharing() if shared_gpus == "whole" else cluster
+    if alike := alike_types(cluster.gpu_types):
+        notes.append(f"{alike}; write each in one way, as no gang is on both unless it says gpu_types: any")
     called = path.name if isinstance(path, Source) else str(path)
     return LoadedTopology(cluster, called, reader.format.name, tuple(notes), assumed)
 
@@ -96,6 +122,15 @@ def _with_state(
         cluster, more = with_flags(cluster, file, now=now)
         notes += more
     return cluster, notes
+
+
+def _of_sharing(cluster: Cluster, shared_gpus: SharedGpus) -> str:
+    """Return what nodes that share their GPUs count as, and how they do."""
+    counts = Counter(cluster.sharing.values()).most_common()
+    nodes = f"{len(cluster.sharing):,} of {len(cluster):,} nodes ({', '.join(f'{n:,} by {how}' for how, n in counts)})"
+    if shared_gpus == "whole":
+        return f"counted as whole, as if their GPUs were not shared (--shared-gpus whole): {nodes}"
+    return f"GPUs are shared, so no job of whole GPUs gets them: {nodes}; --shared-gpus whole counts them as whole ones"
 
 
 def _named(cluster: Cluster, level_names: Sequence[str] | None) -> Cluster:
@@ -188,5 +223,6 @@ def recognise(source: Source) -> TopologyReader:
     if fitting:
         names = " and ".join(reader.format.name for reader in fitting)
         raise InvalidInput(f"looks like {names} at once", where=source.name, fix="say which with --format")
-    wrong, fix = unknown_format((reader.format for reader in readers), head, kind="clusters")
+    formats = (reader.format for reader in readers)
+    wrong, fix = stranger_fault(head, nodes=False) or unknown_format(formats, head, kind="clusters")
     raise InvalidInput(wrong, where=source.name, fix=fix)

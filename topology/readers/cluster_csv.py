@@ -2,8 +2,9 @@
 
 ``node``, then one column per level from broad to close (any names), then optional ``gpus`` (default 8), ``free_gpus``
 (default gpus), ``slowdown`` (empty or 1.0 healthy, 1.3 = 30 % slower, ``faulty`` = never use), ``since`` and ``until``
-(when it began and ends, with a time zone; empty = open), ``gpu_type`` (such as ``H100``; empty = not said) and
-``cache`` (names of the images that the node has, between spaces). Columns whose name begins with ``@`` (``@power``) are
+(when it began and ends, with a time zone; empty = open), ``gpu_type`` (such as ``H100``; empty = not said),
+``sharing`` (how the node hands out its GPUs in parts, such as ``time-slicing x4``; empty = whole) and ``cache`` (names
+of the images that the node has, between spaces). Columns whose name begins with ``@`` (``@power``) are
 second hierarchies, wherever they stand; an empty cell = the node is in none of its domains.
 """
 
@@ -26,9 +27,9 @@ from topology.tables.bad_rows import BadRows
 from topology.tables.text_rows import CsvRows
 
 NODE = "node"
-GPUS, FREE_GPUS, GPU_TYPE, CACHE = "gpus", "free_gpus", "gpu_type", "cache"
+GPUS, FREE_GPUS, GPU_TYPE, SHARING, CACHE = "gpus", "free_gpus", "gpu_type", "sharing", "cache"
 TIMES = ("since", "until")
-ATTRIBUTES = (GPUS, FREE_GPUS, "slowdown", *TIMES, GPU_TYPE, CACHE)
+ATTRIBUTES = (GPUS, FREE_GPUS, "slowdown", *TIMES, GPU_TYPE, SHARING, CACHE)
 
 _SEPARATORS = (";", "\t", "|")
 _LEVELS = ("spine", "slice")  # Terms of networks that a misspelt "since" looks like
@@ -139,13 +140,13 @@ def _header_fault(header: tuple[str, ...]) -> tuple[str, str] | None:
 
 def _nodes(table: Table, levels: Sequence[int], second: Sequence[int]) -> Iterator[Node]:
     column = {name: i for i, name in enumerate(table.header)}
-    gpus_at, free_at, type_at = (column.get(name) for name in (GPUS, FREE_GPUS, GPU_TYPE))
+    gpus_at, free_at, type_at, sharing_at = (column.get(name) for name in (GPUS, FREE_GPUS, GPU_TYPE, SHARING))
     for i, row in enumerate(table.rows):
         gpus = _integer(table, i, gpus_at, DEFAULT_GPUS)
         free = _integer(table, i, free_at, gpus)
-        gpu_type = "" if type_at is None else row[type_at]
+        gpu_type, sharing = ("" if at is None else row[at] for at in (type_at, sharing_at))
         path, others = tuple(row[at] for at in levels), tuple(row[at] for at in second)
-        yield Node(row[0], path, gpus, free, gpu_type=gpu_type, second_path=others)
+        yield Node(row[0], path, gpus, free, gpu_type=gpu_type, second_path=others, sharing=sharing)
 
 
 def _cached(table: Table) -> dict[str, frozenset[str]]:

@@ -21,6 +21,8 @@ class Reading:
     notes: tuple[str, ...] = ()  # sentences: which labels were taken as levels, what was left out, ...
     # of each node, where the format has any: second hierarchies are chosen so
     labels: tuple[Mapping[str, str], ...] = ()
+    # whether the text is also a list of nodes with their states, which is to be laid over the cluster
+    has_states: bool = False
 
 
 class TopologyReader(Protocol):
@@ -55,6 +57,14 @@ class CountsResource(Protocol):
 
     def counting(self, resource: str) -> TopologyReader:
         """Return a reader to which that resource alone is GPUs."""
+
+
+@runtime_checkable
+class ChoosesTopology(Protocol):
+    """A reader of a format that may describe several topologies of the same nodes, each with a name."""
+
+    def choosing(self, topology: str) -> TopologyReader:
+        """Return a reader that reads the topology of that name."""
 
 
 TOPOLOGY_READERS: PluginGroup[TopologyReader] = PluginGroup(

@@ -24,6 +24,7 @@ from topology.hostlist import expand_hostlist
 _NODE_HEADERS = ("NODELIST", "NODE", "NODENAME", "HOSTNAMES", "NODE_ADDR")
 _STATE_HEADERS = ("STATE", "STATECOMPACT", "STATELONG", "STATECOMPLETE")
 _GRES_HEADERS = ("GRES", "TRES")
+_PARTITION_HEADERS = ("PARTITION",)
 _LOOSE_HEADERS = ("REASON", "RESERVATION", "COMMENT", "EXTRA")  # Columns of no word, or of several
 _HEADER_WITHIN = 3  # A few lines of notes may stand before the header
 _BESIDE = re.compile(r"CLUSTER: \S+|[A-Z][a-z]{2} [A-Z][a-z]{2} +[0-9]{1,2} [0-9:]{8} (?:\S+ )?[0-9]{4}")
@@ -89,6 +90,24 @@ def powered_off(words: Iterable[str]) -> bool:
     return any(word.endswith("~") or word in _OFF for word in _split(words))
 
 
+_PLANNED = ("PLND", "PLANNED", "IDLE-")  # Idle, and planned for a job that waits
+_RESERVED = ("RESV", "RESERVED", "MAINT", "MAINTENANCE")
+
+
+def planned_alone(words: Iterable[str]) -> bool:
+    """Return whether a node is idle, and planned for a job that waits: free for one that ends before that starts."""
+    split = _split(words)
+    others = [word for word in split if word not in _PLANNED]
+    return len(others) < len(split) and use_of(others or ["IDLE"]) is Use.FREE
+
+
+def without_reservation(words: Iterable[str]) -> tuple[str, ...]:
+    """Return the state that a node has to the jobs of the reservation that it is in."""
+    split = _split(words)
+    others = tuple(word for word in split if word not in _RESERVED)
+    return others or (("IDLE",) if split else ())
+
+
 def is_state(text: str) -> bool:
     """Return whether a text is a state, in a spelling that is known."""
     matches = [_WORD.fullmatch(word) for word in _split([text])]
@@ -101,11 +120,14 @@ def _split(words: Iterable[str]) -> list[str]:
 
 
 class TableRow(NamedTuple):
-    """A row of a table: a node or hostlist, its state and its generic resources, ``None`` = there is no such column."""
+    """A row of a table: a node or hostlist, its state, its generic resources and its partition, ``None`` = there is no
+    such column.
+    """
 
     nodes: str
     state: str
     gres: str | None
+    partition: str | None  # the default one ends in *
     place: str
 
 
@@ -127,6 +149,7 @@ class _Columns(NamedTuple):
     node: int
     state: int
     gres: int | None
+    partition: int | None
     sure: bool  # whether no other reading is possible
 
 
@@ -181,18 +204,22 @@ def _read(lines: Sequence[_Line], known: Container[str], *, bars: bool) -> list[
 def _under_header(names: Sequence[str], line: _Line, *, bars: bool) -> _Columns:
     """Return the columns of a line, each counted from that end from which no free text parts it."""
     node, state = _first(names, _NODE_HEADERS) or 0, _first(names, _STATE_HEADERS) or 0
-    gres = _first(names, _GRES_HEADERS)
+    gres, partition = _first(names, _GRES_HEADERS), _first(names, _PARTITION_HEADERS)
     loose = [at for at, name in enumerate(names) if name in _LOOSE_HEADERS]
     same = len(line.fields) == len(names)
     if same or not loose:
-        return _Columns(node, state, gres, sure=same and (bars or len(loose) < 2))
+        return _Columns(node, state, gres, partition, sure=same and (bars or len(loose) < 2))
     if any(loose[0] < column < loose[-1] for column in (node, state)):
         raise _unclear(line)
 
-    if gres is not None and loose[0] < gres < loose[-1]:
-        gres = None
-    node, state = (at if at < loose[0] else at - len(names) for at in (node, state))
-    return _Columns(node, state, gres if gres is None or gres < loose[0] else gres - len(names), sure=True)
+    def at(column: int | None) -> int | None:
+        """Return where a column stands, counted from that end from which no free text parts it."""
+        if column is None or loose[0] < column < loose[-1]:
+            return None
+        return column if column < loose[0] else column - len(names)
+
+    node, state = (column if column < loose[0] else column - len(names) for column in (node, state))
+    return _Columns(node, state, at(gres), at(partition), sure=True)
 
 
 def _by_votes(rows: Sequence[_Line], known: Container[str]) -> _Columns | None:
@@ -214,7 +241,17 @@ def _by_votes(rows: Sequence[_Line], known: Container[str]) -> _Columns | None:
     if 2 * states[state] <= len(rows):
         return None
     node = max((at for at in columns if at != state), key=nodes.__getitem__)
-    return _Columns(node, state, _gpu_column(rows, columns), sure=len(widths) == 1)
+    return _Columns(node, state, _gpu_column(rows, columns), _starred(rows, columns, node), sure=len(widths) == 1)
+
+
+def _starred(rows: Sequence[_Line], columns: Sequence[int], node: int) -> int | None:
+    """Return the column in which a star stands behind the name of the default partition; ``None`` = there is none."""
+    for at in columns:
+        fields = [_at(line, at) or "" for line in rows]
+        marked = [field for field in fields if field.endswith("*") and not is_state(field)]
+        if at != node and marked and not any(map(is_state, fields)):
+            return at
+    return None
 
 
 def _gpu_column(rows: Sequence[_Line], columns: Sequence[int]) -> int | None:
@@ -259,7 +296,8 @@ def _row(line: _Line, columns: _Columns, known: Container[str], *, bars: bool) -
     worse = any(is_state(word) and use_of([word]) > use_of([state]) for word in others)
     if worse or any(word != nodes and _names_any(word, known) for word in others):
         raise _unclear(line)
-    return TableRow(nodes, state, None if columns.gres is None else _at(line, columns.gres), line.place)
+    gres, partition = (None if at is None else _at(line, at) for at in (columns.gres, columns.partition))
+    return TableRow(nodes, state, gres, partition, line.place)
 
 
 def _unclear(line: _Line) -> InvalidInput:

@@ -1,4 +1,4 @@
-"""The cluster CSV: node, a column a level and second hierarchy, gpus, free_gpus, slowdown; times and types if said."""
+"""The cluster CSV: node, a column a level and second hierarchy, GPUs, use, slowdown; what else is said of any node."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from datetime import UTC
 from topology.cluster import Cluster
 from topology.errors import InvalidTopology
 from topology.flags import FAULTY, HEALTHY
-from topology.readers.cluster_csv import ATTRIBUTES, CACHE, GPU_TYPE, NODE, TIMES
+from topology.readers.cluster_csv import ATTRIBUTES, CACHE, GPU_TYPE, NODE, SHARING, TIMES
 from topology.writers.types import Rendering, table_losses
 
 
@@ -29,16 +29,19 @@ class ClusterCsvWriter:
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         slowdowns = [_cell(slowdown) for slowdown in cluster.slowdown.tolist()]
-        for node in cluster.kept_out:
+        for node in cluster.kept_out.keys() - cluster.sharing.keys():
             slowdowns[node] = _cell(FAULTY)
         columns += [cluster.gpus.tolist(), cluster.free_gpus.tolist(), slowdowns]
         timed = any(flag.since or flag.until for flag in cluster.flags.values())
-        said = {GPU_TYPE: bool(cluster.nodes_of_type), CACHE: bool(cluster.cached), **dict.fromkeys(TIMES, timed)}
+        said = {GPU_TYPE: bool(cluster.nodes_of_type), SHARING: bool(cluster.sharing), CACHE: bool(cluster.cached)}
+        said |= dict.fromkeys(TIMES, timed)
         attributes = [name for name in ATTRIBUTES if said.get(name, True)]
         if timed:
             columns += [[_time(cluster, node, name) for node in range(len(cluster))] for name in TIMES]
         if GPU_TYPE in attributes:
             columns.append([cluster.gpu_types[of] for of in cluster.gpu_type_of.tolist()])
+        if SHARING in attributes:
+            columns.append([cluster.sharing.get(node, "") for node in range(len(cluster))])
         if CACHE in attributes:
             columns.append(
                 [" ".join(image for image, on in cluster.cached.items() if node in on) for node in cluster.names]

@@ -80,10 +80,8 @@ def table_losses(cluster: Cluster, format_name: str) -> tuple[str, ...]:
     notes = []
     if lost := _block_losses(cluster):
         notes.append(f"{format_name} cannot carry {'; '.join(lost)}: left out")
-    if cluster.kept_out:
-        notes.append(
-            f"{format_name} has no word for nodes that are kept out, and calls them faulty: {len(cluster.kept_out)}"
-        )
+    if without := len(cluster.kept_out.keys() - cluster.sharing.keys()):
+        notes.append(f"{format_name} has no word for nodes that are kept out, and calls them faulty: {without}")
     if detailed:
         notes.append(f"{format_name} carries slowdowns and times of flags and no more; reasons left out: {detailed}")
     if (trunks := cluster.trunks) is not None:

@@ -6,11 +6,18 @@ from typing import TYPE_CHECKING
 
 import click
 
-from arnold.commands.flags.store_commands import changed, factor, minute, print_recorded, stamp_of, store_option
+from arnold.commands.flags.store_commands import (
+    changed,
+    factor,
+    minute,
+    print_recorded,
+    stamp_of,
+    store_option,
+)
 from arnold.console.output import answer, emit_json, plain, print_rows
 from arnold.options.command import JsonCommand
 from arnold.options.field_options import FILE, file_option
-from arnold.options.shared_options import STORE_HELP
+from arnold.options.shared_options import STORE_HELP, yes_option
 from arnold.options.time_options import at_option, present
 from topology.errors import InvalidInput
 from topology.files import read_source, write_file
@@ -50,8 +57,11 @@ STORE = "flag-store"  # Another flag store: what arnold flags export wrote, or o
 @click.option("--from", "by", required=True, type=click.Choice((*MONITORS, STORE)), help="Tool that the input is from.")
 @file_option("--store", help=STORE_HELP)
 @file_option("--output", written=True, help="File to write the flags to, for --flags of other commands.")
+@yes_option
 @at_option
-def import_(*, as_json: bool, file: str, by: str, store: str | None, output: str | None, at: str | None) -> None:
+def import_(
+    *, as_json: bool, file: str, by: str, store: str | None, output: str | None, yes: bool, at: str | None
+) -> None:
     """Take what a monitor of Kubernetes nodes found: conditions of nodes, and events about them.
 
     FILE is what `kubectl get nodes -o json` prints, or better `kubectl get nodes,events -A -o json`; - is stdin. What
@@ -61,19 +71,27 @@ def import_(*, as_json: bool, file: str, by: str, store: str | None, output: str
     --store a new store, which takes over all of its events.
     """
     now, source = present(at), read_source(file)
-    document = _of_store(source, store, now) if by == STORE else _of_monitor(source, by, store, now, stamp_of(file))
+    if by == STORE:
+        document = _of_store(source, store, now)
+    else:
+        document = _of_monitor(source, by, store, now, stamp_of(file), yes=yes)
     answer(document, _print, as_json=as_json, file=output)
 
 
-def _of_monitor(source: Source, by: str, store: str | None, now: datetime, stamp: str) -> ImportDocument:
-    """Take what a monitor found."""
+def _of_monitor(source: Source, by: str, store: str | None, now: datetime, stamp: str, *, yes: bool) -> ImportDocument:
+    """Take what a monitor found; of the nodes that it names a share at most, unless ``yes``."""
     from arnold.documents.store_answers import ImportDocument
     from health.flags.monitor_reports import read_reports
+    from topology.breaker import Breaker
 
-    reports = read_reports(source, by=by)
-    recorded = None
+    reports, recorded = read_reports(source, by=by), None
+    breaker = None if yes else Breaker(reports.nodes or None)
     if store is not None:
-        recorded = changed(store, lambda ledger: ledger.record(reports.findings(by), now=now, stamp=stamp), now=now)
+        recorded = changed(
+            store, lambda ledger: ledger.record(reports.findings(by), now=now, stamp=stamp), now=now, breaker=breaker
+        )
+    elif breaker is not None:
+        breaker.check(reports.flags, where=source.name)
     return ImportDocument(
         source=by, nodes=reports.nodes, healthy=len(reports.healthy), flags=reports.flags, recorded=recorded
     )

@@ -13,6 +13,7 @@ from arnold.console.output import answer, print_rows
 from arnold.options.command import JsonCommand
 from arnold.options.field_options import FILE
 from arnold.options.kubeconfig_options import kubeconfig_options
+from arnold.options.shared_options import yes_option
 from topology.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -53,8 +54,9 @@ Examples:
 
 @click.command("sync", cls=JsonCommand, document=f"{ANSWERS}:FlagsSyncedDocument", epilog=SYNC_EXAMPLES)
 @store_option
+@yes_option
 @kubeconfig_options
-def sync(*, as_json: bool, store: str, which: WhichCluster) -> None:
+def sync(*, as_json: bool, store: str, yes: bool, which: WhichCluster) -> None:
     """Bring the annotations of nodes in line with a flag store, so that gangs heed it.
 
     What the store holds is written, what it held once and no longer does is taken off. What somebody else wrote stays,
@@ -68,7 +70,7 @@ def sync(*, as_json: bool, store: str, which: WhichCluster) -> None:
     now = datetime.now(UTC)
     with open_log(store) as log:
         held, known = log.holding(now), log.slowdowns()
-    changes, strangers = on_cluster(which, lambda flags: flags.sync(held, known=known, now=now))
+    changes, strangers = on_cluster(which, lambda flags: flags.sync(held, known=known, now=now), yes=yes)
     answer(FlagsSyncedDocument(tuple(changes), tuple(strangers)), _print_synced, as_json=as_json)
 
 
@@ -80,8 +82,9 @@ def _print_synced(out: Console, document: FlagsSyncedDocument) -> None:
 
 @click.command("apply", cls=JsonCommand, document=f"{ANSWERS}:FlagsChangedDocument", epilog=APPLY_EXAMPLES)
 @click.argument("file", type=FILE)
+@yes_option
 @kubeconfig_options
-def apply(*, as_json: bool, file: str, which: WhichCluster) -> None:
+def apply(*, as_json: bool, file: str, yes: bool, which: WhichCluster) -> None:
     """Write the flags of a file to the nodes.  FILE is a list of flags, as --flags of `arnold place`, or a flag store
     (then `arnold flags sync` also takes off what has ended); - is stdin.
 
@@ -95,7 +98,7 @@ def apply(*, as_json: bool, file: str, which: WhichCluster) -> None:
     now = datetime.now(UTC)
     flags = read_flags(file, now=now)
     active = [flag for flag in flags if flag.active(now)]
-    changes = on_cluster(which, lambda flags: flags.apply(active))
+    changes = on_cluster(which, lambda flags: flags.apply(active), yes=yes)
     document = FlagsChangedDocument(tuple(changes), expired=len(flags) - len(active))
     answer(document, _print_changed, as_json=as_json)
 

@@ -11,6 +11,7 @@ from arnold.commands.flags.store_commands import changed, print_recorded, stamp_
 from arnold.console.output import answer
 from arnold.options.command import JsonCommand
 from arnold.options.field_options import FILE, file_option
+from arnold.options.shared_options import yes_option
 from arnold.options.time_options import at_option, present
 from topology.errors import InvalidInput
 from topology.files import read_source
@@ -47,19 +48,34 @@ Examples:
 @click.argument("files", nargs=-1, type=FILE, metavar="[FLAGFILE]...")
 @store_option
 @file_option("--rules", help="When flags begin and end, YAML; kept in the store.  [default: those of the store]")
+@file_option("--cluster", help="The cluster, of which and of whose racks flags take out a share at most.")
+@yes_option
 @at_option
-def record(*, as_json: bool, files: tuple[str, ...], store: str, rules: str | None, at: str | None) -> None:
+def record(
+    *,
+    as_json: bool,
+    files: tuple[str, ...],
+    store: str,
+    rules: str | None,
+    cluster: str | None,
+    yes: bool,
+    at: str | None,
+) -> None:
     """Take findings of detectors into a flag store, which is made if it is not there.
 
     FLAGFILE is a list of flags, as --flags of `arnold place`; - is stdin. A slowdown of 1 says that the node is healthy
     again. A file that has not changed since it was recorded counts once. Without FLAGFILE only the ends of flags
-    that are over are recorded.
+    that are over are recorded. A run that leaves more than a quarter of --cluster, half of one of its domains, or
+    without --cluster more than four nodes out of use, is refused unless --yes is given.
     """
+    from arnold.options.cluster_options import ClusterFiles
     from health.flags.ledger import Ledger, Recorded
     from health.flags.rules_file import read_rules
+    from topology.breaker import Breaker
     from topology.overlay import read_flags
 
     now = present(at)
+    breaker = None if yes else Breaker(cluster=None if cluster is None else ClusterFiles(cluster).read().cluster)
     governing = None if rules is None else read_rules(read_source(rules))
     findings = [(read_flags(file, now=now), stamp_of(file)) for file in files]
 
@@ -68,7 +84,7 @@ def record(*, as_json: bool, files: tuple[str, ...], store: str, rules: str | No
         batches = (ledger.record(flags, now=now, stamp=stamp) for flags, stamp in findings)
         return sum(batches, Recorded((*over, *ledger.settle(now))))
 
-    answer(changed(store, change, now=now), print_recorded, as_json=as_json)
+    answer(changed(store, change, now=now, breaker=breaker), print_recorded, as_json=as_json)
 
 
 @click.command("lift", cls=JsonCommand, document=f"{ANSWERS}:RecordDocument", epilog=LIFT_EXAMPLES)

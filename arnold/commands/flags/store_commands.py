@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from arnold.documents.store_answers import RecordDocument, WrittenEvent
     from health.flags.ledger import Ledger, Recorded
+    from topology.breaker import Breaker
     from topology.flags import NodeFlag
 
 
@@ -65,25 +66,35 @@ def minute(time: datetime | None) -> str:
 
 
 def changed(
-    store: str, change: Callable[[Ledger], Recorded], *, now: datetime, create: bool = True, torn: int = 0
+    store: str,
+    change: Callable[[Ledger], Recorded],
+    *,
+    now: datetime,
+    create: bool = True,
+    torn: int = 0,
+    breaker: Breaker | None = None,
 ) -> RecordDocument:
     """Change a store, and return what was done.
 
     :param torn: bytes of the input that were left out.
+    :param breaker: what the change may take out of use; a store that would hold more stays as it was.
     """
     from arnold.documents.store_answers import RecordDocument, written
     from health.flags.store import MAX_STORE_BYTES, open_ledger, store_size
 
     with open_ledger(store, now=now, create=create) as ledger:
+        out = {flag.node for flag in ledger.holding(now) if flag.kind == "faulty"}
         recorded = change(ledger)
-        flagged = len(ledger.holding(now))
+        held = ledger.holding(now)
+        if breaker is not None:
+            breaker.check(held, before=out & {flag.node for flag in held}, where=store)
     return RecordDocument(
         store=store,
         events=written(recorded.events),
         known=recorded.known,
         over=recorded.over,
         early=recorded.early,
-        flagged=flagged,
+        flagged=len(held),
         torn=torn,
         size=store_size(store),
         most=MAX_STORE_BYTES,

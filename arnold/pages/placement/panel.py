@@ -82,7 +82,11 @@ def _facts(
         (str(worth.dp), "DP spread", f"{levels} that the widest DP group touches"),
         (str(worth.pp), "PP spread", f"{levels} that the widest PP group touches"),
         (f"{job.grid.cells:,}", "nodes", f"{plural(job.grid.rows, 'row')} x {plural(job.grid.columns, 'stage')}"),
-        (seconds(outcome.proposal.solve_seconds), "to solve", outcome.algorithm),
+        (
+            seconds(outcome.proposal.solve_seconds),
+            "to solve",
+            outcome.algorithm + ("" if outcome.run_seconds is None else f"; {seconds(outcome.run_seconds)} in all"),
+        ),
     ]
     if flagged:
         avoided = flagged - len(worth.flagged)

@@ -10,16 +10,13 @@ from collections.abc import Callable, Sequence
 from typing import Literal
 
 from health.whatif.converters.op_trace_output import Conversion
-from health.whatif.trace import LARGEST, JobSizes, RankLayout
+from health.whatif.trace import JobSizes, RankLayout
 from topology.errors import InvalidInput, TraceFormatError
 from topology.file_format import FileFormat
 
 Source = Literal["kineto", "megatron-timers"]
-_HEAD = 65_536  # Characters in which a profile says what it is, and PyTorch how many ranks the job has
+_HEAD = 1_000  # Characters in which a file shows what it is
 _PROFILE = re.compile(r"\s*(\{|\[\s*[{\]])")  # An object, or a list of events: a log may begin with [default0]:
-_DISTRIBUTED = re.compile(r'"distributedInfo"\s*:\s*\{[^{}\[\]]*')
-_WORLD = re.compile(r'"world_size"\s*:\s*(\d{1,7})\b')
-_RANK = re.compile(r'"rank"\s*:\s*(\d{1,7})\b')
 
 
 def formats() -> tuple[FileFormat, ...]:
@@ -30,14 +27,29 @@ def formats() -> tuple[FileFormat, ...]:
     return op_columns.FORMAT, kineto.FORMAT, timers.FORMAT
 
 
-def data_parallel_sizes(paths: Sequence[str]) -> JobSizes:
-    """Return the sizes of a job of data-parallel ranks only: as many as its profiles say, at least one a file."""
-    ranks = len(paths)
-    for path in paths:
-        if said := _DISTRIBUTED.search(_head(path)):
-            world, rank = _WORLD.search(said[0]), _RANK.search(said[0])
-            ranks = max(ranks, int(world[1]) if world else 1, int(rank[1]) + 1 if rank else 1)
-    return JobSizes(dp=min(ranks, LARGEST), pp=1, world=min(ranks, LARGEST))
+def kind_of(path: str) -> Source:
+    """Return what a file is, by its beginning: gzip or JSON is Kineto, other text a log."""
+    start = _head(path)
+    if not start.strip():
+        raise TraceFormatError("is empty", where=path, fix="give a profiler trace or a log")
+    return "kineto" if _PROFILE.match(start) else "megatron-timers"
+
+
+def sizes_of(paths: Sequence[str], *, source: Source | None = None) -> JobSizes:
+    """Return the sizes of a job as its files say them; of profiles that say no groups, data-parallel ranks alone.
+
+    :raises TraceFormatError: they do not say them; the fix has the degrees that they propose.
+    """
+    from health.whatif.converters.degrees import degrees_of_log, degrees_of_profiles
+
+    if (source or kind_of(paths[0])) == "kineto":
+        return degrees_of_profiles(paths)
+    sizes = degrees_of_log(paths[0])
+    if sizes is None:
+        fix = "add --meta FILE with the lines dp_size: N, pp_size: N, tp_size: N, or keep the beginning of the log"
+        wrong = "does not say the degrees of the job: it lacks the line `using world size: ...`"
+        raise TraceFormatError(wrong, where=paths[0], fix=fix)
+    return sizes
 
 
 def _head(path: str) -> str:
@@ -54,6 +66,7 @@ def convert(
     source: Source | None = None,
     microbatches: int | None = None,
     align_clocks: bool = False,
+    guessed: bool = False,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Conversion:
     """Convert the files of one job.
@@ -61,18 +74,14 @@ def convert(
     :param source: None = told by the first file: gzip or JSON is Kineto, other text a log.
     :param microbatches: of a step, for logs that do not say it.
     :param align_clocks: for Kineto: make the barrier at the end of a step end at once on all ranks.
+    :param guessed: the layout is that of :func:`sizes_of`, so that profiles may refute it.
     """
     from health.whatif.converters.chrome_json import open_text
     from health.whatif.converters.kineto import convert_kineto
     from health.whatif.converters.timers import convert_timers
 
-    if source is None:
-        start = _head(paths[0])
-        if not start.strip():
-            raise TraceFormatError("is empty", where=paths[0], fix="give a profiler trace or a log")
-        source = "kineto" if _PROFILE.match(start) else "megatron-timers"
-    if source == "kineto":
-        return convert_kineto(paths, layout, align_clocks=align_clocks, progress=progress)
+    if (source or kind_of(paths[0])) == "kineto":
+        return convert_kineto(paths, layout, align_clocks=align_clocks, guessed=guessed, progress=progress)
     if len(paths) > 1:
         raise InvalidInput("a job has one log of timers", where=paths[1], fix="give the log of the rank that prints it")
     progress(paths[0])

@@ -1,7 +1,8 @@
 """Which rank comes last to collectives, from the profiles of ranks, and where the step of each rank goes.
 
 All ranks leave a collective together, so the rank that spends least time in it came last, whatever the clocks say.
-The others waited from their start until it came; what they computed meanwhile is no loss.
+The others waited from their start until it came; what they computed meanwhile is no loss.  Collectives overlap, and a
+rank that waits in two of them at once waits once: what a rank waits in a step is never longer than the step.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ class ArrivalOrder:
     def found(self, workers: int) -> Arrivals | None:
         """Return which rank comes last, of a job of so many workers; ``None`` = no collective was seen on two ranks."""
         last: dict[int, int] = defaultdict(int)
-        cost: dict[int, float] = defaultdict(float)
+        waits: dict[int, dict[int, list[_Inside]]] = defaultdict(lambda: defaultdict(list))
         compared, ranks, steps = 0, set(), set()
         for (step, group, collective, _), members in self._inside.items():
             # ranks that called a collective of a group more often than others may count them differently
@@ -68,25 +69,32 @@ class ArrivalOrder:
             steps.add(step)
             ranks |= {member.rank for member in members}
             latest = min(members, key=lambda one: one.end - one.start)
-            waits = [_waited(one, latest.end - latest.start) for one in members if one is not latest]
-            if (wait := float(np.median(waits))) > TRIFLE:
+            least = latest.end - latest.start
+            waited = [
+                one._replace(end=one.start + max(one.end - one.start - least, 0.0))
+                for one in members
+                if one is not latest
+            ]
+            if float(np.median([_idle([one]) for one in waited])) > TRIFLE:
                 last[latest.rank] += 1
-                cost[latest.rank] += wait
+                for one in waited:
+                    waits[latest.rank][one.rank].append(one)
         if not compared:
             return None
         length = float(np.mean([np.mean(self._lengths[step]) for step in steps]))
         latecomers = [
-            Latecomer(rank, last[rank], each := cost[rank] / len(steps), min(each / length, 1.0) if length else 0.0)
+            Latecomer(rank, last[rank], each, min(each / length, 1.0) if length else 0.0)
             for rank in last
+            for each in [float(np.median([_idle(own) for own in waits[rank].values()])) / len(steps)]
         ]
         latecomers.sort(key=lambda one: (-one.seconds, one.rank))
         return Arrivals(compared, len(ranks), workers, len(steps), length, tuple(latecomers))
 
 
-def _waited(member: _Inside, least: float) -> float:
-    """Return seconds in which a rank waited for the last one and computed nothing."""
-    until = member.start + max(member.end - member.start - least, 0.0)
-    return until - member.start - float(member.computing.within(member.start, until))
+def _idle(waits: Sequence[_Inside]) -> float:
+    """Return seconds in which one rank waited, in collectives that may overlap, and computed nothing."""
+    covered = CoveredTime.of(np.array([one.start for one in waits]), np.array([one.end for one in waits]))
+    return covered.total - float(np.sum(waits[0].computing.within(covered.start, covered.end)))
 
 
 def _collectives(rank: RankOps, begin: float, end: float) -> Iterable[tuple[str, str, float, float]]:

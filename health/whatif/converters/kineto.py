@@ -41,13 +41,19 @@ _OPTIONAL = (ALL_GATHER, CLIP, REDUCE_SCATTER)
 
 
 def convert_kineto(
-    paths: Sequence[str], layout: RankLayout, *, align_clocks: bool, progress: Callable[[str], None]
+    paths: Sequence[str],
+    layout: RankLayout,
+    *,
+    align_clocks: bool,
+    guessed: bool,
+    progress: Callable[[str], None],
 ) -> Conversion:
     """Read the files of all representative ranks.
 
+    :param guessed: nobody said the layout: files that refute it are refused with the degrees that they propose.
     :param align_clocks: shift each rank's clock so that the barrier at the end of a step ends at once for all.
     """
-    read = RankFiles(layout)
+    read = RankFiles(layout, guessed=guessed)
     for path in paths:
         progress(path)
         read.take(path)

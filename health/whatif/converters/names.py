@@ -88,14 +88,15 @@ _WHOLE_MODEL: dict[str, tuple[int, str]] = {
     "DeepSpeedEngine.step": (5, optypes.OPTIMIZER),
 }
 
-# Descriptions that Megatron-LM (``group_desc``) and device meshes give their process groups, first match wins
+# Descriptions that Megatron-LM (``group_desc``), device meshes and loops of people's own (``dp0``) give their process
+# groups, first match wins
 FAMILIES: tuple[tuple[re.Pattern[str], Family | str], ...] = (
     (re.compile(r"EMBEDDING_GROUP\Z"), "embedding"),
     (re.compile(r"POSITION_EMBEDDING_GROUP"), "other"),
-    (re.compile(r"(INTRA_PARTIAL_)?DATA_PARALLEL_GROUP|mesh_(dp|fsdp|hsdp)"), "dp"),
-    (re.compile(r"PIPELINE_MODEL_PARALLEL_GROUP|mesh_pp"), "pp"),
-    (re.compile(r"TENSOR_MODEL_PARALLEL_GROUP|mesh_tp"), "tp"),
-    (re.compile(r"CONTEXT_PARALLEL_GROUP|mesh_cp"), "cp"),
+    (re.compile(r"(INTRA_PARTIAL_)?DATA_PARALLEL_GROUP|(mesh_)?(dp|ddp|fsdp|hsdp|data_parallel)(?![a-z])"), "dp"),
+    (re.compile(r"PIPELINE_MODEL_PARALLEL_GROUP|(mesh_)?(pp|pipe|pipeline|pipeline_parallel)(?![a-z])"), "pp"),
+    (re.compile(r"TENSOR_MODEL_PARALLEL_GROUP|(mesh_)?(tp|tensor_parallel)(?![a-z])"), "tp"),
+    (re.compile(r"CONTEXT_PARALLEL_GROUP|(mesh_)?(cp|context_parallel)(?![a-z])"), "cp"),
     (re.compile(r"MODEL_PARALLEL_GROUP|INTRA_DISTRIBUTED_OPTIMIZER|default_pg"), "tail"),
 )
 
@@ -117,6 +118,7 @@ class Meaning:
     chunk: int = -1  # -1 = not said
     part: int = -1  # stage counted along the model, over all chunks; -1 = not said
     then: Meaning | None = None  # a pass of the other direction that follows in the same range
+    staged: bool = False  # only a schedule of pipeline stages records it
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,10 +145,10 @@ def meaning_of(name: str, *, stages: int) -> Meaning | None:
         said = {key: int(value) for key, value in _ATTRIBUTE.findall(name)}
         return Meaning(1, (plain,), said.get("mb_id", -1), said.get("mc", -1))
     if found := _PIPELINING.match(name):
-        return Meaning(2, (FORWARD if found[1] == "Forward" else BACKWARD,), int(found[2]))
+        return Meaning(2, (FORWARD if found[1] == "Forward" else BACKWARD,), int(found[2]), staged=True)
     if (found := _ACTION.match(name)) and found[2] in _ACTIONS:
         part = int(found[1])
-        return Meaning(2, (_ACTIONS[found[2]],), int(found[3] or -1), part // stages, part)
+        return Meaning(2, (_ACTIONS[found[2]],), int(found[3] or -1), part // stages, part, staged=True)
     if found := _OVERLAPPED.match(name):
         first, then = (meaning_of(f"PP:{action}", stages=stages) for action in found.groups())
         return replace(first, then=then) if first and then and first.optypes != then.optypes else None
@@ -182,6 +184,15 @@ def host_call(name: str) -> HostCall | None:
     if found is None or "::" in name:
         return None
     return HostCall(found[1], collective_of("", found[2]))
+
+
+def hop_of(name: str) -> int | None:
+    """Return how many ranks of its group a transfer goes, as ``nccl:send 0->2``; 0 = not said, None = it is none."""
+    found = _CALL.match(name)
+    if found is None or found[2] not in (SEND, RECEIVE):
+        return None
+    here, there = (found[3], found[4]) if found[3] is not None else (found[5], found[6])
+    return abs(int(there) - int(here)) if here and there and there != "?" else 0
 
 
 def described_family(description: str) -> str:

@@ -19,18 +19,23 @@ from numpy.typing import NDArray
 
 from health.whatif.converters.chrome_json import ChromeTrace
 from health.whatif.converters.covered_time import CoveredTime
+from health.whatif.converters.degrees import JobEvidence, ProcessGroup, groups_of
 from health.whatif.converters.names import (
     AUTOGRAD,
     LOADS_DATA,
     OTHER,
+    RECEIVE,
+    SEND,
     STEP,
     HostCall,
     Meaning,
     collective_of,
     described_family,
+    hop_of,
     host_call,
     meaning_of,
 )
+from health.whatif.optypes import PIPELINE
 from health.whatif.trace import RankLayout
 from topology.errors import TraceFormatError
 
@@ -81,6 +86,7 @@ class Profile:
     name: str
     rank: int
     world_size: int | None
+    evidence: JobEvidence  # what it shows of the degrees of the job
     on_cpu: bool  # the process groups are those of a job without devices: what the host timed is what ran
     epoch_ns: int  # what the file's clock counts from, nanoseconds since 1970; 0 = its times are absolute already
     steps: tuple[tuple[int, float, float], ...]  # number, start and end of each step on the host; empty = none marked
@@ -124,6 +130,9 @@ class _Collector:
         self._autograd, self._loaded = array("d"), array("d")
         self._extent = (math.inf, -math.inf)
         self._kinds: dict[KernelKind, int] = {COMPUTE_KERNEL: 0, COPY: 1}
+        self._groups: dict[tuple[str, str], None] = {}  # description and members of process groups, as recorded
+        self._hops: set[int] = set()
+        self._parts = 0
 
     def take(self, event: Mapping[str, Any]) -> None:
         category = event.get("cat")
@@ -146,6 +155,10 @@ class _Collector:
         name = str(event.get("name", ""))
         if meaning := meaning_of(name, stages=self._layout.pp):
             self._ranges.append(Range(*self._host_times(event), meaning))
+            if meaning.staged:
+                self._parts = max(self._parts, meaning.part + 1, 1)
+            elif set(PIPELINE) & set(meaning.optypes):
+                self._hops.add(0)
         if is_frame:
             return
         start, end = self._host_times(event)
@@ -155,6 +168,9 @@ class _Collector:
             self._autograd.extend((start, end))
         elif name.startswith(LOADS_DATA):
             self._loaded.append(end)
+        elif (hop := hop_of(name)) is not None:
+            self._hops.add(hop)
+            self._calls.append(TimedCall(start, end, HostCall(name.split(":", maxsplit=1)[0], OTHER)))
         elif call := host_call(name):
             self._calls.append(TimedCall(start, end, call))
 
@@ -164,6 +180,9 @@ class _Collector:
         if _COMMUNICATES.search(name):
             collective = collective_of(name, str(arguments.get("Collective name", "")))
             members = str(arguments.get("Process Group Ranks", ""))
+            self._groups[str(arguments.get("Process Group Description", "")), members] = None
+            if str(arguments.get("Collective name", "")).lower() in (SEND, RECEIVE):
+                self._hops.add(0)
             group = f"{arguments.get('Process Group Name', '')} {members}".strip()
             kind = KernelKind(self._family(arguments), collective, group)
         start, end = self._times(event)
@@ -226,6 +245,7 @@ class _Collector:
             name=self._name,
             rank=self._rank(info),
             world_size=info.get("world_size") if isinstance(info.get("world_size"), int) else None,
+            evidence=self._evidence(info),
             on_cpu=isinstance(info.get("backend"), str) and not HostCall(info["backend"].lower(), "").on_device,
             epoch_ns=self._epoch(trace.beside.get("baseTimeNanoseconds", 0)),
             steps=tuple((number, *times) for number, times in sorted(self._steps.items())),
@@ -243,6 +263,15 @@ class _Collector:
             busy=CoveredTime.of(np.array(self._start), np.array(self._end)),
             repaired=trace.repaired,
         )
+
+    def _evidence(self, info: Mapping[str, Any]) -> JobEvidence:
+        """Return what the profile shows of the degrees of the job; members that are cut short show nothing."""
+        groups = dict.fromkeys(groups_of(info))
+        for description, members in self._groups:
+            ranks = tuple(sorted({int(text) for text in re.findall(r"\d{1,9}", members)}))
+            if "..." not in members and 1 < len(ranks) < self._layout.world_size:
+                groups[ProcessGroup(description, ranks)] = None
+        return JobEvidence(tuple(groups), tuple(sorted(self._hops)), self._parts)
 
     def _named_by_calls(
         self, calls: tuple[TimedCall, ...], launch: NDArray[np.float64]

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from health.whatif.converters.arrivals import ArrivalOrder, breakdown_of
+from health.whatif.converters.degrees import check_layout
 from health.whatif.converters.op_trace_output import Op
 from health.whatif.converters.profile import Profile, read_profile
 from health.whatif.converters.rank_ops import RankOps
@@ -17,10 +18,13 @@ NAMED = 8  # Most ranks or steps that a sentence names
 
 
 class RankFiles:
-    """What the files of a job hold, read one after the other."""
+    """What the files of a job hold, read one after the other.
 
-    def __init__(self, layout: RankLayout) -> None:
-        self.layout = layout
+    :param guessed: nobody said the layout, so that files may refute it.
+    """
+
+    def __init__(self, layout: RankLayout, *, guessed: bool = False) -> None:
+        self.layout, self._guessed = layout, guessed
         self.ops: list[Op] = []
         self.host_timed: Counter[str] = Counter()
         self.arrivals = ArrivalOrder()
@@ -47,6 +51,7 @@ class RankFiles:
                 where=profile.name,
                 fix="give the metadata of this job",
             )
+        check_layout(layout, profile.evidence, where=profile.name, guessed=self._guessed)
         self._check_stages(profile)
         self._origin = profile.epoch_ns if self._origin is None else self._origin
         plain = layout.pp * layout.tp * layout.dsp == 1

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from time import perf_counter
 from typing import ClassVar
 
 import numpy as np
@@ -58,19 +59,19 @@ class Exact:
             return proposal
         if job.grid.cells <= self.params.many_cells:
             load_solver()  # no part of the solve time; larger jobs hardly need it
-        start = clock()
+        start, begun_at = clock(), perf_counter()
         options = thresholds(cluster, job)
         every, held = GridReduction(cluster, job, options[-1]), counted_where_held(cluster, job)
         refusal = (every if held is job else GridReduction(cluster, held, options[-1])).refusal
         if refusal:
-            return Proposal(None, infeasible=refusal, solve_seconds=clock() - start)
+            return Proposal(None, infeasible=refusal, solve_seconds=perf_counter() - begun_at)
         searched = search_thresholds(every, options, limits, self.params)
         chosen = searched.chosen
         # pairs, fronts and closer levels are of the nodes that the job may then use: under `ignore` the slow ones too
         claims = searched.widest if job.avoid == "ignore" else chosen
         # under `ignore` nothing is weighed: the step times of its thresholds take no notice of slow nodes
         weighed = job.avoid == "price" and len(options) > 1
-        solved = clock()
+        solved, solved_at = clock(), perf_counter()
         end = max(start + limits.seconds, solved + self.params.least_seconds)
         begun = chosen.goals or goals_of(chosen.reduction, chosen.search, limits, end, self.params)
         if limits.told == "everything":
@@ -99,8 +100,11 @@ class Exact:
             refutations=tuple(claims.lattice.refutations) if job.grid.aligned else (),
             proofs=_proofs(claims, searched.searches) if job.grid.aligned else (),
             prices=_options(searched, goals.best.worth.objective) if weighed else (),
-            solve_seconds=solved - start,
-            statistics={"afterwards_seconds": clock() - solved, "domains": float(len(chosen.reduction.domains))},
+            solve_seconds=solved_at - begun_at,
+            statistics={
+                "afterwards_seconds": perf_counter() - solved_at,
+                "domains": float(len(chosen.reduction.domains)),
+            },
         )
 
     def _closer(self, best: WeighedPlacement, claims: ThresholdSearch, limits: Limits, end: float) -> GoalSearch:

@@ -86,6 +86,8 @@ class MoveModel:
             return GoalValue(expression, expression)
         solver = cp_model.CpSolver()
         limit_time(solver, max(0.01, deadline - clock()))
+        # threads that take turns: the answer is the same with any number of them
+        solver.parameters.interleave_search = True
         solver.parameters.num_workers = self._limits.workers
         solver.parameters.random_seed = self._limits.seed
         solver.parameters.symmetry_level = 0

@@ -20,7 +20,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from scheduler.placement.solver_clock import limit_time, work_of
 from scheduler.placement.types import Limits
+from scheduler.work_clock import spend
 from topology.cluster import BoolArray, IntArray
 
 _MOST_LINES = 2_000  # More rows than this are matched as they come: the assignment has rows squared arcs
@@ -141,10 +143,14 @@ def move_segments(
     pairs = list(zip(segments, kept, strict=True))
     model.maximize(sum(one.staying[k] * count for one, at in pairs for k, count in at.items()))
     solver = cp_model.CpSolver()
-    solver.parameters.max_time_in_seconds = limits.seconds
+    limit_time(solver, limits.seconds)
+    # threads that take turns: the answer is the same with any number of them
+    solver.parameters.interleave_search = True
     solver.parameters.num_workers = limits.workers
     solver.parameters.random_seed = limits.seed
-    if solver.solve(model) not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+    status = solver.solve(model)
+    spend(work_of(solver, model))
+    if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
         return None
     stay = [{k: solver.value(count) for k, count in at.items()} for at in kept]
     come = [[solver.value(count) for count in counts] for counts in new]

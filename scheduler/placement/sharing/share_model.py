@@ -11,6 +11,7 @@ from scheduler.placement.sharing.job_ways import JobWays
 from scheduler.placement.sharing.node_classes import NodeDemand
 from scheduler.placement.sharing.running_counts import CountedPart
 from scheduler.placement.sharing.running_part import LeavingPart, RunningPart, RunningShare
+from scheduler.work_clock import counts_work
 from topology.cluster import IntArray
 
 if TYPE_CHECKING:
@@ -64,7 +65,8 @@ class ShareModel:
         """Search for the least cost within a limit."""
         self.cp.minimize(cost)
         found, solver = solve(self.cp, limit)
-        self.out_of_time |= solver.wall_time >= limit.wall
+        spent = solver.response_proto.deterministic_time if counts_work() else solver.wall_time
+        self.out_of_time |= spent >= limit.wall
         return found, solver
 
 

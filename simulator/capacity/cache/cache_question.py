@@ -123,7 +123,7 @@ class CacheQuestion(CapacityQuestion[CacheAnswer]):
     draws: Annotated[int, Interval(ge=10, le=2_000)] = 400
     """Draws of the uncertain inputs."""
     seed: Seed = 0
-    """Seed of all that is drawn: same seed, same answer, as long as no time runs out."""
+    """Seed of all that is drawn: same seed, same answer, where no clock ends a search."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -96,7 +96,7 @@ class SparesQuestion(CapacityQuestion[SparesAnswer], HardwarePrices):
     runs: Annotated[int, Interval(ge=2, le=10_000)] = 20
     """Runs of the Monte Carlo."""
     seed: Seed = 0
-    """Seed of all that is drawn: same seed, same answer, as long as no time runs out."""
+    """Seed of all that is drawn: same seed, same answer, where no clock ends a search."""
     cluster: Cluster | None = field(default=None, repr=False, compare=False, metadata={"option": False})
     """The cluster whose levels are failure domains."""
     source: str = field(default="the cluster", metadata={"option": False})

@@ -42,7 +42,8 @@ class Sacct:
         source="Slurm's accounting, `sacct --parsable2`: columns between bars, `JobID|User|...|AllocTRES|JobName`",
         export=f"`{EXPORT}`",
         read="allocations: times, limit, state, user, account as group, partition; GPUs, CPUs and memory of AllocTRES",
-        left_out="steps; types of GPU, shards, MPS; QOS, priority, dependencies; which jobs are one heterogeneous job",
+        left_out="steps; types of GPU; jobs of MIG slices, shards, MPS; QOS, priority, dependencies; which jobs are "
+        "one heterogeneous job",
         marks=("jobid", "submit", "state", "alloctres", BAR),
     )
 

@@ -18,6 +18,7 @@ from types import MappingProxyType
 from simulator.job_record import JobRecord
 from simulator.traces.job_fields import record, status
 from simulator.traces.trace_clock import TraceRows
+from topology.node_gpus import mig_profile
 from topology.tables.bad_rows import BadRow
 from topology.tables.byte_stream import ByteStream
 
@@ -52,14 +53,26 @@ class SlurmRun:
 
     @property
     def gpus(self) -> float:
-        """GPUs that it had, or asked for where it had nothing."""
-        return gpus_in(self.resources) or gpus_in(self.requested)
+        """Whole GPUs that it had, or asked for where it had nothing."""
+        return gpus_in(self.resources) or (0.0 if parts_in(self.resources) else gpus_in(self.requested))
 
 
 def gpus_in(resources: Mapping[str, float]) -> float:
-    """Return GPUs in trackable resources: the sum over all types where it stands, else those of each type."""
-    typed = sum(count for name, count in resources.items() if name.startswith("gres/gpu:"))
-    return resources.get("gres/gpu", 0.0) or typed
+    """Return whole GPUs in trackable resources: the sum over all types where it stands, else those of each type; slices
+    of MIG, which Slurm counts as GPUs, are none.
+
+    >>> gpus_in({"gres/gpu": 9.0, "gres/gpu:a100": 2.0, "gres/gpu:1g.10gb": 7.0})
+    2.0
+    """
+    typed = {name: count for name, count in resources.items() if name.startswith("gres/gpu:")}
+    slices = sum(count for name, count in typed.items() if mig_profile(name))
+    return max(0.0, (resources.get("gres/gpu", 0.0) or sum(typed.values())) - slices)
+
+
+def parts_in(resources: Mapping[str, float]) -> str:
+    """Return which parts of GPUs are among trackable resources, ``gres/gpu:1g.10gb, gres/shard``; empty = none."""
+    shared = ("gres/shard", "gres/mps")
+    return ", ".join(sorted(name for name in resources if mig_profile(name) or name.split(":")[0] in shared))
 
 
 @lru_cache(maxsize=65_536)  # most jobs of a cluster ask for what others ask for
@@ -103,9 +116,12 @@ def length(text: str) -> float | None:
 def ended(run: SlurmRun) -> SlurmRun:
     """Return a run that held GPUs from a start to an end.
 
-    :raises BadRow: it has no GPUs, never started, or goes on.
+    :raises BadRow: it has no GPUs or parts of some, never started, or goes on.
     """
     state, job = run.state.split(" ", 1)[0].upper(), f"job {run.job_id}"
+    if not run.gpus and (parts := parts_in(run.resources) or parts_in(run.requested)):
+        fix = "leave out jobs of slices and shards: they run on GPUs that jobs of whole ones do not get"
+        raise BadRow("parts of GPUs", f"{job} has parts of GPUs ({parts}), and no whole ones", fix=fix)
     if not run.gpus and (run.start is not None or run.resources or run.requested):
         fix = "leave out jobs that need only CPUs; GPUs are counted where AccountingStorageTRES has gres/gpu"
         raise BadRow("no GPUs", f"{job} has no GPUs", fix=fix)

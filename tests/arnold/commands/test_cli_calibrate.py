@@ -251,3 +251,31 @@ def test_losses_and_few_steps_are_said(arnold: Arnold, tmp_path: Path) -> None:
     assert any("fewer than 6 step times" in note for note in ran.json["notes"])
     refused = arnold("calibrate", path, "--output", tmp_path / "measured.json")
     assert (refused.code, "no family gains" in refused.err) == (2, True)
+
+
+@pytest.mark.parametrize("slip", [(1, 1), (2, 1), (1, 2)])
+def test_a_slip_of_units_is_asked_about(arnold: Arnold, tmp_path: Path, slip: tuple[int, int]) -> None:
+    """One group of runs in milliseconds, whichever: refused with the question, nothing written; --force takes it."""
+    steps, saved = tmp_path / "steps.csv", tmp_path / "measured.json"
+    times = {(1, 1): 5.0, (2, 1): 5.1, (1, 2): 5.2}
+    steps.write_text(
+        HEADER
+        + "".join(
+            f"{seconds * (1000 if pair == slip else 1)},{pair[0]},{pair[1]}\n" * 20 for pair, seconds in times.items()
+        )
+    )
+    ran = arnold("calibrate", steps, "--output", saved)
+    assert ran.code == 2
+    assert "in the same unit?" in " ".join(ran.err.split())
+    assert not saved.exists()
+    # without the slip: 2 % and 4 %
+    steps.write_text(HEADER + "".join(f"{seconds},{pair[0]},{pair[1]}\n" * 20 for pair, seconds in times.items()))
+    assert arnold("calibrate", steps, "--output", saved).code == 0
+
+
+def test_spread_that_really_costs_so_much(arnold: Arnold, tmp_path: Path) -> None:
+    """60 % is beyond what anybody published: asked about, and taken with --force."""
+    steps = tmp_path / "steps.csv"
+    steps.write_text(HEADER + "".join(f"{seconds},{dp},1\n" * 20 for seconds, dp in ((1.0, 1), (1.6, 2))))
+    assert arnold("calibrate", steps).code == 2
+    assert "60.00%" in arnold("calibrate", steps, "--force").out

@@ -118,6 +118,30 @@ def test_as_of_a_time(arnold: Arnold, flags: Path, tmp_path: Path) -> None:
     assert "nothing was found for the quiet time" in " ".join(out.split())
 
 
+def test_no_run_takes_most_of_a_cluster_out(arnold: Arnold, tmp_path: Path) -> None:
+    """13 of 16 nodes are refused, and the store stays as it was; a quarter passes, and so does all by a person's word.
+
+    Of one rack of four half may go: three are its switch.  Without the cluster four nodes may, however many it has.
+    """
+    cluster, found, store = tmp_path / "cluster.csv", tmp_path / "found.yaml", tmp_path / "flags.db"
+    cluster.write_text("node,rack\n" + "".join(f"n{i},r{i // 4}\n" for i in range(16)))
+
+    def recorded(nodes: str, *options: Any) -> tuple[int, int]:
+        found.write_text(f"- {{node: '{nodes}', kind: faulty, source: collectives}}\n")
+        ran = arnold("flags", "record", "--store", store, found, *options, "--json")
+        shown = arnold("flags", "show", "--store", store, "--json")
+        return ran.code, len(shown.json["flags"]) if shown.code == 0 else 0
+
+    assert recorded("n[0-12]", "--cluster", cluster) == (2, 0)
+    assert recorded("n[0-12]") == (2, 0)
+    assert recorded("n[0-2]", "--cluster", cluster) == (2, 0)
+    assert recorded("n[0-1,4-5]", "--cluster", cluster) == (0, 4)
+    assert recorded("n[0-1,4-5]", "--cluster", cluster) == (0, 4)
+    assert recorded("n8", "--cluster", cluster) == (2, 4)
+    assert recorded("n8") == (2, 4)
+    assert recorded("n[0-12]", "--yes") == (0, 13)
+
+
 def test_lift(arnold: Arnold, store: Path) -> None:
     """By name and with a reason; a node that is not flagged is a slip, and then nothing is lifted."""
     slip = arnold("flags", "lift", "n1,n2", "--store", store, "--because", "mended", "--json")

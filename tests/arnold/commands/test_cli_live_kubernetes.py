@@ -13,12 +13,14 @@ import yaml
 from extender.cluster_api.api_errors import refusal
 from extender.cluster_api.client import ALLOCATION, NODES, PODS
 from extender.controller.api_writer import GANGPLANS
+from extender.controller.pod_release import release_mark, release_patch
+from extender.objects import decode_pod
 from extender.plans.gang_plan import GangPlan, PlanPhase, encode_plan
 from extender.plans.plan_spec import PlanSpec
 from scheduler.job import Job, Parallelism
 from tests.allocation_objects import claim_json, claiming, request, slice_json
-from tests.extender.fake_cluster import FakeCluster, stand_in, unreachable
-from tests.extender.things import MINIPOD, RACK, key, node_json, pod_json, uid
+from tests.extender.fake_cluster import FakeCluster, patched, stand_in, unreachable
+from tests.extender.things import MINIPOD, NOW, RACK, key, member_json, node_json, pod_json, uid
 
 Arnold = Callable[..., Any]
 
@@ -136,6 +138,19 @@ def test_nodes_that_plans_promise_are_in_use(api: FakeCluster, arnold: Arnold, j
     assert {cell["node"] for cell in found["assignment"]} == {"n20", "n21", "n22"}
     assert "promised to gangs by their plans, and so in use: 2 nodes" in found["notes"]
     api.put(GANGPLANS, plan_of("n00", "n10", phase=PlanPhase.EXPIRED))
+    assert placed(arnold, job)["cluster"]["free"] == 9
+
+
+def test_nodes_of_released_pods_are_in_use_while_a_plan_is_lost(api: FakeCluster, arnold: Arnold, job: Path) -> None:
+    """Two pods are on their way, and the GangPlan only says that a third is missing; given back, nodes are free."""
+    mark = release_mark(key("g"), 3)
+    for rank, node in enumerate(("n00", "n10")):
+        gated = member_json("g", rank, 3)
+        api.put(PODS, patched(gated, release_patch(decode_pod(gated), node, mark)))
+    plan = GangPlan(key("g"), PlanPhase.WAITING)
+    api.put(GANGPLANS, encode_plan(plan))
+    assert {cell["node"] for cell in placed(arnold, job)["assignment"]} == {"n20", "n21", "n22"}
+    api.put(GANGPLANS, encode_plan(plan.with_condition("Released", False, "Expired", "", NOW)))
     assert placed(arnold, job)["cluster"]["free"] == 9
 
 

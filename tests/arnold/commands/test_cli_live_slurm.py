@@ -34,10 +34,30 @@ NODE = (
 STATES = {"n01": "IDLE", "n02": "IDLE", "n03": "IDLE", "n04": "IDLE", "n05": "IDLE"}
 
 
-def slurm_with(folder: Path, monkeypatch: pytest.MonkeyPatch, states: dict[str, str], topology: str = TOPOLOGY) -> None:
-    """Put a ``scontrol`` on PATH that prints these; the one of a drained node explains itself in strange words."""
+PARTITIONS = """\
+PartitionName=all AllowAccounts=ALL Default=YES DefaultTime=NONE MaxNodes=UNLIMITED MaxTime=UNLIMITED Nodes=n[01-05] \
+State=UP
+PartitionName=hidden AllowAccounts=ALL Default=NO DefaultTime=NONE MaxNodes=1 MaxTime=01:00:00 Nodes=n[03-04] State=UP
+"""
+
+
+def slurm_with(
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    states: dict[str, str],
+    topology: str = TOPOLOGY,
+    *,
+    partitions: str = PARTITIONS,
+    reservations: str = "No reservations in the system\n",
+) -> None:
+    """Put a ``scontrol`` on PATH that prints these; the one of a drained node explains itself in strange words.
+
+    There is no ``squeue``, and ``scontrol show config`` fails: Slurm is read all the same.
+    """
+    (folder / "partitions.txt").write_text(partitions)
+    (folder / "reservations.txt").write_text(reservations)
     nodes = "".join(
-        NODE.format(name=name, state=state, in_="hidden" if name == "n04" else "all", reason=reason)
+        NODE.format(name=name, state=state, in_="all,hidden" if name in ("n03", "n04") else "all", reason=reason)
         for name, state in states.items()
         for reason in [" Reason=fan State=IDLE NodeName=n99 [root@2026-11-23T03:19:00]" if "DRAIN" in state else ""]
     )
@@ -47,7 +67,9 @@ def slurm_with(folder: Path, monkeypatch: pytest.MonkeyPatch, states: dict[str, 
         folder,
         monkeypatch,
         f'case "$*" in\n'
-        f'"show topology") cat {folder}/topology.txt ;;\n'
+        f'"show topology"*) echo "$*" >> {folder}/asked.txt; cat {folder}/topology.txt ;;\n'
+        f'"--all --oneliner show partitions") cat {folder}/partitions.txt ;;\n'
+        f'"--oneliner show reservations") cat {folder}/reservations.txt ;;\n'
         f'"--all --future --oneliner show nodes") cat {folder}/nodes.txt ;;\n'
         f'*) echo "asked for $*" >&2; exit 9 ;;\nesac',
     )
@@ -73,9 +95,8 @@ def job(tmp_path: Path) -> Path:
 def test_a_placement_takes_what_is_free_now(
     arnold: Arnold, tmp_path: Path, job: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """n02 is drained and n05 not there yet, so the pair lies below s2 on n03 and n04, though that is in a hidden
-    partition; then n04 gets a job, and it has to lie below both switches: with one stage Eq. 2 at alpha 0.3 is
-    0.3 x 2 + 0.7 x 1 = 1.3.
+    """n02 is drained and n05 not there yet, so the pair lies below s2 on n03 and n04; then n04 gets a job, and it has
+    to lie below both switches: with one stage Eq. 2 at alpha 0.3 is 0.3 x 2 + 0.7 x 1 = 1.3.
     """
     slurm_with(tmp_path, monkeypatch, {**STATES, "n02": "IDLE+DRAIN", "n05": "FUTURE"})
     found = arnold("place", "--cluster", "slurm:", "--job", job, "--json").json
@@ -169,3 +190,35 @@ def test_a_file_of_that_name(arnold: Arnold, tmp_path: Path, job: Path, monkeypa
     monkeypatch.chdir(tmp_path)
     (tmp_path / "slurm:").write_text("node,rack,gpus\na,r,2\nb,r,2\n")
     assert arnold("place", "--cluster", "./slurm:", "--job", job).code == 0
+
+
+def test_a_partition_is_asked_for_its_limits_and_its_topology(
+    arnold: Arnold, tmp_path: Path, job: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In `hidden` a job may have one node, so that a pair does not fit there; and it has a topology of its own."""
+    partitions = PARTITIONS.replace("State=UP", "Topology=fabric State=UP")
+    partitions = partitions.replace("Nodes=n[03-04] Topology=fabric", "Nodes=n[03-04] Topology=nvl")
+    slurm_with(tmp_path, monkeypatch, STATES, partitions=partitions)
+    ran = arnold("explain", "--cluster", "slurm:", "-p", "hidden", "--job", job, "--json")
+    assert (ran.code, ran.json["status"]) == (3, "infeasible")
+    limit = "the job has 2 nodes, and may have 1 (MaxNodes of the partition hidden)"
+    assert (ran.json["diagnosis"]["constraint"], ran.json["diagnosis"]["reason"]) == ("nodes", limit)
+    assert "the topology of the partition was read, nvl" in ran.json["notes"]
+    assert (tmp_path / "asked.txt").read_text() == "show topology nvl\n"
+
+
+def test_every_option_of_slurm_counts(
+    arnold: Arnold, tmp_path: Path, job: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """n01 is excluded, n03 and n04 are reserved for two years, so two of five nodes are free; with the reservation, the
+    two that it holds.
+    """
+    reservation = (
+        "ReservationName=ours StartTime=2026-01-01T00:00:00 EndTime=2999-01-01T00:00:00 Duration=UNLIMITED "
+        "Nodes=n[03-04] NodeCnt=2 Users=ann State=ACTIVE\n"
+    )
+    slurm_with(tmp_path, monkeypatch, STATES, reservations=reservation)
+    placed = arnold("place", "--cluster", "slurm:", "-x", "n01", "-t", "1-12", "--job", job, "--json").json
+    assert {cell["node"] for cell in placed["assignment"]} == {"n02", "n05"}
+    placed = arnold("place", "--cluster", "slurm:", "--reservation", "ours", "--job", job, "--json").json
+    assert {cell["node"] for cell in placed["assignment"]} == {"n03", "n04"}

@@ -44,14 +44,28 @@ def test_each_output_has_its_own_format(place: Arnold, tmp_path: Path) -> None:
         ("job.mpi", "rank 0=n0 slot="),
         ("job.json", "{"),
         ("placement", "{"),
-        ("nodes.txt", "{"),
+        ("job.sbatch", "#!/bin/bash\n"),
+        ("job.SH", "#!/bin/bash\n"),
         (".slurm", "#!/bin/bash\n"),
     ],
 )
 def test_without_formats_the_name_says_it(place: Arnold, tmp_path: Path, name: str, begins: str) -> None:
-    """A name that ends in a format, or is one, has it; every other is JSON, as `--output` always was."""
+    """A name that ends in a format, or is one, has it, batch scripts by their usual ends; without an end it is JSON."""
     assert place("--output", tmp_path / name).code == 0
     assert (tmp_path / name).read_text().startswith(begins)
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"), [("job.slrum", ".slurm"), ("nodes.txt", ".hostfile"), ("job.yaml", ".json")]
+)
+def test_an_end_that_says_no_format_is_asked_about(place: Arnold, tmp_path: Path, name: str, meant: str) -> None:
+    """Exit 2 with all ends there are, and nothing written; with --output-format any name will do."""
+    ran = place("--output", tmp_path / name)
+    assert ran.code == 2
+    assert meant in ran.err
+    assert ".sbatch" in ran.err
+    assert not (tmp_path / name).exists()
+    assert place("--output", tmp_path / name, "--output-format", "nodelist").code == 0
 
 
 def test_files_are_in_order_of_node_rank(place: Arnold, tmp_path: Path) -> None:
@@ -172,7 +186,9 @@ def test_results_of_several_jobs_never_replace_an_input(arnold: Arnold, cluster_
     for job in jobs:
         job.write_text(f"name: {job.stem}\nparallelism: {{tp: 8, dp: 1, pp: 2}}\n")
     named = [word for job in jobs for word in ("--job", job)]
-    ran = arnold("place", "--cluster", cluster_file, *named, "--output", tmp_path / "{job}.yaml")
+    ran = arnold(
+        "place", "--cluster", cluster_file, *named, "--output", tmp_path / "{job}.yaml", "--output-format", "json"
+    )
     assert (ran.code, "a.yaml: is read as --job" in ran.err) == (2, True)
     ran = arnold("place", "--cluster", cluster_file, *named, "--output", f"{tmp_path}/{{job}}.json")
     assert (ran.code, ran.err) == (0, "")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -16,6 +17,8 @@ from tests.e2e.harness.plans import GangPlan, all_plans
 from tests.e2e.harness.waiting import wait_until
 
 GANG = "arnold.dev/gang"
+LONGEST_GAP = 3.0
+"""Seconds between two looks that count: in a longer one there was no API server to be asked, or to be told."""
 
 
 def used_twice(client: Client) -> list[str]:
@@ -66,7 +69,7 @@ def released_in_vain(pods: Sequence[Object], plans: Sequence[GangPlan]) -> list[
     """
     of_gang = {(plan.namespace, plan.name): plan for plan in plans}
     holder = {node: (plan.namespace, plan.name) for plan in plans if plan.holding for node in plan.nodes}
-    wrong = []
+    lines = []
     for pod in _on_their_way(pods):
         key, node = _gang_of(pod), _pin(pod)
         plan = of_gang.get(key)
@@ -74,8 +77,8 @@ def released_in_vain(pods: Sequence[Object], plans: Sequence[GangPlan]) -> list[
             continue
         if (plan is not None and plan.holding) or node in holder:
             other = "/".join(holder[node]) if node in holder else "nobody"
-            wrong.append(f"{'/'.join(key)}: {_named(pod)} is pinned to {node}, which {other} has")
-    return wrong
+            lines.append(f"{'/'.join(key)}: {_named(pod)} is pinned to {node}, which {other} has")
+    return lines
 
 
 def unused(nodes: Sequence[Object], pods: Sequence[Object], plans: Sequence[GangPlan]) -> list[str]:
@@ -127,7 +130,7 @@ def _named(pod: Object) -> str:
 
 def _sound(node: Object) -> bool:
     """Whether pods can start on a node."""
-    spec, conditions = node["spec"], node["status"].get("conditions", [])
+    spec, conditions = node.get("spec", {}), node["status"].get("conditions", [])
     is_ready = any(it["type"] == "Ready" and it["status"] == "True" for it in conditions)
     return is_ready and not spec.get("unschedulable") and not spec.get("taints")
 
@@ -149,19 +152,20 @@ class Lookout:
     A look that the API server does not answer, as it is away or without its store, is none.
 
     :param patience: seconds that a released pod may be pinned to a node that its gang has not, and that a promised node
-        may be unused; counted in looks, so that a slow machine has as many.  ``None`` = not looked at.
+        may be unused, but for those in which the API server did not answer; ``None`` = not looked at.
     """
 
     def __init__(self, client: Client, *, every: float, patience: float | None = None) -> None:
         self._client = client
         self._every = every
         self._patience = patience
-        self._since: dict[str, int] = {}  # what is not as it should be for a while -> the look that saw it first
+        self._lasting: dict[str, float] = {}  # what is not as it should be for a while -> seconds
+        self._looked = 0.0
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._run)
         self.seen: list[str] = []
         self.looks = 0
-        self.longest: Counter[str] = Counter()  # looks in a row for which each kind of thing was seen, at most
+        self.longest: dict[str, float] = {}  # seconds for which each kind of thing was seen, at most
 
     def __enter__(self) -> Lookout:
         self._thread.start()
@@ -187,13 +191,13 @@ class Lookout:
         """Note what has been wrong for too long, and not only between two writes."""
         nodes, pods = self._client.all("nodes"), live_pods(self._client)
         kinds = {"released in vain": released_in_vain(pods, plans), "unused": unused(nodes, pods, plans)}
-        since = {line: self._since.get(line, self.looks) for lines in kinds.values() for line in lines}
-        self._since = since
+        now, elapsed, lasting = time.monotonic(), time.monotonic() - self._looked, self._lasting
+        self._looked, self._lasting = now, {}
         for kind, lines in kinds.items():
             for line in lines:
-                looks = self.looks - since[line]
-                self.longest[kind] = max(self.longest[kind], looks)
-                if looks * self._every > patience:
+                self._lasting[line] = lasting[line] + min(elapsed, LONGEST_GAP) if line in lasting else 0.0
+                self.longest[kind] = max(self.longest.get(kind, 0.0), self._lasting[line])
+                if self._lasting[line] > patience:
                     self.seen.append(f"for {patience:g} s: {line}")
 
 

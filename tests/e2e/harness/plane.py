@@ -43,13 +43,22 @@ class ControlPlane:
     :param programs: how to call each part, see :func:`tests.e2e.harness.programs.find_programs`.
     :param kwok: the program that plays kubelets; ``None`` = bound pods stay Pending.
     :param folder: for certificates, data and logs; must not exist yet.
+    :param speaks_as: the version of Kubernetes that the API server speaks as, 1.33; ``None`` = its own.
     """
 
-    def __init__(self, programs: Mapping[str, Command], folder: Path, *, kwok: Path | None = None) -> None:
+    def __init__(
+        self,
+        programs: Mapping[str, Command],
+        folder: Path,
+        *,
+        kwok: Path | None = None,
+        speaks_as: str | None = None,
+    ) -> None:
         folder.mkdir(parents=True)
         self.folder = folder
         self._programs = programs
         self._kwok = kwok
+        self._speaks_as = speaks_as
         self.certificates = Certificates(folder / "certificates")
         self._kubeconfigs: dict[str, Path] = {}
         self._clients: dict[str, Client] = {}
@@ -208,6 +217,9 @@ class ControlPlane:
             "feature-gates": "GenericWorkload=true",
             "runtime-config": "scheduling.k8s.io/v1alpha2=true",
         }
+        if self._speaks_as is not None:
+            del flags["feature-gates"], flags["runtime-config"]
+            flags["emulated-version"] = self._speaks_as
         command = [*self._programs["kube-apiserver"], *_flags(flags)]
         return Process("kube-apiserver", command, log=self._log("kube-apiserver"), ready=self.admin.ready)
 

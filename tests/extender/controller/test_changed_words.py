@@ -216,6 +216,19 @@ def test_a_pod_that_fits_no_vacant_rank_is_the_problem_alone(stranger: Json) -> 
     assert healthy(world) == ("True", "")
 
 
+def test_a_pod_too_many_keeps_no_nodes_when_all_ranks_are_done() -> None:
+    """The gang has ended, and gives its nodes back; the pod that was none of it gets none."""
+    world = running()
+    world.add(member_json("t", 4, 4, GRID, name="extra"))
+    world.settle()
+    for rank in range(4):
+        world.change(f"t-{rank}", lambda pod: pod["status"].update(phase="Succeeded"))
+    world.settle()
+    nodes = [f"m{m}-{i}" for m in (0, 1) for i in range(4)]
+    assert [world.state.fleet.promised_to(node) for node in nodes] == [None] * 8
+    assert world.gated("extra")
+
+
 def test_two_pods_for_one_vacant_rank() -> None:
     """The elder gets its node; the other is the problem, alone."""
     world = running()

@@ -175,6 +175,26 @@ def test_what_a_release_promises_ends_as_a_plan_does(trouble: Callable[[World], 
     assert world.decide().actions == [] or trouble is without_a_spare  # which is asked for again and again
 
 
+def test_bare_pods_whose_nodes_others_have_by_then_are_told() -> None:
+    """Released, lost, not whole in time: others have their nodes, no controller makes the pods anew, and pins stay."""
+    world = World()
+    pods = world.gang("a", 6)
+    world.settle()
+    nodes = [world.pin(name) for name in pods]
+    world.state.drop_plan(key("a"))
+    world.delete("a-5")
+    world.settle()
+    world.later(301)
+    world.settle()
+    for node in nodes:
+        world.add(pod_json(f"on-{node}", node=node, phase="Running"))
+    world.add(member_json("a", 5, 6))
+    world.settle()
+    plan = world.plan("a")
+    assert (plan.phase, plan.reason) == (PlanPhase.QUEUED, "PlanLost")
+    assert "To fix: delete all its pods" in plan.message
+
+
 def test_a_pod_of_another_gang_is_no_pass() -> None:
     """A pod that was released as one of a small gang, given to a larger one by its labels, brings nobody with it: not
     under another name, and not under its own.

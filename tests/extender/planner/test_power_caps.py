@@ -5,14 +5,18 @@ from __future__ import annotations
 import pytest
 
 from extender.cluster_cache import ClusterCache
+from extender.controller.pod_release import release_mark, release_patch
+from extender.objects import decode_pod
 from extender.planner.question import repair_question
 from extender.planner.solve import solve
 from extender.plans.gang_plan import PlanPhase
 from extender.service.settings import parse_power_caps
 from scheduler.placement.types import Limits
+from tests.extender.fake_cluster import patched
 from tests.extender.planner.test_second_hierarchies import FEED, fed
-from tests.extender.things import MINIPOD, NOW, RACK, gang_pods, key, plan_all, pod
+from tests.extender.things import MINIPOD, NOW, RACK, gang_pods, key, member_json, plan_all, pod, uid
 from topology.errors import InvalidInput
+from topology.kubernetes.kubernetes_pods import RELEASED
 
 FEEDS = ["a", "b", "a", "b", "a", "b", "a", "b"]
 
@@ -47,6 +51,22 @@ def test_a_gang_without_power_waits() -> None:
         state.drop_pod(one.uid)
     state.drop_plan(key("g1"))
     assert plan_all(state)["g3"].found
+
+
+def test_released_pods_of_a_lost_plan_count() -> None:
+    """Feeds with power for three pods: two of the first gang are released on each, and its GangPlan is gone."""
+    state = capped(30_000)
+    for gang, size in (("g1", 4), ("g2", 4)):
+        for one in gang_pods(gang, size, asking("10000")):
+            state.put_pod(one)
+    plan = plan_all(state)["g1"].plan
+    for rank, node in enumerate(plan.nodes):
+        member = member_json("g1", rank, 4, asking("10000"), labels={RELEASED: release_mark(key("g1"), 4)})
+        state.put_pod(decode_pod(patched(member, release_patch(decode_pod(member), node, release_mark(key("g1"), 4)))))
+    state.drop_plan(key("g1"))
+    state.drop_pod(uid("g1-3"))
+    # three pods of g1 are on their way, so at most three of the four pods of g2 have power
+    assert not plan_all(state)["g2"].found
 
 
 def test_pods_that_run_count() -> None:

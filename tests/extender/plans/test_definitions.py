@@ -38,32 +38,32 @@ LACKS = {
 def schema(file: Path) -> dict[str, Any]:
     """The schema of a kind."""
     definition = parse(Source(file.name, file.read_text(encoding="utf-8")))[0]
-    found: dict[str, Any] = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
-    return found
+    in_file: dict[str, Any] = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    return in_file
 
 
-def openapi(known: dict[str, Any], kind: str = "GangPlan") -> bytes:
+def openapi(definition: dict[str, Any], kind: str = "GangPlan") -> bytes:
     """The document in which an API server describes a kind."""
     about = [{"group": "arnold.dev", "version": "v1alpha1", "kind": kind}]
-    described = {**known, "x-kubernetes-group-version-kind": about}
+    described = {**definition, "x-kubernetes-group-version-kind": about}
     return json.dumps({"components": {"schemas": {f"dev.arnold.v1alpha1.{kind}": described}}}).encode()
 
 
 class OlderWorld(World):
     """A world whose API server drops what its definition of GangPlan does not name."""
 
-    def __init__(self, known: dict[str, Any]) -> None:
+    def __init__(self, definition: dict[str, Any]) -> None:
         super().__init__()
         self.writes: Counter[PlanPhase] = Counter()
-        self._known = known["properties"]
-        self.state.definitions = read_definitions(openapi(known))
+        self._definition = definition["properties"]
+        self.state.definitions = read_definitions(openapi(definition))
 
     def write(self, plan: GangPlan) -> None:
         """Store what the definition names."""
         self.writes[plan.phase] += 1
         document = encode_plan(plan)
         for part in ("spec", "status"):
-            named = self._known[part]["properties"]
+            named = self._definition[part]["properties"]
             document[part] = {name: value for name, value in document[part].items() if name in named}
         super().write(decode_plan(document))
 
@@ -81,9 +81,9 @@ def test_todays_definitions_have_all_fields() -> None:
 @pytest.mark.parametrize("version", LACKS)
 def test_what_an_older_definition_lacks_is_named(version: str) -> None:
     """Each field, and what to do."""
-    found = read_definitions(openapi(schema(HERE / "definitions" / f"{version}.yaml")))
-    assert found.lacking == {"GangPlan": LACKS[version]}
-    (sentence,) = found.sentences
+    definitions = read_definitions(openapi(schema(HERE / "definitions" / f"{version}.yaml")))
+    assert definitions.lacking == {"GangPlan": LACKS[version]}
+    (sentence,) = definitions.sentences
     assert all(field in sentence for field in LACKS[version])
     assert "To fix: " in sentence
 
@@ -91,9 +91,9 @@ def test_what_an_older_definition_lacks_is_named(version: str) -> None:
 def test_a_definition_that_keeps_everything_lacks_nothing() -> None:
     """``x-kubernetes-preserve-unknown-fields``, of the whole or of a part."""
     assert read_definitions(openapi({"x-kubernetes-preserve-unknown-fields": True})).lacking == {}
-    known = schema(HERE / "definitions" / "before-spread-cost.yaml")
-    known["properties"]["spec"]["x-kubernetes-preserve-unknown-fields"] = True
-    assert read_definitions(openapi(known)).lacking == {}
+    definition = schema(HERE / "definitions" / "before-spread-cost.yaml")
+    definition["properties"]["spec"]["x-kubernetes-preserve-unknown-fields"] = True
+    assert read_definitions(openapi(definition)).lacking == {}
 
 
 @pytest.mark.parametrize("raw", [b"", b"[]", b"{}", b'{"components": {"schemas": {"a": 1}}}'])
@@ -144,10 +144,10 @@ ANY_OF = [
 @pytest.mark.parametrize("name", ANY_OF)
 def test_no_field_that_is_dropped_is_written_for_ever(name: str) -> None:
     """Whichever a definition lacks: a gang starts, one that waits is told so, and then nothing is left to do."""
-    known = schema(NOW_FILE)
+    definition = schema(NOW_FILE)
     part, field = name.split(".")
-    del known["properties"][part]["properties"][field]
-    world = OlderWorld(known)
+    del definition["properties"][part]["properties"][field]
+    world = OlderWorld(definition)
     settled(world, SAYS_MUCH)
     world.gang("waits", 4, owner=OWNER)
     world.settle()

@@ -23,7 +23,7 @@ from health.collectives.diagnosis import (
 from health.collectives.flagging import HOLD, KINDS, flags_of, nodes_of, withheld
 from health.collectives.recording import Member, RankGroup
 from health.collectives.stalls import Snapshot
-from topology.flags import FAULTY
+from topology.flags import FAULTY, WARNING
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
 MEMBERS = tuple(Member(f"rank {i}", i, None if i == 5 else f"n{i // 2}") for i in range(8))
@@ -65,8 +65,14 @@ def test_only_what_is_certain_and_on_a_known_node_is_flagged(found: Diagnosis) -
     since = NOW if found.since is None else datetime.fromtimestamp(found.since, UTC)
     for flag in flags:
         first = next(one for one in certain if f"n{one.member // 2}" == flag.node)
-        assert (flag.kind, flag.since, flag.until) == (KINDS[found.cause], since, since + HOLD)
-        assert flag.slowdown == (FAULTY if flag.kind == "faulty" else max(1.0, first.factor or 1.0))
+        # evidence about a process is a small price, unless both ranks of the node are gone
+        gone = {one.member for one in found.culprits} >= {first.member, first.member ^ 1}
+        process = found.cause == "not-launched" or (found.cause == "unreachable" and not gone)
+        kind = "degraded" if process else KINDS[found.cause]
+        assert (flag.kind, flag.since, flag.until) == (kind, since, since + HOLD)
+        assert (flag.rank is not None) == process
+        price = WARNING if process else max(1.0, first.factor or 1.0)
+        assert flag.slowdown == (FAULTY if flag.kind == "faulty" else price)
         assert flag.evidence.startswith(f"rank {first.member}: {CAUSES[found.cause]}")
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from threading import Event
 from typing import Any
 
 import pytest
 
+from arnold.commands.health_watch import within_share
+from health.peers.peers_verdict import PeersVerdict
 from health.peers.pipeline import ComparisonSettings
 from health.peers.prometheus import Endpoint, EndpointAway
 from health.peers.sample_sources import WatchPlan
@@ -14,6 +17,7 @@ from health.peers.watch import FIRST_RETRY, WatchRound, watch
 from tests.health.peers.fake_prometheus import machines, serving
 from tests.ports import free_port
 from topology.errors import InvalidInput
+from topology.flags import FAULTY, NodeFlag
 
 NOW = 1_800_000_000.0
 PLAN = WatchPlan(queries={"cpu_usage": "cpu"}, span=300.0)
@@ -151,3 +155,16 @@ def test_addresses_that_are_none(url: str) -> None:
     """Only http and https are asked."""
     with pytest.raises(InvalidInput, match="not the address"):
         Endpoint(url)
+
+
+@pytest.mark.parametrize(("faulty", "kept"), [(2, True), (3, True), (4, False), (11, False)])
+def test_a_round_that_accuses_too_many_judges_nothing(faulty: int, kept: bool) -> None:
+    """Three of twelve machines are a quarter; four are no fault of theirs, and what held before stays as it was."""
+    flags = tuple(NodeFlag(f"n{i:02}", "faulty", FAULTY) for i in range(faulty))
+    verdict = PeersVerdict("made", "made", 12, (), flags, ())
+    made = WatchRound(datetime(2026, 11, 17, tzinfo=UTC), verdict, None, flags)
+    found = within_share(made)
+    assert (found == made) == kept
+    if not kept:
+        assert (found.verdict, found.flags) == (None, ())
+        assert f"{faulty} of 12 nodes" in str(found.error)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,8 @@ class RankProfile:
     backend: str = "nccl"
     events: list[dict[str, Any]] = field(default_factory=list)
     number: int = 0
+    groups: list[tuple[str, Sequence[int]]] = field(default_factory=list)
+    """Description and ranks of the process groups that it is in, but for that of all ranks."""
 
     def host(
         self, name: str, start: float, duration: float, *, category: str = "user_annotation", tid: int = 1
@@ -41,7 +44,13 @@ class RankProfile:
 
     def document(self) -> dict[str, Any]:
         """The file; without a rank it is of a process that joined no group."""
-        info = {"backend": self.backend, "rank": self.rank, "world_size": self.world}
+        info: dict[str, Any] = {"backend": self.backend, "rank": self.rank, "world_size": self.world}
+        if self.groups and self.world is not None:
+            every = [("default_pg", range(self.world)), *self.groups]
+            info["pg_config"] = [
+                {"pg_name": str(i), "pg_desc": words, "pg_size": len(ranks), "ranks": list(ranks)}
+                for i, (words, ranks) in enumerate(every)
+            ]
         said = {} if self.rank is None else {"distributedInfo": {k: v for k, v in info.items() if v is not None}}
         return {"schemaVersion": 1, **said, "traceEvents": self.events, "baseTimeNanoseconds": BASE}
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from arnold.commands.run import run
-from health.whatif.converters import convert, data_parallel_sizes
+from health.whatif.converters import convert, sizes_of
 from health.whatif.converters.op_trace_output import Conversion
 from health.whatif.step_findings import Arrivals, Latecomer
 from health.whatif.trace import RankLayout, layout_of
@@ -47,7 +47,7 @@ def read(profiles: list[RankProfile], folder: Path, *, suffix: str = "json") -> 
     paths = [
         profile.write(folder, name=f"p{i}_rank-{profile.rank or 0}.{suffix}") for i, profile in enumerate(profiles)
     ]
-    return convert(paths, layout_of(data_parallel_sizes(paths)))
+    return convert(paths, layout_of(sizes_of(paths)))
 
 
 @pytest.mark.parametrize(
@@ -84,6 +84,24 @@ def test_computing_while_others_wait_costs_nothing(tmp_path: Path) -> None:
     arrivals = read(profiles, tmp_path).arrivals
     assert arrivals is not None
     assert milliseconds(arrivals.latecomers[0].seconds) == 4.0
+
+
+def test_waits_at_the_same_time_are_one_wait(tmp_path: Path) -> None:
+    """Four all-reduces that begin and end together cost the others 5 ms a step, not 20."""
+    profiles = [ddp(rank) for rank in range(RANKS)]
+    for profile in profiles:
+        reductions = [event for event in profile.events if "AllReduce" in event["name"]]
+        for event in reductions:
+            for _ in range(3):
+                own = 5_000.0 if profile.rank == LATE else 0.0
+                launch = event["ts"] // 20_000.0 * 20_000.0 + 1_020.0
+                start, length = event["ts"], event["dur"]
+                assert length == 5_100.0 - own
+                profile.kernel(event["name"], launch, start, length, stream=21)
+    arrivals = read(profiles, tmp_path).arrivals
+    assert arrivals is not None
+    (late,) = arrivals.latecomers
+    assert (arrivals.collectives, late.last, milliseconds(late.seconds)) == (12, 12, 5.0)
 
 
 def test_clocks_do_not_matter(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from health.whatif.converters import convert, data_parallel_sizes, formats
+from health.whatif.converters import convert, formats, sizes_of
 from health.whatif.converters.covered_time import CoveredTime
 from health.whatif.converters.op_trace_output import Conversion
 from health.whatif.trace import RankLayout, layout_of
@@ -121,8 +121,8 @@ def test_sizes_are_those_that_profiles_say(tmp_path: Path) -> None:
     said = RankProfile(3, 16).write(tmp_path)
     ranked = RankProfile(5, None).write(tmp_path)
     unnamed = RankProfile(None, None).write(tmp_path)
-    assert [data_parallel_sizes([path]).dp for path in (said, ranked, unnamed)] == [16, 6, 1]
-    assert data_parallel_sizes([unnamed] * 3).dp == 3
+    assert [sizes_of([path]).dp for path in (said, ranked, unnamed)] == [16, 6, 1]
+    assert sizes_of([unnamed] * 3).dp == 3
 
 
 @pytest.mark.parametrize(
@@ -190,4 +190,4 @@ def test_bytes_that_changed_are_an_error_of_ours_or_read(
     path = folder / "rank-0"
     path.write_bytes(data)
     with suppress(ArnoldError):
-        convert([str(path)], layout_of(data_parallel_sizes([str(path)])))
+        convert([str(path)], layout_of(sizes_of([str(path)])))

@@ -48,6 +48,18 @@ def test_slowest_narrows_what_price_admits(cluster: Cluster) -> None:
     assert admissible(cluster, job("strict"), slowest=inf).sum() == 2
 
 
+def test_shared_gpus_are_for_no_gang(cluster: Cluster) -> None:
+    """Neither healthy and empty nor emptied: the reason names how they are shared, and clean nodes are admitted."""
+    shared = cluster.with_sharing({0: "time-slicing x4"})
+    assert not admissible(shared, job())[0]
+    assert not admissible(shared.emptied(), job())[0]
+    assert admissible(shared, job())[1:].tolist() == admissible(cluster, job())[1:].tolist()
+    assert "1 with shared GPUs: time-slicing x4" in shortage(shared, job(dp=9))
+    none = cluster.with_sharing(dict.fromkeys(range(len(cluster)), "MIG 1g.10gb"))
+    assert "with shared GPUs: MIG 1g.10gb" in shortage(none, job())
+    assert not none.usable_gpus.any()
+
+
 def test_no_shortage_when_cells_equal_admissible_nodes(cluster: Cluster) -> None:
     """Two cells fit on the two nodes admitted under price."""
     assert shortage(cluster, job(dp=2)) == ""

@@ -18,8 +18,18 @@ class Naive:
     priority: int = 0
     preemptible: bool = False
     namespace: str = ""
+    estimate: float | None = None
     start: float = inf
     end: float = inf
+
+    @property
+    def expected(self) -> float:
+        """How long its user says that it runs; the truth if he says nothing."""
+        return self.duration if self.estimate is None else self.estimate
+
+    def expected_end(self, now: float) -> float:
+        """When it ends by what its user says; now, if it is overdue."""
+        return max(now, self.start + self.expected)
 
 
 def replay(jobs: Sequence[Naive], gpus: int, policy: str, weights: Mapping[str, float] | None = None) -> list[float]:
@@ -96,10 +106,10 @@ def easy(queue: list[Naive], running: list[Naive], gpus: int, now: float) -> Non
     queue = [job for job in queue if job not in running]
     for job in queue[1:]:
         head = queue[0]
-        ends = sorted(other.end for other in running)
-        shadow = next(t for t in ends if head.gpus <= gpus - sum(o.gpus for o in running if o.end > t))
-        spare = gpus - sum(other.gpus for other in running if other.end > shadow) - head.gpus
-        if job.gpus <= free(running, gpus) and (now + job.duration <= shadow or job.gpus <= spare):
+        ends = sorted(other.expected_end(now) for other in running)
+        shadow = next(t for t in ends if head.gpus <= gpus - sum(o.gpus for o in running if o.expected_end(now) > t))
+        spare = gpus - sum(other.gpus for other in running if other.expected_end(now) > shadow) - head.gpus
+        if job.gpus <= free(running, gpus) and (now + job.expected <= shadow or job.gpus <= spare):
             launch(job, running, now)
 
 

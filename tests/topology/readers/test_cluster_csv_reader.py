@@ -126,7 +126,7 @@ def test_spaces_windows_lines_and_quotes_are_harmless() -> None:
         ("node," + ",".join(f"@p{i}" for i in range(9)) + "\nn" + ",x" * 9, "9 second hierarchies", "f:1", "at most 8"),
         ("node,rack,gpus,power\nn1,r,8,1\n", "unknown column 'power'", "f:1", "only gpus, free_gpus, slowdown"),
         ("node,rack,cache\nn1,r,a\x07\n", "control characters", "f:2", "printable"),
-        ("node," + ",".join(f"l{i}" for i in range(40)) + "\nn" + ",x" * 40, "41 columns", "f:1", "at most"),
+        ("node," + ",".join(f"l{i}" for i in range(41)) + "\nn" + ",x" * 41, "42 columns", "f:1", "at most"),
     ],
 )
 def test_bad_tables_are_refused(text: str, complaint: str, where: str, fix: str) -> None:

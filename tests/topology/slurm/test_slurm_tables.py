@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
+from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given
@@ -13,16 +14,24 @@ from topology.build import build_cluster
 from topology.cluster import Cluster, Node
 from topology.errors import InvalidInput
 from topology.files import Source
-from topology.node_list import read_node_list, with_gpus, with_node_list
+from topology.node_list import NodeList, read_node_lists, with_gpus, with_node_list
+from topology.slurm.slurm_snapshot import NO_REQUEST
 from topology.states import State, node_states
 
 NAMES = ("n001", "n002", "n003", "n004")
 CLUSTER = build_cluster(["rack"], [Node(name, ("r",), 8, 8) for name in NAMES])
 
 
+def read(text: str, cluster: Cluster) -> NodeList:
+    """The one list of a text; nodes that it does not have are taken as free."""
+    now = datetime(2026, 11, 28, 12, tzinfo=UTC)
+    (found,) = read_node_lists([Source("list", text)], cluster, NO_REQUEST, now=now, unlisted="free")
+    return found
+
+
 def states(text: str, cluster: Cluster = CLUSTER) -> str:
     """The states of the nodes under a list, a word a node."""
-    laid_over, _ = with_node_list(cluster, read_node_list(Source("list", text), cluster))
+    laid_over, _ = with_node_list(cluster, read(text, cluster))
     return " ".join(State(state).name.lower() for state in node_states(laid_over).tolist())
 
 
@@ -199,7 +208,7 @@ def test_trackable_resources_give_gpus_in_json_as_in_text() -> None:
     document = {"nodes": [{"name": name, "state": ["IDLE"], "gres": "", "tres": tres} for name in NAMES]}
     record = "\n".join(f"NodeName={name} State=IDLE Gres=(null) CfgTRES={tres}" for name in NAMES)
     for text in (json.dumps(document), record):
-        cluster, _ = with_gpus(CLUSTER, [read_node_list(Source("list", text), CLUSTER)], None, source="topology.conf")
+        cluster, _ = with_gpus(CLUSTER, [read(text, CLUSTER)], None, source="topology.conf")
         assert cluster.gpus.tolist() == [4, 4, 4, 4]
 
 

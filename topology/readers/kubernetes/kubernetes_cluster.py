@@ -10,6 +10,9 @@ new pod may use is *faulty* here, not busy, because emptying the cluster would n
   except a taint that every GPU node has: that marks the pool, and jobs for it tolerate it;
 - fewer GPUs are allocatable than it has.
 
+A node that hands out GPUs in parts is there with the GPUs that it has, and how they are shared
+(:mod:`topology.kubernetes.kubernetes_shares`).
+
 The annotation ``arnold.dev/slowdown`` (a factor, or ``faulty``), until ``arnold.dev/slowdown-until``, is a flag; so is
 a taint PreferNoSchedule, at a small price.
 """
@@ -46,7 +49,6 @@ from topology.kubernetes.kubernetes_objects import (
     KIND_CLUSTER,
     LONGEST_NAME,
     AllocationObject,
-    Amounts,
     Kinds,
     NodeObject,
     Place,
@@ -55,6 +57,8 @@ from topology.kubernetes.kubernetes_objects import (
     read_items,
 )
 from topology.kubernetes.kubernetes_pods import Pod
+from topology.kubernetes.kubernetes_shares import MOST_GPUS, is_part, node_gpus
+from topology.node_gpus import NodeGpus
 from topology.parsing.documents import Document, load_document
 from topology.readers.kubernetes.hyper_nodes import HyperNode
 from topology.readers.kubernetes.kubernetes_places import KueueTopology, Sayings, find_places
@@ -62,7 +66,7 @@ from topology.readers.types import Reading
 
 _MARK = re.compile(r"\s*+(?:---\s*+)?+\{?+\s*+[\"']?(?:apiVersion|kind|items)[\"']?\s*:")
 _WHOLE = "write a whole number"
-_MAY_BE_GPU = re.compile(r"/(?:.*gpu|mig-|i915|xe)|gpu.*/")  # names of resources that are GPUs, or parts of one
+_MAY_BE_GPU = re.compile(r"/(?:.*gpu|spx_|i915|xe)|gpu.*/")  # names of resources that are GPUs
 _OTHERS = (COMPUTE_ENGINE, HYPER_NODES_ALONE, KIND_CLUSTER)  # what begins alike, and has readers of its own
 _KINDS: Kinds = {
     "Node": NodeObject,
@@ -116,6 +120,8 @@ class Kubernetes:
 
         cluster = with_second_levels(build_cluster(places.levels, rows, flags=active, where=place), places.beside)
         notes = [*places.notes, *_notes(cluster, pool), *listing.claim_notes()]
+        if parts := [name for name in self.gpu_resources if is_part(name)]:
+            notes.append(f"GPUs of nodes and jobs are {parts[0]}, parts of GPUs, as --gpu-resource says")
         nodes = len(listing.nodes)
         if left_out := nodes - len(machines):
             notes.append(f"left out, as they have no {listing.any_gpu}: {left_out} of {nodes} nodes")
@@ -141,8 +147,7 @@ class _Machine:
 
     place: Place  # where it stands
     node: NodeObject
-    gpus: int
-    allocatable: int
+    gpus: NodeGpus
     resources: tuple[str, ...]  # what counts as GPUs; a taint of that name keeps no job of GPUs away
 
     @property
@@ -150,9 +155,9 @@ class _Machine:
         return self.node.name
 
     def row(self, path: NodePath, *, held: int) -> Node:
-        """Return it as a row of the cluster, so many of its GPUs held by pods."""
-        free = max(0, self.allocatable - held)
-        return Node(self.name, path, self.gpus, free, gpu_type=self.node.gpu_type)
+        """Return it as a row of the cluster, so many of its GPUs, or parts of them, held by pods."""
+        gpus = self.gpus
+        return Node(self.name, path, gpus.physical, gpus.free(held), gpu_type=self.node.gpu_type, sharing=gpus.sharing)
 
     def taints(self, rule: Callable[[Taint], bool]) -> set[KeyAndValue]:
         """Return the taints to which a rule applies."""
@@ -208,11 +213,12 @@ class _Listing:
         """Return all nodes with GPUs."""
         found = []
         for place, node in self.nodes:
-            capacity = self._gpus(place, "capacity", node.status.capacity)
-            allocatable = self._gpus(place, "allocatable", node.status.allocatable)
-            if gpus := max(capacity or 0, allocatable or 0):
-                free = gpus if allocatable is None else allocatable
-                found.append(_Machine(place, node, gpus, free, self.gpu_resources))
+            try:
+                gpus = node_gpus(node, self.gpu_resources)
+            except ValueError as error:
+                raise self._unreadable(place, node, str(error)) from None
+            if gpus.physical:
+                found.append(_Machine(place, node, gpus, self.gpu_resources))
         if not found:
             raise self._no_gpus()
         return found
@@ -225,7 +231,8 @@ class _Listing:
             fix = f"give nodes too (kubectl get topologies,nodes -o yaml), or nodes with --levels {','.join(labels)}"
             return InvalidTopology("holds a Topology of Kueue and no nodes", where=where, fix=fix)
         none = f"none of the {len(self.nodes)} nodes has {self.any_gpu}"
-        others = {name for _, node in self.nodes for name in node.status.capacity or {} if _MAY_BE_GPU.search(name)}
+        named = {name for _, node in self.nodes for name in node.status.capacity or {}}
+        others = {name for name in named if _MAY_BE_GPU.search(name) and name not in GPUS and not is_part(name)}
         fix = "list nodes whose GPU device plugin runs"
         if others:
             fix += f", or say which of their resources are GPUs: --gpu-resource {' or '.join(sorted(others))}"
@@ -234,10 +241,11 @@ class _Listing:
     def held_gpus(self) -> Counter[str]:
         """Return the GPUs that the pods of the file hold on each node."""
         held: Counter[str] = Counter()
+        usual = {*self.gpu_resources} <= {*GPUS}
         for place, pod in self.pods:
             if pod.node is not None and not pod.terminal:
                 try:
-                    held[pod.node] += pod.spec.gpus_of(self.gpu_resources)
+                    held[pod.node] += pod.spec.gpus_of(self.gpu_resources) + (pod.spec.parts if usual else 0)
                 except ValueError as error:
                     where = self.document.where(*place)
                     raise InvalidTopology(f"pod {pod.name!r}: {error}", where=where, fix=_WHOLE) from None
@@ -248,8 +256,8 @@ class _Listing:
         found = faults(
             unschedulable=bool(machine.node.spec.unschedulable),
             conditions=machine.node.status.conditions or [],
-            gpus=machine.gpus,
-            allocatable=machine.allocatable,
+            gpus=machine.gpus.physical,
+            allocatable=machine.gpus.allocatable,
             repelling=machine.taints(repels) - pool,
         )
         if evidence := ", ".join(found):
@@ -264,13 +272,16 @@ class _Listing:
         if annotated:
             yield annotated
 
-    def _gpus(self, place: Place, field: str, amounts: Amounts | None) -> int | None:
-        try:
-            return gpus_among(amounts, self.gpu_resources)
-        except ValueError as error:
-            said = (name for name in self.gpu_resources if amounts is not None and amounts.get(name) is not None)
-            where = self.document.where(*place, "status", field, next(said))
-            raise InvalidTopology(f"{field}: {error}", where=where, fix=_WHOLE) from None
+    def _unreadable(self, place: Place, node: NodeObject, message: str) -> InvalidTopology:
+        """Return the error that an amount of GPUs of a node is no number."""
+        for field, amounts in (("capacity", node.status.capacity), ("allocatable", node.status.allocatable)):
+            for name in self.gpu_resources:
+                try:
+                    gpus_among(amounts, [name])
+                except ValueError:
+                    where = self.document.where(*place, "status", field, name)
+                    return InvalidTopology(f"{field}: {message}", where=where, fix=_WHOLE)
+        return InvalidTopology(message, where=self.document.where(*place), fix=_WHOLE)
 
 
 def _pool_taints(machines: Sequence[_Machine]) -> set[KeyAndValue]:
@@ -282,6 +293,11 @@ def _pool_taints(machines: Sequence[_Machine]) -> set[KeyAndValue]:
 
 
 def _notes(cluster: Cluster, pool: set[KeyAndValue]) -> Iterator[str]:
+    if large := int((cluster.whole & (cluster.gpus > MOST_GPUS)).sum()):
+        yield (
+            f"more than {MOST_GPUS} GPUs a node, and no label says whether they are shared (nvidia.com/gpu.replicas, "
+            f"gpu.count): {large} of {len(cluster)} nodes"
+        )
     if pool:
         names = ", ".join(sorted(key for key, _ in pool))
         yield f"every GPU node has the taint {names}: jobs are taken to tolerate it"

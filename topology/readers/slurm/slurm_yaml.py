@@ -1,15 +1,16 @@
 """Slurm's ``topology.yaml``, topology.yaml(5), 25.05 and later: one topology or several, each a tree, blocks, or flat.
 
-Of several the first with ``cluster_default: true`` counts, if it is a tree or blocks, else the first that is.
+Of several that of the job's partition counts, where that is known; else the first with ``cluster_default: true``, if
+it is a tree or blocks, else the first that is.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -70,10 +71,13 @@ class _Topology(_Strict):
         return [kind for kind in ("tree", "block", "flat", "ring", "torus3d") if getattr(self, kind)]
 
 
+@dataclass(frozen=True, slots=True)
 class SlurmYaml:
     """Reader of ``topology.yaml``."""
 
-    format = FileFormat(
+    topology: str = ""  # the one to read of several; empty = the default
+
+    format: ClassVar = FileFormat(
         "slurm-yaml",
         source="Slurm's `topology.yaml`, a list of `- topology: NAME` with tree or block",
         export="the file beside `slurm.conf`",
@@ -81,7 +85,11 @@ class SlurmYaml:
         left_out="its other topologies, rings and tori; the states and GPUs of nodes, which --busy reads",
         marks=("topology:", "switches:"),
     )
-    chooses_levels = False
+    chooses_levels: ClassVar = False
+
+    def choosing(self, topology: str) -> SlurmYaml:
+        """Return a reader that reads the topology of that name."""
+        return SlurmYaml(topology)
 
     def recognises(self, head: str) -> bool:
         """Return whether a key ``topology`` stands at the beginning of a line or list entry."""
@@ -100,6 +108,14 @@ class SlurmYaml:
         defaults = [i for i, topology in enumerate(topologies) if topology.cluster_default]
         layered = [i for i, topology in enumerate(topologies) if topology.tree or topology.block]
         default = (defaults or layered or [0])[0]
+        if self.topology:
+            named = [i for i, topology in enumerate(topologies) if topology.topology == self.topology]
+            if not named:
+                none = f"there is no topology {self.topology!r}, which the partition has"
+                known = ", ".join(topology.topology for topology in topologies)
+                fix = f"describe it, or choose another --partition; topologies: {known}"
+                raise InvalidTopology(none, where=source.name, fix=fix)
+            default, layered = named[0], named
         number = default if default in layered else (layered or [default])[0]
         chosen, here = topologies[number], paths[number]
         besides = "" if number == default else f"; the default, {topologies[default].topology!r}, has no levels"

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
+from math import inf
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from scheduler.placement.exact.grid.problem import GridProblem
-from scheduler.work_clock import counts_work, spend
+from scheduler.work_clock import spend, wall_left
 from topology.cluster import BoolArray, IntArray
 
 if TYPE_CHECKING:
@@ -37,9 +38,9 @@ class FlowLimit:
 
 
 def limit_time(solver: pywraplp.Solver, seconds: float) -> None:
-    """Let a solver run for so many seconds of the wall clock; where work is counted, programs and nodes limit it."""
-    if not counts_work():
-        solver.SetTimeLimit(max(1, int(1000 * seconds)))  # milliseconds, at least one
+    """Let a solver run as long as the wall's clock allows; where work is counted, programs and nodes limit it too."""
+    if (wall := wall_left(seconds)) < inf:
+        solver.SetTimeLimit(max(1, int(1000 * wall)))  # milliseconds, at least one
 
 
 def found_whole(solver: pywraplp.Solver, limit: FlowLimit) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -13,7 +12,7 @@ from scheduler.placement.exact.pairs.bounds import CoverageBound, RectangleBound
 from scheduler.placement.exact.pairs.lattice import Lattice
 from scheduler.placement.exact.pairs.pattern_bound import PatternBound
 from scheduler.placement.types import Limits, Pair
-from scheduler.work_clock import clock, counts_work
+from scheduler.work_clock import clock, side_by_side
 from topology.cluster import IntArray
 from topology.quantities import decimal, plural
 
@@ -95,12 +94,7 @@ class PairSearch:
 
     def side_by_side(self, searches: Sequence[Callable[[], T]]) -> list[T]:
         """Run searches at once, up to two where ``limits.workers`` allows; results in the order of the searches."""
-        together = 1 if counts_work() else min(2, self.limits.workers, len(searches))
-        if together < 2:
-            return [search() for search in searches]
-        # a solve releases the interpreter lock, so threads are enough
-        with ThreadPoolExecutor(max_workers=together) as pool:
-            return list(pool.map(lambda search: search(), searches))
+        return side_by_side(searches, workers=min(2, self.limits.workers))
 
     def spare_rows(self, view: GridView, pair: Pair) -> int:
         """Return the row touches of the view to spare for a pair; all rows where the rectangle table does not reach."""

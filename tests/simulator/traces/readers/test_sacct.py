@@ -53,6 +53,27 @@ def test_jobs_of_the_text(tmp_path: Path) -> None:
     assert any(note.startswith("1 jobs might start only after their submission") for note in trace.notes)
 
 
+def test_parts_of_gpus_are_no_gpus(tmp_path: Path) -> None:
+    """Jobs of slices and of shards are left out and counted apart; of one that has whole GPUs too, these count.
+
+    Slurm counts slices among the GPUs: of 9, 7 are slices. The third was given slices for GPUs that it asked for.
+    """
+    head = "JobID|Submit|Start|ElapsedRaw|State|NNodes|ReqTRES|AllocTRES\n"
+    row = "{}|2026-03-01T08:00:00|2026-03-01T08:10:00|60|COMPLETED|1|{}|cpu=8,node=1,{}\n"
+    resources = {
+        "1": ("gres/gpu=8", "gres/gpu:a100=8,gres/gpu=8"),
+        "2": ("gres/gpu:1g.10gb=7,gres/gpu=7", "gres/gpu:1g.10gb=7,gres/gpu=7"),
+        "3": ("gres/gpu=2", "gres/gpu:a100_3g.40gb=2,gres/gpu=2"),
+        "4": ("gres/shard=4", "gres/shard=4,gres/shard:a100=4"),
+        "5": ("gres/mps=50", "gres/mps=50"),
+        "6": ("gres/gpu=9", "gres/gpu:1g.10gb=7,gres/gpu:a100=2,gres/gpu=9"),
+        "7": ("cpu=8", "mem=1G"),
+    }
+    trace = read(tmp_path, head + "".join(row.format(job, *asked) for job, asked in resources.items()))
+    assert {record.job_id: record.gpus for record in trace.records} == {"1": 8.0, "6": 2.0}
+    assert trace.dropped == {"parts of GPUs": 4, "no GPUs": 1}
+
+
 def test_gpu_seconds_by_another_way(tmp_path: Path) -> None:
     """Elapsed times the sum of GPUs of every ended allocation, by the csv module alone."""
     rows = csv.DictReader(SACCT.splitlines(), delimiter="|", quoting=csv.QUOTE_NONE)

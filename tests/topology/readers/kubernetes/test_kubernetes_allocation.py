@@ -75,7 +75,9 @@ def test_what_pods_have_by_claim_is_in_use() -> None:
     either = {"name": "g", "firstAvailable": [{"name": "x", **request(2)["exactly"]}]}
     first = claim_json("first", "team", either, given={"g/x": 2}, users=["p-b"])
     shared = claim_json("shared", "team", request(4), given={"gpus": 4}, users=["p-c", "q-c"])
-    other = claim_json("other", "team", request(3, of="nic.example.com"), given={"gpus": 3}, users=["p-d"])
+    other = claim_json(
+        "other", "team", request(3, of="nic.example.com"), given={"gpus": 3}, users=["p-d"], driver="nic"
+    )
     watching = claim_json("admin", "team", request(8, adminAccess=True))
     made = template_json("one", "team", request(1))
     pods = [
@@ -108,7 +110,7 @@ def test_a_class_is_of_the_driver_that_its_expression_names() -> None:
         (
             [slice_json("a", devices=[gpu("g", consumesCounters=[{}]), gpu("m", type="mig", consumesCounters=[{}])])],
             (1, 1),
-            "its devices can be cut, and the parts that claims have are not counted",
+            "its devices can be cut, and each part that a claim has counts as a GPU",
         ),
         ([slice_json("a", devices=[gpu("g"), gpu("p", type=None, consumesCounters=[{}])])], (1, 1), "can be cut"),
         ([slice_json("a", devices=[gpu("g"), gpu("s", allowMultipleAllocations=True)])], (2, 2), "share a device"),
@@ -123,6 +125,30 @@ def test_pools_as_kube_scheduler_takes_them(slices: list[Json], found: tuple[int
     assert [(one.gpus, one.free_gpus) for one in reading.cluster] == [found]
     assert any(told in note for note in reading.notes)
     assert bool(told) == any("certain" in note or "several nodes" in note for note in reading.notes)
+
+
+def test_gpus_that_are_cut_into_slices_of_mig() -> None:
+    """Two GPUs cut in two and one whole are three, and shared, told by the UUIDs of the GPUs that the slices are of;
+    where a device may be given to several claims, all are.
+    """
+
+    def mig(name: str, parent: str) -> Json:
+        device = gpu(name, type="mig")
+        device["attributes"] |= {"profile": {"string": "3g.40gb"}, "parentUUID": {"string": parent}}
+        return device
+
+    cut = slice_json("a", devices=[gpu("g"), mig("m1", "GPU-1"), mig("m2", "GPU-1"), mig("m3", "GPU-2")])
+    reading = read(node("a"), node("b"), cut, slice_json("b", devices=[gpu("s", allowMultipleAllocations=True)]))
+    found = [(row.gpus, row.free_gpus, row.sharing) for row in reading.cluster]
+    assert found == [(3, 3, "MIG 3g.40gb on 2 of 3 GPUs"), (1, 1, "several claims a GPU")]
+    assert not reading.cluster.flags
+
+
+def test_a_slice_that_a_claim_has_is_in_use() -> None:
+    """Of devices that can be cut: the GPU of the slice is not free, whatever class the claim names."""
+    parts = [gpu(f"g{i}", consumesCounters=[{}]) for i in range(2)]
+    slices = claim_json("s", "team", request(1, of="mig.nvidia.com"), given={"gpus": 1}, users=["p"])
+    assert gpus(node("a"), slice_json("a", devices=parts), slices, claiming(pod("p", "a"), claim="s")) == [(2, 1)]
 
 
 def test_claims_that_are_not_in_the_list_are_told() -> None:

@@ -96,11 +96,11 @@ def test_another_resource_is_gpus(tmp_path: Path) -> None:
 
 
 def test_resources_that_may_be_gpus_are_named() -> None:
-    """Nothing that is none: not the cores."""
-    odd = node("n1", **{"cpu": "8", "gpu.intel.com/i915": "1", "nvidia.com/mig-1g.5gb": "7"})
+    """Nothing that is none: not the cores, and no part of a GPU."""
+    odd = node("n1", **{"cpu": "8", "gpu.intel.com/i915": "1", "amd.com/spx_nps1": "8", "nvidia.com/mig-1g.5gb": "0"})
     with pytest.raises(InvalidInput, match="none of the 1 nodes has nvidia") as caught:
         read(listing(odd))
-    assert caught.value.fix.endswith("--gpu-resource gpu.intel.com/i915 or nvidia.com/mig-1g.5gb")
+    assert caught.value.fix.endswith("--gpu-resource amd.com/spx_nps1 or gpu.intel.com/i915")
 
 
 def test_other_formats_have_no_resources(tmp_path: Path) -> None:

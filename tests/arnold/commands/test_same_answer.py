@@ -1,0 +1,106 @@
+"""The same input gives the same bytes, however busy the machine is."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import cycle
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from arnold.demonstration import demo_instance
+from scheduler import work_clock
+from scheduler.algorithm_run import run
+from scheduler.placement.types import ALGORITHMS, Limits
+from tests.case_counts import cases
+from tests.conftest import Arnold
+from topology.writers import TOPOLOGY_WRITERS
+
+
+def _turn_for_ever() -> None:
+    for _ in cycle([0]):
+        pass
+
+
+@contextmanager
+def busy_loops(count: int) -> Iterator[None]:
+    """Keep as many cores busy with nothing."""
+    others = [multiprocessing.get_context("spawn").Process(target=_turn_for_ever, daemon=True) for _ in range(count)]
+    for other in others:
+        other.start()
+    try:
+        yield
+    finally:
+        for other in others:
+            other.kill()
+            other.join()
+
+
+@pytest.fixture
+def first_example(tmp_path: Path) -> list[object]:
+    """README's first command: 1,200 nodes of a 9,600-GPU job, with racks that no search settles in time."""
+    cluster, job = demo_instance(0)
+    (tmp_path / "cluster.csv").write_text(TOPOLOGY_WRITERS.load("csv").write(cluster).text)
+    (tmp_path / "job.yaml").write_text(
+        f"{{gpus_per_node: 8, parallelism: {{tp: 8, pp: {job.parallelism.pp}, dp: {job.parallelism.dp}}}, "
+        f"alpha: {job.alpha}, level: minipod, microbatches: 64}}\n"
+    )
+    return ["place", "--cluster", tmp_path / "cluster.csv", "--job", tmp_path / "job.yaml"]
+
+
+@pytest.mark.many_cases
+def test_busy_machines_change_no_byte(arnold: Arnold, first_example: list[object], tmp_path: Path) -> None:
+    """Of 20 runs, half beside busy loops on two cores, all host files are one, but where `stopped_at` says otherwise.
+
+    The search takes some tenths of a second of its ten: hardly any machine is so busy that the clock has to decide.
+    """
+    files, late = set[str](), 0
+    for number in range(cases(20)):
+        hosts = tmp_path / f"{number}.hostfile"
+        with busy_loops(2 * (number % 2)):
+            done = arnold(*first_example, "--output", hosts, "--json")
+        assert done.code == 0, done.err
+        document = json.loads(done.out)
+        if document["stopped_at"] is None:
+            files.add(hosts.read_text())
+        else:
+            late += 1
+            assert any("clock" in note for note in document["notes"])
+    assert late <= cases(20) // 2
+    assert len(files) == 1
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_however_the_wall_goes(monkeypatch: pytest.MonkeyPatch, workers: int) -> None:
+    """A clock on the wall that leaps at random, and threads: the nodes are the same while its end is not reached."""
+    cluster, job = demo_instance(0)
+    job = job.replace(name="smaller", parallelism=replace(job.parallelism, dp=40))
+    answers = set[bytes]()
+    for seed in range(2):
+        leap, now = Random(seed), [0.0]
+
+        def wall(leap: Random = leap, now: list[float] = now) -> float:
+            now[0] += leap.random() / 1000.0
+            return now[0]
+
+        monkeypatch.setattr(work_clock, "perf_counter", wall)
+        outcome = run(ALGORITHMS.load("exact"), cluster, job, Limits(seconds=60.0, workers=workers))
+        assert outcome.stopped_at is None
+        assert outcome.proposal.nodes is not None
+        answers.add(outcome.proposal.nodes.tobytes())
+    assert len(answers) == 1
+
+
+def test_stopped_by_the_clock_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the clock on the wall is at its end after a hundred looks, the answer says so, proved or not."""
+    cluster, job = demo_instance(0)
+    looks = iter(range(10**9))
+    monkeypatch.setattr(work_clock, "perf_counter", lambda: next(looks) / 10.0)
+    outcome = run(ALGORITHMS.load("exact"), cluster, job, Limits(seconds=10.0))
+    assert outcome.stopped_at == 10.0
+    assert any("clock" in note for note in outcome.notes)
