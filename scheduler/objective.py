@@ -162,7 +162,7 @@ def evaluate(cluster: Cluster, job: Job, nodes: IntArray) -> Evaluation:
         closer={name: objective_of(job, of["dp"], of["pp"]) for name, of in closer},
         by_level=by_level,
         domains={level.domains[k]: int(cells[k]) for k in np.flatnonzero(cells)},
-        flagged=tuple(_flagged(cluster, nodes.ravel()).tolist()),
+        flagged=tuple(_flagged(cluster.tolerating(job.tolerations), nodes.ravel()).tolist()),
         gpu_types=gpu_types,
     )
 
@@ -198,6 +198,7 @@ def spread_by_level(cluster: Cluster, grid: Grid, nodes: IntArray) -> dict[str, 
 def _check_nodes(cluster: Cluster, job: Job, grid: Grid, nodes: IntArray) -> None:
     if nodes.shape != (grid.rows, grid.columns):
         raise InvalidPlacement(f"the placement has shape {nodes.shape}, the job {(grid.rows, grid.columns)}")
+    cluster = cluster.tolerating(job.tolerations)
     if (limit := cluster.node_limit) is not None and nodes.size > limit.nodes:
         raise InvalidPlacement(f"the placement has {nodes.size} nodes, and may have {limit.nodes} ({limit.why})")
     flat = nodes.ravel()

@@ -55,7 +55,9 @@ def print_placement(out: Console, instance: Instance, outcome: Outcome, document
         print_sentences(out, "Flagged nodes", [*lines, *flag_sentences(document.flags)])
     elif document.status == "infeasible":
         if document.would_fit_if_empty is not None:
-            out.print(EMPTY[document.would_fit_if_empty])
+            kept_out = instance.cluster.kept_out
+            but = f", without the {plural(len(kept_out), 'node')} that it is kept out of" if kept_out else ""
+            out.print(EMPTY[document.would_fit_if_empty].removesuffix(".") + but + ".")
         out.print("`arnold explain` with the same options shows what would have to change.")
     else:
         out.print("A longer --time-limit may help.")

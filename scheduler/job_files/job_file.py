@@ -6,14 +6,14 @@ A job file may leave alpha to a model description; what was derived or assumed i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from scheduler.affinity import Gains
 from scheduler.data_sets import DataSet
 from scheduler.job import MEGATRON_ORDER, ContainerImage, Job, LevelWeight, Overrides, Parallelism, Speed
 from scheduler.job_affinity import job_affinity
 from scheduler.job_files.job_document import JobDocument, ParallelismFile
-from scheduler.job_files.job_parts import ConstraintFile, constraints_of
+from scheduler.job_files.job_parts import ConstraintFile, TolerationFile, constraints_of
 from scheduler.node_grid import filling
 from scheduler.node_sizes import NodeSizes, node_sizes
 from scheduler.outcome import Instance
@@ -143,6 +143,7 @@ def job_of(
             data_sets=tuple(DataSet(name, size) for name, size in (content.data_sets or {}).items()),
             data_level=content.data_level,
             images=tuple(ContainerImage(name, gb) for name, gb in (content.images or {}).items()),
+            tolerations=tuple(one.toleration for one in content.tolerations),
         )
         _ = job.grid
     except InvalidJob as error:
@@ -216,6 +217,7 @@ def job_document(instance: Instance) -> JobDocument:
         data_sets=dict(job.data_sets) or None,
         data_level=job.data_level,
         images={one.name: one.gb for one in job.images} or None,
+        tolerations=tuple(TolerationFile.model_validate(asdict(one)) for one in job.tolerations),
     )
 
 
