@@ -238,6 +238,11 @@ class Job:
         """Whether groups must lie inside one domain of a level: by a constraint, or TP groups of several nodes."""
         return bool(self.holds) or self.nodes_of_tp > 1
 
+    @property
+    def experts_apart(self) -> bool:
+        """Whether expert groups take several nodes, so that they may lie in several domains."""
+        return self.parallelism.ep > 1 and self.grid.groups["ep"].largest > 1
+
     def holds_on(self, cluster: Cluster) -> tuple[Hold, ...]:
         """Return what must be kept on a cluster: the constraints, and TP groups of several nodes inside ``tp_level``.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
@@ -98,6 +99,12 @@ class ClusterFiles:
         from topology.slurm.slurm_snapshot import SlurmRequest
 
         return SlurmRequest(self.partition, self.constraint, self.reservation, self.time)
+
+    @property
+    def asked_of_slurm(self) -> Mapping[str, str]:
+        """Option of sbatch -> its value, of those that say for what the nodes are free."""
+        options = {name: getattr(self, name) for name in ("partition", "constraint", "reservation", "time")}
+        return {name: value for name, value in options.items() if value}
 
     def over(self, opened: OpenedCluster) -> LoadedTopology:
         """Return a cluster that was read already, with what lies over it; raise as :meth:`read`."""

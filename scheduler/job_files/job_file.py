@@ -18,8 +18,8 @@ from scheduler.node_grid import filling
 from scheduler.node_sizes import NodeSizes, node_sizes
 from scheduler.outcome import Instance
 from scheduler.placement.admission import check_held_together
-from scheduler.second_levels import within_the_tree
-from topology.cluster import DEFAULT_GPUS, Cluster
+from scheduler.second_levels import named_in_full, within_the_tree
+from topology.cluster import DEFAULT_GPUS, SECOND, Cluster
 from topology.errors import InvalidJob, InvalidTopology, TooLarge, UnknownName, did_you_mean
 from topology.files import Source
 from topology.parsing.documents import load_document
@@ -60,11 +60,11 @@ class JobFile:
                 raise UnknownName(f"the cluster has no GPUs of the type {name!r}", where=where, fix=fix)
         tree, beside = ([level.name for level in some] for some in (cluster.levels, cluster.second_levels))
         for name, where in (*self.in_tree, *self.levels):
-            if name in beside and (name, where) in self.in_tree:
+            if (name in beside or f"{SECOND}{name}" in beside) and (name, where) in self.in_tree:
                 wrong = f"spread counts at a level of the tree, and {name!r} is a second hierarchy"
                 fix = f"name one of {', '.join(tree) or 'none'}; {name} may stand in constraints"
                 raise UnknownName(wrong, where=where, fix=fix)
-            if name not in (known := [*tree, *beside]):
+            if name not in (known := [*tree, *beside]) and f"{SECOND}{name}" not in beside:
                 fix = f"levels of this cluster: {', '.join(known) or 'none'}; --level-names renames them"
                 raise UnknownName(
                     f"the cluster has no level {name!r}", where=where, fix=f"{did_you_mean(name, known)}{fix}"
@@ -145,6 +145,9 @@ def job_of(
             images=tuple(ContainerImage(name, gb) for name, gb in (content.images or {}).items()),
             tolerations=tuple(one.toleration for one in content.tolerations),
         )
+        if cluster is not None:
+            tree, beside = ([level.name for level in some] for some in (cluster.levels, cluster.second_levels))
+            job = named_in_full(job, tree, beside)
         _ = job.grid
     except InvalidJob as error:
         raise InvalidJob(error.message, where=_place(error.where, content, where, overrides), fix=error.fix) from None
