@@ -17,7 +17,7 @@ from typing import Annotated
 
 from annotated_types import Interval
 
-from scheduler.job import Parallelism
+from scheduler.job import DEFAULT_ALPHA, Parallelism
 from topology.errors import InvalidJob
 from topology.json_record import AsWritten, JsonRecord
 
@@ -185,18 +185,35 @@ def microbatches(model: Model, parallelism: Parallelism) -> int | None:
 
 
 def affinity(model: Model, parallelism: Parallelism, records: Sequence[Record]) -> DerivedAlpha:
-    """Return the DP affinity of a job by the nearest record: of the model's own GPU type where there is one."""
+    """Return the DP affinity of a job by the nearest record: of its own kind, with experts or without, as r1 and r2 say
+    nothing of the traffic of experts; and of these of the model's own GPU type where there is one.
+
+    :param records: one at least of either kind.
+    """
     own = volumes(model, parallelism)
-    same_gpu = [record for record in records if model.gpu and record.gpu.lower() == model.gpu.lower()]
-    record = min(same_gpu or records, key=lambda record: _distance(own, volumes(record.model, record.parallelism)))
+
+    def nearest(some: Sequence[Record]) -> Record:
+        return min(some, key=lambda record: _distance(own, volumes(record.model, record.parallelism)))
+
+    def of_its_gpu(some: Sequence[Record]) -> list[Record]:
+        return [record for record in some if model.gpu and record.gpu.lower() == model.gpu.lower()]
+
+    alike = [record for record in records if (record.model.moe is None) == (model.moe is None)]
+    same_gpu = of_its_gpu(alike)
+    record, nearest_of_all = nearest(same_gpu or alike), nearest(of_its_gpu(records) or records)
     if parallelism.pp == 1:
         return DerivedAlpha(1.0, own, record, "alpha 1: without pipeline stages there are only DP groups to align")
     if parallelism.dp * parallelism.cp == 1:
         return DerivedAlpha(0.0, own, record, "alpha 0: with a single replica there are only PP groups to align")
-    caveat = "" if same_gpu or model.gpu is None else f"; nothing is recorded for {model.gpu}"
+    kind, other = ("a mixture of experts", "a dense model") if model.moe else ("a dense model", "a mixture of experts")
+    of_kind = " of its kind" if of_its_gpu(records) else ""
+    caveat = "" if same_gpu or model.gpu is None else f"; nothing{of_kind} is recorded for {model.gpu}"
+    if nearest_of_all not in alike:
+        caveat += f"; {nearest_of_all.name}, which is nearer, is {other} and this job {kind}"
+    default = ", as by default," if record.alpha == DEFAULT_ALPHA else ""
     reason = (
-        f"alpha {record.alpha:.2g} from the nearest record, {record.name} (r1 {own.r1:.2g}, r2 {own.r2:.3g}; "
-        f"{record.said}){caveat}"
+        f"alpha {record.alpha:.2g}{default} from the nearest record, {record.name} (r1 {own.r1:.2g}, "
+        f"r2 {own.r2:.3g}; {record.said}){caveat}"
     )
     return DerivedAlpha(record.alpha, own, record, reason)
 

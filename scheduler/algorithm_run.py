@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from time import perf_counter
 
 from scheduler.job import Job
 from scheduler.objective import TOLERANCE, evaluate, step_time, trivial_bound
@@ -44,6 +45,15 @@ def run(
     :param costs: shape [nodes], what decides between placements worth the same: GB that each node would pull, minus its
         affinity; ``None`` = GB as the job names its images.
     """
+    started = perf_counter()
+    outcome = _preferred(algorithm, cluster, job, limits, costs)
+    return replace(outcome, run_seconds=perf_counter() - started)
+
+
+def _preferred(
+    algorithm: PlacementAlgorithm, cluster: Cluster, job: Job, limits: Limits, costs: FloatArray | None
+) -> Outcome:
+    """Return the outcome, of placements worth the same one on nodes that cost least."""
 
     def answer(part: Cluster, seconds: float) -> Outcome:
         return _run(algorithm, part, job, replace(limits, seconds=seconds))

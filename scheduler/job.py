@@ -20,6 +20,7 @@ from scheduler.data_sets import DataSet
 from scheduler.node_grid import Grid, grid_of, nodes_of_tp, shape_of
 from scheduler.rank_groups import RankNumbering, expert_numbering
 from topology.errors import InvalidJob
+from topology.taints import Toleration
 
 if TYPE_CHECKING:
     import numpy as np
@@ -185,6 +186,7 @@ class Job:
     ] = ()  # what it reads: among equal placements it goes where running jobs read the same
     data_level: str | None = None  # whose domains have a cache in common; None = the closest of the cluster
     images: tuple[ContainerImage, ...] = ()
+    tolerations: tuple[Toleration, ...] = ()  # taints that it puts up with, so that their nodes are its too
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.alpha <= 1.0:
@@ -235,6 +237,11 @@ class Job:
     def holds_groups(self) -> bool:
         """Whether groups must lie inside one domain of a level: by a constraint, or TP groups of several nodes."""
         return bool(self.holds) or self.nodes_of_tp > 1
+
+    @property
+    def experts_apart(self) -> bool:
+        """Whether expert groups take several nodes, so that they may lie in several domains."""
+        return self.parallelism.ep > 1 and self.grid.groups["ep"].largest > 1
 
     def holds_on(self, cluster: Cluster) -> tuple[Hold, ...]:
         """Return what must be kept on a cluster: the constraints, and TP groups of several nodes inside ``tp_level``.

@@ -26,7 +26,8 @@ def load(
     loaded = load_topology(cluster, busy=busy, flags=flags)
     file = load_job(read_source(str(job)), cluster=loaded.cluster)
     file.check_names(loaded.cluster)
-    return Instance(loaded.cluster, file.job, loaded.source, (*loaded.notes, *file.notes))
+    seen = loaded.cluster.tolerating(file.job.tolerations)
+    return Instance(seen, file.job, loaded.source, (*loaded.notes, *file.notes))
 
 
 def place(instance: Instance, *, algorithm: str = "exact", limits: Limits | None = None) -> Outcome:

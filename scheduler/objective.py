@@ -51,11 +51,18 @@ class Evaluation:
     domains: Mapping[str, int]  # cells in each domain of the job's level, domains without cells left out
     flagged: tuple[int, ...]  # indices of the flagged nodes in use
     gpu_types: tuple[str, ...]  # types of GPU in use, in the cluster's order; empty text = not said
+    # EP spread, largest number of domains an expert group touches at the job's level; None = each lies on one node
+    experts: int | None = None
 
     @property
     def spread(self) -> Spread:
         """Both spreads as one value."""
         return Spread(self.dp, self.pp)
+
+    @property
+    def goals(self) -> tuple[float, ...]:
+        """What :func:`goals` come to: the better of two placements has the smaller number at the first difference."""
+        return self.objective, *(() if self.experts is None else (float(self.experts),)), *self.closer.values()
 
 
 def spread(groups: IntArray, domains: IntArray) -> int:
@@ -95,10 +102,22 @@ def objective_terms(cluster: Cluster, job: Job) -> tuple[Count, ...]:
     return *job.eq2_terms(cluster.level(job.level).name), *job.soft
 
 
+def goals(cluster: Cluster, job: Job) -> tuple[tuple[Count, ...], ...]:
+    """Return the terms of what placements are compared by, one goal after another.
+
+    First the objective; then, where expert groups take several nodes, the EP spread at the job's level, as all-to-all
+    between domains is the largest traffic of such a job, and Eq. 2 does not know it; then Eq. 2 at each closer level.
+    """
+    experts = ((Count("ep", cluster.level(job.level).name, 1.0),),) if job.experts_apart else ()
+    closer = (job.eq2_terms(level) for level in closer_levels(cluster, job))
+    return (objective_terms(cluster, job), *experts, *closer)
+
+
 def closer_levels(cluster: Cluster, job: Job) -> tuple[str, ...]:
     """Return the levels closer than the job's, from the broadest, but for those that its objective weighs.
 
-    Of placements with equal objectives the better one has less of Eq. 2 at the first of them, then at the second.
+    Of placements with equal objectives and EP spreads the better one has less of Eq. 2 at the first of them, then at
+    the second.
     """
     return _closer_than(cluster.level(job.level), cluster, job)
 
@@ -139,10 +158,11 @@ def evaluate(cluster: Cluster, job: Job, nodes: IntArray) -> Evaluation:
         dp=dp,
         pp=pp,
         objective=objective_of(job, dp, pp, soft),
+        experts=by_level[level.name]["ep"] if job.experts_apart else None,
         closer={name: objective_of(job, of["dp"], of["pp"]) for name, of in closer},
         by_level=by_level,
         domains={level.domains[k]: int(cells[k]) for k in np.flatnonzero(cells)},
-        flagged=tuple(_flagged(cluster, nodes.ravel()).tolist()),
+        flagged=tuple(_flagged(cluster.tolerating(job.tolerations), nodes.ravel()).tolist()),
         gpu_types=gpu_types,
     )
 
@@ -178,6 +198,7 @@ def spread_by_level(cluster: Cluster, grid: Grid, nodes: IntArray) -> dict[str, 
 def _check_nodes(cluster: Cluster, job: Job, grid: Grid, nodes: IntArray) -> None:
     if nodes.shape != (grid.rows, grid.columns):
         raise InvalidPlacement(f"the placement has shape {nodes.shape}, the job {(grid.rows, grid.columns)}")
+    cluster = cluster.tolerating(job.tolerations)
     if (limit := cluster.node_limit) is not None and nodes.size > limit.nodes:
         raise InvalidPlacement(f"the placement has {nodes.size} nodes, and may have {limit.nodes} ({limit.why})")
     flat = nodes.ravel()

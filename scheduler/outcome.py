@@ -87,6 +87,17 @@ class TypeOption(JsonRecord):
 
 
 @dataclass(frozen=True, slots=True)
+class ExpertSpread(JsonRecord):
+    """Spread of the expert groups at the job's level."""
+
+    spread: AtLeastOne
+    """Domains that an expert group touches at most."""
+    proved: bool
+    """No placement with as good an objective (which is proved too, unless the spread is 1) has a smaller one; of
+    placements on the types of GPU that were chosen, with no node slower than was admitted."""
+
+
+@dataclass(frozen=True, slots=True)
 class CloserSpread(JsonRecord):
     """Spread at a level closer than the job's."""
 
@@ -95,9 +106,9 @@ class CloserSpread(JsonRecord):
     pp: AtLeastOne
     """Spread of the PP groups."""
     proved: bool
-    """No placement with as good an objective (which is proved too), and as good at the levels between, has less of
-    alpha * dp + beta * pp here; of placements on the types of GPU that were chosen, with no node slower than was
-    admitted."""
+    """No placement with as good an objective and EP spread (which are proved too), and as good at the levels between,
+    has less of alpha * dp + beta * pp here; of placements on the types of GPU that were chosen, with no node slower
+    than was admitted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +157,7 @@ class Outcome:
     # seconds of the time limit that stopped the algorithm, or what came after its proof; None = it ended by itself, or
     # proved its answer all the same, and the same question has the same answer
     stopped_at: float | None = None
+    run_seconds: float | None = None  # wall time of the whole run, with all after the proof; None = not run alone
 
     @property
     def objective(self) -> float | None:
@@ -173,11 +185,19 @@ class Outcome:
         return None if self.evaluation is None else self.evaluation.spread
 
     @property
+    def ep(self) -> ExpertSpread | None:
+        """How far expert groups are spread at the job's level; ``None`` = none takes several nodes."""
+        if self.evaluation is None or self.evaluation.experts is None:
+            return None
+        spread, bound = self.evaluation.experts, self.proposal.expert_bound if self.status == "optimal" else 1.0
+        return ExpertSpread(spread, spread <= bound + TOLERANCE)
+
+    @property
     def closer(self) -> Mapping[str, CloserSpread]:
         """What the placement is worth at each closer level, from the broadest; empty without one."""
         if self.evaluation is None:
             return {}
-        proved, found = self.status == "optimal", {}
+        proved, found = self.status == "optimal" and (self.ep is None or self.ep.proved), {}
         for level, cost in self.evaluation.closer.items():
             spreads = self.evaluation.by_level[level]
             # every group touches one domain at least, and alpha + beta is 1

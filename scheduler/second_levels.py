@@ -3,9 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 
 from scheduler.job import Job
-from topology.cluster import Cluster, Level
+from topology.cluster import SECOND, Cluster, Level
+
+
+def named_in_full(job: Job, levels: Collection[str], beside: Collection[str]) -> Job:
+    """Return a job whose constraints name second hierarchies with their ``@``: a label that was a level, and of which a
+    domain cuts across the tree now, is still meant.
+
+    :param levels: names of the levels of the tree; ``beside``: of the second hierarchies.
+    """
+    bare = {name.removeprefix(SECOND): name for name in beside if name.removeprefix(SECOND) not in levels}
+    if bare.keys().isdisjoint(job.constrained_levels):
+        return job
+    holds = tuple(replace(hold, level=bare.get(hold.level, hold.level)) for hold in job.holds)
+    return job.replace(
+        holds=holds, counts=tuple(replace(count, level=bare.get(count.level, count.level)) for count in job.counts)
+    )
 
 
 def hierarchies_beside(cluster: Cluster, job: Job) -> tuple[Level, ...]:

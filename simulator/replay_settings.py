@@ -105,7 +105,7 @@ class ReplaySettings(QueueSettings):
     resume_seconds: Annotated[float, Ge(0)] | None = field(
         default=None, metadata={"metavar": "SECONDS", "default": f"{RESUME:g}"}
     )
-    """Seconds from the start of a job that a queue policy had stopped until it works again."""
+    """Seconds from the start of a job that a queue policy in rounds had stopped until it works again."""
     throughputs: Throughputs | None = field(default=None, metadata={"option": False})
     """How fast jobs are on types of GPU; ``None`` = as fast on each."""
     failures: FailureSettings | None = field(default=None, metadata={"option": False})

@@ -101,7 +101,9 @@ def with_level_names(cluster: Cluster, names: Sequence[str]) -> Cluster:
         )
     _check_level_names(names, [level.name for level in cluster.second_levels])
     renamed = (replace(level, name=name) for level, name in zip(cluster.levels, names, strict=True))
-    return cluster.replace(levels=tuple(renamed))
+    new_name = dict(zip(levels, names, strict=True))
+    cut = {new_name.get(level, level): why for level, why in cluster.cut.items()}
+    return cluster.replace(levels=tuple(renamed), cut=cut)
 
 
 def _check_level_names(names: Sequence[str], second: Sequence[str]) -> None:

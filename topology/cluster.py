@@ -24,6 +24,7 @@ import numpy.typing as npt
 
 from topology.errors import InvalidTopology, UnknownName, did_you_mean
 from topology.flags import FAULTY, HEALTHY, NodeFlag
+from topology.taints import Taint, Toleration, is_price, kept_out_by, price_flag, untolerated
 
 IntArray = npt.NDArray[np.int32]
 FloatArray = npt.NDArray[np.float64]
@@ -115,6 +116,7 @@ class Cluster:
     cut: Mapping[str, str] = field(default_factory=dict)
     # nodes that this job may not have, though nothing is wrong with them, and why: "not in the partition batch"
     kept_out: Mapping[int, str] = field(default_factory=dict)
+    taints: Mapping[int, tuple[Taint, ...]] = field(default_factory=dict)  # of nodes that taints keep some jobs off
     # nodes that hand out GPUs in parts -> how, such as time-slicing x4; all of them kept out (`with_sharing`)
     sharing: Mapping[int, str] = field(default_factory=dict)
     node_limit: NodeLimit | None = None  # None = nothing limits how many nodes a job may have
@@ -280,8 +282,53 @@ class Cluster:
         return self.replace(flags=merged)
 
     def with_kept_out(self, reasons: Mapping[int, str]) -> Cluster:
-        """Return a copy in which more nodes are kept out, by index; of two reasons for one node the first stays."""
-        return self.replace(kept_out={**reasons, **self.kept_out})
+        """Return a copy in which more nodes are kept out, by index; of two reasons for one node the first stays, but
+        not that of taints, which a job may tolerate.
+        """
+        of_taints = {node for node in reasons if self.kept_out.get(node) == kept_out_by(self.taints.get(node, ()))}
+        before = {node: why for node, why in self.kept_out.items() if node not in of_taints}
+        return self.replace(kept_out={**reasons, **before})
+
+    def with_taints(self, taints: Mapping[int, tuple[Taint, ...]]) -> Cluster:
+        """Return a copy in which taints keep jobs off nodes, by index, or ask them to stay away at a price."""
+        reasons = {node: why for node, of_node in taints.items() if (why := kept_out_by(of_node))}
+        prices = (price_flag(self.names[node], of_node) for node, of_node in taints.items())
+        return self.replace(taints=taints).with_kept_out(reasons).with_flags(filter(None, prices))
+
+    def tolerating(self, tolerations: tuple[Toleration, ...]) -> Cluster:
+        """Return the cluster as a job has it that puts up with some taints; the cluster itself where that is the same.
+
+        A node that something else keeps out too stays out.
+        """
+        if not (tolerations and self.taints):
+            return self
+        if tolerations not in self._tolerating:
+            self._tolerating[tolerations] = self._without_taints(tolerations)
+        return self._tolerating[tolerations]
+
+    @cached_property
+    def _tolerating(self) -> dict[tuple[Toleration, ...], Cluster]:
+        """Answers of :meth:`tolerating`, which every look at a job's nodes asks for."""
+        return {}
+
+    def _without_taints(self, tolerations: tuple[Toleration, ...]) -> Cluster:
+        left = {node: untolerated(of_node, tolerations) for node, of_node in self.taints.items()}
+        changed = {node for node, of_node in left.items() if of_node != self.taints[node]}
+        if not changed:
+            return self
+        kept_out = dict(self.kept_out)
+        for node in changed:
+            if kept_out.get(node) == kept_out_by(self.taints[node]):
+                kept_out.pop(node, None)
+                if why := kept_out_by(left[node]):
+                    kept_out[node] = why
+        flags = {
+            node: flag
+            for node, flag in self.flags.items()
+            if node not in changed or not is_price(flag) or any(taint.discourages for taint in left[node])
+        }
+        taints = {node: of_node for node, of_node in left.items() if of_node}
+        return self.replace(flags=flags, kept_out=kept_out, taints=taints)
 
     def with_sharing(self, ways: Mapping[int, str]) -> Cluster:
         """Return a copy in which more nodes, by index, hand out GPUs in parts, and so are kept out."""
@@ -290,9 +337,8 @@ class Cluster:
 
     def without_sharing(self) -> Cluster:
         """Return a copy as if every node handed out whole GPUs."""
-        return self.replace(
-            sharing={}, kept_out={node: why for node, why in self.kept_out.items() if node not in self.sharing}
-        )
+        kept_out = {node: why for node, why in self.kept_out.items() if node not in self.sharing}
+        return self.replace(sharing={}, kept_out=kept_out).with_taints(self.taints)
 
     def excused(self, nodes: Collection[int]) -> Cluster:
         """Return a copy with nothing held against some nodes, nor against how many there are: a job runs on them."""
@@ -339,6 +385,7 @@ class Cluster:
             second_levels=tuple(_part_of(level, nodes, top)[0] for level in self.second_levels),
             flags={int(new_index[node]): flag for node, flag in self.flags.items() if kept[node]},
             kept_out={int(new_index[node]): why for node, why in self.kept_out.items() if kept[node]},
+            taints={int(new_index[node]): of_node for node, of_node in self.taints.items() if kept[node]},
             sharing={int(new_index[node]): how for node, how in self.sharing.items() if kept[node]},
         )
 

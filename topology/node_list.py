@@ -181,7 +181,7 @@ def read_node_lists(
         none = "nothing that was read says what Slurm's nodes are"
         fix = "give what `scontrol show nodes` and `scontrol show partitions` print with --busy, or --cluster slurm:"
         raise InvalidInput(none, where=option, fix=fix)
-    if unlisted is not None:
+    if unlisted == "unusable":
         none = "no list of states was read, and only such a list is complete"
         raise InvalidInput(none, where="--unlisted", fix="give what `scontrol show nodes` prints with --busy")
     return lists

@@ -10,7 +10,7 @@ import numpy as np
 
 from topology.capacity import count_nodes
 from topology.cluster import Cluster, Level
-from topology.flags import HEALTHY
+from topology.flags import FAULTY, HEALTHY
 from topology.json_record import JsonRecord
 from topology.quantities import one_of
 
@@ -27,6 +27,10 @@ class ClusterSummary(JsonRecord):
     """Nodes that are idle and not faulty."""
     flagged: int
     """Nodes with a flag, faulty ones among them."""
+    faulty: int
+    """Nodes that are broken, so that no job may use them."""
+    kept_out: Mapping[str, int]
+    """Why nodes are kept out though nothing is wrong with them, such as by a taint, and how many; faulty ones aside."""
     levels: Mapping[str, int]
     """Number of domains of each level, from the broadest to the closest."""
     second_levels: Mapping[str, int]
@@ -62,6 +66,8 @@ def summarise_cluster(cluster: Cluster, source: str) -> ClusterSummary:
         nodes=len(cluster),
         free=int(cluster.idle.sum()),
         flagged=int((cluster.slowdown > HEALTHY).sum()),
+        faulty=int((cluster.slowdown == FAULTY).sum()),
+        kept_out=Counter(why for i, why in sorted(cluster.kept_out.items()) if cluster.slowdown[i] < FAULTY),
         levels={level.name: len(level) for level in cluster.levels},
         second_levels={level.name: int((~level.implicit).sum()) for level in cluster.second_levels},
         gpu_types=cluster.nodes_of_type,

@@ -159,7 +159,7 @@ def _reasons(pairs: Sequence[CheaperPair]) -> list[str]:
 def _misfit(diagnosis: Misfit) -> list[tuple[str, Sequence[str]]]:
     """Return why the job does not fit, and what would help."""
     changes = [change.sentence for change in diagnosis.changes]
-    none = "No single change that was tried: a smaller dp, fewer constraints, nodes freed, slow ones admitted."
+    none = "No single change that was tried: a smaller dp, fewer constraints, nodes freed, slow nodes, taints."
     return [
         ("Why", [BINDS[diagnosis.constraint], EMPTY[diagnosis.would_fit_if_empty]]),
         ("Any one of these would help", changes) if changes else ("What would help", [none]),

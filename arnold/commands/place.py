@@ -81,7 +81,7 @@ def place_job(inputs: PlacementInputs, options: PlaceOptions, *, as_json: bool) 
         document = place_document(instance, outcome, would_fit_if_empty=would_fit)
     texts = {} if options.certificate is None else certificate_text(options.certificate, instance, outcome)
     if outcome.evaluation is not None:
-        texts |= options.texts(document, instance.job)
+        texts |= options.texts(document, instance.job, asked=inputs.files.asked_of_slurm)
         if options.html is not None:
             from arnold.pages.placement import placement_page
 

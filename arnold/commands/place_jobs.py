@@ -65,7 +65,7 @@ def place_jobs(inputs: JointInputs, options: PlaceOptions, *, as_json: bool) -> 
     texts: dict[str, str] = {}
     for instance, outcome in zip(instances, found.outcomes, strict=False):
         job = instance.job
-        texts |= options_for[job.name].texts(document.jobs[job.name], job)
+        texts |= options_for[job.name].texts(document.jobs[job.name], job, asked=inputs.files.asked_of_slurm)
         if (page := options_for[job.name].html) is not None:
             from arnold.pages.placement import placement_page
 

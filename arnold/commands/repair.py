@@ -92,7 +92,7 @@ def command(
         repaired = repair(cluster, saved.job, saved.nodes, gone, prefer=prefer, limits=limits)
     document = repair_document(Instance(cluster, saved.job, files.cluster, loaded.notes), repaired, lost=gone)
     pages = {} if html is None else {html: _page(cluster, saved.job, repaired, document)}
-    write_files(outputs.texts(document, saved.job) | pages)
+    write_files(outputs.texts(document, saved.job, asked=files.asked_of_slurm) | pages)
     answer(document, _print, as_json=as_json)
 
 

@@ -138,6 +138,10 @@ def _print_validation(out: Console, document: ValidateDocument) -> None:
     name = cluster.source if cluster.source != "-" else "standard input"
     out.print(f"{name}: valid {document.format}", style="bold green")
     out.print(f"{cluster.nodes:,} nodes, {cluster.free:,} free, {cluster.flagged:,} flagged")
+    held = {"faulty": cluster.faulty, **cluster.kept_out}
+    if any(held.values()):
+        line = ", ".join(f"{count:,} {why}" for why, count in held.items() if count)
+        out.print(line, soft_wrap=True, markup=False)
     if types := _types(cluster.gpu_types):
         out.print(types, soft_wrap=True, markup=False)
     rows = [

@@ -10,7 +10,7 @@ from scheduler.job import Family
 from scheduler.job_files.job_document import JobDocument
 from scheduler.job_files.job_file import job_document
 from scheduler.objective import Spread
-from scheduler.outcome import CloserSpread, Instance, Outcome, RefusedPlacement, TypeOption
+from scheduler.outcome import CloserSpread, ExpertSpread, Instance, Outcome, RefusedPlacement, TypeOption
 from scheduler.placement.types import ParetoPoint, PriceOption
 from scheduler.repair import Repair
 from scheduler.repair.repair_problem import Prefer
@@ -58,9 +58,12 @@ class PlaceDocument(JsonRecord):
     """Spread at the level that counts."""
     objective: float | None
     """alpha * spread.dp + beta * spread.pp, plus the soft constraints of the job and the levels that it weighs."""
+    ep: ExpertSpread | None
+    """Spread of the expert groups at the level that counts: of placements with equal objectives that with the smallest
+    is better; null = no expert group takes several nodes."""
     closer: Mapping[str, CloserSpread]
-    """Level -> spread there, for levels closer than the one that counts, from the broadest: of placements with equal
-    objectives the one with the least alpha * dp + beta * pp at the first is better, then at the next.  Levels that the
+    """Level -> spread there, for levels closer than the one that counts, from the broadest: of placements still equal
+    the one with the least alpha * dp + beta * pp at the first is better, then at the next.  Levels that the
     objective weighs are left out."""
     bound: float | None
     """No placement has a smaller objective, slow nodes and all; on other types of GPU none has a smaller objective /
@@ -81,6 +84,9 @@ class PlaceDocument(JsonRecord):
     """The level whose domains spread counts."""
     solve_seconds: NotNegative
     """Wall time of the solver alone."""
+    run_seconds: float | None
+    """Wall time of the whole run, with what comes after the proof: closer levels, corners of the trade, seating on
+    nodes; null = the job was not placed alone."""
     pareto: tuple[ParetoPoint, ...]
     """The trade between DP and PP spread, as far as known."""
     spread_by_level: Mapping[str, Mapping[Family, int]]

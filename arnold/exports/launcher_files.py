@@ -15,7 +15,7 @@ Sources:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from shlex import quote
 from types import MappingProxyType
 from typing import Literal
@@ -35,6 +35,7 @@ class LaunchOrder:
     nodes: Sequence[str]  # names, in order of node rank
     gpus_per_node: int
     ranks: int  # GPUs of the job: processes that train
+    asked: Mapping[str, str] = field(default_factory=dict)  # option of sbatch -> its value: what the nodes are free for
 
     def __post_init__(self) -> None:
         # not at the top: the help of commands needs the names of the formats, and no arrays
@@ -72,6 +73,7 @@ def _slurm(order: LaunchOrder) -> str:
     The delimiter of the list of nodes has spaces, which no name of a node has.
     """
     nodes = len(order.nodes)
+    asked = "".join(f"#SBATCH --{option}={quote(value)}\n" for option, value in order.asked.items())
     return f"""\
 #!/bin/bash
 # To start one task a GPU:   sbatch THIS_FILE COMMAND
@@ -81,7 +83,7 @@ def _slurm(order: LaunchOrder) -> str:
 #SBATCH --ntasks={order.ranks}
 #SBATCH --ntasks-per-node={order.gpus_per_node}
 #SBATCH --gpus-per-node={order.gpus_per_node}
-
+{asked}
 # Slurm sorts the nodes of a job by name; here they are in order of ranks, a line for each task.
 export SLURM_HOSTFILE=$(mktemp)
 awk -v tasks="$SLURM_NTASKS_PER_NODE" '{{ for (i = 0; i < tasks; i++) print }}' > "$SLURM_HOSTFILE" << 'END OF NODES'

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
@@ -50,6 +51,8 @@ class ClusterFiles:
             "help": "Resource of Kubernetes that is GPUs.  [default: nvidia.com/gpu and amd.com/gpu]",
         },
     )
+    tolerate: tuple[str, ...] = field(default=(), metadata={"metavar": "KEY[=VALUE]"})
+    """A taint that jobs put up with, so that its nodes are theirs too (Kubernetes; `tolerations` of a job, for all)."""
     shared_gpus: Literal["unusable", "whole"] = field(
         default="unusable",
         metadata={"help": "What nodes are that share GPUs (time-slicing, MPS, MIG); whole = as if they did not."},
@@ -97,10 +100,17 @@ class ClusterFiles:
 
         return SlurmRequest(self.partition, self.constraint, self.reservation, self.time)
 
+    @property
+    def asked_of_slurm(self) -> Mapping[str, str]:
+        """Option of sbatch -> its value, of those that say for what the nodes are free."""
+        options = {name: getattr(self, name) for name in ("partition", "constraint", "reservation", "time")}
+        return {name: value for name, value in options.items() if value}
+
     def over(self, opened: OpenedCluster) -> LoadedTopology:
         """Return a cluster that was read already, with what lies over it; raise as :meth:`read`."""
         from topology.kubernetes.kubernetes_labels import parse_domains
         from topology.readers import load_topology
+        from topology.taints import parse_tolerations
 
         def listed(names: str | None) -> list[str] | None:
             return None if names is None else [name.strip() for name in names.split(",")]
@@ -114,6 +124,7 @@ class ClusterFiles:
             gpus_per_node=self.gpus_per_node,
             gpu_type=self.gpu_type,
             gpu_resource=self.gpu_resource,
+            tolerations=parse_tolerations(self.tolerate, where="--tolerate"),
             shared_gpus=self.shared_gpus,
             busy=(*opened.in_use, *self.busy),
             flags=self.flags,
@@ -136,8 +147,8 @@ class ClusterFiles:
 cluster_options = options_of(ClusterFiles)  # Give a command --cluster and what lies over it
 OF_SLURM = ("partition", "constraint", "reservation", "exclude", "time", "unlisted")  # What decides beside --busy
 OVERLAY = (
-    *("levels", "level_names", "domains", "gpus_per_node", "gpu_type", "gpu_resource", "shared_gpus", "busy"),
-    *OF_SLURM,
+    *("levels", "level_names", "domains", "gpus_per_node", "gpu_type", "gpu_resource", "shared_gpus", "tolerate"),
+    *("busy", *OF_SLURM),
 )
 
 state_options = options_of(ClusterFiles, only=("format", *OVERLAY, "flags"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import wraps
 from math import nan
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -91,6 +91,7 @@ class PlacementInputs(_Inputs):
         """
         loaded, (job,) = self._read_files()
         instance = self._instance(loaded, job)
+        instance = replace(instance, cluster=instance.cluster.tolerating(instance.job.tolerations))
         if not self.running:
             return instance
         from scheduler.several.near_running import near_running_jobs

@@ -48,16 +48,17 @@ class PlacementOutputs:
         formats = self.output_format or tuple(_format_of(file) for file in self.output)
         return dict(zip(self.output, formats, strict=True))
 
-    def texts(self, document: PlaceDocument | RepairDocument, job: Job) -> dict[str, str]:
+    def texts(self, document: PlaceDocument | RepairDocument, job: Job, *, asked: Mapping[str, str]) -> dict[str, str]:
         """Return file -> what stands in it.
 
         :param document: what the JSON is, with a placement in it.
+        :param asked: option of sbatch -> its value, as it was asked which nodes are free.
         :raises InvalidInput: a name cannot stand in a file of its format.
         """
         texts: dict[str, str] = {}
         for file, kind in self.formats().items():
             try:
-                texts[file] = _text(kind, document, job)
+                texts[file] = _text(kind, document, job, asked)
             except InvalidInput as error:
                 error.where = file
                 raise
@@ -90,10 +91,10 @@ def _format_of(file: str) -> PlacementFormat:
     raise InvalidInput(f"'.{end}' says no format of a placement", where=file, fix=fix)
 
 
-def _text(kind: PlacementFormat, document: PlaceDocument | RepairDocument, job: Job) -> str:
+def _text(kind: PlacementFormat, document: PlaceDocument | RepairDocument, job: Job, asked: Mapping[str, str]) -> str:
     from arnold.console.output import to_json
 
     if kind == "json":
         return to_json(document) + "\n"
     nodes = [cell.node for cell in document.assignment]
-    return LAUNCHER_FILES[kind](LaunchOrder(nodes, job.gpus_per_node, job.parallelism.gpus))
+    return LAUNCHER_FILES[kind](LaunchOrder(nodes, job.gpus_per_node, job.parallelism.gpus, asked))

@@ -38,7 +38,8 @@ def print_placement(out: Console, instance: Instance, outcome: Outcome, document
     from rich.text import Text
 
     print_head(out, instance)
-    seconds = f"  ({outcome.algorithm}, {document.solve_seconds:.2f} s)"
+    whole = "" if document.run_seconds is None else f"; {document.run_seconds:.2f} s in all"
+    seconds = f"  ({outcome.algorithm}, {document.solve_seconds:.2f} s{whole})"
     out.print()
     out.print(Text(outcome.verdict, COLOURS.get(outcome.status, BAD)) + Text(seconds, "dim"))
     if outcome.proposal.nodes is not None and outcome.evaluation is not None:
@@ -46,7 +47,7 @@ def print_placement(out: Console, instance: Instance, outcome: Outcome, document
         print_pareto(out, instance, outcome)
         levels = [(level, *(of[family] for family in FAMILIES)) for level, of in document.spread_by_level.items()]
         print_rows(out, ("largest spread at", *FAMILIES), levels, title="Every level and family")
-        print_sentences(out, "Closer levels", list(_closer_sentences(document)))
+        print_sentences(out, "Of equal objectives", list(_tie_sentences(document)))
         lists = {"left out": document.avoided, "in use": document.used_flagged}
         lines = [
             f"{len(names)} {words}: {spell_names(names, most=LONGEST_NAMES)}" for words, names in lists.items() if names
@@ -54,7 +55,9 @@ def print_placement(out: Console, instance: Instance, outcome: Outcome, document
         print_sentences(out, "Flagged nodes", [*lines, *flag_sentences(document.flags)])
     elif document.status == "infeasible":
         if document.would_fit_if_empty is not None:
-            out.print(EMPTY[document.would_fit_if_empty])
+            kept_out = instance.cluster.kept_out
+            but = f", without the {plural(len(kept_out), 'node')} that it is kept out of" if kept_out else ""
+            out.print(EMPTY[document.would_fit_if_empty].removesuffix(".") + but + ".")
         out.print("`arnold explain` with the same options shows what would have to change.")
     else:
         out.print("A longer --time-limit may help.")
@@ -63,8 +66,11 @@ def print_placement(out: Console, instance: Instance, outcome: Outcome, document
     print_sentences(out, "Notes", document.notes)
 
 
-def _closer_sentences(document: PlaceDocument) -> Iterator[str]:
-    """Yield for each closer level the spread, and whether it is known to be least."""
+def _tie_sentences(document: PlaceDocument) -> Iterator[str]:
+    """Yield what decides between equal objectives, in order, and whether it is known to be least."""
+    if document.ep is not None:
+        least = "the least with this objective, proved" if document.ep.proved else "not proved to be the least"
+        yield f"{document.level}: EP spread {document.ep.spread}, {least}"
     for level, found in document.closer.items():
         least = "the least with this objective, proved" if found.proved else "not proved to be the least"
         yield f"{level}: DP spread {found.dp}, PP spread {found.pp}, {least}"

@@ -26,8 +26,8 @@ from topology.kubernetes.kubernetes_labels import (
     passed_over,
     places_by_labels,
 )
-from topology.kubernetes.kubernetes_objects import Taint
 from topology.node_gpus import alike_types
+from topology.taints import Taint, kept_out_by
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,9 +239,10 @@ def _refused(hosts: Sequence[Host], demands: frozenset[Demand]) -> Iterator[tupl
     if selective:
         refused = [not all(demand.accepts(host.name, host.labels) for demand in selective) for host in hosts]
         yield "not selected by the pods", np.array(refused, dtype=np.bool_)
-    tainted = [any(not demand.tolerates(t) for t in host.repelling for demand in demands) for host in hosts]
-    if any(tainted):
-        yield "taints that the pods do not tolerate", np.array(tainted, dtype=np.bool_)
+    taints = {host.repelling for host in hosts if host.repelling}
+    refused_by = {of: kept_out_by(t for t in of if not all(demand.tolerates(t) for demand in demands)) for of in taints}
+    for why in filter(None, dict.fromkeys(refused_by[host.repelling] for host in hosts if host.repelling)):
+        yield why, np.array([refused_by.get(host.repelling) == why for host in hosts], dtype=np.bool_)
 
 
 def _flags(hosts: Mapping[int, Host], demands: frozenset[Demand], now: datetime) -> dict[int, NodeFlag]:

@@ -15,12 +15,14 @@ from functools import lru_cache
 from extender.fleet.pod_requests import NOTHING, PodRequest, like_boxes, offered, request_of, widest
 from topology.errors import InvalidTopology
 from topology.flags import FAULTY, NodeFlag
-from topology.kubernetes.kubernetes_health import annotated_flag, broken, discourages, faults, price_flag
-from topology.kubernetes.kubernetes_objects import NodeObject, Taint, instant
+from topology.kubernetes.kubernetes_gpus import GPUS
+from topology.kubernetes.kubernetes_health import annotated_flag, broken, faults
+from topology.kubernetes.kubernetes_objects import NodeObject, instant
 from topology.kubernetes.kubernetes_pods import NodeSelector, Pod
 from topology.kubernetes.kubernetes_requirement import Requirement
 from topology.kubernetes.kubernetes_shares import node_gpus
 from topology.node_gpus import NodeGpus
+from topology.taints import Taint, Toleration, price_flag, tolerated
 
 GONE = "the node is gone"
 
@@ -57,7 +59,7 @@ class Host:
         """Return the worst of what is to be said against new pods here, with the taints that they do not tolerate."""
         if self.fault:
             return NodeFlag(self.name, "faulty", FAULTY, source="kubernetes", evidence=self.fault)
-        price = price_flag(self.name, ((taint.key, taint.value or "") for taint in discouraging))
+        price = price_flag(self.name, discouraging)
         found = [flag for flag in (self.annotated, price) if flag is not None and flag.active(now)]
         return max(found, key=lambda flag: flag.slowdown, default=None)
 
@@ -79,7 +81,7 @@ def host_of(node: NodeObject) -> Host:
     ready = next((one for one in conditions if one.type == "Ready"), None)
     cordoned = bool(node.spec.unschedulable)
     has, offers = gpus.physical, gpus.allocatable
-    wrong = faults(unschedulable=cordoned, conditions=conditions, gpus=has, allocatable=offers, repelling=())
+    wrong = faults(unschedulable=cordoned, conditions=conditions, gpus=has, allocatable=offers)
     return Host(
         name=node.name,
         labels=node.labels,
@@ -90,8 +92,8 @@ def host_of(node: NodeObject) -> Host:
         ailment=", ".join(broken(conditions)),
         fault=", ".join(wrong),
         cordoned=cordoned,
-        repelling=tuple(taint for taint in taints if taint.effect in ("NoSchedule", "NoExecute")),
-        discouraging=tuple(taint for taint in taints if discourages(taint)),
+        repelling=tuple(taint for taint in taints if taint.repels),
+        discouraging=tuple(taint for taint in taints if taint.discourages and taint.key not in GPUS),
         annotated=annotated,
         ready_since=instant(ready.last_transition_time) if ready is not None and ready.status != "True" else None,
         problem=problem,
@@ -116,7 +118,7 @@ class Demand:
 
     selector: tuple[tuple[str, str], ...] = ()
     terms: tuple[AffinityTerm, ...] | None = None
-    tolerations: tuple[tuple[str, str, str, str], ...] = ()
+    tolerations: tuple[Toleration, ...] = ()
     request: PodRequest = NOTHING
 
     def accepts(self, name: str, labels: Mapping[str, str]) -> bool:
@@ -127,7 +129,7 @@ class Demand:
 
     def tolerates(self, taint: Taint) -> bool:
         """Return whether the pod puts up with a taint."""
-        return any(_covers(toleration, taint) for toleration in self.tolerations)
+        return tolerated(taint, self.tolerations)
 
     @property
     def selective(self) -> bool:
@@ -142,11 +144,10 @@ def demand_of(pod: Pod) -> Demand:
     that goes is decided, and another pod of its gang may go elsewhere.
     """
     spec = pod.spec
-    tolerations = ((one.key, one.operator or "Equal", one.value, one.effect) for one in spec.tolerations or ())
     return Demand(
         selector=tuple(sorted((spec.node_selector or {}).items())),
         terms=_terms_of(pod),
-        tolerations=tuple(sorted(tolerations)),
+        tolerations=tuple(sorted(spec.tolerations or ())),
         request=request_of(pod),
     )
 
@@ -200,14 +201,3 @@ def _holds(term: AffinityTerm, name: str, labels: Mapping[str, str]) -> bool:
         return False
     named = {"metadata.name": name}
     return all(one.holds(labels) for one in term.labels) and all(one.holds(named) for one in term.names)
-
-
-def _covers(toleration: tuple[str, str, str, str], taint: Taint) -> bool:
-    key, operator, value, effect = toleration
-    if effect not in ("", taint.effect):
-        return False
-    if key not in ("", taint.key):
-        return False
-    if operator == "Exists":
-        return True
-    return bool(key) and operator == "Equal" and value == (taint.value or "")

@@ -26,6 +26,7 @@ from scheduler.job import Job, NodeSize
 from scheduler.queue.candidate import Candidate, closed_to, live_candidate
 from scheduler.queue.queue_policy import CapacityReservation, Keep, QueuedJob, QueuePolicy, Running
 from scheduler.queue.run_times import Prediction
+from scheduler.second_levels import named_in_full
 from topology.cluster import BoolArray, Cluster, IntArray
 from topology.errors import ArnoldError, did_you_mean
 
@@ -247,6 +248,7 @@ def placed_in(job: Job, tiers: Sequence[TopologyRequest], fleet: Fleet, *, sizes
     if not levels:
         fix = next((problem.fix for problem in fleet.problems), "label the nodes")
         raise InvalidGang(f"no topology is known: {fleet.table.sentence}", reason="NoTopology", fix=fix)
+    job = named_in_full(job, levels, fleet.second_levels)
     known = ((one, levels[-one.tier]) for one in tiers if one.tier and one.tier <= len(levels))
     holds = [hold for one, level in known for hold in holds_for(job, one, level)]
     job = job.replace(level=job.level or fleet.default_level, holds=tuple(dict.fromkeys((*job.holds, *holds))))

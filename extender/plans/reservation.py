@@ -31,7 +31,7 @@ from extender.plans.custom_resource import (
 from scheduler.job import Job
 from topology.kubernetes.kubernetes_gpus import GPUS
 from topology.kubernetes.kubernetes_objects import START_OF_TIME, instant
-from topology.kubernetes.kubernetes_pods import Toleration
+from topology.taints import Toleration
 
 PATIENCE = timedelta(hours=1)
 """A reservation that does not say when it expires waits for its gang so long after the announced arrival."""
@@ -125,10 +125,10 @@ class Reservation(CustomResource, frozen=True):
     @cached_property
     def demand(self) -> Demand:
         """What its pods will ask of a node."""
-        given = ((one.key, one.operator or "Equal", one.value, one.effect) for one in self.ask.tolerations)
+        of_gpus = (Toleration(gpu, "Exists") for gpu in GPUS)
         return Demand(
             selector=tuple(sorted(self.ask.node_selector.items())),
-            tolerations=tuple(sorted({*given, *((gpu, "Exists", "", "") for gpu in GPUS)})),
+            tolerations=tuple(sorted({*self.ask.tolerations, *of_gpus})),
         )
 
     @cached_property

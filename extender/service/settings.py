@@ -51,7 +51,7 @@ class ServeOptions:
     levels: str = field(
         default="auto", metadata={"metavar": "LABEL,..", "default": "auto: those of a known cloud or tool"}
     )
-    """Node labels that are the levels, from broad to close (Kubernetes)."""
+    """Node labels that are the levels, from broad to close; LABEL:1 is the first part of RACK.PART (Kubernetes)."""
     domains: str | None = field(default=None, metadata={"metavar": "NAME=LABEL,.."})
     """Second hierarchies, by the node label of each: power=LABEL,failure=LABEL (Kubernetes)."""
     power_caps: str | None = field(default=None, metadata={"metavar": "NAME=WATTS,.."})

@@ -16,7 +16,6 @@ from topology.files import Source
 from topology.flags import FAULTY, HEALTHY, NodeFlag
 from topology.kubernetes.kubernetes_health import (
     NVSENTINEL,
-    PREFER_NO_SCHEDULE,
     WARNED,
     WATCHED,
     Watched,
@@ -24,6 +23,7 @@ from topology.kubernetes.kubernetes_health import (
 )
 from topology.kubernetes.kubernetes_objects import NodeCondition, NodeEvent, NodeObject, read_items
 from topology.parsing.documents import load_document
+from topology.taints import PREFER_NO_SCHEDULE
 
 MONITORS = tuple(dict.fromkeys(watched.by for watched in WATCHED.values()))  # Names of the monitors that are known
 EVENT_AGE = timedelta(hours=1)  # How long an event warns: as long as the API server keeps it by default

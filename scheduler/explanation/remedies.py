@@ -17,19 +17,22 @@ from scheduler.job import Job
 from scheduler.node_grid import filling
 from scheduler.objective import Evaluation, Spread
 from scheduler.outcome import Outcome
-from scheduler.placement.admission import Blocks, admissible, blocks_at, choices, shortage
+from scheduler.placement.admission import Blocks, admissible, blocks_at, choices, repelling_taints, shortage
 from scheduler.placement.types import Limits, PlacementAlgorithm
 from scheduler.second_levels import within_the_tree
 from topology.capacity import count_nodes
 from topology.cluster import BoolArray, Cluster, IntArray
 from topology.errors import InvalidJob
 from topology.json_record import JsonRecord
+from topology.quantities import plural
+from topology.taints import Toleration
 
 RemedyKind = Literal[
     "smaller-dp",
     "smaller-ep",
     "free-nodes",
     "admit-flagged",
+    "tolerate-taint",
     "admit-shared",
     "drop-constraint",
     "broader-tp-level",
@@ -43,8 +46,8 @@ class Remedy(JsonRecord):
     """A change that makes the job fit, verified by solving the changed instance."""
 
     kind: RemedyKind
-    """smaller-dp, smaller-ep, free-nodes, admit-flagged, admit-shared, drop-constraint, broader-tp-level or
-    other-node-size.
+    """smaller-dp, smaller-ep, free-nodes, admit-flagged, tolerate-taint, admit-shared, drop-constraint,
+    broader-tp-level or other-node-size.
     """
     sentence: str
     """What to do."""
@@ -87,6 +90,7 @@ def diagnose(cluster: Cluster, job: Job, outcome: Outcome, *, solver: PlacementA
 def _changes(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limits: Limits) -> Iterator[Remedy]:
     attempts = {
         "with slow nodes": _admit_flagged,
+        "with taints tolerated": _tolerate_taints,
         "with GPUs that are shared": _admit_shared,
         "with fewer constraints": _drop_constraint,
         "with TP groups farther apart": _broader_tp_level,
@@ -119,6 +123,25 @@ def _admit_flagged(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limit
     if (worth := _solved(cluster, job.replace(avoid="price"), solver, limits)) is not None:
         sentence = f"Admit slow nodes (avoid: price): {len(worth.flagged)} of them would be used"
         yield _change("admit-flagged", sentence, worth)
+
+
+def _tolerate_taints(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limits: Limits) -> Iterator[Remedy]:
+    """Yield each taint that it would be enough to tolerate; where none is, all of them together."""
+    taints = repelling_taints(cluster, job)
+    enough = False
+    for some in [*((taint,) for taint in taints), *([taints] if len(taints) > 1 else [])]:
+        if enough and len(some) > 1:
+            return
+        more = (Toleration(taint.key, "Equal", taint.value or "", taint.effect) for taint in some)
+        changed = job.replace(tolerations=(*job.tolerations, *more))
+        if (worth := _solved(cluster, changed, solver, limits)) is not None:
+            enough = True
+            names = [*dict.fromkeys(map(str, some))]
+            options = " ".join(f"--tolerate {name}" for name in names)
+            opened = int((admissible(cluster, changed) & ~admissible(cluster, job)).sum())
+            whose = f"the taint{'s' * (len(names) > 1)} {', '.join(names)}"
+            sentence = f"Tolerate {whose} ({options}), which would admit {plural(opened, 'more node')}"
+            yield _change("tolerate-taint", sentence, worth)
 
 
 def _admit_shared(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limits: Limits) -> Iterator[Remedy]:

@@ -16,6 +16,7 @@ from scheduler.job_files.job_parts import (
     JobName,
     NamedOrDescribed,
     StrictModel,
+    TolerationFiles,
 )
 from topology.field_types import AtLeastOne, Share
 
@@ -78,3 +79,5 @@ class JobDocument(StrictModel):
     """Level whose domains have a cache in common; null = the closest."""
     images: dict[str, Factor] | None = None
     """Image that every node needs -> GB to pull; null = none are named."""
+    tolerations: TolerationFiles = ()
+    """Taints that it puts up with, so that their nodes are its too: those of Kubernetes, or KEY, or KEY=VALUE."""

@@ -6,20 +6,20 @@ A job file may leave alpha to a model description; what was derived or assumed i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from scheduler.affinity import Gains
 from scheduler.data_sets import DataSet
 from scheduler.job import MEGATRON_ORDER, ContainerImage, Job, LevelWeight, Overrides, Parallelism, Speed
 from scheduler.job_affinity import job_affinity
 from scheduler.job_files.job_document import JobDocument, ParallelismFile
-from scheduler.job_files.job_parts import ConstraintFile, constraints_of
+from scheduler.job_files.job_parts import ConstraintFile, TolerationFile, constraints_of
 from scheduler.node_grid import filling
 from scheduler.node_sizes import NodeSizes, node_sizes
 from scheduler.outcome import Instance
 from scheduler.placement.admission import check_held_together
-from scheduler.second_levels import within_the_tree
-from topology.cluster import DEFAULT_GPUS, Cluster
+from scheduler.second_levels import named_in_full, within_the_tree
+from topology.cluster import DEFAULT_GPUS, SECOND, Cluster
 from topology.errors import InvalidJob, InvalidTopology, TooLarge, UnknownName, did_you_mean
 from topology.files import Source
 from topology.parsing.documents import load_document
@@ -60,11 +60,11 @@ class JobFile:
                 raise UnknownName(f"the cluster has no GPUs of the type {name!r}", where=where, fix=fix)
         tree, beside = ([level.name for level in some] for some in (cluster.levels, cluster.second_levels))
         for name, where in (*self.in_tree, *self.levels):
-            if name in beside and (name, where) in self.in_tree:
+            if (name in beside or f"{SECOND}{name}" in beside) and (name, where) in self.in_tree:
                 wrong = f"spread counts at a level of the tree, and {name!r} is a second hierarchy"
                 fix = f"name one of {', '.join(tree) or 'none'}; {name} may stand in constraints"
                 raise UnknownName(wrong, where=where, fix=fix)
-            if name not in (known := [*tree, *beside]):
+            if name not in (known := [*tree, *beside]) and f"{SECOND}{name}" not in beside:
                 fix = f"levels of this cluster: {', '.join(known) or 'none'}; --level-names renames them"
                 raise UnknownName(
                     f"the cluster has no level {name!r}", where=where, fix=f"{did_you_mean(name, known)}{fix}"
@@ -143,7 +143,11 @@ def job_of(
             data_sets=tuple(DataSet(name, size) for name, size in (content.data_sets or {}).items()),
             data_level=content.data_level,
             images=tuple(ContainerImage(name, gb) for name, gb in (content.images or {}).items()),
+            tolerations=tuple(one.toleration for one in content.tolerations),
         )
+        if cluster is not None:
+            tree, beside = ([level.name for level in some] for some in (cluster.levels, cluster.second_levels))
+            job = named_in_full(job, tree, beside)
         _ = job.grid
     except InvalidJob as error:
         raise InvalidJob(error.message, where=_place(error.where, content, where, overrides), fix=error.fix) from None
@@ -216,6 +220,7 @@ def job_document(instance: Instance) -> JobDocument:
         data_sets=dict(job.data_sets) or None,
         data_level=job.data_level,
         images={one.name: one.gb for one in job.images} or None,
+        tolerations=tuple(TolerationFile.model_validate(asdict(one)) for one in job.tolerations),
     )
 
 

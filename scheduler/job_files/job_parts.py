@@ -15,6 +15,7 @@ from scheduler.job_affinity import named_model
 from topology.errors import InvalidInput, InvalidJob
 from topology.files import Source
 from topology.parsing.documents import load_document
+from topology.taints import Toleration, parse_toleration
 
 MOST_CONSTRAINTS = 256  # of a job: more than there are families and levels of any cluster; each takes time
 Factor = Annotated[float, Field(ge=0.0, le=1e6)]
@@ -85,6 +86,48 @@ GpuTypes = Annotated[
     Literal["any"] | Annotated[tuple[str, ...], Field(min_length=1, strict=False)], BeforeValidator(_type_names)
 ]
 DataSizes = Annotated[dict[str, Annotated[float, Field(gt=0.0, le=1e18)]], Field(max_length=256)]
+
+
+class TolerationFile(StrictModel):
+    """Taints that a job puts up with, as a pod's toleration says it."""
+
+    key: str = ""
+    """Key of the taints; empty = any, with the operator Exists."""
+    operator: Literal["Equal", "Exists"] = "Equal"
+    """Equal: of this value. Exists: of any value."""
+    value: str = ""
+    """Value of the taints."""
+    effect: Literal["", "NoSchedule", "PreferNoSchedule", "NoExecute"] = ""
+    """Effect of the taints; empty = any."""
+    toleration_seconds: Annotated[int | None, Field(alias="tolerationSeconds", exclude=True)] = None
+    """How long a pod puts up with NoExecute; taken for ever."""
+
+    @model_validator(mode="after")
+    def _as_kubernetes(self) -> TolerationFile:
+        if not self.key and self.operator != "Exists":
+            raise ValueError("give a key, or the operator Exists for taints of any key")
+        if self.value and self.operator == "Exists":
+            raise ValueError("Exists is of any value: leave value out, or write Equal")
+        return self
+
+    @property
+    def toleration(self) -> Toleration:
+        """What it says."""
+        return Toleration(self.key, self.operator, self.value, self.effect)
+
+
+def _toleration(given: Any) -> Any:
+    """Return what a short form ``KEY[=VALUE]`` stands for; anything else as it is."""
+    if not isinstance(given, str):
+        return given
+    short = parse_toleration(given)
+    return {"key": short.key, "operator": short.operator, "value": short.value, "effect": short.effect}
+
+
+TolerationFiles = Annotated[
+    tuple[Annotated[TolerationFile, BeforeValidator(_toleration, json_schema_input_type=TolerationFile | str)], ...],
+    Field(max_length=MOST_CONSTRAINTS, strict=False),
+]
 
 
 class Constraints(NamedTuple):

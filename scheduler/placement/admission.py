@@ -21,6 +21,7 @@ from topology.cluster import BoolArray, Cluster, IntArray
 from topology.errors import InvalidJob
 from topology.flags import FAULTY, HEALTHY, NodeFlag
 from topology.quantities import one_of
+from topology.taints import Taint
 
 
 def admissible(cluster: Cluster, job: Job, *, slowest: float | None = None) -> BoolArray:
@@ -30,6 +31,7 @@ def admissible(cluster: Cluster, job: Job, *, slowest: float | None = None) -> B
         ``strict``, any otherwise.
     :returns: shape [nodes].
     """
+    cluster = cluster.tolerating(job.tolerations)
     limit = _slowest(job) if slowest is None else slowest
     admitted: BoolArray = cluster.idle & sized(cluster, job)
     if limit < inf and cluster.flags:
@@ -117,6 +119,7 @@ def types_of(cluster: Cluster, job: Job) -> tuple[str, ...]:
 
 def flags_of_usable(cluster: Cluster, job: Job) -> tuple[NodeFlag, ...]:
     """Return flags of the nodes that the job could use if nothing were held against them, by node."""
+    cluster = cluster.tolerating(job.tolerations)
     usable = sized(cluster, job) & (cluster.free_gpus == cluster.gpus) & typed(cluster, job.gpu_types)
     usable[list(cluster.kept_out)] = False
     flagged = [flag for i, flag in cluster.flags.items() if usable[i] and flag.slowdown > HEALTHY]
@@ -171,6 +174,7 @@ def over_limit(cluster: Cluster, job: Job) -> str:
 
 def _too_few(cluster: Cluster, job: Job, free: int) -> str:
     """Return that fewer nodes than the job has cells are admissible, and what holds the others."""
+    cluster = cluster.tolerating(job.tolerations)
     shared = ~cluster.whole  # told before their size, which is that of GPUs that no job gets
     fits_size = cluster.gpus == job.gpus_per_node
     faulty = cluster.slowdown == FAULTY
@@ -192,7 +196,18 @@ def _too_few(cluster: Cluster, job: Job, free: int) -> str:
     held["in use"] = int((fits & in_use).sum())
     held["flagged (avoid: strict)"] = int((fits & ~in_use & (cluster.slowdown > _slowest(job))).sum())
     others = ", ".join(f"{nodes:,} {why}" for why, nodes in held.items() if nodes)
-    return f"{_needs(job)}, the cluster has {free:,} of {len(cluster):,}" + (f" ({others})" if others else "")
+    few = f"{_needs(job)}, the cluster has {free:,} of {len(cluster):,}" + (f" ({others})" if others else "")
+    behind = repelling_taints(cluster, job)
+    ways = ", ".join(f"--tolerate {taint}" for taint in dict.fromkeys(map(str, behind)))
+    return few + (f"; {ways}, or tolerations of the job, would admit it to nodes that taints keep" if ways else "")
+
+
+def repelling_taints(cluster: Cluster, job: Job) -> tuple[Taint, ...]:
+    """Return the taints that keep a job off nodes that would suit it and are not faulty, those of most nodes first."""
+    cluster = cluster.tolerating(job.tolerations)
+    fits = sized(cluster, job) & typed(cluster, job.gpu_types) & (cluster.slowdown < FAULTY)
+    counts = Counter(taint for i, taints in cluster.taints.items() if fits[i] for taint in taints if taint.repels)
+    return tuple(sorted(counts, key=lambda taint: (-counts[taint], str(taint), taint.effect)))
 
 
 def _needs(job: Job) -> str:

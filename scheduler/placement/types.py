@@ -150,7 +150,10 @@ class Proposal:
     lower_bound: float | None = None
     # certified: no valid placement has a shorter predicted step, where slow nodes have a price; None = no such claim
     step_time_bound: float | None = None
-    # level -> certified: no placement has less of Eq. 2 there that is as good in its objective and at levels between
+    # certified: no placement that is as good in its objective has a smaller EP spread at the job's level
+    expert_bound: float = 1.0
+    # level -> certified: no placement has less of Eq. 2 there that is as good in its objective, its EP spread and at
+    # levels between
     closer_bounds: Mapping[str, float] = field(default_factory=dict)
     complete: bool = True  # false = time ran out
     infeasible: str = ""  # why no valid placement exists, when the algorithm proved that; else empty

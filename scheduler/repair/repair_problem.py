@@ -64,6 +64,7 @@ def problem_of(cluster: Cluster, job: Job, nodes: IntArray, lost: Sequence[str])
     :param nodes: shape [rows, columns], a valid placement.
     :raises Infeasible: fewer nodes are left than the job has cells.
     """
+    cluster = cluster.tolerating(job.tolerations)
     gone = np.unique(np.array([_index(cluster, name) for name in lost], dtype=np.int32))
     free = cluster.free_gpus.copy()
     free[nodes] = cluster.gpus[nodes]

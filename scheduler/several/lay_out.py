@@ -128,7 +128,7 @@ def seated_again(
 
 
 def _rank(worth: Evaluation) -> tuple[float, ...]:
-    return tuple(round(one, 9) for one in (worth.objective, *worth.closer.values()))
+    return tuple(round(one, 9) for one in worth.goals)
 
 
 def _seated(cluster: Cluster, job: Job, domain_of_cell: IntArray, granted: BoolArray) -> IntArray:

@@ -6,7 +6,8 @@
    out or searched by ``exact``, one job after the other; what is proved not to fit into a share is excluded.
 4. *Shapes* of all placements seen so far, and even rectangles, laid out anew side by side by an integer program: of all
    jobs, then of a few at a time.
-5. While time is left, more of 2, 3 and 4; last the nodes within each domain, for closer levels.
+5. While time is left, more of 2, 3 and 4; last the nodes within each domain, for closer levels, and each job whose
+   expert groups are apart on its own nodes and free ones.
 
 Every placement is weighed by the one evaluator.
 """
@@ -18,22 +19,22 @@ from dataclasses import dataclass, replace
 from math import inf
 from time import perf_counter
 
-from scheduler.algorithm_run import judge
+from scheduler.algorithm_run import judge, run
 from scheduler.job import Job
-from scheduler.objective import TOLERANCE, trivial_bound
+from scheduler.objective import TOLERANCE, Evaluation, evaluate, slowest_in_use, trivial_bound, worth_of
 from scheduler.outcome import LATE, Outcome
 from scheduler.placement.admission import admissible
 from scheduler.placement.sharing.node_classes import NodeClasses, classify
 from scheduler.placement.solver_clock import load_solver
 from scheduler.placement.types import Limits, PlacementAlgorithm, Proposal, Status
 from scheduler.second_levels import named_beside
-from scheduler.several.joint_question import JointQuestion, bound_at, run_on_its_levels, slowest_allowed
+from scheduler.several.joint_question import JointQuestion, bound_at, only, run_on_its_levels, slowest_allowed
 from scheduler.several.joint_search import JointSearch
 from scheduler.several.lay_out import seated_again
 from scheduler.several.leave_out import LeftOut, fewest_left_out
 from scheduler.several.turns import TurnResult, in_turn
 from scheduler.subproblems.gpu_types import speed_of
-from scheduler.work_clock import clock, on_clock
+from scheduler.work_clock import LEAST_SECONDS, clock, on_clock
 from topology.cluster import Cluster, IntArray
 from topology.quantities import plural
 
@@ -136,6 +137,7 @@ def _answer(
     limits.say("closer levels")
     jobs = [question.sized(j, nodes) for j, nodes in enumerate(search.nodes)]
     seated = seated_again(question.cluster, jobs, nodes=search.nodes, classes=classes)
+    seated = _experts_together(question, jobs, seated, classes=classes, solver=solver, limits=limits)
     judged = (_judged(question, j, nodes, alone[j]) for j, nodes in enumerate(seated))
     outcomes = tuple(one.after(stopped_at) for one in judged)
     bound = search.bound if search.bound < search.cost - TOLERANCE else search.cost
@@ -226,6 +228,43 @@ def _both_orders(
     results = [in_turn(question, one, solver, alone=first, limits=limits) for one in (order, order[::-1])[: len(order)]]
     best, nodes = min(results, key=lambda one: inf if one[0].objective is None else one[0].objective)
     return tuple(result for result, _ in results), nodes if best.objective is not None else []
+
+
+def _experts_together(
+    question: JointQuestion,
+    jobs: Sequence[Job],
+    nodes: Sequence[IntArray],
+    *,
+    classes: NodeClasses,
+    solver: PlacementAlgorithm,
+    limits: Limits,
+) -> list[IntArray]:
+    """Return placements in which expert groups touch fewer domains, each job placed again on its nodes and free ones.
+
+    Nothing else gets worse: it is the first thing that decides between equal objectives.
+    """
+    cluster, after = question.cluster, list(nodes)
+    spread = [j for j, job in enumerate(jobs) if (evaluate(cluster, job, nodes[j]).experts or 1) > 1]
+    for j in spread:
+        now = evaluate(cluster, jobs[j], after[j])
+        granted = classes.admitted(j) & (cluster.slowdown <= slowest_in_use(cluster, now))
+        granted[after[j].ravel()] = True
+        for other, taken in enumerate(after):
+            if other != j:
+                granted[taken.ravel()] = False
+        part = replace(limits, seconds=max(LEAST_SECONDS, LAST_SHARE * limits.seconds / len(spread)), told="placement")
+        found = run(solver, only(cluster, granted), jobs[j], part).proposal.nodes
+        then = None if found is None else worth_of(cluster, jobs[j], found)
+        if found is not None and then is not None and _as_good(jobs[j], then, now):
+            after[j] = found
+    return after
+
+
+def _as_good(job: Job, then: Evaluation, now: Evaluation) -> bool:
+    """Return whether a placement is better by its expert groups, and as good by what comes before these."""
+    fewer = (then.experts or 1) < (now.experts or 1)
+    same_speed = job.speed_on(then.gpu_types) >= job.speed_on(now.gpu_types)
+    return fewer and same_speed and then.objective <= now.objective + TOLERANCE
 
 
 def _judged(question: JointQuestion, j: int, nodes: IntArray, alone: Outcome) -> Outcome:

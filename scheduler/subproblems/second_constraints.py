@@ -262,6 +262,7 @@ def _with_claims(answer: WeighedProposal, job: Job, relaxed: Proposal, notes: tu
         lower_bound=relaxed.lower_bound,
         step_time_bound=relaxed.step_time_bound,
         prices=_options(answer, job, relaxed),
+        expert_bound=relaxed.expert_bound,
         closer_bounds=relaxed.closer_bounds,
         refutations=relaxed.refutations,
         proofs=relaxed.proofs,

@@ -6,7 +6,7 @@ proof for the cluster.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import inf
 
@@ -37,7 +37,7 @@ class WeighedProposal:
             return inf, inf, float(self.proposal.nodes is None)
         # alpha 0 or 1 gives one of the spreads no weight: of equal objectives the smaller spreads are a corner
         worth = self.evaluation
-        costs = (self.time, worth.objective, *worth.closer.values())
+        costs = (self.time, *worth.goals)
         return *(round(one, 9) for one in costs), worth.dp + worth.pp
 
 
@@ -87,12 +87,14 @@ def weighed(cluster: Cluster, job: Job, nodes: IntArray, proposal: Proposal) -> 
 
 def _together(answers: Sequence[WeighedProposal]) -> Proposal:
     best = min(answers, key=lambda answer: answer.rank)
+    unrivalled = _unrivalled(best, answers)
     proposals = [answer.proposal for answer in answers]
     placed = [proposal for proposal in proposals if not proposal.infeasible]
     infeasible = "" if placed else proposals[0].infeasible
     return replace(
         best.proposal,
-        closer_bounds=_closer_bounds(best, answers),
+        expert_bound=best.proposal.expert_bound if unrivalled else 1.0,
+        closer_bounds=best.proposal.closer_bounds if unrivalled else {},
         lower_bound=_least([proposal.lower_bound for proposal in placed]),
         step_time_bound=_least([proposal.step_time_bound for proposal in placed]),
         complete=all(proposal.complete for proposal in proposals),
@@ -112,14 +114,13 @@ def _least(bounds: Sequence[float | None]) -> float | None:
     return None if None in bounds else min((bound for bound in bounds if bound is not None), default=None)
 
 
-def _closer_bounds(best: WeighedProposal, answers: Sequence[WeighedProposal]) -> Mapping[str, float]:
-    """Return what the best answer says of closer levels, where a placement in no other trunk is as good."""
+def _unrivalled(best: WeighedProposal, answers: Sequence[WeighedProposal]) -> bool:
+    """Return whether a placement in no other trunk is as good, so that what is said of the goals after holds of all."""
     if best.evaluation is None:
-        return {}
+        return False
     reached = best.evaluation.objective + TOLERANCE
     others = (one.proposal for one in answers if one is not best and not one.proposal.infeasible)
-    rivals = any(other.lower_bound is None or other.lower_bound <= reached for other in others)
-    return {} if rivals else best.proposal.closer_bounds
+    return all(other.lower_bound is not None and other.lower_bound > reached for other in others)
 
 
 def _front(proposals: Sequence[Proposal]) -> tuple[ParetoPoint, ...]:

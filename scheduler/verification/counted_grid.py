@@ -39,6 +39,7 @@ class CountedGrid:
 
 def usable(cluster: Cluster, job: Job, *, slowest: float, trunk: int | None = None) -> BoolArray:
     """Return shape [nodes]: idle nodes of the job's size and types up to a slowdown, in one trunk if one is given."""
+    cluster = cluster.tolerating(job.tolerations)
     named = [job.gpu_types is None or name in job.gpu_types for name in cluster.gpu_types]
     found: BoolArray = (
         cluster.idle & (cluster.gpus == job.gpus_per_node) & np.array(named, dtype=np.bool_)[cluster.gpu_type_of]

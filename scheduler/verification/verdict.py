@@ -32,6 +32,7 @@ def verify(certificate: Certificate, cluster: Cluster, job: Job, *, solve: Solve
     :raises UnknownName: the job names a level that the cluster does not have.
     """
     begun = perf_counter()
+    cluster = cluster.tolerating(job.tolerations)
     faults = _other_question(certificate, cluster, job)
     untold: list[str] = []
     worth: Evaluation | None = None

@@ -22,7 +22,9 @@ class AnswerFigure(JsonRecord):
     words: str
     """What it is."""
     sure: str
-    """How sure it is, or what it comes with; empty = the ranges say it."""
+    """How sure it is, or what it comes with."""
+    ranged: bool = False
+    """Whether the first of the ranges is of this number."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -67,6 +67,7 @@ def shared_plane(tmp_path_factory: pytest.TempPathFactory, say: Callable[[str], 
         pytest.skip(str(reason))
     with ControlPlane(programs, tmp_path_factory.mktemp("control-plane") / "plane", kwok=kwok) as plane:
         yield plane
+    gc.collect()  # as below: also what was left behind when all ended
 
 
 @pytest.fixture

@@ -74,6 +74,28 @@ def test_an_unknown_gpu_is_said() -> None:
     assert "nothing is recorded for TPU" in found.reason
 
 
+MIXTURE = Model(hidden=5120, layers=32, vocab=32_000, sequence_length=4096, gpu="L20", moe=Experts(experts=64, top_k=4))
+
+
+def test_a_mixture_of_experts_takes_no_record_of_a_dense_model() -> None:
+    """14B dense on L20, of the model's own GPU, is nearest in r1 and r2, which know no traffic of experts: that of the
+    only mixture counts, whose alpha of 0.3 is the default; and the note says all of it.
+    """
+    derived = affinity(MIXTURE, Parallelism(pp=2, dp=128, ep=64), RECORDS)
+    assert (derived.record.name, derived.alpha) == ("24B MoE on H800", pytest.approx(0.3))
+    for words in ("as by default", "14B dense on L20", "is a dense model and this job a mixture of experts"):
+        assert words in derived.reason
+    assert "nothing of its kind is recorded for L20" in derived.reason
+    # nor does a dense model take that of a mixture, be it its own in all but the experts
+    own = Record(
+        "ours", "L20", MIXTURE, Parallelism(tp=8, pp=2, dp=64, ep=64), dp_gain=1.0, pp_gain=1.0, published="measured"
+    )
+    dense = affinity(SEVEN_B, GRID, (own, *RECORDS))
+    assert dense.record.model.moe is None
+    # an own record of a mixture is of its kind
+    assert affinity(MIXTURE, Parallelism(pp=2, dp=128, ep=64), (own, *RECORDS)).record is own
+
+
 def test_one_dimension_alone_decides() -> None:
     """Without stages only DP groups can be aligned, with one replica only PP groups."""
     assert affinity(SEVEN_B, Parallelism(tp=8, dp=8), RECORDS).alpha == 1.0

@@ -1,8 +1,8 @@
 """What Kubernetes says against a node: rules shared by the reader of node lists and by the live cluster.
 
-A *fault* keeps new pods away.  A taint ``PreferNoSchedule`` is a price: the node may be used, at
-:data:`PREFER_NO_SCHEDULE` times the step time, so that a spread that saves more than that still takes it.  The
-annotation ``arnold.dev/slowdown`` (a factor, or ``faulty``) grades a node until ``arnold.dev/slowdown-until``.
+A *fault* keeps new pods away.  Taints that people set keep pods off that do not tolerate them (:mod:`topology.taints`);
+those that Kubernetes sets are faults.  The annotation ``arnold.dev/slowdown`` (a factor, or ``faulty``) grades a node
+until ``arnold.dev/slowdown-until``.
 """
 
 from __future__ import annotations
@@ -12,15 +12,14 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from topology.errors import InvalidTopology
-from topology.flags import FAULTY, HEALTHY, WARNING, FlagKind, NodeFlag, parse_slowdown
-from topology.kubernetes.kubernetes_gpus import GPUS
-from topology.kubernetes.kubernetes_objects import NodeCondition, Taint
+from topology.flags import FAULTY, HEALTHY, FlagKind, NodeFlag, parse_slowdown
+from topology.kubernetes.kubernetes_objects import NodeCondition
+from topology.taints import Taint
 
 SLOWDOWN = "arnold.dev/slowdown"  # Annotation of a node: a factor of at least 1, or faulty
 SLOWDOWN_UNTIL = "arnold.dev/slowdown-until"  # Annotation of a node: when its slowdown ends, RFC 3339 with a time zone
-PREFER_NO_SCHEDULE = WARNING
-"""Slowdown that stands for a taint PreferNoSchedule: the node is healthy as far as anyone knows, so it is priced below
-any slowdown that detectors report (they start at 1.1), and above nothing."""
+OWN_TAINTS = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
+"""How keys of taints begin that Kubernetes sets: they repeat what a condition says, or the cloud."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +65,6 @@ WARNED: Mapping[str, str] = dict.fromkeys(
 """Events about nodes that warn of the node itself, reason -> monitor.  ``OOMKilling`` is the doing of a job."""
 
 
-def repels(taint: Taint) -> bool:
-    """Return whether a taint keeps pods of GPU jobs away that do not tolerate it; they tolerate the taint of GPUs."""
-    return taint.effect in ("NoSchedule", "NoExecute") and taint.key not in GPUS
-
-
 def broken(conditions: Iterable[NodeCondition]) -> Iterator[str]:
     """Yield what the conditions say is broken, one phrase each."""
     for condition in conditions:
@@ -86,30 +80,16 @@ def faults(
     conditions: Iterable[NodeCondition],
     gpus: int,
     allocatable: int,
-    repelling: Iterable[tuple[str, str]],
+    taints: Iterable[Taint] = (),
 ) -> Iterator[str]:
-    """Yield why no new pod may use a node, one phrase each; repelling are taints that the job does not tolerate."""
+    """Yield why no new pod may use a node, one phrase each; of its taints those count that Kubernetes sets itself."""
     if unschedulable:
         yield "cordoned"
     yield from broken(conditions)
     if allocatable < gpus:
         yield f"{gpus - allocatable} of {gpus} GPUs are not allocatable"
-    for key, value in sorted(repelling):
-        yield f"taint {key}={value}" if value else f"taint {key}"
-
-
-def discourages(taint: Taint) -> bool:
-    """Return whether a taint asks pods of GPU jobs that do not tolerate it to stay away if they can."""
-    return taint.effect == "PreferNoSchedule" and taint.key not in GPUS
-
-
-def price_flag(node: str, discouraging: Iterable[tuple[str, str]]) -> NodeFlag | None:
-    """Return what taints (key, value) PreferNoSchedule cost that the job does not tolerate; ``None`` without any."""
-    keys = sorted({key for key, _ in discouraging})
-    if not keys:
-        return None
-    evidence = f"taint {', '.join(keys)} with effect PreferNoSchedule"
-    return NodeFlag(node, "degraded", PREFER_NO_SCHEDULE, source="kubernetes", evidence=evidence)
+    for name in sorted({str(taint) for taint in taints if taint.repels and taint.key.startswith(OWN_TAINTS)}):
+        yield f"taint {name}"
 
 
 def annotated_flag(node: str, annotations: Mapping[str, str]) -> NodeFlag | None:

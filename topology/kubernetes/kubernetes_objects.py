@@ -18,6 +18,7 @@ from topology.errors import InvalidInput
 from topology.kubernetes.kubernetes_gpus import GPUS
 from topology.kubernetes.kubernetes_labels import gpu_type
 from topology.parsing.documents import Document
+from topology.taints import Taint
 
 ALLOCATION_API = "resource.k8s.io/v1"
 LONGEST_NAME = 253  # characters of the name of an object, and of a domain: longer ones are cut in sentences
@@ -66,14 +67,6 @@ def gpus_among(amounts: Amounts | None, names: Sequence[str] = GPUS) -> int | No
     """Return the GPUs among resources, those of all names; ``None`` = not said.  Raises ValueError for no number."""
     said = [quantity(amounts[name]) for name in names if amounts is not None and amounts.get(name) is not None]
     return sum(said) if said else None
-
-
-class Taint(Object, frozen=True):
-    """Why pods should stay away."""
-
-    key: str = ""
-    value: str | None = None
-    effect: str = ""
 
 
 class NodeSpec(Object, frozen=True):

@@ -21,6 +21,7 @@ from topology.kubernetes.kubernetes_objects import (
 from topology.kubernetes.kubernetes_pod_rules import PodTerms, SpreadConstraint, Volume
 from topology.kubernetes.kubernetes_requirement import Requirement
 from topology.kubernetes.kubernetes_shares import parts_among
+from topology.taints import Toleration
 
 MOST_TOLD = 500  # characters of the message of a condition that are kept
 RELEASED = "arnold.dev/released"
@@ -77,15 +78,6 @@ class WorkloadRef(Object, frozen=True):
     name: str = ""
     pod_group: str = ""
     pod_group_replica_key: str | None = None
-
-
-class Toleration(Object, frozen=True):
-    """A taint that a pod puts up with."""
-
-    key: str = ""
-    operator: str = "Equal"
-    value: str = ""
-    effect: str = ""
 
 
 class SelectorTerm(Object, frozen=True):

@@ -25,6 +25,7 @@ from topology.overlay import with_flags
 from topology.plugins import noted
 from topology.readers.types import TOPOLOGY_READERS, ChoosesTopology, CountsResource, Reading, TopologyReader
 from topology.slurm.slurm_snapshot import NO_REQUEST, SlurmRequest, Unlisted, named_topology
+from topology.taints import Toleration, taint_notes
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,7 @@ def load_topology(
     gpus_per_node: int | None = None,
     gpu_type: str | None = None,
     gpu_resource: str | None = None,
+    tolerations: tuple[Toleration, ...] = (),
     shared_gpus: SharedGpus = "unusable",
     request: SlurmRequest = NO_REQUEST,
     exclude: str = "",
@@ -70,6 +72,7 @@ def load_topology(
     :param levels: for formats that leave them open (Kubernetes): labels from broad to close.
     :param level_names: what to call the levels, from broad to close; ``None`` = as the file does.
     :param domains: for the same formats, second hierarchies: name, with its ``@`` -> the label of the nodes' domains.
+    :param tolerations: taints that every job puts up with.
     :param request: what the job asks of Slurm: the nodes that it may not have are kept out.
     :param exclude: a hostlist of nodes that are kept out, or a file with some if there is a / in it.
     :param unlisted: what nodes are that no list with states has; ``None`` = unusable.
@@ -84,6 +87,8 @@ def load_topology(
         reader = reader.choosing(topology)
     reading = _read(source, reader, levels, domains or {}, instant)
     cluster, notes, assumed = _named(reading.cluster, level_names), [*reading.notes], ""
+    notes += taint_notes(cluster.taints, tolerations, nodes=len(cluster))
+    cluster = cluster.tolerating(tolerations)
     if chosen and not isinstance(reader, ChoosesTopology):
         notes.append(chosen)
     if gpus_per_node is not None and not cluster.gpus_assumed:

@@ -3,9 +3,10 @@
 ``node``, then one column per level from broad to close (any names), then optional ``gpus`` (default 8), ``free_gpus``
 (default gpus), ``slowdown`` (empty or 1.0 healthy, 1.3 = 30 % slower, ``faulty`` = never use), ``since`` and ``until``
 (when it began and ends, with a time zone; empty = open), ``gpu_type`` (such as ``H100``; empty = not said),
-``sharing`` (how the node hands out its GPUs in parts, such as ``time-slicing x4``; empty = whole) and ``cache`` (names
-of the images that the node has, between spaces). Columns whose name begins with ``@`` (``@power``) are
-second hierarchies, wherever they stand; an empty cell = the node is in none of its domains.
+``sharing`` (how the node hands out its GPUs in parts, such as ``time-slicing x4``; empty = whole), ``cache`` (names
+of the images that the node has, between spaces) and ``taints`` (``KEY=VALUE:EFFECT``, as kubectl writes them, between
+spaces: they keep jobs off that do not tolerate them). Columns whose name begins with ``@`` (``@power``) are second
+hierarchies, wherever they stand; an empty cell = the node is in none of its domains.
 """
 
 from __future__ import annotations
@@ -25,11 +26,12 @@ from topology.flags import FAULTY, HEALTHY, FlagKind, NodeFlag, parse_slowdown
 from topology.readers.types import Reading
 from topology.tables.bad_rows import BadRows
 from topology.tables.text_rows import CsvRows
+from topology.taints import Taint, parse_taint
 
 NODE = "node"
 GPUS, FREE_GPUS, GPU_TYPE, SHARING, CACHE = "gpus", "free_gpus", "gpu_type", "sharing", "cache"
-TIMES = ("since", "until")
-ATTRIBUTES = (GPUS, FREE_GPUS, "slowdown", *TIMES, GPU_TYPE, SHARING, CACHE)
+TAINTS, TIMES = "taints", ("since", "until")
+ATTRIBUTES = (GPUS, FREE_GPUS, "slowdown", *TIMES, GPU_TYPE, SHARING, CACHE, TAINTS)
 
 _SEPARATORS = (";", "\t", "|")
 _LEVELS = ("spine", "slice")  # Terms of networks that a misspelt "since" looks like
@@ -98,7 +100,7 @@ class ClusterCsv:
         left_out = f"slowdowns that do not hold now, left out: {len(flags) - len(active)}"
         notes = (left_out,) if len(active) < len(flags) else ()
         assumed = not {GPUS, FREE_GPUS} & {*table.header}
-        return Reading(cluster.replace(gpus_assumed=assumed, cached=_cached(table)), notes)
+        return Reading(cluster.with_taints(_taints(table)).replace(gpus_assumed=assumed, cached=_cached(table)), notes)
 
 
 def _levels(header: tuple[str, ...]) -> list[int]:
@@ -120,7 +122,7 @@ def _header_fault(header: tuple[str, ...]) -> tuple[str, str] | None:
             what = "tabs" if separator == "\t" else repr(separator)
             return f"the columns are separated by {what}", "separate them by commas"
         return f"the first column is {first!r}", f"{did_you_mean(first, [NODE])}name it {NODE!r}"
-    if len(header) - len(_second(header)) > 1 + MAX_LEVELS + len(ATTRIBUTES):
+    if len(_levels(header)) > MAX_LEVELS:
         return f"the table has {len(header)} columns", f"describe the tree with at most {MAX_LEVELS} levels"
     if "" in header:
         return f"column {header.index('') + 1} has no name", "name every column"
@@ -161,6 +163,25 @@ def _cached(table: Table) -> dict[str, frozenset[str]]:
                     raise InvalidTopology(wrong, where=table.place(i), fix="use printable characters")
                 nodes.setdefault(image, set()).add(row[0])
     return {image: frozenset(having) for image, having in nodes.items()}
+
+
+def _taints(table: Table) -> dict[int, tuple[Taint, ...]]:
+    """Return the taints of nodes that have any, by row."""
+    found: dict[int, tuple[Taint, ...]] = {}
+    if TAINTS in table.header:
+        at = table.header.index(TAINTS)
+        for i, row in enumerate(table.rows):
+            try:
+                taints = tuple(parse_taint(text) for text in row[at].split())
+            except ValueError as error:
+                fix = "write dedicated=vision:NoSchedule, several with spaces between them"
+                raise InvalidTopology(f"a taint of node {row[0]!r}: {error}", where=table.place(i), fix=fix) from None
+            if bare := next((taint for taint in taints if not taint.effect), None):
+                wrong = f"the taint {bare} of node {row[0]!r} has no effect"
+                raise InvalidTopology(wrong, where=table.place(i), fix=f"write {bare}:NoSchedule")
+            if taints:
+                found[i] = taints
+    return found
 
 
 def _flags(table: Table) -> list[NodeFlag]:

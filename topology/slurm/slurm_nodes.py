@@ -128,10 +128,10 @@ def _gpus_said(gres: str | None, tres: str | None, *, where: str) -> NodeGpus | 
 
 def slurm_time(text: str) -> float | None:
     """Return a time of Slurm's, which is local unless it is a number, in seconds since 1970; ``None`` = it is none."""
-    if re.fullmatch(r"[0-9]{1,12}", text):
+    if text.isdecimal() and len(text) < 13:
         return float(text)
     try:
-        return datetime.strptime(text, "%Y-%m-%dT%H:%M:%S").timestamp()
+        return datetime.fromisoformat(text).timestamp()
     except (ValueError, OverflowError):
         return None
 
@@ -258,15 +258,16 @@ def _from_records(source: Source) -> Iterator[SlurmNode]:
         reason = _REASON.search(record)
         if reason is not None:
             record = record[: reason.start()] + record[reason.end() :]
-        name, state = field_of("NodeName", record), field_of("State", record)
+        fields = fields_of(record)
+        name, state = fields.get("NodeName"), fields.get("State")
         if not name or not state:
             stateless = f"the node {name or ''!r} has no state"
             raise InvalidInput(stateless, where=place, fix="give all that `scontrol show nodes` prints")
-        resources = field_of("Gres", record), field_of("CfgTRES", record)
+        resources = fields.get("Gres"), fields.get("CfgTRES")
         gpus = _gpus_said(*resources, where=place)
-        partitions = field_of("Partitions", record)
-        features = field_of("ActiveFeatures", record) or field_of("AvailableFeatures", record)
-        times = [field_of(key, record) or "" for key in ("BootTime", "SlurmdStartTime", "LastBusyTime")]
+        partitions = fields.get("Partitions")
+        features = fields.get("ActiveFeatures") or fields.get("AvailableFeatures")
+        times = [fields.get(key) or "" for key in ("BootTime", "SlurmdStartTime", "LastBusyTime")]
         times += [reason["time"]] if reason is not None else []
         yield SlurmNode(
             name,
@@ -278,15 +279,19 @@ def _from_records(source: Source) -> Iterator[SlurmNode]:
             "",
             _features(features),
             "" if reason is None else f"{reason['why']} [{reason['who']}]",
-            field_of("Topology", record) or "",
+            fields.get("Topology") or "",
             max((time for text in times if (time := slurm_time(text)) is not None), default=None),
         )
 
 
-def field_of(key: str, record: str) -> str | None:
-    """Return the value of a key in a record of ``scontrol``, its first word; ``None`` = it has no such key."""
-    match = re.search(rf"(?:^|\s){key}=(\S*)", record)
-    return None if match is None else match[1]
+def fields_of(record: str) -> dict[str, str]:
+    """Return the keys of a record of ``scontrol`` and their values, each to the next blank; of equal keys the first."""
+    fields: dict[str, str] = {}
+    for word in record.split():
+        key, sign, value = word.partition("=")
+        if sign:
+            fields.setdefault(key, value)
+    return fields
 
 
 def _from_table(source: Source, known: Container[str]) -> list[SlurmNode] | None:

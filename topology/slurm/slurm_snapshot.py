@@ -36,7 +36,7 @@ from topology.files import Source
 from topology.hostlist import expand_hostlist
 from topology.parsing.documents import Document, load_document
 from topology.quantities import DAY, HOUR, MINUTE
-from topology.slurm.slurm_nodes import SlurmNode, SlurmNumber, field_of, nodes_of_json, slurm_nodes, slurm_time
+from topology.slurm.slurm_nodes import SlurmNode, SlurmNumber, fields_of, nodes_of_json, slurm_nodes, slurm_time
 from topology.slurm.slurm_table import Use, planned_alone, use_of, without_reservation
 
 T = TypeVar("T")
@@ -347,6 +347,8 @@ class SlurmSnapshot:
                 kept_out[name] = UNLISTED
             elif partition is not None and partition.state != "UP":
                 kept_out[name] = f"in the partition {partition.name}, which is {partition.state}"
+            elif partition is not None and partition.reserved_only and reserved is None:
+                kept_out[name] = f"in the partition {partition.name}, whose jobs need a --reservation"
             elif partition is not None and seconds > partition.max_seconds:
                 most = f"MaxTime={in_words(partition.max_seconds)}"
                 kept_out[name] = f"in the partition {partition.name}, whose jobs are shorter ({most})"
@@ -453,6 +455,9 @@ class SlurmSnapshot:
             )
             yield f"no --time, so the job is taken to run {by}" + (f", {in_words(seconds)}" if seconds < inf else "")
         at, old = self.instant(now)
+        own = next((one for one in self.reservations or () if one.name == request.reservation), None)
+        if own is not None and at is not None and at + seconds > own.end:
+            yield f"the reservation {own.name} ends at {_instant(own.end)}, and the job need not end before (--time)"
         if old and at is None:
             config = "`scontrol show config` prints"
             yield f"when Slurm said this is not known, so all reservations count as begun: give what {config}, too"
@@ -496,8 +501,6 @@ def _admittance(partition: SlurmPartition | None, reservation: SlurmReservation 
     for kind, one in (("partition", partition), ("reservation", reservation)):
         if one is not None and one.admits:
             yield f"the {kind} {one.name} takes jobs of {', '.join('='.join(pair) for pair in one.admits)} alone"
-    if partition is not None and partition.reserved_only and reservation is None:
-        yield f"the partition {partition.name} takes jobs with a --reservation alone (ReqResv=YES)"
 
 
 def named_topology(sources: Iterable[Source], request: SlurmRequest) -> tuple[str, str]:
@@ -524,6 +527,7 @@ _OF_PARTITIONS = re.compile(r'^[ \t]*PartitionName=|"partitions"\s*:\s*\[\s*\{',
 _RECORD = re.compile(r"^[ \t]*(PartitionName|ReservationName|JobId)=", re.MULTILINE)
 _CONFIG = re.compile(r"^Configuration data as of (\S+)", re.MULTILINE)
 _NO_RESERVATIONS = re.compile(r"^No reservations in the system", re.MULTILINE)
+_JOBS = re.compile(r"\A\s*JOBID\b")
 _STARTS = re.compile(r"^\s*JOBID\b.*\bSTART_TIME\b", re.MULTILINE)
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d")
 _INELIGIBLE = ("BeginTime", "Dependency", "DependencyNeverSatisfied", "JobHeldUser", "JobHeldAdmin")
@@ -547,6 +551,9 @@ def read_snapshot(source: Source, known: Container[str]) -> SlurmSnapshot | None
     planned = None
     if "JobId" in records:
         planned = [start for record, place in records["JobId"] for start in _job_of(record, place)]
+    elif _JOBS.search(source.text) and not _STARTS.search(source.text):
+        jobs = "is a list of jobs, which says nothing of the states of nodes: one that is down runs no job"
+        raise InvalidInput(jobs, where=source.name, fix='give what `sinfo -N -h -o "%N %t %G"` prints')
     elif _STARTS.search(source.text):
         planned = [*_starts_of(source)]
     dated = _CONFIG.search(source.text)
@@ -570,8 +577,10 @@ def read_snapshot(source: Source, known: Container[str]) -> SlurmSnapshot | None
 
 
 def _partition_of(record: str, place: str) -> SlurmPartition:
+    fields = fields_of(record)
+
     def said(key: str) -> str:
-        value = field_of(key, record) or ""
+        value = fields.get(key, "")
         return "" if value.upper() in ("(NULL)", "N/A", "NONE", "UNLIMITED") else value
 
     admits = {key: said(key) for key in ("AllowAccounts", "AllowGroups", "AllowQos", "DenyAccounts", "DenyQos")}
@@ -605,12 +614,13 @@ def _names(hostlist: str, place: str) -> frozenset[str]:
 
 
 def _reservation_of(record: str, place: str) -> SlurmReservation:
-    start, end = (slurm_time(field_of(key, record) or "") for key in ("StartTime", "EndTime"))
-    state, flags = field_of("State", record), field_of("Flags", record) or ""
-    admits = {key: field_of(key, record) or "" for key in ("Users", "Groups", "Accounts")}
+    fields = fields_of(record)
+    start, end = (slurm_time(fields.get(key, "")) for key in ("StartTime", "EndTime"))
+    state, flags = fields.get("State"), fields.get("Flags", "")
+    admits = {key: fields.get(key, "") for key in ("Users", "Groups", "Accounts")}
     return SlurmReservation(
-        field_of("ReservationName", record) or "",
-        _names(field_of("Nodes", record) or "", place),
+        fields.get("ReservationName", ""),
+        _names(fields.get("Nodes", ""), place),
         # a floating reservation begins at a time that moves on with the clock: it never has begun
         -inf if start is None or "TIME_FLOAT" in flags else start,
         inf if end is None else end,
@@ -621,14 +631,11 @@ def _reservation_of(record: str, place: str) -> SlurmReservation:
 
 def _job_of(record: str, place: str) -> Iterator[PlannedStart]:
     """Yield when a job of ``scontrol show jobs`` starts, if it waits for nodes."""
-    start = slurm_time(field_of("StartTime", record) or "")
-    if (
-        field_of("JobState", record) == "PENDING"
-        and field_of("Reason", record) not in _INELIGIBLE
-        and start is not None
-    ):
-        names = field_of("SchedNodeList", record)
-        partitions = tuple((field_of("Partition", record) or "").split(","))
+    fields = fields_of(record)
+    start = slurm_time(fields.get("StartTime", ""))
+    if fields.get("JobState") == "PENDING" and fields.get("Reason") not in _INELIGIBLE and start is not None:
+        names = fields.get("SchedNodeList")
+        partitions = tuple((fields.get("Partition", "")).split(","))
         yield PlannedStart(start, partitions, _names(names, place) if names not in (None, "", "(null)") else None)
 
 

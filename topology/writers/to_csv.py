@@ -10,8 +10,9 @@ from datetime import UTC
 from topology.cluster import Cluster
 from topology.errors import InvalidTopology
 from topology.flags import FAULTY, HEALTHY
-from topology.readers.cluster_csv import ATTRIBUTES, CACHE, GPU_TYPE, NODE, SHARING, TIMES
-from topology.writers.types import Rendering, table_losses
+from topology.readers.cluster_csv import ATTRIBUTES, CACHE, GPU_TYPE, NODE, SHARING, TAINTS, TIMES
+from topology.taints import is_price
+from topology.writers.types import Rendering, kept_out_otherwise, table_losses
 
 
 class ClusterCsvWriter:
@@ -29,11 +30,15 @@ class ClusterCsvWriter:
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         slowdowns = [_cell(slowdown) for slowdown in cluster.slowdown.tolist()]
-        for node in cluster.kept_out.keys() - cluster.sharing.keys():
+        for node, flag in cluster.flags.items():
+            if is_price(flag) and node in cluster.taints:
+                slowdowns[node] = ""  # the taint says it
+        for node in kept_out_otherwise(cluster):
             slowdowns[node] = _cell(FAULTY)
         columns += [cluster.gpus.tolist(), cluster.free_gpus.tolist(), slowdowns]
         timed = any(flag.since or flag.until for flag in cluster.flags.values())
         said = {GPU_TYPE: bool(cluster.nodes_of_type), SHARING: bool(cluster.sharing), CACHE: bool(cluster.cached)}
+        said[TAINTS] = bool(cluster.taints)
         said |= dict.fromkeys(TIMES, timed)
         attributes = [name for name in ATTRIBUTES if said.get(name, True)]
         if timed:
@@ -46,6 +51,9 @@ class ClusterCsvWriter:
             columns.append(
                 [" ".join(image for image, on in cluster.cached.items() if node in on) for node in cluster.names]
             )
+        if TAINTS in attributes:
+            every_taint = (cluster.taints.get(node, ()) for node in range(len(cluster)))
+            columns.append([" ".join(f"{taint}:{taint.effect}" for taint in of_node) for of_node in every_taint])
         writer.writerow([NODE, *(level.name for level in every), *attributes])
         writer.writerows(zip(cluster.names, *columns, strict=True))
         return Rendering(text.getvalue(), table_losses(cluster, self.name))

@@ -10,6 +10,7 @@ import numpy as np
 
 from topology.cluster import DEFAULT_GPUS, Cluster
 from topology.plugins import PluginGroup
+from topology.taints import is_price, kept_out_by
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +63,12 @@ def bare_tree_losses(cluster: Cluster, format_name: str, *, as_blocks: bool = Fa
     return (f"{format_name} cannot carry {'; '.join(lost)}: left out",) if lost else ()
 
 
+def kept_out_otherwise(cluster: Cluster) -> list[int]:
+    """Return the nodes that neither taints nor shared GPUs keep out, but something that a CSV has no column for."""
+    others = cluster.kept_out.keys() - cluster.sharing.keys()
+    return [i for i in sorted(others) if cluster.kept_out[i] != kept_out_by(cluster.taints.get(i, ()))]
+
+
 _BLOCK_LEVEL = re.compile(r"block(?:-[0-9]+)?")
 
 
@@ -76,11 +83,12 @@ def _block_losses(cluster: Cluster) -> list[str]:
 
 def table_losses(cluster: Cluster, format_name: str) -> tuple[str, ...]:
     """Say what is lost in the CSV, which carries slowdown, begin and end of a flag alone."""
-    detailed = sum(flag.kind == "degraded" or any((flag.score, flag.evidence)) for flag in cluster.flags.values())
+    flags = [flag for flag in cluster.flags.values() if not is_price(flag)]
+    detailed = sum(flag.kind == "degraded" or any((flag.score, flag.evidence)) for flag in flags)
     notes = []
     if lost := _block_losses(cluster):
         notes.append(f"{format_name} cannot carry {'; '.join(lost)}: left out")
-    if without := len(cluster.kept_out.keys() - cluster.sharing.keys()):
+    if without := len(kept_out_otherwise(cluster)):
         notes.append(f"{format_name} has no word for nodes that are kept out, and calls them faulty: {without}")
     if detailed:
         notes.append(f"{format_name} carries slowdowns and times of flags and no more; reasons left out: {detailed}")

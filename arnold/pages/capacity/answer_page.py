@@ -43,8 +43,8 @@ def _tiles(answer: CapacityAnswer) -> list[tuple[str, str, str]]:
     """Return large number, what it is, small print: the answer first, then the ranges that are of something else."""
     figure = answer.figure
     first = [] if figure is None else [(figure.value, figure.words, figure.sure)]
-    ranges = [(one.value(one.p50), one.quantity, one.sentence) for one in answer.ranges]
-    return first + [tile for tile in ranges if figure is None or tile[1] != figure.words]
+    others = answer.ranges[1:] if figure is not None and figure.ranged else answer.ranges
+    return first + [(found.value(found.p50), found.quantity, found.sentence) for found in others]
 
 
 def _columns_of_words(table: TextTable) -> list[str]:

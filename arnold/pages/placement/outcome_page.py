@@ -31,6 +31,7 @@ BASES: tuple[tuple[str, str, str], ...] = (
     ("open", "o", "free, not used"),
     ("partly", "p", "partly busy"),
     ("busy", "b", "busy"),
+    ("kept_out", "k", "kept out"),
 )
 """Class, letter in the page's data, and label of nodes without a cell."""
 
@@ -54,7 +55,7 @@ def paint(cluster: Cluster, job: Job, outcome: Outcome) -> Painting:
     base = np.zeros(len(cluster), dtype=np.int32)
     base[cluster.free_gpus < cluster.gpus] = 1
     base[cluster.free_gpus == 0] = 2
-    base[list(cluster.kept_out)] = 2
+    base[list(cluster.kept_out)] = 3
     colours = base.copy()
     if outcome.evaluation is not None and outcome.proposal.nodes is not None:
         nodes = outcome.proposal.nodes

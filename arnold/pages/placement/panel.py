@@ -82,7 +82,11 @@ def _facts(
         (str(worth.dp), "DP spread", f"{levels} that the widest DP group touches"),
         (str(worth.pp), "PP spread", f"{levels} that the widest PP group touches"),
         (f"{job.grid.cells:,}", "nodes", f"{plural(job.grid.rows, 'row')} x {plural(job.grid.columns, 'stage')}"),
-        (seconds(outcome.proposal.solve_seconds), "to solve", outcome.algorithm),
+        (
+            seconds(outcome.proposal.solve_seconds),
+            "to solve",
+            outcome.algorithm + ("" if outcome.run_seconds is None else f"; {seconds(outcome.run_seconds)} in all"),
+        ),
     ]
     if flagged:
         avoided = flagged - len(worth.flagged)
@@ -137,7 +141,11 @@ def _beside(job: Job, outcome: Outcome, level: Level, main: Outcome) -> str:
 def _start(job: Job, outcome: Outcome, worth: Evaluation, level: Level) -> str:
     """Return how far the job is spread, and what stopped the algorithm if anything did."""
     stopped = "" if outcome.stopped_at is None else f" {status_words(outcome.status, outcome.stopped_at).capitalize()}."
+    experts = ""
+    if outcome.ep is not None:
+        known = ", the least with this objective" if outcome.ep.proved else ""
+        experts = f", an expert group at most {plural(outcome.ep.spread, level.name)}{known}"
     return (
         f"{plural(job.grid.cells, 'node')} on {plural(len(worth.domains), level.name)}: a DP group touches at most "
-        f"{plural(worth.dp, level.name)}, a PP group at most {plural(worth.pp, level.name)}.{stopped}"
+        f"{plural(worth.dp, level.name)}, a PP group at most {plural(worth.pp, level.name)}{experts}.{stopped}"
     )

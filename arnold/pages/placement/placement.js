@@ -1,6 +1,6 @@
 "use strict";
 // Which placement is shown, how its cells are coloured, and which row and column are lit.  Geometry is not touched.
-const CLASS_OF = { o: "open", p: "partly", b: "busy" };
+const CLASS_OF = { o: "open", p: "partly", b: "busy", k: "kept_out" };
 const cellsOfGrid = [...document.querySelectorAll("svg.grid .g")];
 const gridIndex = new Map(cellsOfGrid.map((cell, i) => [cell, i]));
 const select = document.getElementById("run");

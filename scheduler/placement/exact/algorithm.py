@@ -6,11 +6,14 @@ Which slow nodes are used is decided in :mod:`scheduler.placement.exact.slow_nod
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from time import perf_counter
 from typing import ClassVar
 
-from scheduler.job import Job
+import numpy as np
+
+from scheduler.job import Hold, Job
 from scheduler.objective import TOLERANCE, closer_levels
 from scheduler.placement.exact.goals.goal_search import GoalSearch, WeighedPlacement
 from scheduler.placement.exact.goals.level_bounds import LevelBounds
@@ -24,6 +27,7 @@ from scheduler.placement.exact.schedule.search import fill_front
 from scheduler.placement.exact.slow_nodes import (
     SearchedThresholds,
     ThresholdSearch,
+    search_threshold,
     search_thresholds,
     thresholds,
 )
@@ -32,6 +36,7 @@ from scheduler.placement.solver_clock import load_solver
 from scheduler.placement.types import GridProof, Limits, PriceOption, Proposal
 from scheduler.work_clock import clock
 from topology.cluster import Cluster
+from topology.errors import InvalidJob, SolverTimeout
 
 
 @dataclass(frozen=True)
@@ -79,11 +84,16 @@ class Exact:
             # no rule but this is quick on any number of nodes, and mostly good at closer levels as well
             goals = begun
             goals.offer_all(quick_starts(chosen.reduction, limits, self.params, names=("gpu-packing",)))
+            goals.certified[:] = [chosen.bound]
+            self._meet_experts(goals, limits, end)
+        experts = int(job.experts_apart)
         return Proposal(
             goals.best.nodes,
             lower_bound=searched.widest.bound,
             step_time_bound=searched.shortest,
-            closer_bounds=dict(zip(closer_levels(cluster, job), goals.certified[1:], strict=False)),
+            # under `ignore` that may be known of the healthy nodes alone
+            expert_bound=max([1.0, *goals.certified[1 : 1 + experts]]) if goals.reduction is claims.reduction else 1.0,
+            closer_bounds=dict(zip(closer_levels(cluster, job), goals.certified[1 + experts :], strict=False)),
             complete=all(one.complete for one in searched.searches),
             # pairs of the grid inside a job whose stages share nodes are not those of the job
             pareto=claims.lattice.pareto() if job.grid.aligned else (),
@@ -106,12 +116,15 @@ class Exact:
         bounds = claims.goals.bounds if claims.goals else LevelBounds(reduction, limits, self.params, known, end=end)
         effort = self.params.goal_effort * limits.seconds
         goals = GoalSearch(reduction, bounds, best, [claims.bound], limits, self.params, effort, end)
+        held = self._meet_experts(goals, limits, end)
         closer = range(1, len(goals.goals))
         if claims.goals is not None:
             # as good by its objective, it may be better at closer levels; and it has seen the rules
             goals.offer(claims.goals.best.nodes)
         if not goals.counted(closer):
             goals.offer_in_time(other_seats(reduction, claims.search, limits, end, self.params))
+            if held is not None:
+                goals.offer_in_time(other_seats(held.reduction, held.search, limits, end, self.params))
             if goals.best is not best and not goals.counted(closer):
                 # on the domains of a fill that is better the cells may lie better yet
                 cells, seconds = reduction.level.domain_of[goals.best.nodes], seating_seconds(limits, self.params)
@@ -122,6 +135,43 @@ class Exact:
             claims.lattice.build(reduction.part_of_block(goals.best.nodes), "quick rule")
         goals.search(closer)
         return goals
+
+    def _meet_experts(self, goals: GoalSearch, limits: Limits, end: float) -> ThresholdSearch | None:
+        """Search the least EP spread of placements as good in the objective: first the job with its expert groups held
+        in one domain each, for which the pairs are searched anew; if none is as good, some touch two.
+
+        :returns: the search of the job with its expert groups held, where there was one.
+        """
+        reduction = goals.reduction
+        cluster, job, slowest = reduction.cluster, reduction.job, reduction.slowest
+        if not job.experts_apart:
+            return None
+        goals.count(1)
+        if goals.settled(1):
+            return None
+        try:
+            rows_tied, _ = job.grid.tied(["ep"])
+            held = GridReduction(cluster, job.replace(holds=(*job.holds, Hold("ep", reduction.level.name))), slowest)
+            refused = bool(GridReduction(cluster, counted_where_held(cluster, held.job), slowest).refusal)
+        except InvalidJob:
+            return None  # groups that share nodes unequally cannot be held
+        reached, search = goals.best.worth.objective + TOLERANCE, None
+        if not refused:
+            until = min(end, clock() + self.params.expert_share * limits.seconds)
+            with suppress(SolverTimeout):
+                search = search_threshold(held, limits, until, shares=1, params=self.params)
+        if search is not None and search.objective <= reached:
+            found = search.goals or goals_of(held, search.search, limits, end, self.params)
+            goals.offer(found.best.nodes)
+        if refused or (search is not None and search.bound > reached):
+            goals.certified[1] = max(goals.certified[1], min(2.0, goals.best.costs[1]))
+        if not goals.settled(1) and job.grid.aligned and reduction.blocks.size == 1:
+            # rows may change places: those alike go to the same expert groups
+            domains = reduction.level.domain_of[goals.best.nodes]
+            alike = np.empty_like(domains)
+            alike[np.argsort(rows_tied, kind="stable")] = domains[np.lexsort(domains.T)]
+            goals.offer(seat_cells(reduction, alike, seating_seconds(limits, self.params), self.params, end=end))
+        return search
 
     def _offer_front(self, goals: GoalSearch, claims: ThresholdSearch, limits: Limits, end: float) -> None:
         """Offer the cheapest pair that is built by now: where time ran out the front may have a better one."""

@@ -1,8 +1,9 @@
 """The short way of a plain gang, for callers that read the placement alone: from the cluster to nodes without a solver.
 
 A gang is plain where the pair (S, R) is its whole objective and nothing is held together, on nodes that are all as
-fast.  Its pair comes from a closed form, which proves it, or from the search of pairs; its domains by best fit; and the
-closer levels are met by quick seating: good, and not proved.  Any other gang goes the long way.
+fast, and the pair leaves no choice to expert groups.  Its pair comes from a closed form, which proves it, or from the
+search of pairs; its domains by best fit; and the closer levels are met by quick seating: good, and not proved.  Any
+other gang goes the long way.
 """
 
 from __future__ import annotations
@@ -48,6 +49,9 @@ def place_plainly(cluster: Cluster, job: Job, limits: Limits, params: ExactParam
     if gang is None or (cluster.flags and not _needs_no_slow_node(gang)):
         return None
     form = gang.form
+    # an expert group lies in a column: where columns lie in one domain each it does, too
+    if job.experts_apart and form.pair[0] > 1:
+        return None
     pair, bound, complete, part = form.pair, form.bound, True, None
     if not form.proved:
         found = search_grid(form.problem, job.alpha, limits, params)

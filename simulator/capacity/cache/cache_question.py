@@ -59,6 +59,8 @@ class CacheRow(JsonRecord):
     """Share for decoded ones."""
     encoded: Share
     """Share for encoded ones."""
+    mean_rate: NotNegative
+    """Samples that a node loads in a second of the draws' mean loading time: of this the best split has most."""
     rate: NotNegative
     """Samples that a node loads in a second, inputs at their medians."""
     p10: NotNegative
@@ -186,7 +188,8 @@ class CacheQuestion(CapacityQuestion[CacheAnswer]):
         rates = 1.0 / self.model.seconds[:, i]
         low, _, high = percentiles(rates[: self.draws].tolist())
         augmented, decoded, encoded = map(float, self.model.splits[:, i])
-        return CacheRow(name, augmented, decoded, encoded, float(rates[self.draws]), low, high)
+        mean = 1.0 / float(self.model.seconds[: self.draws, i].mean())
+        return CacheRow(name, augmented, decoded, encoded, mean, float(rates[self.draws]), low, high)
 
     def title(self, found: CacheAnswer) -> str:
         """Return the question in words."""
@@ -244,11 +247,12 @@ class CacheQuestion(CapacityQuestion[CacheAnswer]):
             "encoded": lambda row: share(row.encoded),
             "decoded": lambda row: share(row.decoded),
             "augmented": lambda row: share(row.augmented),
-            "samples/s": lambda row: number(row.rate),
+            "samples/s over the draws": lambda row: number(row.mean_rate),
+            "at the medians": lambda row: number(row.rate),
             "P10": lambda row: number(row.p10),
             "P90": lambda row: number(row.p90),
         }
-        ways = text_table("What a node loads, inputs at their medians", answer.rows, columns)
+        ways = text_table("What a node loads: the best has most over the draws", answer.rows, columns)
         title = "Published, with other hardware and against other loaders; not reproduced"
         published = TextTable(title, ("paper", "what", "how much"), PUBLISHED)
         series = [

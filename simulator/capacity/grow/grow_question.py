@@ -96,7 +96,7 @@ class GrowQuestion(ShapesQuestion[GrowAnswer], QueueSettings, NodePrices):
         load = option_input(self, "load", "load today", least=1e-3, most=100.0)
         lead = option_input(self, "lead_time", "months of lead time", most=120.0)
         jobs = numbered_input(self.workloads, "workload", "which jobs come")
-        run = UncertainInput("run", "chance in a run, in standard errors,", chance_of, "batch means")
+        run = UncertainInput("run", "chance in a run (standard errors)", chance_of, "batch means")
         source = source_of(self, "growth")
         return tuple((growth_input(text, source=source), load, lead, jobs, run) for text in self.growth)
 
@@ -240,9 +240,12 @@ class GrowQuestion(ShapesQuestion[GrowAnswer], QueueSettings, NodePrices):
         """Return when to order in the first scenario."""
         low, median, high = found.scenarios[0].order
         late = f"{order_words(median).removeprefix('now, ')}; " if median <= 0.0 else ""
-        value = "now" if median <= 0.0 else order_words(median)
+        decides = f"; {found.ranges[0].decides} decides" if found.ranges[0].decides else ""
         return AnswerFigure(
-            value, f"when to order more {found.level}s", f"{late}P10 {order_words(low)}, P90 {order_words(high)}"
+            "now" if median <= 0.0 else order_words(median),
+            f"when to order more {found.level}s",
+            f"{late}P10 {order_words(low)}, P90 {order_words(high)}{decides}",
+            ranged=True,
         )
 
     def assumptions(self, found: GrowAnswer) -> Sequence[str]:

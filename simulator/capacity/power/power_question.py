@@ -219,7 +219,7 @@ class PowerQuestion(ClusterQuestion[PowerAnswer]):
     def figure(self, found: PowerAnswer) -> AnswerFigure:
         """Return the swing of the site."""
         swing = found.ranges[0]
-        return AnswerFigure(f"{fixed(swing.p50)} MW", swing.quantity, swing.sentence)
+        return AnswerFigure(f"{fixed(swing.p50)} MW", swing.quantity, swing.sentence, ranged=True)
 
     def assumptions(self, found: PowerAnswer) -> Iterator[str]:
         """Yield what waves, phases, remedies and placements take for granted."""

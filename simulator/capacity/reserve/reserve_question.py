@@ -261,7 +261,8 @@ class ReserveQuestion(ClusterQuestion[ReserveAnswer], NodePrices):
         first = found.cases[0]
         value, _, ends = late_words(first, len(found.migrations)).partition(" (")
         words = f"start of the job of {found.nodes:,} nodes under {first.name}"
-        return AnswerFigure(value, words, ends.removesuffix(")"))
+        decides = f"; {found.ranges[0].decides} decides" if found.ranges[0].decides else ""
+        return AnswerFigure(value, words, f"{ends.removesuffix(')')}{decides}".removeprefix("; "), ranged=True)
 
     def assumptions(self, found: ReserveAnswer) -> Sequence[str]:
         """Return what cluster, jobs, predictions and placement take for granted."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
@@ -89,7 +90,7 @@ def test_the_document_has_the_keys_of_the_contract(place: Arnold) -> None:
     assert {
         "status", "algorithm", "spread", "objective", "bound", "gap", "alpha", "beta", "solve_seconds", "pareto",
         "spread_by_level", "avoided", "used_flagged", "domains", "assignment", "job", "cluster", "notes", "prices",
-        "closer",
+        "closer", "run_seconds",
     } <= set(ran.json)  # fmt: skip
     assert json_data(PlaceDocument, read_json(PlaceDocument, ran.json)) == ran.json
 
@@ -267,3 +268,11 @@ def test_closer_levels_are_said_and_proved(arnold: Arnold, tmp_path: Path) -> No
     arguments = ("place", "--cluster", cluster, "--job", job)
     assert arnold(*arguments, "--json").json["closer"] == {"rack": {"dp": 1, "pp": 1, "proved": True}}
     assert "rack: DP spread 1, PP spread 1, the least with this objective, proved" in arnold(*arguments).out
+
+
+def test_the_time_that_is_told_is_all_of_it(arnold: Arnold, cluster_file: Path, job_file: Path) -> None:
+    """What comes after the proof counts too: the whole stands beside the search, in text and JSON."""
+    found = arnold("place", "--cluster", cluster_file, "--job", job_file, "--json").json
+    assert found["run_seconds"] >= found["solve_seconds"] >= 0.0
+    text = arnold("place", "--cluster", cluster_file, "--job", job_file).out
+    assert re.search(r"\(exact, \d+\.\d\d s; \d+\.\d\d s in all\)", text)

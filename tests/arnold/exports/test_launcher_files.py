@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
 from typing import Any, get_args
 
 import pytest
@@ -106,6 +107,17 @@ def test_slurm_asks_for_the_nodes_and_lays_out_tasks_in_rank_order() -> None:
     assert rest.splitlines()[-1].startswith("srun --distribution=arbitrary ")
     # srun refuses --nodes beside the arbitrary distribution
     assert "--nodes" not in rest
+
+
+def test_slurm_is_asked_for_what_the_nodes_are_free_for() -> None:
+    """Partition, features, reservation and time stand in the script as they were asked; signs of a shell are quoted."""
+    asked = {"partition": "batch", "constraint": "h100&ib", "time": "1-12"}
+    lines = text_of("slurm", replace(ORDER, asked=asked)).splitlines()
+    assert [line for line in lines if line.startswith("#SBATCH")][-3:] == [
+        "#SBATCH --partition=batch",
+        "#SBATCH --constraint='h100&ib'",
+        "#SBATCH --time=1-12",
+    ]
 
 
 def test_a_node_that_is_filled_in_part_has_fewer_processes() -> None:

@@ -6,8 +6,8 @@ import pytest
 
 from extender.fleet.hosts import demand_of
 from tests.extender.things import pod
-from topology.kubernetes.kubernetes_objects import Taint
 from topology.kubernetes.kubernetes_pods import RELEASED
+from topology.taints import Taint
 
 LABELS = {"gpu": "h100", "zone": "a", "generation": "9"}
 

@@ -197,7 +197,7 @@ def test_a_taint_leaves_out_what_the_pods_do_not_tolerate() -> None:
     fleet = fleet_of(node("a", taints=[taint]), node("b"))
     view = fleet.view(ANYBODY, NOW, counted=COUNTED)
     assert view.cluster is not None
-    assert (view.cluster.names, dict(view.left_out)) == (("b",), {"taints that the pods do not tolerate": 1})
+    assert (view.cluster.names, dict(view.left_out)) == (("b",), {"kept out by the taint dedicated=serving": 1})
     tolerant = frozenset({demand_of(pod("p", tolerations=[{"key": "dedicated", "operator": "Exists"}]))})
     assert seen(fleet, tolerant).names == ("a", "b")
 

@@ -17,7 +17,8 @@ from scheduler.job import Hold, Job
 from tests.case_counts import examples
 from tests.extender.things import NOW, SPACE, Json, reservation_json
 from topology.errors import InvalidInput
-from topology.kubernetes.kubernetes_objects import START_OF_TIME, Taint
+from topology.kubernetes.kubernetes_objects import START_OF_TIME
+from topology.taints import Taint
 
 
 def test_what_is_written_is_read_again() -> None:

@@ -35,12 +35,12 @@ QUESTIONS: list[CapacityQuestion[Any]] = [
 
 @pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: type(question).__name__)
 def test_an_answer_is_its_json(question: CapacityQuestion[Any]) -> None:
-    """It comes back from JSON as it went; question and verdict stand first; each step is called once."""
+    """It comes back from JSON as it went; question, verdict and figure stand first; each step is called once."""
     steps: list[str] = []
     answer = question.answer(step=steps.append)
     assert len(steps) == question.steps
     data = json_data(question.answer_type, answer)
-    assert list(data)[:5] == ["question", "verdict", "ranges", "assumptions", "changes"]
+    assert list(data)[:6] == ["question", "verdict", "figure", "ranges", "assumptions", "changes"]
     assert read_json(question.answer_type, data) == answer
     assert answer.verdict.endswith(".")
     assert answer.question.endswith("?")

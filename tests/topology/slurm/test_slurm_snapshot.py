@@ -133,7 +133,8 @@ def test_options_of_slurm_need_a_slurm() -> None:
         with pytest.raises(InvalidInput, match="nothing that was read says what Slurm's nodes are"):
             loaded("n01\n", request=request_)
     with pytest.raises(InvalidInput, match="no list of states was read"):
-        loaded("n01\n", unlisted="free")
+        loaded("n01\n", unlisted="unusable")
+    assert free(loaded("n01\n", unlisted="free")) == "2 3 4 5 6 7 8"
     with pytest.raises(InvalidInput, match="nothing says which features"):
         loaded("n[01-08] idle\n", request=SlurmRequest(constraint="ib"))
     with pytest.raises(InvalidInput, match="nothing says which nodes are in the partition"):
@@ -156,6 +157,16 @@ def test_nodes_of_a_reservation_are_for_its_jobs() -> None:
     topology = loaded(reserved, PARTITIONS, RESERVATIONS, request=SlurmRequest(reservation="ours"))
     assert free(topology) == "3"
     assert "the reservation ours takes jobs of Users=ann,ben alone" in topology.notes
+
+
+def test_a_partition_may_need_a_reservation() -> None:
+    """ReqResv: nothing of it is free without one; of a reservation that ends before the job may, a note says so."""
+    partitions = PARTITIONS.replace("ReqResv=NO", "ReqResv=YES")
+    assert free(loaded(NODES, partitions, RESERVATIONS)) == ""
+    topology = loaded(NODES, partitions, RESERVATIONS, request=SlurmRequest(reservation="ours", time="90"))
+    assert free(topology) == "3"
+    note = "the reservation ours ends at 2026-11-28T13:00:00, and the job need not end before (--time)"
+    assert note in topology.notes
 
 
 def test_old_records_count_as_of_their_own_time() -> None:
@@ -201,6 +212,8 @@ def test_planned_nodes_of_which_no_start_is_known_are_in_use() -> None:
 
 def test_jobs_alone_say_nothing_of_states() -> None:
     """A node that is down runs no job."""
+    with pytest.raises(InvalidInput, match="nothing of the states of nodes"):
+        loaded("JOBID PARTITION NAME USER ST TIME NODES NODELIST(REASON)\n1 batch a root R 0:10 2 n[01-02]\n")
     with pytest.raises(InvalidInput, match="nothing the states of nodes"):
         loaded(STARTS.format(nodes="n01"))
 

@@ -6,22 +6,24 @@ list has some (:mod:`topology.kubernetes.kubernetes_devices`); nodes without GPU
 new pod may use is *faulty* here, not busy, because emptying the cluster would not free it:
 
 - it is cordoned, or a condition says that it is broken (:mod:`topology.kubernetes.kubernetes_health`);
-- it has a taint NoSchedule or NoExecute; except ``nvidia.com/gpu`` and ``amd.com/gpu``, which GPU pods tolerate, and
-  except a taint that every GPU node has: that marks the pool, and jobs for it tolerate it;
+- it has a taint NoSchedule or NoExecute of Kubernetes' own;
 - fewer GPUs are allocatable than it has.
+
+Any other taint NoSchedule or NoExecute *keeps out* the jobs that do not tolerate it, and PreferNoSchedule has a small
+price for them (:mod:`topology.taints`); except ``nvidia.com/gpu`` and ``amd.com/gpu``, which GPU pods tolerate, and
+except a taint that every GPU node has: that marks the pool, and jobs for it tolerate it.
 
 A node that hands out GPUs in parts is there with the GPUs that it has, and how they are shared
 (:mod:`topology.kubernetes.kubernetes_shares`).
 
-The annotation ``arnold.dev/slowdown`` (a factor, or ``faulty``), until ``arnold.dev/slowdown-until``, is a flag; so is
-a taint PreferNoSchedule, at a small price.
+The annotation ``arnold.dev/slowdown`` (a factor, or ``faulty``), until ``arnold.dev/slowdown-until``, is a flag.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar
@@ -35,12 +37,10 @@ from topology.flags import FAULTY, NodeFlag
 from topology.kubernetes.kubernetes_claim_table import ALLOCATION_KINDS, ClaimTable
 from topology.kubernetes.kubernetes_gpus import GPU_CLASSES, GPUS
 from topology.kubernetes.kubernetes_health import (
+    OWN_TAINTS,
     SLOWDOWN,
     annotated_flag,
-    discourages,
     faults,
-    price_flag,
-    repels,
 )
 from topology.kubernetes.kubernetes_objects import (
     ALLOCATION_API,
@@ -52,7 +52,6 @@ from topology.kubernetes.kubernetes_objects import (
     Kinds,
     NodeObject,
     Place,
-    Taint,
     gpus_among,
     read_items,
 )
@@ -63,6 +62,7 @@ from topology.parsing.documents import Document, load_document
 from topology.readers.kubernetes.hyper_nodes import HyperNode
 from topology.readers.kubernetes.kubernetes_places import KueueTopology, Sayings, find_places
 from topology.readers.types import Reading
+from topology.taints import Taint
 
 _MARK = re.compile(r"\s*+(?:---\s*+)?+\{?+\s*+[\"']?(?:apiVersion|kind|items)[\"']?\s*:")
 _WHOLE = "write a whole number"
@@ -75,9 +75,6 @@ _KINDS: Kinds = {
     "Topology": KueueTopology,
     **{kind.__name__: kind for kind in ALLOCATION_KINDS},
 }
-_OWN_TAINTS = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
-
-KeyAndValue = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,16 +106,19 @@ class Kubernetes:
         listing = _Listing(load_document(source, several=True), self.gpu_resources)
         machines = listing.machines()
         places = find_places([(one.name, one.node.labels) for one in machines], levels, listing.sayings)
-        held, pool = listing.held_gpus(), _pool_taints(machines)
+        held, pool = listing.held_gpus(), _common_taints(machines)
         placed = zip(machines, places.paths, strict=True)
         rows = [machine.row(path, held=held[machine.name]) for machine, path in placed]
-        flags = [flag for machine in machines for flag in listing.flags(machine, pool)]
+        flags = [flag for machine in machines for flag in listing.flags(machine)]
+        apart = [tuple(taint for taint in machine.pool_taints if str(taint) not in pool) for machine in machines]
+        kept_apart = {i: taints for i, taints in enumerate(apart) if taints}
         active = [flag for flag in flags if flag.active(now)]
 
         def place(row: int) -> str:
             return listing.document.where(*machines[row].place)
 
-        cluster = with_second_levels(build_cluster(places.levels, rows, flags=active, where=place), places.beside)
+        cluster = build_cluster(places.levels, rows, flags=active, where=place).with_taints(kept_apart)
+        cluster = with_second_levels(cluster, places.beside)
         notes = [*places.notes, *_notes(cluster, pool), *listing.claim_notes()]
         if parts := [name for name in self.gpu_resources if is_part(name)]:
             notes.append(f"GPUs of nodes and jobs are {parts[0]}, parts of GPUs, as --gpu-resource says")
@@ -159,14 +159,16 @@ class _Machine:
         gpus = self.gpus
         return Node(self.name, path, gpus.physical, gpus.free(held), gpu_type=self.node.gpu_type, sharing=gpus.sharing)
 
-    def taints(self, rule: Callable[[Taint], bool]) -> set[KeyAndValue]:
-        """Return the taints to which a rule applies."""
-        of_gpus = self.resources
-        return {
-            (taint.key, taint.value or "")
-            for taint in self.node.spec.taints or []
-            if rule(taint) and taint.key not in of_gpus
-        }
+    @property
+    def pool_taints(self) -> list[Taint]:
+        """Taints that people set, to keep a pool for some jobs; not those of its GPUs, which jobs of GPUs tolerate."""
+        return [
+            taint
+            for taint in self.node.spec.taints or ()
+            if (taint.repels or taint.discourages)
+            and taint.key not in (*self.resources, *GPUS)
+            and not taint.key.startswith(OWN_TAINTS)
+        ]
 
 
 class _Listing:
@@ -251,19 +253,17 @@ class _Listing:
                     raise InvalidTopology(f"pod {pod.name!r}: {error}", where=where, fix=_WHOLE) from None
         return held
 
-    def flags(self, machine: _Machine, pool: set[KeyAndValue]) -> Iterable[NodeFlag]:
-        """Yield what Kubernetes and the annotation say against a node."""
+    def flags(self, machine: _Machine) -> Iterable[NodeFlag]:
+        """Yield what Kubernetes and the annotation say against a node, but for the taints of its pool."""
         found = faults(
             unschedulable=bool(machine.node.spec.unschedulable),
             conditions=machine.node.status.conditions or [],
             gpus=machine.gpus.physical,
             allocatable=machine.gpus.allocatable,
-            repelling=machine.taints(repels) - pool,
+            taints=machine.node.spec.taints or (),
         )
         if evidence := ", ".join(found):
             yield NodeFlag(machine.name, "faulty", FAULTY, source="kubernetes", evidence=evidence)
-        if price := price_flag(machine.name, machine.taints(discourages) - pool):
-            yield price
         try:
             annotated = annotated_flag(machine.name, machine.node.annotations)
         except InvalidTopology as error:
@@ -284,22 +284,18 @@ class _Listing:
         return InvalidTopology(message, where=self.document.where(*place), fix=_WHOLE)
 
 
-def _pool_taints(machines: Sequence[_Machine]) -> set[KeyAndValue]:
-    """Return taints that all of several nodes have, but for those that Kubernetes sets itself."""
-    if len(machines) < 2:
-        return set()
-    common = set.intersection(*(one.taints(repels) | one.taints(discourages) for one in machines))
-    return {taint for taint in common if not taint[0].startswith(_OWN_TAINTS)}
+def _common_taints(machines: Sequence[_Machine]) -> set[str]:
+    """Return taints that all of several nodes have: that marks the cluster, and jobs for it tolerate it."""
+    return set.intersection(*({*map(str, one.pool_taints)} for one in machines)) if len(machines) > 1 else set()
 
 
-def _notes(cluster: Cluster, pool: set[KeyAndValue]) -> Iterator[str]:
+def _notes(cluster: Cluster, pool: set[str]) -> Iterator[str]:
     if large := int((cluster.whole & (cluster.gpus > MOST_GPUS)).sum()):
         yield (
             f"more than {MOST_GPUS} GPUs a node, and no label says whether they are shared (nvidia.com/gpu.replicas, "
             f"gpu.count): {large} of {len(cluster)} nodes"
         )
     if pool:
-        names = ", ".join(sorted(key for key, _ in pool))
-        yield f"every GPU node has the taint {names}: jobs are taken to tolerate it"
+        yield f"every GPU node has the taint {', '.join(sorted(pool))}: jobs are taken to tolerate it"
     if faulty := sum(flag.kind == "faulty" for flag in cluster.flags.values()):
         yield f"faulty, as they cannot take new pods: {faulty} of {len(cluster)} nodes"

@@ -146,5 +146,7 @@ def _check_unique(switches: Sequence[Switch], what: str) -> dict[str, Switch]:
 def _check_nodes(switches: Sequence[Switch]) -> None:
     if not any(switch.nodes for switch in switches):
         none = "no switch or block lists a node, as where nodes say by Topology= where they are"
-        fix = "give what `scontrol show topology` prints: it has such nodes too"
+        fix = (
+            "give what `scontrol show topology` prints, which has such nodes too, or what `scontrol show nodes` prints"
+        )
         raise InvalidTopology(none, where=switches[0].place, fix=fix)

@@ -1,4 +1,4 @@
-"""Goals in order, on the nodes themselves: the objective with its soft terms, then Eq. 2 at each closer level.
+"""Goals in order, on the nodes themselves: the objective with its soft terms, the EP spread, Eq. 2 at closer levels.
 
 A placement comes from the search over pairs; bounds come from counting.  Where the two do not meet, the model of all
 cells (:mod:`scheduler.placement.exact.goals.cell_model`) goes on: goal after goal, each among the placements that are
@@ -17,7 +17,7 @@ from typing import Protocol
 import numpy as np
 
 from scheduler.job import Count, Job
-from scheduler.objective import TOLERANCE, Evaluation, closer_levels, objective_terms, worth_of
+from scheduler.objective import TOLERANCE, Evaluation, goals, worth_of
 from scheduler.placement.cpsat import Slice
 from scheduler.placement.exact.goals.cell_model import CellModel, Goal
 from scheduler.placement.exact.goals.cell_sites import Sites
@@ -37,7 +37,7 @@ class WeighedPlacement:
 
     nodes: IntArray  # shape [rows, columns]
     worth: Evaluation
-    costs: tuple[float, ...]  # the objective, then Eq. 2 at each closer level
+    costs: tuple[float, ...]  # what its goals come to, in order
     # by which equals are compared: spreads without weight, slow nodes, domains of the job's level, free nodes in these
     ties: tuple[float, ...]
 
@@ -57,7 +57,7 @@ def weighed(cluster: Cluster, job: Job, nodes: IntArray) -> WeighedPlacement | N
     level = cluster.level(job.level)
     room = count_nodes(level, cluster.idle)[np.unique(level.domain_of[nodes])]
     ties = (drift, flagged, float(len(room)), float(room.sum()))
-    return WeighedPlacement(nodes, worth, (worth.objective, *worth.closer.values()), ties)
+    return WeighedPlacement(nodes, worth, worth.goals, ties)
 
 
 class GoalBounds(Protocol):
@@ -81,11 +81,9 @@ class GoalSearch:
     end: float  # of the time
 
     @cached_property
-    def goals(self) -> list[tuple[Count, ...]]:
+    def goals(self) -> tuple[tuple[Count, ...], ...]:
         """Terms of each goal."""
-        cluster, job = self.reduction.cluster, self.reduction.job
-        closer = (job.eq2_terms(level) for level in closer_levels(cluster, job))
-        return [objective_terms(cluster, job), *closer]
+        return goals(self.reduction.cluster, self.reduction.job)
 
     @cached_property
     def sites(self) -> Sites:

@@ -250,6 +250,8 @@ class ExactParams:
     pair_share: float = 0.4
     # Part of the time left that the model of repairs has where stages share nodes; the rest is for parts
     shared_share: float = 0.7
+    # Part of the time limit that the search with expert groups held together may take
+    expert_share: float = 0.1
     # Soft terms up to which each choice of them is tried as hard constraints: eight choices
     held_terms: int = 3
     seating_share: float = 0.05  # Part of the time limit that exact searches below the job's level may use

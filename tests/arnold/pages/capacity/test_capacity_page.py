@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 from math import inf, log
 
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from arnold.pages.capacity.answer_page import answer_page, picture, tornado_picture
 from arnold.pages.line_chart import plot_of
 from simulator.capacity.answer_range import answer_range
-from simulator.capacity.capacity_question import CapacityAnswer
+from simulator.capacity.capacity_question import AnswerFigure, CapacityAnswer
 from simulator.capacity.uncertain_input import given_input, seed_input
 from simulator.sheet import Chart, Series, Sheet, TextTable
 
@@ -112,3 +113,12 @@ def test_charts_of_next_to_nothing(points: list[tuple[float, float | None]]) -> 
     assert plot.across[0] < plot.across[1]
     assert plot.upward[0] < plot.upward[1]
     ET.fromstring(picture(chart))
+
+
+@pytest.mark.parametrize(("ranged", "tiles"), [(False, 2), (True, 1)])
+def test_the_answer_is_the_first_tile(ranged: bool, tiles: int) -> None:
+    """It stands before the ranges; a range of the same number is not told twice."""
+    figure = AnswerFigure("29", "spares to keep", "18 to 50 within 1%", ranged=ranged)
+    page = answer_page(SHEET, replace(ANSWER, figure=figure))
+    found = re.findall(r'data-fact="\d+"><dd><span>([^<]*)</span>', page)
+    assert (found[0], len(found)) == ("29", tiles)

@@ -26,7 +26,8 @@ MOST_ASSIGNMENTS = 70_000  # Of cells to racks: they are tried in hundredths of 
 
 
 def least(cluster: Cluster, job: Job, *, gpu_type: str | None = None) -> tuple[float, ...] | None:
-    """The objective of the best placement, and Eq. 2 at each closer level among those as good in all before.
+    """The objective of the best placement, the EP spread, and Eq. 2 at each closer level, each the least among those as
+    good in all before.
 
     On nodes of one type of GPU where one is given; ``None`` = there is no placement.
     """
@@ -42,7 +43,9 @@ def least(cluster: Cluster, job: Job, *, gpu_type: str | None = None) -> tuple[f
 
 
 def costs(cluster: Cluster, job: Job, gpu_type: str | None = None) -> Floats | None:
-    """Objective and Eq. 2 at each closer level, shape [valid placements, goals]."""
+    """Objective, EP spread where expert groups take several nodes, and Eq. 2 at each closer level, shape [valid
+    placements, goals].
+    """
     usable = [node for node in cluster if node.free and gpu_type in (None, node.gpu_type)]
     paths = [node.path for node in usable if job.avoid != "strict" or node.slowdown == 1.0]
     racks = sorted(set(paths))
@@ -74,7 +77,9 @@ def costs(cluster: Cluster, job: Job, gpu_type: str | None = None) -> Floats | N
         objective = objective + weighed.weight * eq2(weighed.level)
     apart = {weighed.level for weighed in job.levels}
     closer = [name for name in names[names.index(level) + 1 :] if name not in apart]
-    return np.stack([objective, *map(eq2, closer)], axis=1)[valid]
+    # expert groups that lie on one node each are no goal
+    experts = [spreads["ep", level]] if job.grid.groups["ep"].largest > 1 else []
+    return np.stack([objective, *experts, *map(eq2, closer)], axis=1)[valid]
 
 
 def spread(site: Integers, job: Job, racks: Sequence[tuple[str, ...]], depth: int, family: Family) -> Integers:

@@ -73,3 +73,10 @@ def test_bad_input(fields: dict[str, Any], where: str) -> None:
         ask(**fields)
     assert caught.value.where == where
     assert caught.value.fix
+
+
+def test_the_best_is_best_in_the_column_that_says_so() -> None:
+    """The split with the least mean loading time over uncertain inputs has the largest mean rate of all rows."""
+    answer = CacheQuestion(cache_gb=100.0, draws=50).answer()
+    assert answer.rows[0].name == "best"
+    assert answer.rows[0].mean_rate == max(row.mean_rate for row in answer.rows)

@@ -170,8 +170,10 @@ def test_a_pod_holds_what_its_hungriest_moment_needs() -> None:
         ("cordoned", {"spec": {"unschedulable": True}}),
         ("not Ready", {"ready": "False"}),
         ("not Ready", {"ready": "Unknown"}),
-        ("taint broken=yes", {"spec": {"taints": [{"key": "broken", "value": "yes", "effect": "NoSchedule"}]}}),
-        ("taint broken", {"spec": {"taints": [{"key": "broken", "effect": "NoExecute"}]}}),
+        (
+            "taint node.kubernetes.io/disk-pressure",
+            {"spec": {"taints": [{"key": "node.kubernetes.io/disk-pressure", "effect": "NoSchedule"}]}},
+        ),
         ("1 of 8 GPUs are not allocatable", {"gpus": "7", "capacity": {"nvidia.com/gpu": "8"}}),
     ],
 )
@@ -182,6 +184,21 @@ def test_a_node_that_takes_no_pods_is_faulty(reason: str, more: dict[str, Any]) 
     assert (flag.kind, flag.evidence, flag.source) == ("faulty", reason, "kubernetes")
     assert reading.cluster.emptied().idle.tolist() == [False, True]
     assert "faulty, as they cannot take new pods: 1 of 2 nodes" in reading.notes
+
+
+@pytest.mark.parametrize(
+    ("name", "taint"),
+    [
+        ("dedicated=vision", {"key": "dedicated", "value": "vision", "effect": "NoSchedule"}),
+        ("spot", {"key": "spot", "effect": "NoExecute"}),
+    ],
+)
+def test_a_node_of_another_pool_is_kept_out_and_not_faulty(name: str, taint: dict[str, str]) -> None:
+    """Emptying the cluster would not free it either; the reason names the taint."""
+    cluster = read(listing(node("n1", spec={"taints": [taint]}), node("n2"))).cluster
+    assert not cluster.flags
+    assert dict(cluster.kept_out) == {0: f"kept out by the taint {name}"}
+    assert cluster.emptied().idle.tolist() == [False, True]
 
 
 def test_the_taint_of_gpus_keeps_no_gpu_pods_away() -> None:

@@ -16,10 +16,13 @@ from extender.fleet.fleet_table import make_table
 from extender.fleet.hosts import Host
 from scheduler.algorithm_run import run
 from scheduler.job import Hold, Job, Parallelism
+from scheduler.job_files.job_file import load_job
 from scheduler.outcome import Outcome
 from scheduler.placement.types import ALGORITHMS, Limits
 from tests.case_counts import examples
 from topology.cluster import Cluster
+from topology.errors import UnknownName
+from topology.files import Source
 from topology.kubernetes.kubernetes_labels import CLIQUE, label_of, places_by_labels
 from topology.readers import LoadedTopology, load_topology
 
@@ -93,6 +96,19 @@ def test_nvlink_domains_that_cut_leaves_are_a_second_hierarchy(tmp_path: Path) -
     placed = place(cluster, beside.name).evaluation
     assert placed is not None
     assert placed.by_level[beside.name]["ep"] == 1  # 16 of 18 nodes
+
+
+def test_a_constraint_that_names_the_label_still_holds(tmp_path: Path) -> None:
+    """A label is a level on one cluster and a second hierarchy on another: a job file that names it goes to both."""
+    text = f"parallelism: {{tp: 4, dp: 16, ep: 64, etp: 1}}\nconstraints: [{{family: ep, within: {NVLINK}}}]\n"
+    for leaf, level in ((9, NVLINK), (8, f"@{NVLINK}")):
+        cluster = load(tmp_path, rack_rows(nodes=72, leaf=leaf, spine=72, nvlink=18)).cluster
+        job = load_job(Source("job.yaml", text), cluster=cluster)
+        job.check_names(cluster)
+        assert job.job.holds == (Hold("ep", level),)
+    in_tree = load_job(Source("job.yaml", f"parallelism: {{tp: 4}}\nlevel: {NVLINK}\n"), cluster=cluster)
+    with pytest.raises(UnknownName, match="a second hierarchy"):
+        in_tree.check_names(cluster)
 
 
 def test_an_infeasible_answer_that_rests_on_a_cut_domain_says_so(tmp_path: Path) -> None:
