@@ -361,7 +361,8 @@ class SlurmSnapshot:
         limit = None
         if partition is not None and partition.max_nodes is not None:
             limit = NodeLimit(partition.max_nodes, f"MaxNodes of the partition {partition.name}")
-        said = [*notes, *self._time_notes(request, partition, seconds, now), *_planned_notes(planned)]
+        may_have = {name: start for name, start in planned.items() if name not in kept_out}
+        said = [*notes, *self._time_notes(request, partition, seconds, now), *_planned_notes(may_have)]
         said += _admittance(partition, reserved)
         said += self._missing(planned)
         return Availability(uses, kept_out, limit, tuple(said))

@@ -110,7 +110,8 @@ def test_too_few_nodes_are_infeasible(world: Arnold) -> None:
     assert (ran.code, ran.json["status"], ran.json["objective"]) == (3, "infeasible", None)
     # what was read, and how, is said in the text as it is in JSON
     text = world(dp=7).out
-    assert ran.json["placement"]["notes"] and "Notes" in text.splitlines()
+    assert ran.json["placement"]["notes"]
+    assert "Notes" in text.splitlines()
 
 
 @pytest.mark.parametrize(
