@@ -592,7 +592,7 @@ def _partition_of(record: str, place: str) -> SlurmPartition:
     return SlurmPartition(
         said("PartitionName"),
         None if said("Nodes") == "ALL" else _names(said("Nodes"), place),
-        field_of("Nodes", record) is not None,
+        "Nodes" in fields,
         said("Default") == "YES",
         said("State") or "UP",
         int(most) if most else None,

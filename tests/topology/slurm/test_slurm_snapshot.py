@@ -202,6 +202,13 @@ def test_planned_nodes_are_free_for_jobs_that_end_before(planned: str, time: str
     assert free(loaded(nodes, PARTITIONS, STARTS.format(nodes=planned), request=asked)) == expected
 
 
+def test_planned_nodes_of_other_partitions_are_not_told_of() -> None:
+    """A job of debug has none of the five of batch, whenever these are wanted."""
+    nodes = NODES.replace("State=IDLE", "State=IDLE+PLANNED", 5)
+    notes = loaded(nodes, PARTITIONS, STARTS.format(nodes="n[01-05]"), request=SlurmRequest(partition="debug")).notes
+    assert not any("planned for jobs" in note for note in notes)
+
+
 def test_planned_nodes_of_which_no_start_is_known_are_in_use() -> None:
     """And what prints it is said; so for every way that Slurm calls such a node."""
     for state in ("plnd", "planned", "idle-", "IDLE+PLANNED"):
