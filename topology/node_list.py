@@ -7,17 +7,16 @@ or what Slurm says of itself (:mod:`topology.slurm.slurm_snapshot`), in one file
   cluster that it does not have is not usable, as Slurm does not know it.
 - A list that has no node of the cluster at all is one of another cluster, and refused.  Nodes that the cluster does not
   have are counted and left out otherwise: Slurm lists CPU and login nodes too.
-- Names may be spelled in another way than in the cluster's file (:class:`NodeNames`).
+- Names may be spelled in another way than in the cluster's file (:mod:`topology.node_names`).
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import cached_property
 
 import numpy as np
 
@@ -28,6 +27,7 @@ from topology.flags import NodeFlag
 from topology.hostlist import expand_hostlist
 from topology.known_strangers import stranger_fault
 from topology.node_gpus import NodeGpus
+from topology.node_names import NodeNames
 from topology.parsing.documents import load_document
 from topology.quantities import plural
 from topology.slurm.slurm_nodes import SlurmNode
@@ -41,8 +41,6 @@ from topology.slurm.slurm_snapshot import (
 from topology.slurm.slurm_table import Use, powered_off, use_of
 
 _PLACEMENT = re.compile(r'"assignment"\s*:')
-_DOMAIN = re.compile(r"[a-z0-9_-]+(?:\.[a-z0-9_-]+)*\.?")
-"""What may stand behind the first dot of a host name, in small letters: no blank, no bar, no comma of a row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,66 +84,6 @@ class NodeList:
     notes: tuple[str, ...] = ()  # how it was decided which nodes the job may have
 
 
-class NodeNames(Container[str]):
-    """The names of a cluster's nodes, found in another spelling too.
-
-    A name without a domain is the one node that has it with any (``n01`` and ``n01.example.com``), and the other way
-    round; capitals make no difference, as in host names.  A name that is spelled as the cluster has it comes first.
-    """
-
-    def __init__(self, cluster: Cluster) -> None:
-        self._own = cluster.index_of
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._own or (isinstance(name, str) and bool(self._alike(name)))
-
-    def find(self, name: str, *, where: str) -> str | None:
-        """Return the node's name in the cluster; ``None`` = it has no such node.
-
-        :raises InvalidTopology: it has several.
-        """
-        if name in self._own:
-            return name
-        alike = self._alike(name)
-        if len(alike) > 1:
-            which = f"{name!r} may be any of {some(alike)}"
-            raise InvalidTopology(which, where=where, fix="write names as the cluster file has them")
-        return alike[0] if alike else None
-
-    def any(self, name: str) -> str:
-        """Return the node's name in the cluster where there is one such node, else the name itself."""
-        alike = [] if name in self._own else self._alike(name)
-        return alike[0] if len(alike) == 1 else name
-
-    @property
-    def spelled(self) -> Iterable[str]:
-        """The names as the cluster has them."""
-        return self._own
-
-    @cached_property
-    def _spellings(self) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
-        """Return the names by their small letters, and those with a domain by the part before it."""
-        whole: dict[str, list[str]] = {}
-        short: dict[str, list[str]] = {}
-        for name in self._own:
-            lower = name.lower()
-            whole.setdefault(lower, []).append(name)
-            if "." in lower:
-                short.setdefault(lower.partition(".")[0], []).append(name)
-        return whole, short
-
-    def _alike(self, name: str) -> list[str]:
-        whole, short = self._spellings
-        lower = name.lower()
-        if lower in whole:
-            return whole[lower]
-        host, dot, domain = lower.partition(".")
-        # the parts of an address, 10.0.0.1, are no host and domain
-        if host.isdecimal() or (dot and not _DOMAIN.fullmatch(domain)):
-            return []
-        return whole.get(host, []) if dot else short.get(host, [])
-
-
 def read_node_lists(
     sources: Sequence[Source],
     cluster: Cluster,
@@ -164,7 +102,7 @@ def read_node_lists(
     :raises InvalidTopology: a list has no node of the cluster, or a name that is that of several.
     :raises InvalidInput: a list is damaged; the request is none, or asks for what no list says.
     """
-    names = NodeNames(cluster)
+    names = NodeNames(cluster.index_of)
     lists: list[NodeList] = []
     parts: list[tuple[Source, SlurmSnapshot]] = []
     for source in sources:
@@ -196,7 +134,7 @@ def without_excluded(cluster: Cluster, nodes: str) -> Cluster:
     if "/" in nodes:
         source = read_source(nodes, may_be_empty=True)
         text, where = ",".join(source.text.split()), source.name
-    names = NodeNames(cluster)
+    names = NodeNames(cluster.index_of)
     excluded = {}
     for name in expand_hostlist(text, where=where) if text else ():
         own = names.find(name, where=where)

@@ -2,7 +2,8 @@
 
 Flag file: YAML or JSON, a list of flags (or an object with the key ``flags``, as ``arnold stragglers --json`` prints
 it) with the fields of :class:`~topology.flags.NodeFlag`; of a faulty node the slowdown may be left out, and the node
-may be a hostlist of nodes that are flagged alike.  A flag store (:mod:`topology.flag_log`), recognised by its first
+may be a hostlist of nodes that are flagged alike, in another spelling than the cluster's
+(:mod:`topology.node_names`).  A flag store (:mod:`topology.flag_log`), recognised by its first
 bytes, stands for the flags that it holds now.
 """
 
@@ -21,6 +22,7 @@ from topology.flag_log import is_store, open_log, refuse_lines
 from topology.flags import NodeFlag, merge_by_node
 from topology.hostlist import expand_hostlist
 from topology.json_record import JsonRecord
+from topology.node_names import NodeNames
 from topology.parsing.documents import Document, load_document
 
 
@@ -67,7 +69,8 @@ def _of_nodes(
     flags: Iterable[NodeFlag], nodes: Collection[str], path: str | Path
 ) -> tuple[list[NodeFlag], tuple[str, ...]]:
     """Return the flags of some nodes: a store outlives nodes, and a note names those that are none."""
-    every = list(flags)
+    names = NodeNames(nodes)
+    every = [replace(flag, node=names.any(flag.node)) for flag in flags]
     strangers = list(dict.fromkeys(flag.node for flag in every if flag.node not in nodes))
     words = f"flagged in {path} and no nodes of the cluster, left out: {some(strangers)}"
     return [flag for flag in every if flag.node in nodes], (words,) if strangers else ()
@@ -76,14 +79,16 @@ def _of_nodes(
 def _flags_of(source: Source, nodes: Collection[str]) -> list[NodeFlag]:
     """Return the flags of a file, all of some nodes."""
     document, flags = _flags(source)
+    names = NodeNames(nodes)
     found: list[NodeFlag] = []
     for i, flag in enumerate(flags):
         for one in [flag] if flag.node in nodes else _each(flag, document, i):
-            if one.node not in nodes:
+            own = names.find(one.node, where=_where(document, i, "node")) if one.node not in nodes else one.node
+            if own is None:
                 fix = f"{did_you_mean(one.node, list(nodes))}use names of the cluster file"
                 where = _where(document, i, "node")
                 raise InvalidTopology(f"the cluster has no node {one.node[:80]!r}", where=where, fix=fix)
-            found.append(one)
+            found.append(replace(one, node=own))
     return found
 
 

@@ -133,17 +133,21 @@ def _lost_nodes(hostlists: Sequence[str], cluster: Cluster) -> list[str]:
     """Return names of the lost nodes; one that several lists name is lost once.
 
     :raises UnknownName: one is not in the cluster.
+    :raises InvalidTopology: one may be any of several nodes.
     """
     from topology.hostlist import expand_hostlist
+    from topology.node_names import NodeNames
 
     names: dict[str, None] = {}
+    spellings = NodeNames(cluster.index_of)
     for text, where in _written(hostlists):
         # a node whose own name has brackets or commas is that node
         listed = [text] if text in cluster.index_of else expand_hostlist(text, where=where)
-        if stranger := next((name for name in listed if name not in cluster.index_of), None):
-            fix = f"{did_you_mean(stranger, cluster.index_of)}name nodes of the cluster file"
-            raise UnknownName(f"the cluster has no node {stranger!r}", where=where, fix=fix)
-        names |= dict.fromkeys(listed)
+        for name in listed:
+            if (own := spellings.find(name, where=where)) is None:
+                fix = f"{did_you_mean(name, cluster.index_of)}name nodes of the cluster file"
+                raise UnknownName(f"the cluster has no node {name!r}", where=where, fix=fix)
+            names[own] = None
     return list(names)
 
 

@@ -179,3 +179,11 @@ def test_over_time_reads_files_and_stores(store: Path, tmp_path: Path) -> None:
     assert [flag.node for flag in flags_over_time(file, CLUSTER.index_of)[0]] == ["n1"]
     with pytest.raises(InvalidInput, match="the cluster has no node 'n1'"):
         flags_over_time(file, ["n2"])
+
+
+def test_flags_of_a_store_hold_for_nodes_in_another_spelling(store: Path) -> None:
+    """The store has n1 with a host's short name, the cluster with its domain: a fault must not get lost."""
+    cluster = build_cluster(["rack"], [Node("N1.example.com", ("r",), 8, 8)])
+    held, notes = flags_over_time(store, cluster.index_of)
+    assert {flag.node for flag in held} == {"N1.example.com"}
+    assert notes == (f"flagged in {store} and no nodes of the cluster, left out: 1 (n9)",)

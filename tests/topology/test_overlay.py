@@ -45,6 +45,12 @@ def test_a_flag_file_in_each_of_its_forms(text: str) -> None:
     assert flag.evidence == "slow in 9 of 10 steps"
 
 
+@pytest.mark.parametrize("name", ["n2.example.com", "N2", '"N[2].example.com"'])
+def test_a_name_in_another_spelling_is_that_of_the_node(name: str) -> None:
+    """With a domain, or in capitals, as in lists of nodes."""
+    assert [flag.node for flag in flagged(f"- {{node: {name}, kind: faulty}}\n")[0].flags.values()] == ["n2"]
+
+
 def test_a_hostlist_flags_each_of_its_nodes() -> None:
     """Slurm's ranges stand for the nodes of one finding; a node that is called so is that node."""
     cluster, _ = flagged("- {node: 'n[2-3],n7', slowdown: 1.3}")

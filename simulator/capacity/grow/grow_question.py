@@ -239,12 +239,12 @@ class GrowQuestion(ShapesQuestion[GrowAnswer], QueueSettings, NodePrices):
     def figure(self, found: GrowAnswer) -> AnswerFigure:
         """Return when to order in the first scenario."""
         low, median, high = found.scenarios[0].order
-        late = f"{order_words(median).removeprefix('now, ')}; " if median <= 0.0 else ""
+        when, _, late = order_words(median).partition(", ")
         decides = f"; {found.ranges[0].decides} decides" if found.ranges[0].decides else ""
         return AnswerFigure(
-            "now" if median <= 0.0 else order_words(median),
+            when,
             f"when to order more {found.level}s",
-            f"{late}P10 {order_words(low)}, P90 {order_words(high)}{decides}",
+            f"{late}{'; ' if late else ''}P10 {order_words(low)}, P90 {order_words(high)}{decides}",
             ranged=True,
         )
 

@@ -46,11 +46,13 @@ def grow_sheet(answer: GrowAnswer) -> Sheet:
 
 
 def order_words(quarters: float) -> str:
-    """Return when to order: ``in 1.3 quarters``, ``now, 2.0 quarters late``, ``nothing yet``."""
+    """Return when to order: ``in 1.3 quarters``, ``now``, ``now, 2.0 quarters late``, ``nothing yet``."""
     if not isfinite(quarters):
         return "nothing yet"
     words = f"{fixed(abs(quarters), digits=1)} quarters"
-    return f"in {words}" if quarters > 0.0 else f"now, {words} late"
+    if quarters > 0.0:
+        return f"in {words}"
+    return "now" if words == "0.0 quarters" else f"now, {words} late"
 
 
 def quarters_words(found: Percentiles) -> str:

@@ -48,6 +48,12 @@ def test_only_the_lost_cell_moves(repair: Arnold, placement: Path) -> None:
     assert json_data(RepairDocument, read_json(RepairDocument, ran.json)) == ran.json
 
 
+def test_a_lost_node_may_be_spelled_as_a_host(repair: Arnold) -> None:
+    """With its domain, and in capitals, as monitoring names it."""
+    moves = repair("--lost", "n4", "--json").json["moves"]
+    assert repair("--lost", "N4.example.com", "--json").json["moves"] == moves
+
+
 def test_a_repair_can_be_repaired(repair: Arnold, arnold: Arnold, cluster_file: Path, tmp_path: Path) -> None:
     """The saved repair is a placement file: losing the node just taken moves that cell on to the last spare."""
     saved = tmp_path / "repaired.json"

@@ -127,6 +127,8 @@ def test_words_of_an_order() -> None:
     """Ahead, too late, or never."""
     assert order_words(1.25) == "in 1.2 quarters"
     assert order_words(-2.0) == "now, 2.0 quarters late"
+    # less than half a tenth of a quarter is not late
+    assert order_words(-0.04) == order_words(0.0) == "now"
     assert order_words(inf) == "nothing yet"
     assert quarters_words((1.0, 2.0, inf)) == "in 2.0 quarters (P10 1.0, P90 not in 10 years)"
     assert quarters_words((1.0, inf, inf)) == "not in 10 years (P10 1.0, P90 not in 10 years)"
