@@ -53,11 +53,12 @@ class Prober:
     _known: dict[tuple[JobShape, int, float], Outcome] = field(default_factory=dict)
 
     def most_rows(self, shape: JobShape) -> int:
-        """Return the number of PP groups for which there are nodes, whatever their spread."""
+        """Return the number of PP groups for which there are nodes that one job may have, whatever their spread."""
         from scheduler.placement.admission import admissible
         from topology.capacity import most_together
 
-        return most_together(self.cluster, admissible(self.cluster, shape.job(1))) // shape.pp
+        most, limit = most_together(self.cluster, admissible(self.cluster, shape.job(1))), self.cluster.node_limit
+        return (most if limit is None else min(most, limit.nodes)) // shape.pp
 
     def place(self, shape: JobShape, rows: int, alpha: float) -> Outcome:
         """Return what the algorithm makes of a job to which a slow node is as good as any.

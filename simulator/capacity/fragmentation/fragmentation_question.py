@@ -16,7 +16,7 @@ from simulator.capacity.job_shape import JobShape
 from simulator.capacity.largest_job import FAMILIES, Family, Prober
 from simulator.sheet import Chart, Series, Sheet, known, text_table
 from topology.field_types import Share
-from topology.quantities import plural
+from topology.quantities import one_of, plural, several
 
 if TYPE_CHECKING:
     from topology.cluster import IntArray, Level
@@ -134,7 +134,7 @@ class FragmentationQuestion(ShapesQuestion[FragmentationAnswer]):
         ratios = [size.ratio for row in found.shapes for size in row.sizes if size.ratio is not None]
         dearest = f" Objectives are up to {max(ratios):.2f} times those of an empty cluster." if ratios else ""
         return (
-            f"{start} With PP groups inside one {found.level}, the largest job of shape {worst.shape} has "
+            f"{start} With PP groups inside one {one_of(found.level)}, the largest job of shape {worst.shape} has "
             f"{kept:,} nodes, {kept / found.free:.0%} of those free.{self._range(found)}{dearest}"
         )
 
@@ -150,7 +150,7 @@ class FragmentationQuestion(ShapesQuestion[FragmentationAnswer]):
         worst, kept = self._worst(found)
         if worst is None:
             return AnswerFigure(f"{found.free:,}", "nodes that are free", f"of {plural(found.nodes, 'node')}")
-        words = f"nodes of the largest job of shape {worst.shape} with PP groups inside one {found.level}"
+        words = f"nodes of the largest job of shape {worst.shape} with PP groups inside one {one_of(found.level)}"
         return AnswerFigure(f"{kept:,}", words, f"{kept / found.free:.0%} of the {found.free:,} that are free")
 
     def _range(self, found: FragmentationAnswer) -> str:
@@ -162,12 +162,14 @@ class FragmentationQuestion(ShapesQuestion[FragmentationAnswer]):
 
     def assumptions(self, found: FragmentationAnswer) -> Sequence[str]:
         """Return what the moment, the shapes and the search take for granted."""
+        limit = self.now.node_limit
         return (
             *self._types(),
             self._states(),
             f"The cluster is {found.cluster}, as it is at one moment: nothing ends and nothing is moved to make room.",
             f"Gangs take whole nodes that are idle and not faulty, slow ones taken to be as fast as any; spread counts "
-            f"{found.level}s.",
+            f"{several(found.level)}.",
+            *([] if limit is None else [f"A job has at most {plural(limit.nodes, 'node')}: {limit.why}."]),
             "A shape is tp x pp; its jobs grow by whole PP groups (data-parallel replicas).",
             "Every placement is the exact algorithm's; >= marks a size beyond which it ran out of time, so that a "
             "larger job may fit.",
@@ -216,7 +218,7 @@ class FragmentationQuestion(ShapesQuestion[FragmentationAnswer]):
                 for family in FAMILIES
                 for spread in self.spreads
             },
-            f"{answer.level} too small": lambda row: f"{row.too_small:,}",
+            f"{one_of(answer.level)} too small": lambda row: f"{row.too_small:,}",
             "left over": lambda row: f"{row.left_over:,}",
         }
         sizes: dict[str, Callable[[tuple[str, SizedJob]], str]] = {
@@ -280,8 +282,8 @@ def _cell(family: Family, spread: int, row: ShapeLeft) -> str:
 
 def _chart_of_domains(answer: FragmentationAnswer) -> Chart:
     return Chart(
-        title=f"Free nodes of each {answer.level}",
-        x_label=f"{answer.level}s, the emptiest first",
+        title=f"Free nodes of each {one_of(answer.level)}",
+        x_label=f"{several(answer.level)}, the emptiest first",
         y_label="free nodes",
         series=(Series("free nodes", list(enumerate(answer.free_by_domain, start=1))),),
         floor=0.0,

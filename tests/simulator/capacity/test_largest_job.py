@@ -16,7 +16,7 @@ from tests.case_counts import examples
 from tests.simulator.capacity.clusters_in_use import with_free
 from topology.build import build_cluster
 from topology.capacity import count_nodes
-from topology.cluster import Cluster, Node
+from topology.cluster import Cluster, Node, NodeLimit
 from topology.generate import fragment, minipods
 
 
@@ -37,6 +37,13 @@ def test_by_hand() -> None:
     assert asked.largest(shape, "pp", 1) == LargestJob("pp", 1, nodes=8, proved=True)
     assert asked.largest(shape, "pp", 2) == LargestJob("pp", 2, nodes=12, proved=True)
     assert asked.largest(shape, "dp", 1) == LargestJob("dp", 1, nodes=8, proved=True)
+
+
+def test_no_job_is_larger_than_one_may_be() -> None:
+    """Of 14 free nodes a job may have 9: two PP groups of 4, whatever their spread; without that it is three."""
+    asked = prober(with_free(7, 5, 2).replace(node_limit=NodeLimit(9, "MaxNodes of the partition debug")))
+    assert asked.most_rows(JobShape(8, 4)) == 2
+    assert asked.largest(JobShape(8, 4), "pp", 2) == LargestJob("pp", 2, nodes=8, proved=True)
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
