@@ -157,7 +157,9 @@ class Outcome:
     # seconds of the time limit that stopped the algorithm, or what came after its proof; None = it ended by itself, or
     # proved its answer all the same, and the same question has the same answer
     stopped_at: float | None = None
-    run_seconds: float | None = None  # wall time of the whole run, with all after the proof; None = not run alone
+    run_seconds: float | None = (
+        None  # wall time of the whole run, with all after the proof; None = not run alone, or nobody waits
+    )
 
     @property
     def objective(self) -> float | None:

@@ -37,7 +37,7 @@ class Timer:
 
     def look(self) -> float:
         """Return the count now."""
-        if (over := perf_counter() - self.deadline) >= 0.0:
+        if self.deadline < inf and (over := perf_counter() - self.deadline) >= 0.0:
             self.late = True
             self.seconds = max(self.seconds, self.end + over)
         return self.seconds
@@ -70,6 +70,14 @@ def spend(seconds: float) -> None:
         timer.look()
 
 
+def stopwatch() -> float:
+    """Return seconds by which to tell how long something took, never to decide by: of the wall, or counted where
+    nobody waits.
+    """
+    timer = _TIMER.get()
+    return perf_counter() if timer is None or timer.deadline < inf else timer.seconds
+
+
 def counts_work() -> bool:
     """Return whether the clock counts work, so that a solver is limited by its own count."""
     return _TIMER.get() is not None
@@ -78,7 +86,9 @@ def counts_work() -> bool:
 def wall_left(seconds: float) -> float:
     """Return how long a solver may run by the wall's clock, where so many seconds are left: infinite = as it likes."""
     timer = _TIMER.get()
-    return seconds if timer is None else max(0.0, timer.deadline - perf_counter())
+    if timer is None:
+        return seconds
+    return inf if timer.deadline == inf else max(0.0, timer.deadline - perf_counter())
 
 
 @contextmanager

@@ -110,7 +110,7 @@ def failed_plugin(error: BaseException) -> PluginFailed | None:
         point.module: point
         for group in entry_points().groups
         if group.startswith("arnold.")
-        for point in _entry_points(group)
+        for point in entry_points(group=group)
         if _package(point) != DISTRIBUTION
     }
     for frame, line in reversed([*walk_tb(error.__traceback__)]):

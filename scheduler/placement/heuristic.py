@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf
-from time import perf_counter
 from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
@@ -19,7 +18,7 @@ from scheduler.job import Job
 from scheduler.node_grid import Grid
 from scheduler.placement.admission import admissible, shortage
 from scheduler.placement.types import Limits, Proposal
-from scheduler.work_clock import clock
+from scheduler.work_clock import clock, stopwatch
 from topology.cluster import BoolArray, Cluster, IntArray, Level
 from topology.errors import Infeasible
 
@@ -89,13 +88,13 @@ class Heuristic:
 
     def place(self, cluster: Cluster, job: Job, limits: Limits) -> Proposal:
         """Apply the rule to the admitted nodes; see :class:`scheduler.placement.types.PlacementAlgorithm`."""
-        start = perf_counter()
+        start = stopwatch()
         try:
             request = Request.of(cluster, job, limits)
             nodes = self.rule(request)[self._rank_of_cell(request.grid)].astype(np.int32)
         except Infeasible as refusal:
-            return Proposal(None, infeasible=refusal.message, solve_seconds=perf_counter() - start)
-        return Proposal(nodes, solve_seconds=perf_counter() - start)
+            return Proposal(None, infeasible=refusal.message, solve_seconds=stopwatch() - start)
+        return Proposal(nodes, solve_seconds=stopwatch() - start)
 
     def _rank_of_cell(self, grid: Grid) -> IntArray:
         """Return the rank of each cell, shape [rows, columns]."""

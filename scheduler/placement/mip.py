@@ -25,7 +25,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
-from time import perf_counter
 from typing import Any, Literal
 
 import numpy as np
@@ -33,7 +32,7 @@ import numpy as np
 from scheduler.job import Job
 from scheduler.placement.heuristic import Request
 from scheduler.placement.types import Limits, Proposal
-from scheduler.work_clock import clock, spend, wall_left
+from scheduler.work_clock import clock, spend, stopwatch, wall_left
 from topology.cluster import Cluster, IntArray
 from topology.errors import Infeasible
 
@@ -101,11 +100,11 @@ def solve(program: Program, *, solver: Solver, cuts: bool, seconds: float, seed:
     """Solve the program with OR-Tools; the wall-clock limit is for building the model too."""
     from ortools.math_opt.python import mathopt
 
-    start, started = clock(), perf_counter()
+    start, started = clock(), stopwatch()
     built = _build(mathopt, program, cuts=cuts, deadline=start + seconds)
     left = start + seconds - clock()
     if built is None or left <= 0:
-        return Solution(None, np.inf, 0.0, False, perf_counter() - started)
+        return Solution(None, np.inf, 0.0, False, stopwatch() - started)
     model, counts = built
     which, parameters = _solver(mathopt, solver)
     if (wall := wall_left(left)) < np.inf:
@@ -119,10 +118,10 @@ def solve(program: Program, *, solver: Solver, cuts: bool, seconds: float, seed:
     proved = result.termination.reason == mathopt.TerminationReason.OPTIMAL
     bound = float(result.best_objective_bound())
     if not result.has_primal_feasible_solution():
-        return Solution(None, np.inf, bound, False, perf_counter() - started)
+        return Solution(None, np.inf, bound, False, stopwatch() - started)
     values = result.variable_values([variable for row in counts for variable in row])
     found = np.rint(values).astype(np.int32).reshape(len(counts), -1)
-    return Solution(found, _worth(program, found), bound, proved, perf_counter() - started)
+    return Solution(found, _worth(program, found), bound, proved, stopwatch() - started)
 
 
 def _solver(mathopt: Any, solver: Solver) -> tuple[Any, Any]:
@@ -190,11 +189,11 @@ class ArnoldMip:
 
     def place(self, cluster: Cluster, job: Job, limits: Limits) -> Proposal:
         """Solve within the time limit (building the model included), then hand out nodes."""
-        started = perf_counter()
+        started = stopwatch()
         try:
             request = Request.of(cluster, job, limits)
         except Infeasible as refusal:
-            return Proposal(None, infeasible=refusal.message, solve_seconds=perf_counter() - started)
+            return Proposal(None, infeasible=refusal.message, solve_seconds=stopwatch() - started)
         pools = [pool for pool in request.pools if len(pool)]
         free = np.array([len(pool) for pool in pools], dtype=np.int32)
         program = Program(free, groups=job.grid.rows, length=job.grid.columns, alpha=job.alpha, beta=job.beta)
@@ -204,7 +203,7 @@ class ArnoldMip:
         return Proposal(
             nodes,
             complete=solution.proved,
-            solve_seconds=perf_counter() - started,
+            solve_seconds=stopwatch() - started,
             notes=(solution.note(self.solver),),
             statistics=solution.statistics,
         )

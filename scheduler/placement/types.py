@@ -54,11 +54,11 @@ class Limits:
     """
 
     seconds: Annotated[float, Gt(0)] = field(default=10.0, metadata={"option": "--time-limit", "metavar": "SECONDS"})
-    """Seconds for each placement, of counted work and by the clock; then the best so far counts."""
+    """Seconds for each placement; then the best so far counts."""
     seed: Seed = field(default=0, metadata={"metavar": "N"})
     """Seed of all that is drawn: same seed, same answer, where no clock ends a search."""
     workers: Annotated[int, Interval(ge=1, le=1024)] = field(default=2, metadata={"metavar": "N"})
-    """Threads that a solver may use; the answer is the same with any number."""
+    """Threads that a solver may use."""
     progress: Callable[[str], None] | None = field(default=None, metadata={"option": False})
     """Called now and then with a short sentence; ``None`` = progress is not shown."""
     told: Told = field(default="everything", metadata={"option": False})

@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from time import perf_counter
 
 import numpy as np
 
@@ -26,7 +25,7 @@ from scheduler.repair.beside_the_tree import RepairQuestion, plan_with_constrain
 from scheduler.repair.moves_first import RepairPlan, fewest_moves
 from scheduler.repair.objective_first import best_objective
 from scheduler.repair.repair_problem import Prefer, RepairProblem, of_its_type
-from scheduler.work_clock import on_clock
+from scheduler.work_clock import on_clock, stopwatch
 from topology.cluster import Cluster, IntArray
 
 _DEFAULT_LIMITS = Limits()
@@ -97,7 +96,7 @@ def repair(
     :raises SolverTimeout: time ran out before a repair was found, or none was found that keeps a hard constraint at a
         second hierarchy, and none is ruled out.
     """
-    started = perf_counter()
+    started = stopwatch()
     job = of_its_type(cluster, job, nodes)
     before = _worth_before(cluster, job, nodes)
     algorithm = algorithm or ALGORITHMS.load("exact")
@@ -113,7 +112,7 @@ def repair(
         moves=_moves(problem, plan.nodes),
         before=before,
         prefer=prefer,
-        solve_seconds=perf_counter() - started,
+        solve_seconds=stopwatch() - started,
     )
 
 

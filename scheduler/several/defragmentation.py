@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import inf
-from time import perf_counter
 
 from scheduler.algorithm_run import judge, run
 from scheduler.job import Job
@@ -25,7 +24,7 @@ from scheduler.several.move_plan import MoveLimits
 from scheduler.several.move_search import MoveSearch
 from scheduler.several.running_jobs import RunningJob, check_running, classes_with_running, opened
 from scheduler.subproblems.gpu_types import speed_of
-from scheduler.work_clock import clock, on_clock
+from scheduler.work_clock import clock, on_clock, stopwatch
 from topology.cluster import Cluster, IntArray
 from topology.quantities import HOUR
 
@@ -101,12 +100,12 @@ def defragment(
     :raises InvalidJob: the job cannot be cut into nodes; UnknownName: it names a level that the cluster does not have.
     """
     load_solver()
-    started = perf_counter()
+    started = stopwatch()
     with on_clock(limits.clock, limits.seconds) as timer:
         found = _cheapest(cluster, job, running, solver=solver, limits=limits, budget=budget, target=target)
     if timer.late:
         found = replace(found, stopped_at=limits.seconds, notes=(*found.notes, LATE))
-    return replace(found, solve_seconds=perf_counter() - started)
+    return replace(found, solve_seconds=stopwatch() - started)
 
 
 def _cheapest(

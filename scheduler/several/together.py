@@ -17,7 +17,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
-from time import perf_counter
 
 from scheduler.algorithm_run import judge, run
 from scheduler.job import Job
@@ -34,7 +33,7 @@ from scheduler.several.lay_out import seated_again
 from scheduler.several.leave_out import LeftOut, fewest_left_out
 from scheduler.several.turns import TurnResult, in_turn
 from scheduler.subproblems.gpu_types import speed_of
-from scheduler.work_clock import LEAST_SECONDS, clock, on_clock
+from scheduler.work_clock import LEAST_SECONDS, clock, on_clock, stopwatch
 from topology.cluster import Cluster, IntArray
 from topology.quantities import plural
 
@@ -77,13 +76,13 @@ def place_together(
     :raises InvalidJob: a job cannot be cut into nodes; UnknownName: one names a level that the cluster does not have.
     """
     load_solver()
-    started = perf_counter()
+    started = stopwatch()
     question = JointQuestion(cluster, tuple(jobs), tuple(weights))
     with on_clock(limits.clock, limits.seconds) as timer:
         found = _as_priced(question, solver, limits)
     if timer.late and found.status != "infeasible":
         found = replace(found, stopped_at=limits.seconds, notes=(*found.notes, LATE))
-    return replace(found, solve_seconds=perf_counter() - started)
+    return replace(found, solve_seconds=stopwatch() - started)
 
 
 def _as_priced(question: JointQuestion, solver: PlacementAlgorithm, limits: Limits) -> JointOutcome:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 
 from topology.build import build_cluster
@@ -9,9 +11,10 @@ from topology.cluster import Node
 from topology.errors import InvalidInput
 from topology.files import Source
 from topology.known_strangers import STRANGERS, stranger_fault
-from topology.node_list import read_node_list
+from topology.node_list import NodeList, read_node_lists
 from topology.readers import recognise
 from topology.readers.types import TOPOLOGY_READERS
+from topology.slurm.slurm_snapshot import NO_REQUEST
 
 CLUSTER = build_cluster(["rack"], [Node(f"n{i}", ("r",), 8, 8) for i in range(4)])
 
@@ -38,6 +41,12 @@ TEXTS = {
 """What the error says it is, and such a text."""
 
 
+def list_of(text: str) -> NodeList:
+    """The one list of a text."""
+    (read,) = read_node_lists([Source("f", text)], CLUSTER, NO_REQUEST, now=datetime(2026, 11, 28, tzinfo=UTC))
+    return read
+
+
 @pytest.mark.parametrize(("words", "text"), TEXTS.items(), ids=TEXTS)
 def test_a_cluster_that_is_none_is_called_what_it_is(words: str, text: str) -> None:
     """With the command whose answer is one, in place of the names of all formats."""
@@ -54,7 +63,7 @@ def test_a_cluster_that_is_none_is_called_what_it_is(words: str, text: str) -> N
 def test_a_list_that_is_none_is_called_what_it_is(words: str) -> None:
     """And not where a hostlist in it breaks."""
     with pytest.raises(InvalidInput) as caught:
-        read_node_list(Source("f", TEXTS[words]), CLUSTER)
+        list_of(TEXTS[words])
     assert words in caught.value.message
     assert "hostlist" not in caught.value.message
     assert caught.value.fix
@@ -63,7 +72,7 @@ def test_a_list_that_is_none_is_called_what_it_is(words: str) -> None:
 def test_a_table_of_states_is_a_list() -> None:
     """What is no cluster may be a list of nodes, and is read as one."""
     for words in ("sinfo, which", "sinfo"):
-        assert read_node_list(Source("f", TEXTS[words]), CLUSTER).states
+        assert list_of(TEXTS[words]).states
 
 
 def test_lists_of_nodes_are_no_strangers() -> None:

@@ -553,7 +553,7 @@ def read_snapshot(source: Source, known: Container[str]) -> SlurmSnapshot | None
     if "JobId" in records:
         planned = [start for record, place in records["JobId"] for start in _job_of(record, place)]
     elif _JOBS.search(source.text) and not _STARTS.search(source.text):
-        jobs = "is a list of jobs, which says nothing of the states of nodes: one that is down runs no job"
+        jobs = "is a list of jobs, as squeue prints, and says no states of nodes: one that is down runs no job"
         raise InvalidInput(jobs, where=source.name, fix='give what `sinfo -N -h -o "%N %t %G"` prints')
     elif _STARTS.search(source.text):
         planned = [*_starts_of(source)]

@@ -11,7 +11,7 @@ from arnold.commands.flags.store_commands import changed, print_recorded, stamp_
 from arnold.console.output import answer
 from arnold.options.command import JsonCommand
 from arnold.options.field_options import FILE, file_option
-from arnold.options.shared_options import yes_option
+from arnold.options.shared_options import CLUSTER_HELP, yes_option
 from arnold.options.time_options import at_option, present
 from topology.errors import InvalidInput
 from topology.files import read_source
@@ -48,7 +48,7 @@ Examples:
 @click.argument("files", nargs=-1, type=FILE, metavar="[FLAGFILE]...")
 @store_option
 @file_option("--rules", help="When flags begin and end, YAML; kept in the store.  [default: those of the store]")
-@file_option("--cluster", help="The cluster, of which and of whose racks flags take out a share at most.")
+@file_option("--cluster", help=CLUSTER_HELP)
 @yes_option
 @at_option
 def record(

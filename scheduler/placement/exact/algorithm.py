@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from time import perf_counter
 from typing import ClassVar
 
 import numpy as np
@@ -34,7 +33,7 @@ from scheduler.placement.exact.slow_nodes import (
 from scheduler.placement.heuristic import Heuristic
 from scheduler.placement.solver_clock import load_solver
 from scheduler.placement.types import GridProof, Limits, PriceOption, Proposal
-from scheduler.work_clock import clock
+from scheduler.work_clock import clock, stopwatch
 from topology.cluster import Cluster
 from topology.errors import InvalidJob, SolverTimeout
 
@@ -59,19 +58,19 @@ class Exact:
             return proposal
         if job.grid.cells <= self.params.many_cells:
             load_solver()  # no part of the solve time; larger jobs hardly need it
-        start, begun_at = clock(), perf_counter()
+        start, begun_at = clock(), stopwatch()
         options = thresholds(cluster, job)
         every, held = GridReduction(cluster, job, options[-1]), counted_where_held(cluster, job)
         refusal = (every if held is job else GridReduction(cluster, held, options[-1])).refusal
         if refusal:
-            return Proposal(None, infeasible=refusal, solve_seconds=perf_counter() - begun_at)
+            return Proposal(None, infeasible=refusal, solve_seconds=stopwatch() - begun_at)
         searched = search_thresholds(every, options, limits, self.params)
         chosen = searched.chosen
         # pairs, fronts and closer levels are of the nodes that the job may then use: under `ignore` the slow ones too
         claims = searched.widest if job.avoid == "ignore" else chosen
         # under `ignore` nothing is weighed: the step times of its thresholds take no notice of slow nodes
         weighed = job.avoid == "price" and len(options) > 1
-        solved, solved_at = clock(), perf_counter()
+        solved, solved_at = clock(), stopwatch()
         end = max(start + limits.seconds, solved + self.params.least_seconds)
         begun = chosen.goals or goals_of(chosen.reduction, chosen.search, limits, end, self.params)
         if limits.told == "everything":
@@ -102,7 +101,7 @@ class Exact:
             prices=_options(searched, goals.best.worth.objective) if weighed else (),
             solve_seconds=solved_at - begun_at,
             statistics={
-                "afterwards_seconds": perf_counter() - solved_at,
+                "afterwards_seconds": stopwatch() - solved_at,
                 "domains": float(len(chosen.reduction.domains)),
             },
         )

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from time import perf_counter
 
 import numpy as np
 
@@ -36,6 +35,7 @@ from scheduler.placement.seating.quick_seat import (
     table_of,
 )
 from scheduler.placement.types import Limits, Pair, Proposal
+from scheduler.work_clock import stopwatch
 from topology.cluster import Cluster, IntArray
 from topology.flags import HEALTHY
 
@@ -44,7 +44,7 @@ def place_plainly(cluster: Cluster, job: Job, limits: Limits, params: ExactParam
     """Propose a placement whose objective is proved as far as time allows; ``None`` = the gang is not plain."""
     if not is_plain(job) or job.grid.cells > params.plain_cells:
         return None
-    started = perf_counter()
+    started = stopwatch()
     gang = PlainGang.of(cluster, job, HEALTHY if cluster.flags else None)
     if gang is None or (cluster.flags and not _needs_no_slow_node(gang)):
         return None
@@ -56,7 +56,7 @@ def place_plainly(cluster: Cluster, job: Job, limits: Limits, params: ExactParam
     if not form.proved:
         found = search_grid(form.problem, job.alpha, limits, params)
         pair, bound, complete, part = found.pair, found.bound, found.complete, found.cells
-    solved = perf_counter()
+    solved = stopwatch()
     closest = gang.fill(pair, part) if limits.told == "spread" else gang.seat(pair, part).closest
     nodes = nodes_of(gang.free, job, closest)
     if bound < job.alpha * pair[0] + job.beta * pair[1] - TOLERANCE:
@@ -66,7 +66,7 @@ def place_plainly(cluster: Cluster, job: Job, limits: Limits, params: ExactParam
         lower_bound=bound,
         complete=complete,
         solve_seconds=solved - started,
-        statistics={"afterwards_seconds": perf_counter() - solved, "domains": float(np.count_nonzero(gang.room))},
+        statistics={"afterwards_seconds": stopwatch() - solved, "domains": float(np.count_nonzero(gang.room))},
     )
 
 

@@ -73,7 +73,7 @@ class GenerationsQuestion(CapacityQuestion[GenerationsAnswer]):
     seeds: Annotated[int, Interval(ge=2, le=1_000)] = 5
     """Number of seeds, 0 to N-1, each of which draws anew."""
     resume_seconds: Annotated[float, Interval(ge=0, le=360)] = field(default=0.0, metadata={"metavar": "SECONDS"})
-    """Seconds from the start of a job that a queue policy had stopped until it works again."""
+    """Seconds from the start of a job that a queue policy in rounds had stopped until it works again."""
 
     def __post_init__(self) -> None:
         from scheduler.queue.queue_policy import POLICIES

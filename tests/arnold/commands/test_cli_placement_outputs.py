@@ -56,7 +56,7 @@ def test_without_formats_the_name_says_it(place: Arnold, tmp_path: Path, name: s
 
 
 @pytest.mark.parametrize(
-    ("name", "meant"), [("job.slrum", ".slurm"), ("nodes.txt", ".hostfile"), ("job.yaml", ".json")]
+    ("name", "meant"), [("job.slrum", ".slurm"), ("nodes.txt", ".hostfile"), ("placed.yaml", ".json")]
 )
 def test_an_end_that_says_no_format_is_asked_about(place: Arnold, tmp_path: Path, name: str, meant: str) -> None:
     """Exit 2 with all ends there are, and nothing written; with --output-format any name will do."""
