@@ -16,6 +16,7 @@ from scheduler.second_levels import within_the_tree
 from topology.capacity import count_nodes
 from topology.cluster import Cluster
 from topology.field_types import AtLeastOne
+from topology.flags import HEALTHY
 from topology.json_record import JsonRecord
 from topology.quantities import decimal, one_of, plural
 
@@ -88,7 +89,8 @@ def cheaper_pairs(cluster: Cluster, job: Job, outcome: Outcome) -> tuple[Cheaper
         known = known or _by_bound(outcome, (dp, pp), cost)
         refuted, by, sentence = (None, None, None) if known is None else (Spread(*known.pair), known.by, known.sentence)
         if sentence is not None and admitted < inf:
-            sentence += f" (on nodes up to {admitted:.4g} times slower: a step on slower ones takes longer)"
+            on = "nodes that are not slow" if admitted == HEALTHY else f"nodes up to {admitted:.4g} times slower"
+            sentence += f" (on {on}: a step on slower ones takes longer)"
         pairs.append(CheaperPair(dp, pp, cost, refuted, by, sentence, (dp, pp) in decisive))
     return tuple(sorted(pairs, key=lambda pair: (-pair.objective, pair.dp)))
 

@@ -133,11 +133,12 @@ class PriceOption(JsonRecord):
         cls, slowest: float, *, objective: float | None, bound: float | None, step_time: float | None, chosen: bool
     ) -> Self:
         """Return an option with its sentence; the ideal that times are measured by has no spread and no slow node."""
-        what = "without slow nodes" if slowest == 1.0 else f"with a node in use that is {slowest:.4g} times slower"
+        what = "without slow nodes" if slowest == 1.0 else f"with nodes up to {slowest:.4g} times slower"
         if objective is None or step_time is None:
             worth = "not looked at" if bound is None else f"objective at least {bound:g}"
         else:
             worth = f"objective {objective:g}, predicted step time {step_time:.3f} x ideal"
+            worth += "" if slowest == 1.0 else " with one as slow in use"
         return cls(slowest, objective, bound, step_time, chosen, f"{what}: {worth}{', chosen' if chosen else ''}")
 
 

@@ -33,7 +33,7 @@ from simulator.capacity.uncertain_input import (
 from simulator.replay_settings import QueueSettings
 from simulator.sheet import Sheet
 from topology.errors import InvalidInput
-from topology.quantities import MINUTE, number, plural
+from topology.quantities import MINUTE, number, plural, several
 
 if TYPE_CHECKING:
     from simulator.capacity.grow.wait_curve import WaitCurve
@@ -223,7 +223,7 @@ class GrowQuestion(ShapesQuestion[GrowAnswer], QueueSettings, NodePrices):
 
     def title(self, found: GrowAnswer) -> str:
         """Return the question in words."""
-        return f"When must more {found.level}s of {plural(found.added_nodes, 'node')} be ordered?"
+        return f"When must more {several(found.level)} of {plural(found.added_nodes, 'node')} be ordered?"
 
     def verdict(self, found: GrowAnswer) -> str:
         """Return when to order, when the waits break the objective, and what the first domains more buy."""
@@ -243,7 +243,7 @@ class GrowQuestion(ShapesQuestion[GrowAnswer], QueueSettings, NodePrices):
         decides = f"; {found.ranges[0].decides} decides" if found.ranges[0].decides else ""
         return AnswerFigure(
             when,
-            f"when to order more {found.level}s",
+            f"when to order more {several(found.level)}",
             f"{late}{'; ' if late else ''}P10 {order_words(low)}, P90 {order_words(high)}{decides}",
             ranged=True,
         )

@@ -12,7 +12,7 @@ from simulator.capacity.grow.growing_demand import NOT_SOON
 from simulator.capacity.grow.grown_shapes import shapes_table
 from simulator.capacity.uncertain_input import range_words
 from simulator.sheet import Chart, Series, Sheet, TextTable, known, text_table
-from topology.quantities import fixed, number
+from topology.quantities import fixed, number, several
 
 SHOWN = 4.0  # Objectives that the axis of waits holds; longer waits are cut there
 
@@ -26,7 +26,7 @@ def grow_sheet(answer: GrowAnswer) -> Sheet:
         "load at the end": lambda row: _three(row.quarters[-1].load),
     }
     clusters: dict[str, Callable[[GrownCluster], str]] = {
-        f"{answer.level}s more": lambda row: str(row.more),
+        f"{several(answer.level)} more": lambda row: str(row.more),
         "nodes": lambda row: f"{row.nodes:,}",
         "free now": lambda row: f"{row.free:,}",
         "waits break the objective": lambda row: _three(row.lasts, NOT_SOON),
@@ -36,7 +36,9 @@ def grow_sheet(answer: GrowAnswer) -> Sheet:
             text_table("By scenario, quarters from now: P10 / P50 / P90", answer.scenarios, scenarios),
             _quarters(answer),
             text_table(
-                f"With more {answer.level}s, growth {range_words(answer.scenarios[0].growth)}", answer.rows, clusters
+                f"With more {several(answer.level)}, growth {range_words(answer.scenarios[0].growth)}",
+                answer.rows,
+                clusters,
             ),
             shapes_table(answer.level, [(row.more, row.shapes) for row in answer.rows]),
             *_money(answer),
@@ -73,7 +75,7 @@ def _quarters(answer: GrowAnswer) -> TextTable:
         "load": lambda row: " / ".join(f"{share:.2f}" for share in row.load),
         "95% wait at most, min": lambda row: _three(row.wait_minutes, "no answer"),
         "objective broken": lambda row: f"{row.broken:.0%}",
-        f"{answer.level}s to buy": lambda row: _three(row.minipods),
+        f"{several(answer.level)} to buy": lambda row: _three(row.minipods),
     }
     title = f"Demand and waits under {answer.policy}, growth {range_words(first.growth)}: P10 / P50 / P90"
     return text_table(title, first.quarters, columns)

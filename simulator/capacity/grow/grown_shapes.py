@@ -13,6 +13,7 @@ from simulator.capacity.largest_job import LargestJob, Prober
 from simulator.sheet import TextTable, known, text_table
 from topology.field_types import AtLeastOne, Count, Share
 from topology.json_record import JsonRecord
+from topology.quantities import several
 
 if TYPE_CHECKING:
     from simulator.capacity.cluster_question import ShapesQuestion
@@ -80,7 +81,7 @@ def shapes_table(level: str, grown: Sequence[tuple[int, Sequence[GrownShape]]]) 
     """
     columns: dict[str, Callable[[tuple[int, GrownShape]], str]] = {
         "shape": lambda row: row[1].shape,
-        f"{level}s more": lambda row: str(row[0]),
+        f"{several(level)} more": lambda row: str(row[0]),
         "largest job": lambda row: f"{row[1].most_nodes:,}",
         "PP groups whole": lambda row: f"{'' if row[1].whole_proved else '>= '}{row[1].whole_nodes:,}",
         "job of": lambda row: f"{row[1].job_nodes:,}",

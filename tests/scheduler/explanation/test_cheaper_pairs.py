@@ -102,6 +102,17 @@ def test_a_refuted_pair_rules_out_all_below_it() -> None:
     assert {pair.sentence for pair in pairs if pair.refuted} == {known.sentence}
 
 
+def test_a_single_group_without_room_reads_as_one() -> None:
+    """Of racks of 2 and of 3 nodes, one of the 3 slow, a column of 3 fits into neither without the slow one."""
+    cluster, wanted = racks(2, 3, slow=1), job(3)
+    outcome = run(ALGORITHMS.load("exact"), cluster, wanted, LIMITS)
+    (pair,) = cheaper_pairs(cluster, wanted, outcome)
+    assert pair.sentence == (
+        "DP spread 1 puts the DP group of 3 nodes whole into one domain, and the domains have room for none "
+        "(on nodes that are not slow: a step on slower ones takes longer)"
+    )
+
+
 def test_every_cheaper_pair_has_its_reason_in_words() -> None:
     """3 x 3 cells placed at (3, 3) = 3.0 have eight cheaper pairs.  Each stands in the list once: the two that no other
     exceeds, (2, 3) and (3, 2); (1, 3), with a reason of its own while (2, 3) is open; the others with a larger one.

@@ -30,6 +30,7 @@ from scheduler.placement.exact.shapes.shape_counts import shapes_refute
 from scheduler.placement.exact.shapes.shape_search import decide_shapes, decide_shapes_of_two
 from scheduler.placement.types import Pair
 from scheduler.work_clock import spend
+from topology.quantities import plural
 
 
 def search_pairs(search: PairSearch) -> None:
@@ -247,9 +248,11 @@ def _edge(problem: GridProblem, pair: Pair, *, transposed: bool) -> str:
     family, other = ("PP", "DP") if transposed else ("DP", "PP")
     whole = sum(c // problem.rows for c in problem.capacities)
     if whole < problem.columns:
+        groups = f"the {family} group" if problem.columns == 1 else f"each of the {problem.columns} {family} groups"
+        room = f"{plural(whole, 'whole group')} only" if whole else "none"
         return (
-            f"{family} spread 1 puts each of the {problem.columns} {family} groups of {problem.rows} nodes whole into "
-            f"one domain, and the domains have room for {whole} whole groups only"
+            f"{family} spread 1 puts {groups} of {plural(problem.rows, 'node')} whole into one domain, and the domains "
+            f"have room for {room}"
         )
     return (
         f"with {family} spread 1 whole {family} groups fill the domains, and {problem.columns} of them need more than "

@@ -173,5 +173,5 @@ def test_the_options_in_words() -> None:
     outcome = placed(TEMPTING, Job("job", COLUMN, alpha=0.5))
     assert [option.sentence for option in outcome.proposal.prices] == [
         "without slow nodes: objective 1.5, predicted step time 1.013 x ideal, chosen",
-        "with a node in use that is 1.05 times slower: objective 1, predicted step time 1.050 x ideal",
+        "with nodes up to 1.05 times slower: objective 1, predicted step time 1.050 x ideal with one as slow in use",
     ]
