@@ -142,7 +142,8 @@ def _described(groups: Iterable[ProcessGroup], world: int) -> JobSizes | None:
     # data-parallel groups of a mesh may be parts of all replicas, and may span context parallelism
     replicas = {1} | of_family.get("dp", set())
     spanned = {size * other for size in replicas for other in replicas}
-    alone = tp * cp * pp == 1 and are_alike(groups, world)
+    # groups that say they are replicas, and are not all of them, leave a dimension that nothing describes
+    alone = tp * cp * pp == 1 and "dp" not in of_family and are_alike(groups, world)
     if rest or not (alone or spanned & {dp, dp * cp}):
         return None
     return JobSizes(dp=dp, pp=pp, tp=tp, dsp=cp, world=world)

@@ -125,6 +125,20 @@ def test_one_partition_of_the_ranks_is_no_second_dimension(
             sizes_of(paths)
 
 
+@pytest.mark.parametrize("groups", [[(0, 1, 2), (3, 4, 5, 6, 7)], [(0, 1), (2, 3), (4, 5), (6, 7)], [(0, 1)]])
+def test_replicas_that_are_not_all_ranks_leave_a_dimension_unsaid(
+    groups: Sequence[Sequence[int]], tmp_path: Path
+) -> None:
+    """Groups that say they are data-parallel, uneven or of two ranks of eight, do not make eight replicas."""
+    paths = []
+    for rank in range(8):
+        made = RankProfile(rank, 8)
+        made.groups = [("DATA_PARALLEL_GROUP", ranks) for ranks in groups if rank in ranks]
+        paths.append(made.write(tmp_path))
+    with pytest.raises(TraceFormatError, match="do not describe all"):
+        sizes_of(paths)
+
+
 def step(made: RankProfile, *names: str) -> RankProfile:
     """One step with these ranges on the host."""
     made.host("ProfilerStep#1", 0.0, 20_000.0)
