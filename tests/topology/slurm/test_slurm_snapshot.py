@@ -219,7 +219,7 @@ def test_planned_nodes_of_which_no_start_is_known_are_in_use() -> None:
 
 def test_jobs_alone_say_nothing_of_states() -> None:
     """A node that is down runs no job."""
-    with pytest.raises(InvalidInput, match="nothing of the states of nodes"):
+    with pytest.raises(InvalidInput, match="no states of nodes"):
         loaded("JOBID PARTITION NAME USER ST TIME NODES NODELIST(REASON)\n1 batch a root R 0:10 2 n[01-02]\n")
     with pytest.raises(InvalidInput, match="nothing the states of nodes"):
         loaded(STARTS.format(nodes="n01"))

@@ -11,7 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from scheduler.job import Count, Hold, Job, Parallelism
-from scheduler.objective import evaluate, objective_terms
+from scheduler.objective import evaluate, goals, objective_terms
 from scheduler.placement.admission import admissible
 from scheduler.placement.cpsat import Slice
 from scheduler.placement.exact.goals.cell_model import CellModel, Goal
@@ -91,20 +91,17 @@ def test_units_elsewhere_stay() -> None:
 @given(seed=st.integers(0, 10**9))
 @examples(60)
 def test_bounds_of_all_levels_are_true(seed: int) -> None:
-    """Of the objective, and of each closer level among placements as good before."""
+    """Of each goal, among placements as good in those before."""
     cluster, job = tiny_instance(random.Random(seed))
     best = least(cluster, job)
     assume(best is not None)
     assert best is not None
     bounds = LevelBounds(GridReduction(cluster, job, np.inf if job.avoid == "ignore" else 1.0), Limits(), DEFAULTS)
-    first = objective_terms(cluster, job)
-    assert bounds.least(first) <= best[0] + 1e-9
-    if len(best) > 1:
-        names = [level.name for level in cluster.levels]
-        level = job.level or names[0]
-        closer = next(n for n in names[names.index(level) + 1 :] if n not in {one.level for one in job.levels})
-        terms = (Count("dp", closer, job.alpha), Count("pp", closer, job.beta))
-        assert bounds.least(terms, among=[(first, best[0])]) <= best[1] + 1e-9
+    terms_of = goals(cluster, job)
+    assert len(terms_of) == len(best)
+    for number, terms in enumerate(terms_of):
+        before = list(zip(terms_of[:number], best[:number], strict=True))
+        assert bounds.least(terms, among=before) <= best[number] + 1e-9
 
 
 def test_a_path_over_levels_ascends() -> None:

@@ -159,6 +159,7 @@ def test_the_defaults() -> None:
         "fruitless_parts": 40,
         "pair_share": 0.4,
         "shared_share": 0.7,
+        "expert_share": 0.1,
         "held_terms": 3,
         "seating_share": 0.05,
         "rules_share": 0.2,
