@@ -21,8 +21,12 @@ from topology.readers.placed_nodes import ONE_LEVEL, PlacedNode, place_nodes
 from topology.readers.types import Reading
 from topology.slurm.slurm_snapshot import read_snapshot
 
-# as scontrol prints a node, on one line or several; a line of slurm.conf has neither
-_RECORD = re.compile(r"^[ \t]*NodeName=\S+\s+(?:Arch=\S+\s+)?CoresPerSocket=\d+\s+(?:CPUAlloc|Gres)=", re.MULTILINE)
+_GAP = r"(?:[ \t]++(?:\n[ \t]++)?|\n[ \t]++)"
+_OF_RECORDS = r"(?:(?:CPUAlloc|CfgTRES|Partitions|BootTime)=|State=(?:IDLE|ALLOC|MIX|RESERVED|PLANNED|COMPLETING))"
+_RECORD = re.compile(rf"^[ \t]*NodeName=\S+(?:{_GAP}(?!{_OF_RECORDS})\S++)*+{_GAP}{_OF_RECORDS}", re.MULTILINE)
+"""A node as scontrol prints it, on one line or on several, of which all but the first are indented: with a key or
+a state that a line of slurm.conf, which begins alike, never has.
+"""
 _JSON = re.compile(r'"(?:sinfo"\s*:\s*\[|slurmd_start_time"\s*:)')
 
 

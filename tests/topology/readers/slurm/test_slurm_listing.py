@@ -28,6 +28,19 @@ NODES = (
 )
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("NodeName=g1 Gres=gpu:8 State=IDLE Partitions=train\n", True),
+        ("NodeName=g1 State=IDLE Gres=gpu:8\n   BootTime=2026-11-20T08:00:00\n", True),
+        ("NodeName=g[1-4] Gres=gpu:8 CPUs=64 State=UNKNOWN\nPartitionName=train Nodes=ALL Default=YES\n", False),
+    ],
+)
+def test_records_are_told_from_a_configuration(text: str, expected: bool) -> None:
+    """By a key that slurm.conf never has in the line of a node, wherever in the record it stands."""
+    assert SlurmListing().recognises(text) is expected
+
+
 @pytest.mark.parametrize("text", [NODES, NODES.replace("\n\n", "\0").replace("\n  ", "").replace("\0", "\n")])
 def test_nodes_are_one_level_with_their_states(text: str) -> None:
     """On several lines and with --oneliner: three nodes of 4 GPUs, of which one is free; the login node has none."""
