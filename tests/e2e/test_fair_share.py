@@ -44,8 +44,14 @@ def test_a_gang_of_the_smaller_share_goes_before_a_flood(arnold_plane: ControlPl
 
         plane.admin.patch("namespaces", flood, {"metadata": {"annotations": {WEIGHT: "100"}}})
         plane.admin.create_all(gang("next", other, size=1))
-        queued = wait_until(lambda: plan_in(plane.admin, "next", other, "Queued"), "the next gang to stand in line")
-        assert "before it" in queued.message or "free" in queued.message
+        # first it is said that its turn will come, with so many before it in the pass
+        wait_until(
+            lambda: (
+                (plan := plan_in(plane.admin, "next", other, "Queued"))
+                and ("before it" in plan.message or "free" in plan.message)
+            ),
+            "the next gang to be told what it waits for",
+        )
         before = {*bound(plane.admin, flood)}
         plane.admin.delete("pods", min(before), flood)
         wait_until(lambda: {*bound(plane.admin, flood)} - before, "another gang of the flood")
