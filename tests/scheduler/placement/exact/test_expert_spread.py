@@ -145,12 +145,12 @@ def test_a_larger_job_keeps_what_it_claims() -> None:
     chance = random.Random(3)
     cluster = racks(*[(chance.randint(3, 9),) for _ in range(60)])
     job = Job("j", Parallelism(tp=1, pp=16, dp=128, ep=64), alpha=0.3, level="minipod")
-    found = run(Exact(), cluster, job, Limits(seconds=4, workers=1, clock="work"))
+    found = run(Exact(), cluster, job, Limits(seconds=1, workers=1, clock="work"))
     dense = run(
         Exact(),
         cluster,
         job.replace(parallelism=Parallelism(tp=1, pp=16, dp=128)),
-        Limits(seconds=4, workers=1, clock="work"),
+        Limits(seconds=1, workers=1, clock="work"),
     )
     assert found.objective is not None
     assert dense.objective is not None
