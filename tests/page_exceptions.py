@@ -101,6 +101,7 @@ EXCEPTIONS: Mapping[str, Elsewhere] = {
         "scontrol": ("", "needs Slurm; the demo has what it would print"),
         "sinfo": ("", "needs Slurm; the demo has what it would print"),
         "sbatch ": ("", LAUNCHERS),
+        "arnold place --cluster slurm:": ("", "needs Slurm"),
     },
     "docs/how-to/what-to-buy.md": {
         "arnold capacity minipods": (

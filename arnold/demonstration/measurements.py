@@ -50,7 +50,12 @@ def machine_metrics(machines: Sequence[str], culprit: str, seed: int) -> bytes:
 
 def timer_log() -> str:
     """Return what Megatron-LM prints with `--timing-log-level 2 --timing-log-option all`, for four steps."""
-    lines = ["setting number of microbatches to constant 8"]
+    ranks = TIMED.pp * TIMED.dp
+    lines = [
+        f"using world size: {ranks}, data-parallel size: {TIMED.dp}, context-parallel size: 1, "
+        f"tensor-model-parallel size: {TIMED.tp}, pipeline-model-parallel size: {TIMED.pp}",
+        "setting number of microbatches to constant 8",
+    ]
     for step in range(7, 11):
         lines += [
             f" iteration {step:8d}/     100 | consumed samples: {64 * step} | elapsed time per iteration (ms): 400.0 |",

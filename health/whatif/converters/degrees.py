@@ -58,14 +58,17 @@ class JobEvidence:
 
 
 def groups_of(info: Mapping[str, Any]) -> Iterable[ProcessGroup]:
-    """Yield the groups in ``distributedInfo`` that are smaller than the job and no rank alone; odd entries are none."""
+    """Yield the groups in ``distributedInfo`` that are smaller than the job and no rank alone, and larger ones that say
+    that they are no replicas; odd entries are none.
+    """
     world, listed = info.get("world_size"), info.get("pg_config")
     for entry in listed if isinstance(listed, list) else ():
         ranks = entry.get("ranks") if isinstance(entry, dict) else None
         if not isinstance(ranks, list) or not all(type(rank) is int and rank >= 0 for rank in ranks):
             continue
-        if len(ranks) not in (0, 1, world):
-            yield ProcessGroup(str(entry.get("pg_desc", "")), tuple(sorted(ranks)))
+        description = str(entry.get("pg_desc", ""))
+        if len(ranks) > 1 and (len(ranks) != world or described_family(description) in ("tp", "cp", "pp")):
+            yield ProcessGroup(description, tuple(sorted(ranks)))
 
 
 def degrees_of_profiles(paths: Sequence[str]) -> JobSizes:

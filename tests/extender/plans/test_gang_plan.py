@@ -65,7 +65,7 @@ def plans(draw: st.DrawFn) -> GangPlan:
     """Any plan that the controller could come by."""
     spec = draw(SPECS)
     pods_per_node = draw(st.integers(1, 8))
-    names = draw(st.lists(DNS, max_size=12))
+    names = draw(st.lists(DNS, max_size=12, unique=True))
     less = draw(st.integers(0, pods_per_node - 1)) if names else 0  # pods that the last node has room for
     nodes = nodes_of_pods(names, len(names) * pods_per_node - less, pods_per_node)
     pods = tuple(draw(st.none() | st.uuids().map(str).filter(lambda u: UUID(u).int > 0)) for _ in nodes)
