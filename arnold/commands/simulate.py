@@ -20,7 +20,14 @@ from arnold.options.field_options import option_names, options_of, takes
 from arnold.options.model_files import ModelFiles
 from arnold.options.replay_files import ReplayFiles, write_replay
 from arnold.options.shared_options import complete_algorithm, complete_policy
-from arnold.options.simulate_options import FailureOptions, FlagOptions, ReplayOptions, TraceOptions, replay_inputs
+from arnold.options.simulate_options import (
+    FailureOptions,
+    FlagOptions,
+    ReplayOptions,
+    TraceOptions,
+    replay_inputs,
+    takes_replay,
+)
 from scheduler.job_files.own_records import OwnRecords
 from simulator.replay_settings import ReplaySettings
 from topology.errors import InvalidInput, InvalidTopology
@@ -67,13 +74,8 @@ class RunOptions:
 @options_of(ModelFiles)
 @options_of(ReplayFiles)
 @options_of(RunOptions)
+@takes_replay
 @takes(
-    jobs=TraceOptions,
-    own=OwnRecords,
-    settings=ReplaySettings,
-    failures=FailureOptions,
-    models=ModelFiles,
-    flags=FlagOptions,
     files=ClusterFiles,
     outputs=ReplayFiles,
     keeping=RunOptions,
@@ -81,12 +83,7 @@ class RunOptions:
 def command(
     *,
     as_json: bool,
-    jobs: TraceOptions,
-    own: OwnRecords,
-    settings: ReplaySettings,
-    failures: FailureOptions,
-    models: ModelFiles,
-    flags: FlagOptions,
+    replay: ReplayOptions,
     files: ClusterFiles,
     outputs: ReplayFiles,
     keeping: RunOptions,
@@ -100,15 +97,18 @@ def command(
     from scheduler.study.executors import local_executor
 
     outputs.check()
-    grid = grid_of(settings, jobs.scale_load, clusters=[plain(Path(files.cluster).stem)], seeds=[settings.seed])
+    grid = grid_of(
+        replay.settings,
+        replay.jobs.scale_load,
+        clusters=[plain(Path(files.cluster).stem)],
+        seeds=[replay.settings.seed],
+    )
     several = len(grid.points) > 1
     if several:
         _refuse_what_is_of_one_run()
-    settings = replace(settings, policy=grid.policies[0], algorithm=grid.algorithms[0])
     try:
-        loaded = replace(files, format=jobs.formats()[1]).read()
-        options = ReplayOptions(jobs, own, settings, failures, models, flags)
-        inputs, others = replay_inputs(options, {grid.clusters[0]: loaded.cluster})
+        loaded = replace(files, format=replay.jobs.formats()[1]).read()
+        inputs, others = replay_inputs(replay.first_of(grid), {grid.clusters[0]: loaded.cluster})
         notes = *loaded.notes, *others
         if several:
             note(*notes)

@@ -17,7 +17,14 @@ from arnold.options.command import JsonCommand
 from arnold.options.field_options import file_option, options_of, takes
 from arnold.options.model_files import ModelFiles
 from arnold.options.shared_options import CLUSTER_HELP, SEEDS_HELP, complete_algorithm, complete_policy, html_option
-from arnold.options.simulate_options import FailureOptions, FlagOptions, ReplayOptions, TraceOptions, replay_inputs
+from arnold.options.simulate_options import (
+    FailureOptions,
+    FlagOptions,
+    ReplayOptions,
+    TraceOptions,
+    replay_inputs,
+    takes_replay,
+)
 from scheduler.job_files.own_records import OwnRecords
 from simulator.replay_settings import ReplaySettings
 from topology.quantities import HOUR
@@ -68,15 +75,8 @@ Examples:
     "--runs-out", written=True, help="Write a row for each run, Parquet; an interrupted study continues from it."
 )
 @html_option
-@takes(
-    traced=TraceOptions,
-    own=OwnRecords,
-    settings=ReplaySettings,
-    failures=FailureOptions,
-    models=ModelFiles,
-    flags=FlagOptions,
-    files=partial(ClusterFiles, cluster=""),
-)
+@takes_replay
+@takes(files=partial(ClusterFiles, cluster=""))
 def command(
     *,
     as_json: bool,
@@ -87,12 +87,7 @@ def command(
     dask: str | None,
     runs_out: str | None,
     html: str | None,
-    traced: TraceOptions,
-    own: OwnRecords,
-    settings: ReplaySettings,
-    failures: FailureOptions,
-    models: ModelFiles,
-    flags: FlagOptions,
+    replay: ReplayOptions,
     files: ClusterFiles,
 ) -> None:
     """Replay a trace under every policy, algorithm, cluster, scale of load and seed.
@@ -102,14 +97,13 @@ def command(
     from scheduler.study.executors import local_executor
     from simulator.study.on_dask import OnDask
 
-    grid = grid_of(settings, traced.scale_load, clusters=_cluster_names(clusters), seeds=range(seeds))
+    grid = grid_of(replay.settings, replay.jobs.scale_load, clusters=_cluster_names(clusters), seeds=range(seeds))
     executor = local_executor(jobs) if dask is None else OnDask(dask)
-    topologies = [replace(files, cluster=file, format=traced.formats()[1]).read() for file in clusters]
+    topologies = [replace(files, cluster=file, format=replay.jobs.formats()[1]).read() for file in clusters]
     for file, topology in zip(clusters, topologies, strict=True):
         note(*(f"{file}: {sentence}" for sentence in topology.notes))
-    settings = replace(settings, policy=grid.policies[0], algorithm=grid.algorithms[0])
     inputs, notes = replay_inputs(
-        ReplayOptions(traced, own, settings, failures, models, flags),
+        replay.first_of(grid),
         dict(zip(grid.clusters, (topology.cluster for topology in topologies), strict=True)),
     )
     note(*notes)

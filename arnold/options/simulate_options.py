@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated
+from functools import wraps
+from typing import TYPE_CHECKING, Annotated, Any, Self, TypeVar, cast
 
 from annotated_types import Ge, Interval
 
-from arnold.options.field_options import option_names
+from arnold.options.field_options import option_names, take
 from arnold.options.model_files import ModelFiles
 from scheduler.job_files.own_records import OwnRecords
 from simulator.replay_settings import COUNT_ONLY, ReplaySettings
@@ -19,11 +20,14 @@ from topology.quantities import plural
 
 if TYPE_CHECKING:
     from simulator.failures.cluster_failures import FailureSettings
-    from simulator.study.study_run import Inputs
+    from simulator.study.study_run import Inputs, StudyGrid
     from simulator.throughputs import Throughputs
     from simulator.traces import JobTrace
     from topology.cluster import Cluster
     from topology.flags import NodeFlag
+
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,6 +219,21 @@ class ReplayOptions:
     failures: FailureOptions
     models: ModelFiles
     flags: FlagOptions
+
+    def first_of(self, grid: StudyGrid) -> Self:
+        """Return the first run of a grid: its policy and its algorithm."""
+        return replace(self, settings=replace(self.settings, policy=grid.policies[0], algorithm=grid.algorithms[0]))
+
+
+def takes_replay(command: F) -> F:
+    """Hand a command what it is asked to replay as one record, ``replay``; stands above what takes its other files."""
+
+    @wraps(command)
+    def call(**values: Any) -> Any:
+        kinds: tuple[Any, ...] = (TraceOptions, OwnRecords, ReplaySettings, FailureOptions, ModelFiles, FlagOptions)
+        return command(replay=ReplayOptions(*(take(kind, values) for kind in kinds)), **values)
+
+    return cast("F", call)
 
 
 def replay_inputs(options: ReplayOptions, clusters: Mapping[str, Cluster]) -> tuple[Inputs, tuple[str, ...]]:
