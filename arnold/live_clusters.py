@@ -10,9 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from topology.errors import InvalidInput
-from topology.files import Source
-from topology.slurm.slurm_snapshot import NO_REQUEST, SlurmRequest
+from ground.errors import InvalidInput
+from ground.files import Source
+from topology.slurm_snapshot import NO_REQUEST, SlurmRequest
 
 if TYPE_CHECKING:
     from extender.live_cluster import ListedCluster
@@ -47,14 +47,14 @@ def open_cluster(
         if name != SLURM:
             fix = "write slurm: and choose the Slurm by SLURM_CONF, its partition by --partition"
             raise InvalidInput(f"{name!r}: nothing follows slurm:", where="--cluster", fix=fix)
-        from topology.slurm.live_slurm import ask_slurm
+        from topology.slurm_snapshot import ask_slurm
 
         topology, records, notes = ask_slurm(request)
         return OpenedCluster(topology, records, notes)
     if name.startswith(KUBERNETES):
         from extender.cluster_api.connect import WhichCluster
         from extender.live_cluster import list_cluster
-        from topology.kubernetes.kubernetes_gpus import GPUS
+        from topology.node_gpus import GPUS
 
         which = WhichCluster(context=name.removeprefix(KUBERNETES) or None)
         return open_kubernetes(list_cluster(which, gpus=GPUS if gpu_resource is None else (gpu_resource,)))

@@ -13,7 +13,7 @@ import sys
 from importlib import import_module
 from typing import NoReturn
 
-PACKAGES = ("topology", "scheduler", "health", "extender", "simulator", "arnold")
+PACKAGES = ("ground", "topology", "scheduler", "health", "extender", "simulator", "arnold")
 """Every top-level package of the wheel."""
 
 DISTRIBUTION = "arnold-scheduler"  # The mark that each of our top-level packages carries under the same name

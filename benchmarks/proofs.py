@@ -11,7 +11,7 @@ import numpy as np
 from benchmarks.instances import FAMILIES
 from benchmarks.report import Promise, promises, section, table
 from benchmarks.rows import Campaign, Row
-from topology.quantities import percent
+from ground.quantities import percent
 
 SHARE_PROVED, SHARE_TIGHT = 0.98, 0.92
 MEAN_GAP = 0.04

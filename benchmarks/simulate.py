@@ -20,7 +20,7 @@ from simulator.replay_settings import ReplaySettings
 from simulator.traces import JobTrace, read_trace, scale_load
 from topology.build import build_cluster
 from topology.cluster import Cluster, Node
-from topology.writers.to_csv import ClusterCsvWriter
+from topology.writers import ClusterCsvWriter
 
 PHILLY = ("philly", "philly.csv.gz")
 GPUS, RACK, MINIPOD = 8, 16, 64

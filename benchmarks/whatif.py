@@ -32,7 +32,7 @@ PUBLISHED = ("AR", "ST")
 BOTH = """
 import json, sys
 from health import whatif
-from topology.files import read_source
+from ground.files import read_source
 for trace, meta in zip(sys.argv[1::2], sys.argv[2::2]):
     read = whatif.read_trace(trace, sizes=whatif.read_metadata(read_source(meta)))
     found = whatif.analyse(whatif.prepare(read))
@@ -94,7 +94,7 @@ def measure_large(*, dp: int, pp: int, microbatches: int, steps: int) -> Large:
         code = (
             "import sys; from health.whatif.synthetic import Recipe, make_trace;"
             "from health.whatif.synthetic import trace_file; from health.whatif.trace import metadata_file;"
-            "from topology.files import write_file;"
+            "from ground.files import write_file;"
             f"made = make_trace(Recipe(dp={dp}, pp={pp}, tp=8, microbatches={microbatches}, steps={steps}, seed=1, "
             f"slow={{({dp // 2}, {pp // 2}): 1.5}}));"
             "write_file(sys.argv[1], trace_file(made)); write_file(sys.argv[2], metadata_file(made.sizes))"

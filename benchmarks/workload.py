@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from benchmarks.report import section, table
+from ground.quantities import number
 from simulator.workload import KALOS, Published, WorkloadSpec, generate, summary
-from topology.quantities import number
 
 
 def measure(seeds: int, *, days: float = KALOS.days) -> list[Published]:

@@ -24,9 +24,9 @@ from extender.plans.gang_plan import GangPlan, canonical_uid
 from extender.plans.gang_predictor import GangPredictor
 from extender.plans.reservation import Reservation, ReservationKey
 from scheduler.queue.run_times import Prediction
-from topology.kubernetes.kubernetes_gpus import GPU_CLASSES
-from topology.kubernetes.kubernetes_objects import NodeObject
-from topology.kubernetes.kubernetes_pods import Pod
+from topology.kubernetes.objects import NodeObject
+from topology.kubernetes.pods import Pod
+from topology.node_gpus import GPU_CLASSES
 
 
 class ClusterCache:

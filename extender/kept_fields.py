@@ -16,8 +16,8 @@ from msgspec.structs import force_setattr
 from extender.dialect_names import NAMES
 from extender.kubernetes_names import ANNOTATIONS_READ, FAIR_SHARE_WEIGHT, GROUP, MOST_TEXT
 from extender.texts import LONGEST_KEY, cut
-from topology.kubernetes.kubernetes_objects import Metadata, OwnerReference
-from topology.kubernetes.kubernetes_pods import PodSpec
+from topology.kubernetes.objects import Metadata, OwnerReference
+from topology.kubernetes.pods import PodSpec
 
 READ = frozenset((*ANNOTATIONS_READ, *NAMES, FAIR_SHARE_WEIGHT))  # annotations that mean something
 MOST_LABELS = 64  # labels that stay beside those of peers and ours: a reservation may select pods by any

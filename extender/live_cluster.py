@@ -20,10 +20,10 @@ from extender.gangs.recognise import recognise
 from extender.gangs.types import GangKey
 from extender.objects import decode_allocation, decode_node, decode_pod
 from extender.plans.gang_plan import GangPlan, decode_plan
-from topology.errors import InvalidInput
-from topology.files import Source
-from topology.kubernetes.kubernetes_gpus import GPUS
-from topology.kubernetes.kubernetes_pods import Pod
+from ground.errors import InvalidInput
+from ground.files import Source
+from topology.kubernetes.pods import Pod
+from topology.node_gpus import GPUS
 
 
 @dataclass(frozen=True, slots=True)

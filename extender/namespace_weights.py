@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 
 from extender.objects import NamespaceObject
-from topology.errors import InvalidInput
+from ground.errors import InvalidInput
 
 
 class NamespaceWeights:

@@ -1,7 +1,7 @@
 """Health flags as annotations of nodes: read, written, taken off.
 
 The annotations are ``arnold.dev/slowdown`` and ``arnold.dev/slowdown-until``, as in
-:mod:`topology.kubernetes.kubernetes_health`; any tool may write them.  A node has one flag; writing another
+:mod:`topology.kubernetes.nodes`; any tool may write them.  A node has one flag; writing another
 replaces it.
 """
 
@@ -17,11 +17,11 @@ from extender.cluster_api.client import NODES, ClusterApi
 from extender.cluster_api.connect import WhichCluster, ask_cluster
 from extender.cluster_api.reflector import pages_of
 from extender.objects import decode_node
-from topology.breaker import Breaker
-from topology.errors import InvalidTopology, UnknownName, did_you_mean
+from ground.errors import InvalidTopology, UnknownName, did_you_mean
+from ground.records import JsonRecord
+from topology.flag_store import Breaker
 from topology.flags import FAULTY, NodeFlag
-from topology.json_record import JsonRecord
-from topology.kubernetes.kubernetes_health import SLOWDOWN, SLOWDOWN_UNTIL, annotated_flag
+from topology.kubernetes.nodes import SLOWDOWN, SLOWDOWN_UNTIL, annotated_flag
 
 T = TypeVar("T")
 

@@ -11,11 +11,11 @@ from msgspec.structs import replace
 
 from extender.kept_fields import shorten_images, strip, trim
 from extender.kubernetes_names import FAIR_SHARE_WEIGHT
+from ground.errors import InvalidInput
 from scheduler.queue.fair_share import read_weight
-from topology.errors import InvalidInput
-from topology.kubernetes.kubernetes_claim_table import ALLOCATION_KINDS
-from topology.kubernetes.kubernetes_objects import AllocationObject, Metadata, NodeObject, Object
-from topology.kubernetes.kubernetes_pods import Pod, PodSpec
+from topology.kubernetes.claim_table import ALLOCATION_KINDS
+from topology.kubernetes.objects import AllocationObject, Metadata, NodeObject, Object
+from topology.kubernetes.pods import Pod, PodSpec
 
 _Kind = TypeVar("_Kind", bound=Object)
 

@@ -26,7 +26,7 @@ from extender.kubernetes_names import SCHEDULER
 from extender.plans.reservation import Reservation
 from scheduler.queue.queue_policy import CapacityReservation, QueuedJob, Running, Waiting
 from topology.cluster import BoolArray, IntArray
-from topology.kubernetes.kubernetes_pods import Pod
+from topology.kubernetes.pods import Pod
 
 
 @dataclass(frozen=True, slots=True)

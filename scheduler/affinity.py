@@ -17,9 +17,9 @@ from typing import Annotated
 
 from annotated_types import Interval
 
+from ground.errors import InvalidJob
+from ground.records import AsWritten, JsonRecord
 from scheduler.job import DEFAULT_ALPHA, Parallelism
-from topology.errors import InvalidJob
-from topology.json_record import AsWritten, JsonRecord
 
 LARGEST = 10**12  # No size in a job file is larger; keeps products of a few of them within a float
 Size = Annotated[int, AsWritten(), Interval(ge=1, le=LARGEST)]

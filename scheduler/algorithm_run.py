@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from ground.errors import InvalidPlacement
 from scheduler.job import Job
 from scheduler.objective import TOLERANCE, evaluate, step_time, trivial_bound
 from scheduler.outcome import Instance, Outcome, PredictedStep
@@ -30,7 +31,6 @@ from scheduler.subproblems.second_constraints import SecondConstraints
 from scheduler.subproblems.trunks import propose, propose_in_a_trunk
 from scheduler.work_clock import clock, on_clock, share_until, stopwatch
 from topology.cluster import Cluster, FloatArray
-from topology.errors import InvalidPlacement
 from topology.flags import HEALTHY
 
 PREFERENCE_SHARE = 0.5  # Of the time limit, for the same question on preferred nodes alone

@@ -16,10 +16,10 @@ from functools import cached_property
 from math import inf
 from typing import TYPE_CHECKING, Any, Literal
 
+from ground.errors import InvalidJob
 from scheduler.data_sets import DataSet
 from scheduler.node_grid import Grid, grid_of, nodes_of_tp, shape_of
 from scheduler.rank_groups import RankNumbering, expert_numbering
-from topology.errors import InvalidJob
 from topology.taints import Toleration
 
 if TYPE_CHECKING:

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from ground.errors import InvalidJob, did_you_mean
 from scheduler.affinity import RECORDS, Gains, Model, Record, affinity
 from scheduler.affinity import microbatches as microbatches_of
 from scheduler.job import DEFAULT_ALPHA, DEFAULT_SPREAD_COST, Parallelism
-from topology.errors import InvalidJob, did_you_mean
 
 _VOCAB = 103_168  # of InternLM
 

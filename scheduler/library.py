@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from ground.files import read_source
 from scheduler.algorithm_run import run
 from scheduler.explanation.cheaper_pairs import cheaper_pairs, why_not
 from scheduler.job_files.job_file import load_job
 from scheduler.outcome import Instance, Outcome
 from scheduler.placement.types import ALGORITHMS, Limits
-from topology.files import read_source
 from topology.readers import load_topology
 
 

@@ -20,8 +20,8 @@ from functools import partial
 from math import prod
 from typing import TYPE_CHECKING
 
+from ground.errors import InvalidJob
 from scheduler.rank_groups import CellGroups, RankNumbering, cell_groups, groups_of_ranks, joined
-from topology.errors import InvalidJob
 
 if TYPE_CHECKING:
     from topology.cluster import IntArray

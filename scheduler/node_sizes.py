@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+from ground.errors import InvalidJob
 from scheduler.job import NodeSize, Parallelism
 from topology.cluster import Cluster
-from topology.errors import InvalidJob
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,14 +16,13 @@ from itertools import takewhile
 
 import numpy as np
 
+from ground.errors import InvalidPlacement
+from ground.records import AtLeastOne, JsonRecord
 from scheduler.job import FAMILIES, Count, Family, Job, stage_slowdown
 from scheduler.node_grid import Grid
 from scheduler.rank_groups import CellGroups
 from topology.cluster import Cluster, IntArray, Level
-from topology.errors import InvalidPlacement
-from topology.field_types import AtLeastOne
 from topology.flags import HEALTHY
-from topology.json_record import JsonRecord
 
 TOLERANCE = 1e-9  # Two objectives closer than this are the same: they are sums of a few products of small integers
 FEW_CELLS = 32  # up to here a set of pairs is counted faster than an array is sorted: several times at four cells

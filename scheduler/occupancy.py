@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from topology.capacity import count_nodes
-from topology.cluster import BoolArray, IntArray, Level
+from topology.cluster import BoolArray, IntArray, Level, count_nodes
 
 
 class Occupancy:

@@ -8,16 +8,15 @@ from functools import cached_property
 from math import inf
 from typing import Self
 
+from ground.errors import InvalidPlacement
+from ground.quantities import decimal
+from ground.records import AtLeastOne, Count, JsonRecord
 from scheduler.job import Job
 from scheduler.objective import TOLERANCE, Evaluation, Spread, slowest_in_use, step_time
 from scheduler.placement.admission import admissible, flags_of_usable
 from scheduler.placement.types import Proposal, Status
 from topology.cluster import BoolArray, Cluster, FloatArray, Level
-from topology.errors import InvalidPlacement
-from topology.field_types import AtLeastOne, Count
 from topology.flags import NodeFlag
-from topology.json_record import JsonRecord
-from topology.quantities import decimal
 
 STATUS: Mapping[Status, str] = {
     "optimal": "proved optimal",

@@ -12,7 +12,7 @@ from functools import cached_property
 from math import gcd, prod
 from typing import TYPE_CHECKING
 
-from topology.errors import InvalidJob
+from ground.errors import InvalidJob
 
 if TYPE_CHECKING:
     from typing import Any

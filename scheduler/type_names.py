@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from topology.errors import InvalidInput, InvalidJob
-from topology.files import Source
-from topology.parsing.documents import load_document
+from ground.documents import load_document
+from ground.errors import InvalidInput, InvalidJob
+from ground.files import Source
 
 ANY = "any"  # instead of names: all types, and a gang may mix them
 _OF_LISTS = "\"'[]{}"  # in a name these would be taken for the marks of a list: such names stand in a list

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from annotated_types import Interval
 
-from topology.json_record import JsonRecord
+from ground.records import JsonRecord
 
 LARGEST = 2**60  # Sums of some fit into 64 bits; a charge is a part of a line at most, some 2^57 of the 2^40 of a cell
 Charge = Annotated[int, Interval(ge=0, le=LARGEST)]

@@ -15,6 +15,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from ground.errors import InvalidInput
+from ground.files import write_file
 from scheduler.queue.queue_policy import CapacityReservation
 from simulator.engine.engine import Engine
 from simulator.engine.hooks import Incident
@@ -24,8 +26,6 @@ from simulator.run_lock import held_alone
 from simulator.sim_job import JobProgress, JobState
 from simulator.traces import JobTrace
 from topology.cluster import Cluster
-from topology.errors import InvalidInput
-from topology.files import write_file
 
 
 @dataclass(frozen=True)

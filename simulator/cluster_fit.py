@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ground.errors import InvalidTopology, TraceFormatError
 from simulator.pools.pool import Disagreement, NoSuchNodes, Pool
 from simulator.traces import JobTrace
-from topology.errors import InvalidTopology, TraceFormatError
 
 NAMED = 3  # Jobs that the message names
 

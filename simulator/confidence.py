@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from math import sqrt
 from statistics import fmean, stdev
 
+from ground.quantities import Kind, label_of
+from ground.records import JsonRecord, NotNegative
 from scheduler.queue.run_times import student_quantile
-from topology.field_types import NotNegative
-from topology.json_record import JsonRecord
-from topology.quantities import Kind, label_of
 
 _EXACT = (12.706, 4.303, 3.182, 2.776, 2.571)
 """Quantiles for 1 to 5 degrees of freedom, where the expansion is not yet good."""

@@ -18,8 +18,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import ceil
 
+from ground.errors import InvalidJob
 from simulator.job_record import JobRecord
-from topology.errors import InvalidJob
 
 
 def shape(

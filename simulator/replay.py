@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ground.errors import InvalidInput
 from scheduler.placement.types import ALGORITHMS, Limits
 from scheduler.power_caps import power_caps
 from scheduler.queue.queue_policy import POLICIES, QueuePolicy
@@ -30,7 +31,6 @@ from simulator.startup.start_ups import StartUps, start_ups
 from simulator.traces import JobTrace, read_trace
 from simulator.traces.throughput_files import with_speeds
 from topology.cluster import Cluster
-from topology.errors import InvalidInput
 from topology.readers import load_topology
 
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, get_args
 
 from annotated_types import Ge, Gt
 
+from ground.errors import InvalidInput, did_you_mean
+from ground.records import Seed
 from scheduler.affinity import Gains
 from simulator.failures.cluster_failures import FailureSettings
 from simulator.failures.restart_delay import Restart
@@ -16,8 +18,6 @@ from simulator.power.power_file import PowerSettings
 from simulator.shared_data.data_plan import DataPlan
 from simulator.startup.startup_settings import StartUpSettings
 from simulator.throughputs import Throughputs
-from topology.errors import InvalidInput, did_you_mean
-from topology.field_types import Seed
 from topology.flags import FAULTY, NodeFlag
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from topology.errors import InvalidInput
+from ground.errors import InvalidInput
 
 
 @contextmanager

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from math import nan
 from typing import Literal, TypeVar
 
+from ground.quantities import Kind
 from simulator.confidence import Band
-from topology.quantities import Kind
 
 R = TypeVar("R")
 

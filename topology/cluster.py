@@ -8,6 +8,9 @@ Uneven depth: a node without a domain at some level belongs there to its closest
 hangs on), shown as an *implicit* domain of the same name; a node without any broader domain hangs on the root.
 Beside the tree there may be *second hierarchies*, such as power or failure domains: each is one more partition of the
 nodes, independent of the tree.  A node that is in none of its domains is there a domain of its own, an implicit one.
+
+What a node is to the next job is its :class:`State`; how many nodes each domain has, and how many one job can have
+together, is counted in integers over the same arrays.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from enum import IntEnum
 from functools import cached_property
 from itertools import compress
 from typing import Any, NamedTuple
@@ -22,9 +26,23 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from topology.errors import InvalidTopology, UnknownName, did_you_mean
+from ground.errors import InvalidTopology, UnknownName, did_you_mean
 from topology.flags import FAULTY, HEALTHY, NodeFlag
 from topology.taints import Taint, Toleration, is_price, kept_out_by, price_flag, untolerated
+
+# -- cluster --
+# Cluster, Level, Node: an immutable tree of network domains of any depth.
+#
+# The tree is stored as one integer array per level (``domain_of[node]``), from the broadest level to the closest, so
+# that
+# 100,000 nodes cost a few megabytes and every hot loop runs over NumPy arrays.  Each level is a partition of the nodes
+# that refines the level above it.
+#
+# Uneven depth: a node without a domain at some level belongs there to its closest broader domain (the switch it
+# hangs on), shown as an *implicit* domain of the same name; a node without any broader domain hangs on the root.
+# Beside the tree there may be *second hierarchies*, such as power or failure domains: each is one more partition of the
+# nodes, independent of the tree.  A node that is in none of its domains is there a domain of its own, an implicit one.
+
 
 IntArray = npt.NDArray[np.int32]
 FloatArray = npt.NDArray[np.float64]
@@ -409,3 +427,119 @@ def numbered_types(types: Iterable[str]) -> tuple[tuple[str, ...], IntArray]:
     numbers: dict[str, int] = {}
     type_of = [numbers.setdefault(name, len(numbers)) for name in types]
     return tuple(numbers), np.array(type_of, dtype=np.int32)
+
+
+# -- states --
+# What a node is to the next job: free, in use, kept out, slow, faulty.  A slow node in use counts as slow.
+
+
+pass
+
+
+class State(IntEnum):
+    """States from best to worst; slow nodes in three degrees, from :data:`SLOWER_FROM` and :data:`SLOWEST_FROM` on."""
+
+    FREE = 0
+    PARTLY = 1
+    BUSY = 2
+    KEPT_OUT = 3
+    SLOW = 4
+    SLOWER = 5
+    SLOWEST = 6
+    FAULTY = 7
+
+    @property
+    def label(self) -> str:
+        """The state in words."""
+        return _LABELS[self]
+
+
+SLOWER_FROM = 1.2
+SLOWEST_FROM = 1.5
+
+_LABELS = {
+    State.FREE: "free",
+    State.PARTLY: "partly busy",
+    State.BUSY: "busy",
+    State.KEPT_OUT: "kept out",
+    State.SLOW: f"slow (below {SLOWER_FROM:g}x)",
+    State.SLOWER: f"slow ({SLOWER_FROM:g}x to {SLOWEST_FROM:g}x)",
+    State.SLOWEST: f"slow ({SLOWEST_FROM:g}x and more)",
+    State.FAULTY: "faulty",
+}
+
+
+def node_states(cluster: Cluster) -> IntArray:
+    """Return the :class:`State` of every node, shape [nodes]."""
+    states = np.full(len(cluster), State.FREE, dtype=np.int32)
+    states[cluster.free_gpus < cluster.gpus] = State.PARTLY
+    states[cluster.free_gpus == 0] = State.BUSY
+    states[list(cluster.kept_out)] = State.KEPT_OUT
+    slowdown = cluster.slowdown
+    states[slowdown > 1.0] = State.SLOW
+    states[slowdown >= SLOWER_FROM] = State.SLOWER
+    states[slowdown >= SLOWEST_FROM] = State.SLOWEST
+    states[np.isinf(slowdown)] = State.FAULTY
+    return states
+
+
+def count_states(states: IntArray) -> tuple[int, ...]:
+    """Return how many nodes are in each :class:`State`, in its order."""
+    return tuple(int(n) for n in np.bincount(states, minlength=len(State)))
+
+
+def legend(states: IntArray) -> tuple[tuple[State, int], ...]:
+    """Return states that occur and how many nodes are in each, from best to worst."""
+    return tuple((State(i), count) for i, count in enumerate(count_states(states)) if count)
+
+
+# -- capacity --
+# Free nodes per domain: integer counters over the immutable tree.
+
+
+pass
+
+
+def count_nodes(level: Level, nodes: BoolArray) -> IntArray:
+    """Return shape [domains], how many of the given nodes (shape [nodes]) each domain of a level holds."""
+    return np.bincount(level.domain_of[nodes], minlength=len(level)).astype(np.int32)
+
+
+def most_together(cluster: Cluster, nodes: BoolArray, *, mix_types: bool = False) -> int:
+    """Return how many of some nodes, shape [nodes], one job can have that may mix types of GPU, or not: those of one
+    compartment.
+    """
+    if (compartment_of := cluster.compartments(mix_types=mix_types)) is None:
+        return int(np.count_nonzero(nodes))
+    return int(np.bincount(compartment_of[nodes], minlength=1).max())
+
+
+def shortage_apart(cluster: Cluster, nodes: BoolArray, wanted: int) -> str:
+    """Return why one job cannot have so many of the given nodes, shape [nodes], although there are enough.
+
+    :returns: ``in one domain of spine, as nothing joins ...``; empty when one trunk has enough, or all have too few.
+    """
+    if (trunks := cluster.trunks) is None:
+        return ""
+    counts = count_nodes(trunks, nodes)
+    most = int(counts.argmax())
+    if not counts[most] < wanted <= counts.sum():
+        return ""
+    return (
+        f"in one domain of {trunks.name}, as nothing joins the {len(trunks)} of them; {trunks.domains[most]!r} has "
+        f"most, {counts[most]} (all together {counts.sum()})"
+    )
+
+
+def together(
+    cluster: Cluster, nodes: npt.NDArray[np.intp], wanted: int, *, mix_types: bool = False
+) -> npt.NDArray[np.intp]:
+    """Return the nodes, of those given in ascending order, among which a job of so many is to choose its own.
+
+    :returns: all of them, or those of the tightest compartment; empty where there are too few.
+    """
+    if (compartment_of := cluster.compartments(mix_types=mix_types)) is not None:
+        counts = np.bincount(compartment_of[nodes])
+        enough = np.flatnonzero(counts >= wanted)
+        nodes = nodes[compartment_of[nodes] == enough[counts[enough].argmin()]] if len(enough) else nodes[:0]
+    return nodes if len(nodes) >= wanted else nodes[:0]

@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from annotated_types import Ge
 
-from topology.json_record import AsWritten, AwareTime, FiniteFloat, JsonRecord, NullForInfinity
+from ground.records import AsWritten, AwareTime, FiniteFloat, JsonRecord, NullForInfinity
 
 FlagKind = Literal["straggler", "degraded", "faulty"]
 

@@ -1,12 +1,197 @@
-"""Names of nodes in other spellings than the cluster's: with a domain and without, in capitals and in small letters."""
+"""Names of nodes: Slurm hostlists, ``n[0001-0128,0200],login1``, and other spellings than the cluster's.
+
+What is written here is read by Slurm, which knows less than what is read here: behind the last bracket of a name
+nothing may stand, a range has at most 65,536 numbers, and a name that ends in a number of 2^64 or more is read as one
+that ends in 2^64 - 1.  Source: ``src/common/hostlist.c`` of Slurm, tried with 22.05 and 24.11.
+
+ClusterShell's range sets know how to pad, expand and fold numbers; the names around them are put together here.  A
+hostlist is counted before it is expanded, so that ``n[0-400000000]`` is refused before anything of that size exists.
+ClusterShell's own node sets are not used: they know groups, which run commands, and set operators, and are slow.
+
+Lists may spell a node with a domain or without, in capitals or in small letters: :class:`NodeNames` finds it.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Container, Iterable
+from collections.abc import Collection, Container, Iterable, Iterator
 from functools import cached_property
+from itertools import chain
 
-from topology.errors import InvalidTopology, some
+from ground.errors import InvalidInput, InvalidTopology, TooLarge, some
+from topology.cluster import MAX_NODES
+
+# -- hostlist --
+# Slurm hostlists, ``n[0001-0128,0200],login1``: names in few characters.
+#
+# What is written here is read by Slurm, which knows less than what is read here: behind the last bracket of a name
+# nothing may stand, a range has at most 65,536 numbers, and a name that ends in a number of 2^64 or more is read as one
+# that ends in 2^64 - 1.  Source: ``src/common/hostlist.c`` of Slurm, tried with 22.05 and 24.11.
+#
+# ClusterShell's range sets know how to pad, expand and fold numbers; the names around them are put together here.  A
+# hostlist is counted before it is expanded, so that ``n[0-400000000]`` is refused before anything of that size exists.
+# ClusterShell's own node sets are not used: they know groups, which run commands, and set operators, and are slow.
+
+
+_PIECE = re.compile(r"""\[(?P<ranges>[^\[\]]*)\]|(?P<comma>,)|(?P<word>[^\s,\[\]#="'\\&!^@*%?(){}]+)""")
+_DIGITS = 64  # Of a number in a bracket, zeros before it among them: a Python number of thousands takes long to read
+_RANGE = re.compile(rf"([0-9]{{1,{_DIGITS}}})(?:-([0-9]{{1,{_DIGITS}}}))?")
+_NAME = re.compile(r"""[^\s,\[\]#="'\\&!^@*%?(){}]+""")
+_ABSURD = 10**15
+_NUMBERED = re.compile(r"(.*?)([0-9]+)()")  # a name, cut at the number at its end
+_LAST_NUMBER = re.compile(r"(.*?)([0-9]+)([^0-9]*)")  # the same, cut at its last number, whatever stands behind it
+_LARGEST = 2**64 - 1  # Number at the end of a name that Slurm reads as it is
+_RANGE_NUMBERS = 65_536  # Of a range, and ranges of a bracket, that Slurm reads: MAX_RANGE and MAX_RANGES
+
+_Term = list[tuple[str, str]]
+"""One comma-separated part of a hostlist: words and insides of brackets, as pairs (word, ranges), one of them empty."""
+
+
+def expand_hostlist(text: str, *, where: str = "", limit: int = MAX_NODES) -> list[str]:
+    """Return the names of a hostlist, at most ``limit``, each once, as it is written; numbers of a bracket ascend."""
+    terms = list(_terms(text, where))
+    count = sum(_count(term, text, where) for term in terms)
+    if count > limit:
+        many = f"the hostlist {_short(text)} names {count if count < _ABSURD else 'absurdly many'} nodes"
+        raise TooLarge(many, where=where, fix=f"a cluster has at most {MAX_NODES:,} nodes; correct the range")
+    names = list(chain.from_iterable(_expand(term) for term in terms))
+    if len(set(names)) < count:
+        raise InvalidInput(f"the hostlist {_short(text)} names a node twice", where=where, fix="name every node once")
+    return names
+
+
+def fold_hostlist(names: Iterable[str]) -> str:
+    """Return names as a hostlist that Slurm reads as these names: those that differ in the number at their end alone
+    share a bracket.
+
+    :raises InvalidInput: a name cannot stand in one, by :func:`check_name`, or ends as :func:`outgrows_slurm` says.
+    """
+    names = list(names)
+    for name in names:
+        check_name(name)
+        if outgrows_slurm(name):
+            outgrown = f"the name {name!r} ends in a number of 2^64 or more, which Slurm reads as another"
+            raise InvalidInput(outgrown, fix="rename it, so that it ends in a smaller number or in a letter")
+    return _folded(names, _NUMBERED)
+
+
+def _folded(names: Iterable[str], cut: re.Pattern[str]) -> str:
+    """Return names as a hostlist; those share a bracket that differ in one number alone, at which they are cut."""
+    from ClusterShell.RangeSet import RangeSet
+
+    families: dict[tuple[str, str], list[str]] = {}
+    terms: list[str] = []
+    for name in names:
+        parts = cut.fullmatch(name)
+        # counting up to the largest number, Slurm never comes to an end
+        if parts and len(parts[2]) <= _DIGITS and int(parts[2]) < _LARGEST:
+            families.setdefault((parts[1], parts[3]), []).append(parts[2])
+        else:
+            terms.append(name)
+    for (before, behind), numbers in families.items():
+        if len(numbers) > _RANGE_NUMBERS:
+            numbers.sort(key=lambda number: (len(number), number))
+        for start in range(0, len(numbers), _RANGE_NUMBERS):
+            part = numbers[start : start + _RANGE_NUMBERS]
+            ranges = f"[{RangeSet(','.join(part))}]" if len(part) > 1 else part[0]
+            terms.append(f"{before}{ranges}{behind}")
+    return ",".join(terms)
+
+
+def spell_names(names: Iterable[str], *, most: int | None = None) -> str:
+    """Return the names for a person: a hostlist, as Arnold reads it, of those that can stand in one, and the others in
+    quotes one by one.
+
+    :param most: characters, at least 3; a longer text is cut short.
+
+    >>> spell_names(["n1.site", "gpu node 1", "n2.site"])
+    "n[1-2].site,'gpu node 1'"
+    """
+    plain: list[str] = []
+    odd: list[str] = []
+    for name in names:
+        if _NAME.fullmatch(name) and not outgrows_slurm(name):
+            plain.append(name)
+        else:
+            odd.append(repr(name))
+    text = ",".join([_folded(plain, _LAST_NUMBER), *odd] if plain else odd)
+    return text if most is None or len(text) <= most else f"{text[: most - 3]}..."
+
+
+def check_name(name: str, *, what: str = "a Slurm hostlist") -> None:
+    """Raise :class:`InvalidInput` for a name that cannot stand in Slurm's files: one with a space, a comma, ..."""
+    if not _NAME.fullmatch(name):
+        raise InvalidInput(f"the name {name!r} cannot stand in {what}", fix="rename it")
+
+
+def outgrows_slurm(name: str) -> bool:
+    """Return whether a name ends in a number of 2^64 or more: Slurm takes all of these for the largest below."""
+    parts = _NUMBERED.fullmatch(name)
+    # a number of thousands of digits is none that Python reads; zeros before it count for nothing
+    return parts is not None and (len(digits := parts[2].lstrip("0")) > 20 or int(digits or "0") > _LARGEST)
+
+
+def _terms(text: str, where: str) -> Iterator[_Term]:
+    """Cut a hostlist at its commas and brackets."""
+    term: _Term = []
+    at = 0
+    while at < len(text):
+        piece = _PIECE.match(text, at)
+        if piece is None or (piece["comma"] and not term):
+            broken = f"the hostlist {_short(text)} is broken at character {at + 1}"
+            raise InvalidInput(broken, where=where, fix="write names and ranges like n[001-128,200],login1")
+        at = piece.end()
+        if piece["comma"]:
+            yield term
+            term = []
+        else:
+            if piece["ranges"] == "":
+                _check_range("", text, where)
+            term.append((piece["word"] or "", piece["ranges"] or ""))
+    if not term:
+        early = f"the hostlist {_short(text)} ends early"
+        raise InvalidInput(early, where=where, fix="write at least one name after each comma")
+    yield term
+
+
+def _count(term: _Term, text: str, where: str) -> int:
+    """Return how many names a term stands for; counting ends where the number is absurd."""
+    total = 1
+    for _, ranges in term:
+        if ranges and total < _ABSURD:
+            total *= sum(_check_range(part, text, where) for part in ranges.split(","))
+    return total
+
+
+def _check_range(part: str, text: str, where: str) -> int:
+    """Return how many numbers a range holds."""
+    bounds = _RANGE.fullmatch(part)
+    first, last = (bounds[1], bounds[2] or bounds[1]) if bounds else ("1", "0")
+    padded = any(number.startswith("0") and len(number) > 1 for number in (first, last))
+    if int(last) < int(first) or (padded and len(first) != len(last)):
+        wrong = f"the range {_short(part)} in the hostlist {_short(text)} is not one"
+        fix = "write ranges like [001-128], low to high, both ends with as many digits"
+        raise InvalidInput(wrong, where=where, fix=fix)
+    return int(last) - int(first) + 1
+
+
+def _expand(term: _Term) -> list[str]:
+    from ClusterShell.RangeSet import RangeSet
+
+    names = [""]
+    for word, ranges in term:
+        numbers = list(RangeSet(ranges).striter()) if ranges else [word]
+        names = [name + number for name in names for number in numbers]
+    return names
+
+
+def _short(text: str) -> str:
+    return repr(text if len(text) <= 60 else f"{text[:57]}...")
+
+
+# -- node_names --
+# Names of nodes in other spellings than the cluster's: with a domain and without, in capitals and in small letters.
+
 
 _DOMAIN = re.compile(r"[a-z0-9_-]+(?:\.[a-z0-9_-]+)*\.?")
 """What may stand behind the first dot of a host name, in small letters: no blank, no bar, no comma of a row."""

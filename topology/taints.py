@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from topology.errors import InvalidInput
+from ground.errors import InvalidInput
 from topology.flags import WARNING, NodeFlag
 
 PREFER_NO_SCHEDULE = WARNING

@@ -9,9 +9,9 @@ import click
 from arnold.console.output import answer
 from arnold.options.command import JsonCommand
 from arnold.options.field_options import FILE, file_option
-from topology.errors import InvalidInput
-from topology.files import read_bytes, read_source, write_file
-from topology.quantities import plural
+from ground.errors import InvalidInput
+from ground.files import read_bytes, read_source, write_file
+from ground.quantities import plural
 
 if TYPE_CHECKING:
     from rich.console import Console

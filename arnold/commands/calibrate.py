@@ -12,8 +12,8 @@ from arnold.console.output import answer, print_rows, print_sentences, to_json
 from arnold.options.command import JsonCommand
 from arnold.options.field_options import FILE, file_option
 from arnold.options.shared_options import SEED_HELP, html_option
-from topology.errors import InvalidInput, InvalidJob
-from topology.files import read_source, write_file
+from ground.errors import InvalidInput, InvalidJob
+from ground.files import read_source, write_file
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -100,9 +100,9 @@ def _job(file: str, measured: MeasuredSteps) -> JobDocument:
 
     :raises InvalidJob: it cannot be, or is not the job that was measured.
     """
+    from ground.documents import load_document
     from scheduler.job_files.job_document import JobDocument
     from scheduler.job_files.job_file import load_job
-    from topology.parsing.documents import load_document
 
     source = read_source(file)
     degrees = load_job(source).job.parallelism

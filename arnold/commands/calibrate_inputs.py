@@ -8,10 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from topology.errors import InvalidInput, did_you_mean
-from topology.files import Source, read_source
-from topology.tables.bad_rows import BadRows
-from topology.tables.text_rows import CsvRows
+from ground.errors import InvalidInput, did_you_mean
+from ground.files import Source, read_source
+from ground.rows import BadRows, CsvRows
 
 if TYPE_CHECKING:
     from scheduler.job import Parallelism
@@ -163,9 +162,9 @@ def _domains(row: dict[str, str], name: str, where: str) -> int:
 
 def _of_placement(file: str, cluster: str | None) -> tuple[tuple[int, int], Parallelism]:
     """Return S and R of a saved placement, and the degrees of its job; on a cluster they are counted anew."""
+    from ground.documents import load_document
     from scheduler.job_files.placement_file import load_names, load_placement
     from scheduler.objective import evaluate
-    from topology.parsing.documents import load_document
     from topology.readers import load_topology
 
     source = read_source(file)

@@ -13,9 +13,9 @@ from arnold.options.command import JsonCommand, object_at
 from arnold.options.field_options import file_option
 from arnold.options.question_options import question_options
 from arnold.options.shared_options import html_option
-from topology.errors import InvalidInput
-from topology.files import write_file
-from topology.quantities import capitalised
+from ground.errors import InvalidInput
+from ground.files import write_file
+from ground.quantities import capitalised
 
 if TYPE_CHECKING:
     from simulator.capacity.capacity_question import CapacityAnswer, CapacityQuestion

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import click
 
 from arnold.options.command import Group, object_at
-from topology.errors import UnknownName, did_you_mean
+from ground.errors import UnknownName, did_you_mean
 
 ENTRY_POINTS = "arnold.commands"
 

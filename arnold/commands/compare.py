@@ -11,9 +11,9 @@ from arnold.console.search_end import exit_code, log_outcome
 from arnold.options.command import JsonCommand
 from arnold.options.job_options import PlacementInputs, placement_inputs
 from arnold.options.shared_options import ALGORITHM_HELP, complete_algorithm, html_option
-from topology.errors import InvalidJob
-from topology.files import write_file
-from topology.quantities import decimal
+from ground.errors import InvalidJob
+from ground.files import write_file
+from ground.quantities import decimal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from arnold.console.output import console, emit_json, plain, print_rows, progress
 from arnold.console.verbosity import note
-from topology.errors import InvalidInput
-from topology.quantities import HOUR, duration, label_of, plural
+from ground.errors import InvalidInput
+from ground.quantities import HOUR, duration, label_of, plural
 
 if TYPE_CHECKING:
     from scheduler.study.executors import Executor
@@ -78,7 +78,7 @@ def compare_runs(
     compared = compare(swept.rows, title=title)
     if html is not None:
         from arnold.pages.replay.comparison import study_page
-        from topology.files import write_file
+        from ground.files import write_file
 
         write_file(html, study_page(compared, notes=_notes(inputs, grid.seeds)))
     told = [*_left_out(inputs, [row["dropped"] for row in swept.rows]), *inputs.trace.notes]

@@ -15,8 +15,8 @@ from arnold.options.field_options import file_option
 from arnold.options.job_options import PlacementInputs, placement_inputs
 from arnold.options.running_files import running_files, running_job
 from arnold.options.shared_options import RUNNING_HELP
-from topology.errors import InvalidInput
-from topology.quantities import decimal, plural
+from ground.errors import InvalidInput
+from ground.quantities import decimal, plural
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -137,7 +137,7 @@ def _print(out: Console, instance: Instance, document: DefragmentDocument) -> No
 
     from arnold.texts.place_text import COLOURS, LONGEST_NAMES, print_head
     from scheduler.outcome import status_words
-    from topology.hostlist import spell_names
+    from topology.node_names import spell_names
 
     print_head(out, instance)
     out.print()

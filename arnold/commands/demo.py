@@ -17,9 +17,9 @@ from arnold.options.command import JsonCommand
 from arnold.options.field_options import file_option, options_of, takes
 from arnold.options.result_files import refuse_clashes
 from arnold.options.shared_options import PAGE_HELP, SAVE_HELP
+from ground.errors import InvalidInput
+from ground.files import check_writable, write_file
 from scheduler.placement.types import ALGORITHMS, Limits
-from topology.errors import InvalidInput
-from topology.files import check_writable, write_file
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

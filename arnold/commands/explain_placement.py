@@ -14,7 +14,7 @@ from arnold.console.search_end import exit_code
 from arnold.options.command import JsonCommand
 from arnold.options.job_options import PlacementInputs, placement_inputs
 from arnold.options.shared_options import html_option
-from topology.files import write_file
+from ground.files import write_file
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -114,9 +114,9 @@ def _beside_the_pairs(document: ExplainDocument) -> list[tuple[str, Sequence[str
 def _ways(document: ExplainDocument) -> list[str]:
     """Return what avoiding slow nodes costs against using them, and which they are."""
     from arnold.texts.place_text import LONGEST_NAMES
+    from ground.quantities import capitalised
     from scheduler.explanation.explain_slow_nodes import comparison
-    from topology.hostlist import spell_names
-    from topology.quantities import capitalised
+    from topology.node_names import spell_names
 
     lines = []
     for option in document.options:

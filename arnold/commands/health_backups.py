@@ -11,7 +11,7 @@ from arnold.options.cluster_options import ClusterFiles, cluster_options
 from arnold.options.command import JsonCommand
 from arnold.options.field_options import file_option, takes
 from arnold.options.shared_options import PLACEMENT_HELP, html_option
-from topology.files import read_source
+from ground.files import read_source
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -11,8 +11,8 @@ from arnold.console.output import answer, print_rows, progress, save_flags
 from arnold.options.command import JsonCommand
 from arnold.options.field_options import FILE, file_option, options_of, takes
 from arnold.options.shared_options import flags_out_option, html_option, lenient_option, yes_option
+from ground.files import read_source
 from health.collectives.trigger_settings import TriggerSettings
-from topology.files import read_source
 
 if TYPE_CHECKING:
     from rich.console import Console

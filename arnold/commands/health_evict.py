@@ -14,8 +14,8 @@ from arnold.options.command import JsonCommand
 from arnold.options.field_options import options_of, takes
 from arnold.options.running_job_options import read_machines, running_job_options
 from arnold.options.shared_options import HOLD_HELP, html_option, lenient_option
+from ground.errors import InvalidInput
 from health.recovery.stacks import StackView
-from topology.errors import InvalidInput
 
 if TYPE_CHECKING:
     from rich.console import Console

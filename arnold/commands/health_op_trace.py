@@ -11,8 +11,8 @@ from arnold.options.command import JsonCommand
 from arnold.options.field_options import FILE, file_option
 from arnold.options.result_files import ResultFile
 from arnold.options.shared_options import SAVE_HELP
-from topology.files import read_source
-from topology.quantities import plural
+from ground.files import read_source
+from ground.quantities import plural
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -79,7 +79,7 @@ class DetectorOptions:
     @property
     def machines(self) -> list[str] | None:
         """Names of the nodes to compare, ``None`` = all; InvalidInput: not a hostlist."""
-        from topology.hostlist import expand_hostlist
+        from topology.node_names import expand_hostlist
 
         return None if self.only is None else expand_hostlist(self.only, where="--only")
 

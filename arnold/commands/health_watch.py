@@ -13,9 +13,9 @@ from arnold.console.output import as_written, save_flags
 from arnold.options.command import JsonCommand
 from arnold.options.field_options import file_option, options_of, takes
 from arnold.options.shared_options import STORE_HELP, flags_out_option, yes_option
+from ground.errors import InvalidInput
+from ground.files import read_source
 from health.peers.sample_sources import DEFAULT_QUERIES, MACHINE_LABELS, WatchPlan
-from topology.errors import InvalidInput
-from topology.files import read_source
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -111,7 +111,7 @@ def watch(
 
 def within_share(made: WatchRound) -> WatchRound:
     """Return a round, or where its flags would take out too many of its machines one that judged nothing."""
-    from topology.breaker import Breaker
+    from topology.flag_store import Breaker
 
     if made.verdict is None:
         return made
@@ -154,7 +154,7 @@ def _say(document: WatchDocument, *, as_json: bool) -> None:
     import sys
 
     if as_json:
-        from topology.json_record import json_data
+        from ground.records import json_data
 
         click.echo(json.dumps(as_written(json_data(type(document), document)), allow_nan=False))
     else:

@@ -14,10 +14,10 @@ from arnold.options.cluster_options import ClusterFiles
 from arnold.options.command import Group, JsonCommand
 from arnold.options.field_options import options_of, takes
 from arnold.options.kubeconfig_options import kubeconfig_options
+from ground.errors import ArnoldError, InvalidInput, UnknownName, did_you_mean
+from ground.quantities import decimal, percent
 from scheduler.job import FAMILIES
-from topology.errors import ArnoldError, InvalidInput, UnknownName, did_you_mean
 from topology.flags import in_words
-from topology.quantities import decimal, percent
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -14,8 +14,8 @@ from arnold.options.field_options import options_of, takes
 from arnold.options.job_options import JointInputs, PlacementInputs, joint_inputs
 from arnold.options.placement_outputs import PlaceOptions
 from arnold.options.shared_options import complete_algorithm
-from topology.errors import InvalidInput
-from topology.files import write_files
+from ground.errors import InvalidInput
+from ground.files import write_files
 
 if TYPE_CHECKING:
     from scheduler.outcome import Instance, Outcome

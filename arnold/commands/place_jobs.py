@@ -11,10 +11,10 @@ import click
 from arnold.console.output import BAD, answer, print_rows, print_sentences, progress
 from arnold.console.search_end import exit_code
 from arnold.options.result_files import refuse_clashes
-from topology.errors import InvalidInput
-from topology.files import write_files
-from topology.hostlist import spell_names
-from topology.quantities import decimal, plural
+from ground.errors import InvalidInput
+from ground.files import write_files
+from ground.quantities import decimal, plural
+from topology.node_names import spell_names
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -15,10 +15,10 @@ from arnold.options.field_options import options_of, takes
 from arnold.options.placement_outputs import PlacementOutputs
 from arnold.options.result_files import EARLIER, check_stdin
 from arnold.options.shared_options import PLACEMENT_HELP, html_option
+from ground.errors import UnknownName, did_you_mean
+from ground.files import read_source, write_files
+from ground.quantities import decimal, plural
 from scheduler.placement.types import Limits, Proposal
-from topology.errors import UnknownName, did_you_mean
-from topology.files import read_source, write_files
-from topology.quantities import decimal, plural
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -135,8 +135,7 @@ def _lost_nodes(hostlists: Sequence[str], cluster: Cluster) -> list[str]:
     :raises UnknownName: one is not in the cluster.
     :raises InvalidTopology: one may be any of several nodes.
     """
-    from topology.hostlist import expand_hostlist
-    from topology.node_names import NodeNames
+    from topology.node_names import NodeNames, expand_hostlist
 
     names: dict[str, None] = {}
     spellings = NodeNames(cluster.index_of)

@@ -16,8 +16,8 @@ import click
 from arnold.commands.command_table import arnold
 from arnold.console.interrupts import INTERRUPTED
 from arnold.console.output import emit_json, settle_streams, silence
-from topology.errors import ArnoldError, TooLarge
-from topology.plugins import PluginFailed, failed_plugin
+from ground.errors import ArnoldError, TooLarge
+from ground.plugins import PluginFailed, failed_plugin
 
 FAULT = 1
 BROKEN_PIPE = 141

@@ -10,7 +10,7 @@ import click
 
 from arnold.commands.command_table import arnold, offers
 from arnold.options.command import Command, JsonCommand, object_at
-from topology.errors import UnknownName, did_you_mean
+from ground.errors import UnknownName, did_you_mean
 
 OTHERS: Mapping[str, str] = {
     "error": "arnold.documents.error:ErrorDocument",
@@ -59,7 +59,7 @@ def schema_of(name: str) -> dict[str, Any]:
 
     :raises UnknownName: nothing of this name has one.
     """
-    from topology.json_record import json_schema
+    from ground.records import json_schema
 
     others = _others()
     target = others.get(name) or _document_of(name.split())

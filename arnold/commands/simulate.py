@@ -28,9 +28,9 @@ from arnold.options.simulate_options import (
     replay_inputs,
     takes_replay,
 )
+from ground.errors import InvalidInput, InvalidTopology
 from scheduler.job_files.own_records import OwnRecords
 from simulator.replay_settings import ReplaySettings
-from topology.errors import InvalidInput, InvalidTopology
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -12,9 +12,9 @@ from arnold.console.output import answer, progress, save_flags
 from arnold.options.command import JsonCommand
 from arnold.options.field_options import FILE, file_option
 from arnold.options.shared_options import flags_out_option, html_option, lenient_option
-from topology.errors import InvalidInput
-from topology.files import read_source, write_file
-from topology.quantities import capitalised
+from ground.errors import InvalidInput
+from ground.files import read_source, write_file
+from ground.quantities import capitalised
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -25,9 +25,9 @@ from arnold.options.simulate_options import (
     replay_inputs,
     takes_replay,
 )
+from ground.quantities import HOUR
 from scheduler.job_files.own_records import OwnRecords
 from simulator.replay_settings import ReplaySettings
-from topology.quantities import HOUR
 
 if TYPE_CHECKING:
     pass

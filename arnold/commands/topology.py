@@ -13,15 +13,15 @@ from arnold.console.verbosity import is_quiet
 from arnold.options.cluster_options import ClusterFiles, state_options
 from arnold.options.command import Group, JsonCommand
 from arnold.options.field_options import FILE, file_option, takes
-from topology.errors import InvalidInput
-from topology.files import write_file
-from topology.quantities import plural
+from ground.errors import InvalidInput
+from ground.files import write_file
+from ground.quantities import plural
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from arnold.documents.topology_answer import ValidateDocument
-    from topology.validate import LevelSummary
+    from topology.summary import LevelSummary
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -103,8 +103,7 @@ def show(*, as_json: bool, figure: str | None, depth: int | None, files: Cluster
     """Show a cluster as a tree with counts, and draw it.  FILE may be - for standard input."""
     from arnold.documents.topology_answer import show_document
     from topology.drawing import draw_cluster
-    from topology.text_tree import text_tree
-    from topology.validate import summarise_second
+    from topology.summary import summarise_second, text_tree
 
     topology = files.read_aloud()
     if figure is not None:

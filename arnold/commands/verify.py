@@ -11,8 +11,8 @@ from arnold.console.output import BAD, GOOD, SO_SO, answer, plain, print_sentenc
 from arnold.options.command import JsonCommand
 from arnold.options.field_options import FILE
 from arnold.options.job_options import PlacementInputs, placement_inputs
-from topology.files import read_source
-from topology.quantities import decimal, plural
+from ground.files import read_source
+from ground.quantities import decimal, plural
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -44,10 +44,10 @@ def command(*, as_json: bool, certificate: str, solver: bool, inputs: PlacementI
     The placement is evaluated, capacities are counted anew, and every refuted pair is recounted in whole numbers. Give
     the options that `arnold place` was given. Exits 5 if a claim is wrong or not shown, 4 if it cannot be told.
     """
+    from ground.documents import load_document
     from scheduler.certificates.certificate import Certificate
     from scheduler.verification.cell_program import solver_check
     from scheduler.verification.verdict import verify
-    from topology.parsing.documents import load_document
 
     claimed = load_document(read_source(certificate, max_bytes=MOST_BYTES)).parse(Certificate)
     instance = inputs.read()

@@ -19,7 +19,7 @@ from typing import IO, TYPE_CHECKING, Any, TypeVar
 import click
 
 from arnold.console.verbosity import is_quiet
-from topology.files import write_file
+from ground.files import write_file
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -47,7 +47,7 @@ def to_json(document: object) -> str:
 
     :raises ValueError: a number is not finite; JSON has no word for it.
     """
-    from topology.json_record import json_data
+    from ground.records import json_data
 
     return _layout(as_written(json_data(type(document), document)), "")
 
@@ -137,8 +137,7 @@ def save_flags(flags: Iterable[NodeFlag], file: str | None, *, of: int | None = 
 
     :param of: nodes that were judged, of which a file takes out a share at most; ``None`` = as many as there are.
     """
-    from topology.breaker import Breaker
-    from topology.overlay import FlagFile
+    from topology.flag_store import Breaker, FlagFile
 
     if file is not None:
         flags = tuple(flags)

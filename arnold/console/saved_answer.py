@@ -13,7 +13,7 @@ from rich.text import Text
 
 from arnold.console.fitted_table import FittedTable
 from arnold.pages.printed_page import PrintedPart, printed_page
-from topology.files import write_file
+from ground.files import write_file
 
 T = TypeVar("T")
 

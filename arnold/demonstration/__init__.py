@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ground.errors import InvalidInput
 from scheduler.job import Job, Parallelism
 from topology.cluster import Cluster
-from topology.errors import InvalidInput
 from topology.flags import HEALTHY
 from topology.generate import flag_some, fragment, paper_cluster
 

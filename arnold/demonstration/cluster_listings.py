@@ -7,7 +7,7 @@ from typing import Any
 
 from topology.cluster import Cluster
 from topology.flags import FAULTY, HEALTHY
-from topology.hostlist import fold_hostlist
+from topology.node_names import fold_hostlist
 from topology.writers import TOPOLOGY_WRITERS
 
 TIERS = ("fabric.topograph.run/tier-1", "fabric.topograph.run/tier-0")  # labels of Topograph, broad to close

@@ -34,7 +34,7 @@ def step_times(seed: int) -> str:
 
 def machine_metrics(machines: Sequence[str], culprit: str, seed: int) -> bytes:
     """Return a Parquet file with the CPU usage of machines, one of which drops after four minutes."""
-    from topology.tables.arrow_columns import parquet_bytes
+    from ground.columns import parquet_bytes
 
     rng = np.random.default_rng(seed)
     rhythm = 30.0 + 6.0 * np.sin(np.arange(SECONDS) * 2.0 * np.pi / 10.0)  # steps of ten seconds

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from extender.node_flags import FlagChange, FlaggedNode
+from ground.records import JsonRecord
 from topology.flags import FAULTY
-from topology.json_record import JsonRecord
 
 
 @dataclass(frozen=True, slots=True)

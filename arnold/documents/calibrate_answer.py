@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ground.records import JsonRecord
 from simulator.cost.gain_fit import LEAST_STEPS, GainEstimate, GainFit, MeasuredPlacement
-from topology.json_record import JsonRecord
 
 ASSUMPTIONS = (
     "Over more than two domains what spread costs grows as the published losses of NCCL do.",

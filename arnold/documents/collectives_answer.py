@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal
 
+from ground.records import JsonRecord, record_of
 from health.collectives.diagnosis import Certainty, Diagnosis, Status, verdict
 from health.collectives.flagging import withheld
 from health.collectives.flow_progress import Condition
 from topology.flags import NodeFlag
-from topology.json_record import JsonRecord, record_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
 
+from ground.records import JsonRecord, NotNegative, record_of
 from scheduler.job_files.job_document import JobDocument
 from scheduler.job_files.job_file import job_document
 from scheduler.objective import Spread
 from scheduler.outcome import Instance, Outcome
 from scheduler.placement.types import ALGORITHMS, Status
-from topology.field_types import NotNegative
-from topology.json_record import JsonRecord, record_of
-from topology.validate import ClusterSummary, summarise_cluster
+from topology.summary import ClusterSummary, summarise_cluster
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from arnold.documents.place_answer import PlacedCell, PlaceDocument, PlacementWorth, place_document, placed_cells
+from ground.records import Count, JsonRecord, NotNegative, record_of
 from scheduler.objective import TOLERANCE
 from scheduler.outcome import Instance
 from scheduler.several.defragmentation import Defragmentation, MoveBudget
 from topology.cluster import Cluster
-from topology.field_types import Count, NotNegative
-from topology.json_record import JsonRecord, record_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

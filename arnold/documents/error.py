@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from topology.errors import ArnoldError
-from topology.json_record import JsonRecord
+from ground.errors import ArnoldError
+from ground.records import JsonRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

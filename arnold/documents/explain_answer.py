@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ground.records import JsonRecord, record_of
 from scheduler.explanation.cheaper_pairs import CheaperPair, TypeBinding, cheaper_pairs, left_over, what_binds
 from scheduler.explanation.explain_slow_nodes import AvoidanceOption
 from scheduler.explanation.remedies import Misfit
@@ -14,8 +15,7 @@ from scheduler.objective import Spread
 from scheduler.outcome import Instance, Outcome, TypeOption
 from scheduler.placement.types import ParetoPoint, PriceOption, Status
 from topology.flags import NodeFlag
-from topology.json_record import JsonRecord, record_of
-from topology.validate import ClusterSummary, summarise_cluster
+from topology.summary import ClusterSummary, summarise_cluster
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from topology.file_format import FileFormat
-from topology.json_record import JsonRecord
-from topology.quantities import capitalised
+from ground.formats import FileFormat
+from ground.quantities import capitalised
+from ground.records import JsonRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class FormatsDocument(JsonRecord):
 
 
 def _clusters() -> Iterable[FileFormat]:
-    from topology.readers.types import TOPOLOGY_READERS
+    from topology.readers.reading import TOPOLOGY_READERS
 
     return (reader.format for reader in TOPOLOGY_READERS.load_all())
 

@@ -10,13 +10,12 @@ import numpy as np
 
 from extender.gangs.types import GangKey
 from extender.plans.gang_plan import GangPlan
+from ground.errors import ArnoldError
+from ground.records import AwareTime, Count, JsonRecord, Share
 from scheduler.job import Family, Job
 from scheduler.objective import Spread, spread_by_level
 from topology.cluster import Cluster
-from topology.errors import ArnoldError
-from topology.field_types import Count, Share
 from topology.flags import NodeFlag
-from topology.json_record import AwareTime, JsonRecord
 from topology.readers import LoadedTopology
 
 

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from arnold.documents.place_answer import PlaceDocument, place_document
+from ground.records import JsonRecord, NotNegative, Share, record_of
 from scheduler.outcome import Instance
 from scheduler.several.together import JointOutcome
 from scheduler.several.turns import TurnResult
-from topology.field_types import NotNegative, Share
-from topology.json_record import JsonRecord, record_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from ground.records import Count, JsonRecord, NotNegative, Share, record_of
 from scheduler.job import Family
 from scheduler.job_files.job_document import JobDocument
 from scheduler.job_files.job_file import job_document
@@ -15,10 +16,8 @@ from scheduler.placement.types import ParetoPoint, PriceOption
 from scheduler.repair import Repair
 from scheduler.repair.repair_problem import Prefer
 from topology.cluster import IntArray
-from topology.field_types import Count, NotNegative, Share
 from topology.flags import NodeFlag
-from topology.json_record import JsonRecord, record_of
-from topology.validate import ClusterSummary, summarise_cluster
+from topology.summary import ClusterSummary, summarise_cluster
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 import numpy as np
 from annotated_types import Ge
 
+from ground.records import AtLeastOne, Count, JsonRecord, record_of
 from health.recovery.checkpoint_peers import CheckpointPeer, Peers, Rule, peer_notes, peer_sentence
 from health.recovery.dumps import Dropped, Dumps
 from health.recovery.eviction import Doubt, Eviction, Unit, evict_notes, evict_sentence
@@ -23,10 +24,8 @@ from health.recovery.two_phase_replay import (
     replay_sentence,
 )
 from topology.cluster import Cluster
-from topology.field_types import AtLeastOne, Count
 from topology.flags import NodeFlag
-from topology.json_record import JsonRecord, record_of
-from topology.validate import ClusterSummary, summarise_cluster
+from topology.summary import ClusterSummary, summarise_cluster
 
 AtLeastTwo = Annotated[int, Ge(2)]
 

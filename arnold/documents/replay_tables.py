@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import fields
 
 from arnold.documents.simulate_answer import SimulateDocument
+from ground.quantities import duration, number, percent, times
 from simulator.sheet import TextTable
 from simulator.startup.startup_shares import StartUpShare
-from topology.quantities import duration, number, percent, times
 
 
 def replay_tables(document: SimulateDocument) -> Iterator[TextTable]:

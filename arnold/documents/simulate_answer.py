@@ -6,14 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ground.records import Count, JsonRecord, NotNegative, Share, record_of
 from simulator.cost.types import COMM_MODELS
 from simulator.results.replayed_power import PowerMoment, replayed_power
 from simulator.results.run_history import RunHistory
 from simulator.results.run_summary import Distribution, MeanSpread, RunSummary
 from simulator.shared_data.shared_loads import SharedLoads, shared_loads
 from simulator.startup.startup_shares import StartUpShare, startup_shares
-from topology.field_types import Count, NotNegative, Share
-from topology.json_record import JsonRecord, record_of
 
 if TYPE_CHECKING:
     from simulator.replay import Replay

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from ground.records import AwareTime, JsonRecord, record_of
 from health.flags.flag_history import Spell
 from health.flags.rules import Rules
 from topology.flags import EventName, FlagEvent, NodeFlag
-from topology.json_record import AwareTime, JsonRecord, record_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from ground.records import JsonRecord, record_of
 from health.whatif.analysis_result import Analysis, Cause, LinkShare, Share, TracedJob
 from health.whatif.converters.op_trace_output import ConversionStatement
 from health.whatif.slow_links import with_nodes
 from health.whatif.slow_workers import SlowWorker
 from health.whatif.step_findings import Arrivals, StepBreakdown, verdict_with
 from topology.flags import NodeFlag
-from topology.json_record import JsonRecord, record_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

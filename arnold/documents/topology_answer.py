@@ -8,12 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from topology.capacity import count_nodes
-from topology.cluster import ROOT, Cluster
-from topology.json_record import JsonRecord
+from ground.records import JsonRecord
+from topology.cluster import ROOT, Cluster, count_nodes
 from topology.readers import LoadedTopology
-from topology.validate import ClusterSummary, LevelSummary, summarise, summarise_cluster, summarise_second, warnings
-from topology.writers.types import Rendering
+from topology.summary import ClusterSummary, LevelSummary, summarise, summarise_cluster, summarise_second, warnings
+from topology.writers import Rendering
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ground.records import JsonRecord, record_of
 from health.whatif.converters.op_trace_output import ConversionStatement
-from topology.json_record import JsonRecord, record_of
 
 if TYPE_CHECKING:
     from health.whatif.converters.op_trace_output import Conversion

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from arnold.documents.error import ErrorDetails, error_document
 from arnold.documents.store_answers import RecordDocument
+from ground.records import AwareTime, JsonRecord
 from health.peers.watch import WatchRound
 from topology.flags import NodeFlag
-from topology.json_record import AwareTime, JsonRecord
 
 
 @dataclass(frozen=True, slots=True)

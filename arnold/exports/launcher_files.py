@@ -39,7 +39,7 @@ class LaunchOrder:
 
     def __post_init__(self) -> None:
         # not at the top: the help of commands needs the names of the formats, and no arrays
-        from topology.hostlist import check_name
+        from topology.node_names import check_name
 
         for name in self.nodes:
             check_name(name, what="files for launchers")
@@ -47,7 +47,7 @@ class LaunchOrder:
     @property
     def hostlist(self) -> str:
         """Which nodes, not in which order."""
-        from topology.hostlist import fold_hostlist
+        from topology.node_names import fold_hostlist
 
         return fold_hostlist(self.nodes)
 

@@ -11,11 +11,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from ground.errors import InvalidInput
 from simulator.results.run_history import RunHistory
 from simulator.results.time_series import TimeSeries
 from simulator.sim_job import SimJob
 from simulator.traces.readers.asking_cells import COLUMNS, asking_cells
-from topology.errors import InvalidInput
 
 Row = Mapping[str, Any]  # Values by column; None = there is none.  All rows of a table have the same columns
 JOB_COLUMNS: Mapping[str, type] = {
@@ -170,7 +170,7 @@ def _json_lines(rows: Sequence[Row], columns: Mapping[str, type]) -> bytes:
 
 
 def _parquet(rows: Sequence[Row], columns: Mapping[str, type]) -> bytes:
-    from topology.tables.arrow_columns import parquet_bytes
+    from ground.columns import parquet_bytes
 
     return parquet_bytes(rows, columns)
 

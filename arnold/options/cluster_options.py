@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Literal
 
 from arnold.console.verbosity import note
 from arnold.options.field_options import options_of
-from topology.field_types import AtLeastOne
+from ground.records import AtLeastOne
 
 if TYPE_CHECKING:
     from arnold.live_clusters import OpenedCluster
     from topology.readers import LoadedTopology
-    from topology.slurm.slurm_snapshot import SlurmRequest
+    from topology.slurm_snapshot import SlurmRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ class ClusterFiles:
 
     def request(self) -> SlurmRequest:
         """Return what the job asks of Slurm."""
-        from topology.slurm.slurm_snapshot import SlurmRequest
+        from topology.slurm_snapshot import SlurmRequest
 
         return SlurmRequest(self.partition, self.constraint, self.reservation, self.time)
 
@@ -108,7 +108,7 @@ class ClusterFiles:
 
     def over(self, opened: OpenedCluster) -> LoadedTopology:
         """Return a cluster that was read already, with what lies over it; raise as :meth:`read`."""
-        from topology.kubernetes.kubernetes_labels import parse_domains
+        from topology.kubernetes.labels import parse_domains
         from topology.readers import load_topology
         from topology.taints import parse_tolerations
 

@@ -12,7 +12,7 @@ from arnold.console.verbosity import verbosity_options
 from arnold.options.field_options import finite
 from arnold.options.option_help import explained
 from arnold.options.result_files import check_results
-from topology.errors import InvalidInput
+from ground.errors import InvalidInput
 
 
 class Command(click.Command):

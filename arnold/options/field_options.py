@@ -31,7 +31,7 @@ from typing import Any, TypeVar, cast
 import click
 
 from arnold.options.result_files import RESULT
-from topology.field_types import FieldType, field_docs, field_types
+from ground.records import FieldType, field_docs, field_types
 
 FILE = click.Path()  # Any file name; what is wrong with the file is said by its reader.  Shells complete it
 F = TypeVar("F", bound=Callable[..., Any])

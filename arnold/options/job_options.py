@@ -12,11 +12,11 @@ from arnold.options.cluster_options import ClusterFiles
 from arnold.options.field_options import file_option, options_of, take
 from arnold.options.running_files import running_jobs
 from arnold.options.shared_options import RUNNING_HELP
+from ground.errors import InvalidInput, InvalidJob, UnknownName, did_you_mean
+from ground.files import read_source
 from scheduler.job import Overrides
 from scheduler.job_files.own_records import OwnRecords
 from scheduler.placement.types import Limits
-from topology.errors import InvalidInput, InvalidJob, UnknownName, did_you_mean
-from topology.files import read_source
 
 if TYPE_CHECKING:
     from scheduler.job_files.job_file import JobFile

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from topology.errors import InvalidInput
-from topology.files import read_source
+from ground.errors import InvalidInput
+from ground.files import read_source
 
 if TYPE_CHECKING:
     from simulator.replay_settings import ReplaySettings

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Literal, cast, get_args
 
 from arnold.exports.launcher_files import LAUNCHER_FILES, LauncherFormat, LaunchOrder
 from arnold.options.shared_options import ALGORITHM_HELP, PAGE_HELP
-from topology.errors import InvalidInput, did_you_mean
-from topology.quantities import plural
+from ground.errors import InvalidInput, did_you_mean
+from ground.quantities import plural
 
 if TYPE_CHECKING:
     from arnold.documents.place_answer import PlaceDocument, RepairDocument

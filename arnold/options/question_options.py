@@ -13,7 +13,7 @@ from arnold.console.verbosity import note
 from arnold.options.cluster_options import OF_SLURM, ClusterFiles
 from arnold.options.field_options import file_option, options_of, take
 from arnold.options.shared_options import CLUSTER_HELP
-from topology.errors import InvalidInput
+from ground.errors import InvalidInput
 
 if TYPE_CHECKING:
     from simulator.capacity.capacity_question import CapacityQuestion

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from annotated_types import Gt
 
-from topology.errors import InvalidInput
-from topology.files import write_files
+from ground.errors import InvalidInput
+from ground.files import write_files
 
 if TYPE_CHECKING:
     from simulator.replay import Replay

@@ -13,8 +13,8 @@ from types import MappingProxyType
 
 import click
 
-from topology.errors import InvalidInput
-from topology.files import STDIN
+from ground.errors import InvalidInput
+from ground.files import STDIN
 
 
 class ResultFile(click.Path):

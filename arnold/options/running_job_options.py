@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from arnold.options.field_options import file_option
 from arnold.options.shared_options import PLACEMENT_HELP
-from topology.errors import InvalidInput
-from topology.files import read_source
+from ground.errors import InvalidInput
+from ground.files import read_source
 
 if TYPE_CHECKING:
     from health.recovery.machines import Machines

@@ -12,11 +12,11 @@ from annotated_types import Ge, Interval
 
 from arnold.options.field_options import option_names, take
 from arnold.options.model_files import ModelFiles
+from ground.errors import InvalidInput, UnknownName, did_you_mean
+from ground.files import read_source
+from ground.quantities import plural
 from scheduler.job_files.own_records import OwnRecords
 from simulator.replay_settings import COUNT_ONLY, ReplaySettings
-from topology.errors import InvalidInput, UnknownName, did_you_mean
-from topology.files import read_source
-from topology.quantities import plural
 
 if TYPE_CHECKING:
     from simulator.failures.cluster_failures import FailureSettings
@@ -76,7 +76,7 @@ class TraceOptions:
         :raises UnknownName: neither has it, or none is left that it could be of.
         """
         from simulator.traces.trace_loading import TRACE_READERS
-        from topology.readers.types import TOPOLOGY_READERS
+        from topology.readers.reading import TOPOLOGY_READERS
 
         found: dict[str, str] = {}
         known = {"trace": TRACE_READERS.names(), "cluster": TOPOLOGY_READERS.names()}
@@ -128,7 +128,7 @@ class FlagOptions:
         :raises ArnoldError: a file is unusable or names no such node, or ``--starts-at`` is no time.
         """
         from arnold.options.time_options import parse_time
-        from topology.overlay import flags_over_time
+        from topology.flag_store import flags_over_time
 
         first, epoch = trace.records[0].submit, trace.epoch
         if self.starts_at is not None:

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from arnold.options.shared_options import AT_HELP
-from topology.errors import InvalidInput
+from ground.errors import InvalidInput
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil, floor, log, log10
 
-from topology.quantities import Kind, label_of
+from ground.quantities import Kind, label_of
 
 _DAY = 86_400.0
 _CLOCK = tuple(

@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 from arnold.pages.axis import axis_range, round_ticks
 from arnold.pages.plot import WIDTH, Plot
+from ground.quantities import label_of
 from simulator.sheet import Chart, Series
-from topology.drawing.elements import XY, area, circle, label, line, path, rect, svg
-from topology.drawing.sizing import text_width
-from topology.quantities import label_of
+from topology.drawing.layout import text_width
+from topology.drawing.page_kit import XY, area, circle, label, line, path, rect, svg
 
 COLOURS = 8  # Colours of the style sheet, l0 to l7; a ninth line has the first again
 HEIGHT, TITLED = 206.0, 290.0  # Of a chart whose page says what its axes are, and of one that says it itself

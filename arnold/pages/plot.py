@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from arnold.pages.axis import Scale, Tick
-from topology.drawing.elements import XY, label, line
+from topology.drawing.page_kit import XY, label, line
 
 WIDTH = 620.0  # Of a chart, pixels: two stand side by side on a page, with type of its own size
 

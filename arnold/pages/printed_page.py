@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from topology.drawing.templates import render
+from topology.drawing.page_kit import render
 
 
 @dataclass(frozen=True, slots=True)

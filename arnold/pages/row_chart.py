@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from arnold.pages.axis import axis_range, log_range, log_ticks, round_ticks
 from arnold.pages.plot import WIDTH, Plot
-from topology.drawing.elements import circle, label, line, rect, svg
+from ground.quantities import Kind
 from topology.drawing.layout import fit
-from topology.quantities import Kind
+from topology.drawing.page_kit import circle, label, line, rect, svg
 
 ROW, NAME, BAR = 46.0, 15.0, 31.0
 """Height of a row, and where in it the name stands and the bar's middle lies, pixels.  Names stand above their bars, so

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from arnold.console.output import BAD, GOOD, SO_SO, print_rows, print_sentences
+from ground.quantities import decimal, plural
 from scheduler.job import FAMILIES
 from scheduler.objective import objective_of
 from scheduler.placement.admission import typed
-from topology.capacity import count_nodes
+from topology.cluster import count_nodes
 from topology.flags import in_words
-from topology.hostlist import spell_names
-from topology.quantities import decimal, plural
+from topology.node_names import spell_names
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from arnold.console.output import print_rows
-from topology.quantities import percent, seconds
+from ground.quantities import percent, seconds
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from arnold.console.output import BAD, GOOD, SO_SO, print_rows, print_sentences
 from arnold.texts.step_findings_text import print_findings, print_first_rows
-from topology.quantities import fixed, percent, seconds
+from ground.quantities import fixed, percent, seconds
 
 if TYPE_CHECKING:
     from arnold.documents.straggler_answers import StragglersDocument

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from extender.texts import clip
-from topology.errors import ArnoldError, InvalidInput
+from ground.errors import ArnoldError, InvalidInput
 
 LONGEST_REASON = 1024  # bytes of what the API server says that are repeated; it may quote the object that it refuses
 

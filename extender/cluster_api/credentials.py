@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from extender.cluster_api.api_errors import InvalidKubeconfig
-from topology.errors import did_you_mean
+from ground.errors import did_you_mean
 
 if TYPE_CHECKING:
     from kubernetes.aio.client import Configuration

@@ -21,7 +21,7 @@ import msgspec
 from extender.cluster_api.api_errors import ClusterError, Gone, LongAnswer, Refused, refusal
 from extender.cluster_api.client import ClusterApi, Resource
 from extender.cluster_api.flow import Backoff
-from topology.errors import InvalidInput
+from ground.errors import InvalidInput
 
 logger = logging.getLogger(__name__)
 

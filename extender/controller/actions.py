@@ -13,7 +13,7 @@ from typing import Literal
 from extender.gangs.types import GangKey
 from extender.plans.gang_history import EndedRun
 from extender.plans.gang_plan import GangPlan
-from topology.kubernetes.kubernetes_pods import Pod
+from topology.kubernetes.pods import Pod
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from extender.objects import decode_pod
 from extender.plans.gang_history import EndedRun, GangHistory, decode_history, encode_history
 from extender.plans.gang_plan import GangPlan, encode_plan, object_name
 from extender.plans.reservation import Reservation, decode_reservation, encode_reservation
-from topology.kubernetes.kubernetes_pods import Pod
+from topology.kubernetes.pods import Pod
 
 DISRUPTED = "DisruptionTarget"  # Kubernetes' own condition of a pod that goes for reasons which are not its own
 

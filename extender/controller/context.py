@@ -20,7 +20,7 @@ from extender.plans.gang_plan import GangPlan, PlanPhase, canonical_uid, uids_of
 from extender.plans.plan_spec import PlanSpec
 from extender.texts import counted
 from scheduler.queue.run_times import Prediction
-from topology.kubernetes.kubernetes_pods import Pod
+from topology.kubernetes.pods import Pod
 
 
 @dataclass(frozen=True)

@@ -35,8 +35,8 @@ from extender.gangs.types import Gang, GangKey
 from extender.kubernetes_names import GATE
 from extender.plans.gang_plan import NO_PLAN, GangPlan, PlanPhase, canonical_uid, uids_of, with_doubts
 from extender.texts import counted, named
-from topology.kubernetes.kubernetes_objects import START_OF_TIME
-from topology.kubernetes.kubernetes_pods import RELEASED, Pod
+from topology.kubernetes.objects import START_OF_TIME
+from topology.kubernetes.pods import RELEASED, Pod
 
 # Reasons of plans.
 PREEMPTED = "Preempted"  # its nodes were given back for another gang; as long as it says so, its pods are evicted

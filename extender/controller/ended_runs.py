@@ -13,7 +13,7 @@ from datetime import datetime
 
 from extender.plans.gang_history import EndedRun
 from extender.plans.gang_plan import GangPlan, canonical_uid
-from topology.kubernetes.kubernetes_pods import Pod
+from topology.kubernetes.pods import Pod
 
 
 def ended_run(plan: GangPlan, pods: Iterable[Pod], last: Pod | None, now: datetime) -> EndedRun | None:

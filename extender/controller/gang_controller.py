@@ -27,7 +27,7 @@ from extender.controller.single_pods import SinglePods
 from extender.gangs.types import GangKey
 from extender.plans.gang_history import EndedRun
 from extender.texts import clip, counted
-from topology.errors import ArnoldError, InvalidInput
+from ground.errors import ArnoldError, InvalidInput
 
 logger = logging.getLogger(__name__)
 

@@ -20,7 +20,7 @@ from extender.gangs.types import Gang, GangKey
 from extender.plans.gang_plan import IN_LINE, GangPlan, PlanPhase, with_doubts
 from extender.plans.plan_spec import PlanSpec
 from extender.texts import counted
-from topology.errors import ArnoldError
+from ground.errors import ArnoldError
 
 logger = logging.getLogger(__name__)
 

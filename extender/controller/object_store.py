@@ -18,10 +18,10 @@ from extender.plans.custom_resource import StoredObject
 from extender.plans.gang_history import GangHistory
 from extender.plans.gang_plan import GangPlan, decode_plan, object_name
 from extender.plans.reservation import Reservation
-from topology.errors import InvalidInput
-from topology.kubernetes.kubernetes_claim_table import reference_to
-from topology.kubernetes.kubernetes_objects import AllocationObject, Metadata, NodeObject
-from topology.kubernetes.kubernetes_pods import Pod
+from ground.errors import InvalidInput
+from topology.kubernetes.claim_table import reference_to
+from topology.kubernetes.objects import AllocationObject, Metadata, NodeObject
+from topology.kubernetes.pods import Pod
 
 T = TypeVar("T")
 

@@ -13,7 +13,7 @@ from extender.kubernetes_names import PLANNED
 from extender.plans.gang_plan import WEIGHED, GangPlan, PlanPhase, canonical_uid, with_doubts
 from extender.plans.plan_spec import PlanSpec
 from extender.texts import clip, counted, named
-from topology.kubernetes.kubernetes_pods import Pod
+from topology.kubernetes.pods import Pod
 
 # what a gang's pods ask, but for its levels and holds
 _ASKED = attrgetter(

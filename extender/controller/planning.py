@@ -29,7 +29,7 @@ from extender.planner.solve import solve, weigh
 from extender.planner.stopping import Stopping
 from extender.plans.gang_plan import CHECKED, HINTS_READ, IN_LINE, GangPlan, PlanPhase, object_name, uids_of
 from extender.texts import counted
-from topology.errors import ArnoldError
+from ground.errors import ArnoldError
 
 logger = logging.getLogger(__name__)
 

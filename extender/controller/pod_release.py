@@ -16,7 +16,7 @@ from hashlib import blake2b
 from extender import kubernetes_names as names
 from extender.cluster_api.client import Document
 from extender.gangs.types import GangKey
-from topology.kubernetes.kubernetes_pods import RELEASED, NodeSelector, Pod
+from topology.kubernetes.pods import RELEASED, NodeSelector, Pod
 
 _LABELS = "/metadata/labels"
 _AFFINITY = "/spec/affinity"

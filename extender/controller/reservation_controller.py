@@ -24,8 +24,8 @@ from extender.planner.solve import find_zone, zone_question
 from extender.plans.reservation import Reservation, ReservationKey, ReservationPhase, ReservationSpec
 from extender.queueing import gang_for
 from extender.texts import counted, named
+from ground.errors import ArnoldError
 from scheduler.queue.queue_policy import QueuePolicy
-from topology.errors import ArnoldError
 
 logger = logging.getLogger(__name__)
 

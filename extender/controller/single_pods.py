@@ -20,8 +20,8 @@ from extender.controller.dependencies import Dependencies
 from extender.controller.side_writes import SideWrites
 from extender.kubernetes_names import SCHEDULER
 from extender.queueing import key_of_pod
-from topology.errors import ArnoldError
-from topology.kubernetes.kubernetes_pods import Pod
+from ground.errors import ArnoldError
+from topology.kubernetes.pods import Pod
 
 logger = logging.getLogger(__name__)
 

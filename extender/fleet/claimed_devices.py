@@ -13,17 +13,10 @@ from msgspec.structs import replace
 from extender.fleet.fleet_table import Problem
 from extender.objects import Owner, with_claims
 from extender.texts import counted
-from topology.kubernetes.kubernetes_claim_table import (
-    ClaimTable,
-    Reference,
-    claims_made,
-    reference_to,
-    references,
-)
-from topology.kubernetes.kubernetes_claims import DeviceClass, ResourceClaim, ResourceClaimTemplate
-from topology.kubernetes.kubernetes_devices import gpus_of
-from topology.kubernetes.kubernetes_objects import AllocationObject, NodeObject
-from topology.kubernetes.kubernetes_pods import Pod
+from topology.kubernetes.claim_table import ClaimTable, Reference, claims_made, reference_to, references
+from topology.kubernetes.claims import DeviceClass, ResourceClaim, ResourceClaimTemplate, gpus_of
+from topology.kubernetes.objects import AllocationObject, NodeObject
+from topology.kubernetes.pods import Pod
 
 
 class ClaimedDevices:

@@ -21,9 +21,9 @@ from extender.fleet.node_resources import NodeResources
 from extender.gangs.types import GangKey
 from scheduler.occupancy import Occupancy
 from topology.cluster import BoolArray, Cluster
-from topology.kubernetes.kubernetes_labels import NVLINK, PRESETS, label_of
-from topology.kubernetes.kubernetes_objects import NodeObject
-from topology.kubernetes.kubernetes_pods import Pod
+from topology.kubernetes.labels import NVLINK, PRESETS, label_of
+from topology.kubernetes.objects import NodeObject
+from topology.kubernetes.pods import Pod
 
 _NEVER = datetime.max.replace(tzinfo=UTC)
 _VIEWS = 32  # views kept, one for each kind of pods

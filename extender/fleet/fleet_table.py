@@ -12,20 +12,14 @@ import numpy as np
 
 from extender.fleet.hosts import GONE, Demand, Host
 from extender.fleet.node_resources import Shortage
+from ground.errors import ArnoldError
 from scheduler.job import NodeSize
 from scheduler.node_sizes import count_sizes
 from scheduler.occupancy import Occupancy
 from topology.build import build_cluster, with_second_levels
 from topology.cluster import SECOND, BoolArray, Cluster, IntArray, Node
-from topology.errors import ArnoldError
 from topology.flags import FAULTY, NodeFlag
-from topology.kubernetes.kubernetes_labels import (
-    LabelledPlaces,
-    check_labels,
-    label_of,
-    passed_over,
-    places_by_labels,
-)
+from topology.kubernetes.labels import LabelledPlaces, check_labels, label_of, passed_over, places_by_labels
 from topology.node_gpus import alike_types
 from topology.taints import Taint, kept_out_by
 

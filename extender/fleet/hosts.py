@@ -13,15 +13,12 @@ from datetime import datetime
 from functools import lru_cache
 
 from extender.fleet.pod_requests import NOTHING, PodRequest, like_boxes, offered, request_of, widest
-from topology.errors import InvalidTopology
+from ground.errors import InvalidTopology
 from topology.flags import FAULTY, NodeFlag
-from topology.kubernetes.kubernetes_gpus import GPUS
-from topology.kubernetes.kubernetes_health import annotated_flag, broken, faults
-from topology.kubernetes.kubernetes_objects import NodeObject, instant
-from topology.kubernetes.kubernetes_pods import NodeSelector, Pod
-from topology.kubernetes.kubernetes_requirement import Requirement
-from topology.kubernetes.kubernetes_shares import node_gpus
-from topology.node_gpus import NodeGpus
+from topology.kubernetes.nodes import annotated_flag, broken, faults, node_gpus
+from topology.kubernetes.objects import NodeObject, Requirement, instant
+from topology.kubernetes.pods import NodeSelector, Pod
+from topology.node_gpus import GPUS, NodeGpus
 from topology.taints import Taint, Toleration, price_flag, tolerated
 
 GONE = "the node is gone"

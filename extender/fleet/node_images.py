@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from msgspec.structs import force_setattr
 
-from topology.kubernetes.kubernetes_objects import NodeImage, NodeObject
+from topology.kubernetes.objects import NodeImage, NodeObject
 
 MOST_NAMES = 256  # of the images of a node that are kept: 50 images have 5 names each at most
 _BYTES = 10**9  # of a GB

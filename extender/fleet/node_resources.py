@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from extender.fleet.pod_requests import PODS, HostPort, PodRequest, clash, in_words, request_of
 from topology.cluster import BoolArray, IntArray
-from topology.kubernetes.kubernetes_pods import Pod
+from topology.kubernetes.pods import Pod
 
 _STAYING = ("DaemonSet", "Node")  # makers of pods that come back to the node where they were: no wait frees their share
 

@@ -14,9 +14,9 @@ from functools import lru_cache
 from typing import Any
 
 from extender.gangs.pod_rules import rules_of, stays_alone
-from topology.kubernetes.kubernetes_gpus import GPUS
-from topology.kubernetes.kubernetes_objects import Amounts, pod_gpus
-from topology.kubernetes.kubernetes_pods import Pod, PodSpec, Resources
+from topology.kubernetes.objects import Amounts, pod_gpus
+from topology.kubernetes.pods import Pod, PodSpec, Resources
+from topology.node_gpus import GPUS
 
 PODS = "pods"  # resource of which each pod takes one
 _SUFFIXES = {"": 0, "n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}  # powers of ten

@@ -27,11 +27,11 @@ from extender.kubernetes_names import (
     TP_LEVEL,
 )
 from extender.texts import LONGEST_KEY, CutText, clip, size_of
+from ground.errors import InvalidJob, did_you_mean
 from scheduler.affinity import Model
 from scheduler.job import DEGREES, FAMILIES, MEGATRON_ORDER, Avoid, Count, Hold, Parallelism
 from scheduler.type_names import read_type_names
-from topology.errors import InvalidJob, did_you_mean
-from topology.kubernetes.kubernetes_pods import Pod
+from topology.kubernetes.pods import Pod
 
 MOST_TYPES = 32  # types of GPU that a GangPlan can hold (maxItems of the CRD)
 MOST_PODS = 1_000_000  # most pods of one gang; ten times the largest cluster that is known

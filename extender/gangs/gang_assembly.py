@@ -11,7 +11,7 @@ from extender.gangs.gang_job import Understood, understand
 from extender.gangs.pod_rules import check_rules, left_to_scheduler
 from extender.gangs.ranks import Ranks, ranks_of, seats_of
 from extender.gangs.types import Asked, Gang, GangKey, GangMember, InvalidGang
-from topology.kubernetes.kubernetes_pods import Pod
+from topology.kubernetes.pods import Pod
 
 _NO_SEATS: Mapping[str, int] = MappingProxyType({})
 

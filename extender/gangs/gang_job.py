@@ -28,9 +28,9 @@ from extender.gangs.gang_annotations import (
 from extender.gangs.pods_on_nodes import cut_into_nodes, pods_of
 from extender.gangs.types import Asked, GangKey, InvalidGang, TopologyRequest
 from extender.kubernetes_names import CONSTRAINTS, GANG_SIZE, MODEL, ORDER, PARALLELISM, TP_LEVEL
+from ground.errors import InvalidJob
 from scheduler.job import MEGATRON_ORDER, Hold, Job, Parallelism
 from scheduler.job_affinity import job_affinity
-from topology.errors import InvalidJob
 
 MOST_HOLDS = 64  # hard requirements of one gang that its GangPlan can hold, and soft ones (maxItems of the CRD)
 

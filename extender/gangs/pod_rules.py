@@ -12,8 +12,7 @@ from collections.abc import Iterator, Sequence
 from extender.gangs.types import InvalidGang
 from extender.kubernetes_names import CONSTRAINTS
 from extender.texts import clip, named
-from topology.kubernetes.kubernetes_pod_rules import LabelSelector, PodTerm
-from topology.kubernetes.kubernetes_pods import Pod, PodSpec
+from topology.kubernetes.pods import LabelSelector, Pod, PodSpec, PodTerm
 
 HOSTNAME = "kubernetes.io/hostname"
 AFFINITY, ANTI_AFFINITY, SPREAD = "podAffinity", "podAntiAffinity", "topologySpreadConstraints"

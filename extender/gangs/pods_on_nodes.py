@@ -12,8 +12,8 @@ from functools import lru_cache
 
 from extender.gangs.gang_annotations import format_parallelism, impossible_degrees
 from extender.gangs.types import InvalidGang
+from ground.errors import InvalidJob
 from scheduler.job import Job, NodeSize, Parallelism
-from topology.errors import InvalidJob
 
 # pods to a node that are thought of while no node is known: as many as the parts that 8 GPUs can be cut into, 64
 _SHARING = (2, 4, 8, 16, 32, 64)

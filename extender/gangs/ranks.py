@@ -10,7 +10,7 @@ from extender import dialect_names as d
 from extender.gangs.gang_annotations import parse_whole
 from extender.gangs.types import GangMember, InvalidGang
 from extender.kubernetes_names import GANG_SIZE, RANK
-from topology.kubernetes.kubernetes_pods import Pod
+from topology.kubernetes.pods import Pod
 
 _SHOWN = 5  # ranks or pods named in a sentence
 

@@ -23,7 +23,7 @@ from extender.gangs.types import GangKey, GangMember, InvalidGang, TopologyReque
 from extender.kubernetes_names import GANG, GANG_SIZE, GATE, PARALLELISM
 from extender.objects import Owner
 from extender.texts import LONGEST, clip, short_name, size_of
-from topology.kubernetes.kubernetes_pods import Pod
+from topology.kubernetes.pods import Pod
 
 ALONE = "alone"  # The dialect of pods that are a gang each
 

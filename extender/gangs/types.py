@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
+from ground.errors import InvalidInput
 from scheduler.job import Job
-from topology.errors import InvalidInput
-from topology.kubernetes.kubernetes_objects import START_OF_TIME
-from topology.kubernetes.kubernetes_pods import Pod
+from topology.kubernetes.objects import START_OF_TIME
+from topology.kubernetes.pods import Pod
 
 
 class GangKey(NamedTuple):

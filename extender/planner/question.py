@@ -22,13 +22,13 @@ from extender.planner.power_room import without_power
 from extender.planner.stopping import Stopping, stopping_of
 from extender.plans.gang_plan import GangPlan
 from extender.queueing import FleetState, RunningEntry, key_of_pod, waiting_gang
+from ground.errors import ArnoldError, did_you_mean
 from scheduler.job import Job, NodeSize
 from scheduler.queue.candidate import Candidate, closed_to, live_candidate
 from scheduler.queue.queue_policy import CapacityReservation, Keep, QueuedJob, QueuePolicy, Running
 from scheduler.queue.run_times import Prediction
 from scheduler.second_levels import named_in_full
 from topology.cluster import BoolArray, Cluster, IntArray
-from topology.errors import ArnoldError, did_you_mean
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ from extender.plans.gang_plan import NO_PLAN, WEIGHED, GangPlan, PlanPhase, uids
 from extender.plans.plan_spec import PlanSpec
 from extender.plans.reservation import Reservation
 from extender.queueing import UsableRows
+from ground.errors import ArnoldError, Infeasible
 from scheduler.algorithm_run import fits, run
 from scheduler.explanation.remedies import nodes_to_free, shares
 from scheduler.job import Job
@@ -37,7 +38,6 @@ from scheduler.repair import Repair, repair
 from scheduler.second_levels import within_the_tree
 from scheduler.subproblems.gpu_types import in_words
 from topology.cluster import Cluster, IntArray
-from topology.errors import ArnoldError, Infeasible
 
 _FITS_SHARE = 0.2  # part of the time limit that each of the questions behind a refusal may take
 _LIMITS = Limits()

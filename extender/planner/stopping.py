@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from extender.cluster_cache import ClusterCache
 from extender.gangs.types import GangKey
 from extender.queueing import RunningEntry, key_of_pod
-from topology.kubernetes.kubernetes_pods import Pod
+from topology.kubernetes.pods import Pod
 
 
 @dataclass(frozen=True)

@@ -17,9 +17,9 @@ from typing import Annotated, Any, Self, TypeVar
 import msgspec
 
 from extender.kubernetes_names import GROUP, VERSION
+from ground.errors import InvalidInput
 from scheduler.objective import Evaluation
-from topology.errors import InvalidInput
-from topology.kubernetes.kubernetes_objects import START_OF_TIME, Metadata, Object
+from topology.kubernetes.objects import START_OF_TIME, Metadata, Object
 
 T = TypeVar("T")
 

@@ -20,7 +20,7 @@ from extender.plans.gang_history import GangHistory
 from extender.plans.gang_plan import GangPlan
 from extender.plans.plan_spec import PlanSpec
 from extender.plans.reservation import Reservation, ReservationSpec
-from topology.errors import InvalidInput
+from ground.errors import InvalidInput
 
 R = TypeVar("R", bound=CustomResource)
 

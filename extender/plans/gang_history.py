@@ -20,8 +20,8 @@ from extender.kubernetes_names import GROUP, HISTORY_KIND, HISTORY_NAME, VERSION
 from extender.plans.custom_resource import StoredObject, StoredPart, written
 from extender.plans.gang_plan import canonical_uid
 from extender.texts import clip
+from ground.errors import InvalidInput
 from scheduler.queue.run_times import Likeness, RunTimes
-from topology.errors import InvalidInput
 
 MOST_KINDS = 256  # kinds of gangs of one namespace; of more, those that ended longest ago are forgotten: some 50 kB
 LONGEST_PATTERN = 63  # bytes of a name pattern, as many as a label may have

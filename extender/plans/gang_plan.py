@@ -35,9 +35,9 @@ from extender.plans.custom_resource import (
     written,
 )
 from extender.plans.plan_spec import PlanSpec
+from ground.quantities import duration
 from scheduler.objective import Evaluation
 from scheduler.queue.run_times import Prediction
-from topology.quantities import duration
 
 CHECKED = "Checked"  # condition: whether plans look at all that pods ask for; absent where they always did
 HINTS_READ = "HintsRead"  # condition: whether hints to the queue policy can be read; absent where they always could

@@ -29,8 +29,8 @@ from extender.plans.custom_resource import (
     written,
 )
 from scheduler.job import Job
-from topology.kubernetes.kubernetes_gpus import GPUS
-from topology.kubernetes.kubernetes_objects import START_OF_TIME, instant
+from topology.kubernetes.objects import START_OF_TIME, instant
+from topology.node_gpus import GPUS
 from topology.taints import Toleration
 
 PATIENCE = timedelta(hours=1)

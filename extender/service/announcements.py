@@ -14,8 +14,8 @@ from extender.cluster_cache import ClusterCache
 from extender.kubernetes_names import FAIR_SHARE_WEIGHT, GANG, GANG_SIZE, GATE, PARALLELISM, SCHEDULER
 from extender.plans.definitions import OPENAPI, read_definitions
 from extender.texts import clip, counted
-from topology.errors import InvalidInput
-from topology.kubernetes.kubernetes_pods import Pod
+from ground.errors import InvalidInput
+from topology.kubernetes.pods import Pod
 
 logger = logging.getLogger(__name__)
 

@@ -27,7 +27,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from extender.service.settings import Address
-from topology.errors import InvalidInput
+from ground.errors import InvalidInput
 
 logger = logging.getLogger(__name__)
 

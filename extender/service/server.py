@@ -55,10 +55,10 @@ from extender.service.settings import (
     parse_levels,
     parse_power_caps,
 )
+from ground.errors import InvalidInput
 from scheduler.placement.solver_clock import load_solver
 from scheduler.placement.types import Limits
-from topology.errors import InvalidInput
-from topology.kubernetes.kubernetes_labels import parse_domains
+from topology.kubernetes.labels import parse_domains
 
 logger = logging.getLogger(__name__)
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from annotated_types import Ge, Gt, Interval
 
 from extender.controller.pacing import Timeouts
-from topology.errors import InvalidInput
-from topology.kubernetes.kubernetes_gpus import GPU_CLASSES
+from ground.errors import InvalidInput
+from topology.node_gpus import GPU_CLASSES
 
 if TYPE_CHECKING:
     from scheduler.queue.queue_policy import QueuePolicy

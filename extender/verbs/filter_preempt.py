@@ -27,7 +27,7 @@ from extender.verbs.protocol import FilterArgs, FilterResult, PreemptArgs, Preem
 from scheduler.occupancy import tightest as tightest_nodes
 from scheduler.queue.candidate import live_candidate
 from scheduler.queue.queue_policy import Keep, QueuePolicy
-from topology.kubernetes.kubernetes_pods import Pod
+from topology.kubernetes.pods import Pod
 
 RESERVED = "reserved for a gang that was announced"  # why a node of a zone is refused
 _ALL: tuple[Keep, ...] = (None,)

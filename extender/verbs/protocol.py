@@ -17,8 +17,8 @@ from typing import TypeVar
 import msgspec
 
 from extender.kept_fields import trim
-from topology.errors import InvalidInput
-from topology.kubernetes.kubernetes_pods import Pod
+from ground.errors import InvalidInput
+from topology.kubernetes.pods import Pod
 
 T = TypeVar("T")
 

@@ -14,11 +14,11 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from ground.files import Source
+from ground.quantities import plural
+from ground.rows import json_objects
 from health.collectives.json_fields import BadRowOfRank, Row, TaintedRanks
 from health.collectives.recording import CollectiveRecording, CompletionRow, Long, Seconds, StateRow, runs
-from topology.files import Source
-from topology.quantities import plural
-from topology.tables.text_rows import json_objects
 
 TimedRow = TypeVar("TimedRow", bound=CompletionRow | StateRow)
 

@@ -8,13 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
+from ground.errors import InvalidInput
+from ground.files import Source
+from ground.rows import BadRows, CsvRows
 from health.collectives.diagnosis import PROGRAM, Cause, Diagnosis, blame_sentence
 from health.collectives.recording import Member
-from topology.errors import InvalidInput
-from topology.files import Source
 from topology.flags import FAULTY, WARNING, FlagKind, NodeFlag
-from topology.tables.bad_rows import BadRows
-from topology.tables.text_rows import CsvRows
 
 SOURCE = "collectives"
 

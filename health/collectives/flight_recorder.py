@@ -18,13 +18,13 @@ from dataclasses import replace
 from pathlib import PurePath
 from typing import NamedTuple
 
+from ground.errors import InvalidInput
+from ground.files import Source
+from ground.quantities import plural
 from health.collectives.agreement import Differing, differing
 from health.collectives.flight_recorder_dump import Dump, Entry, GroupKey, Pair, read_dump
 from health.collectives.recording import Member, RankGroup
 from health.collectives.stalls import Mismatch, Snapshot, Stall
-from topology.errors import InvalidInput
-from topology.files import Source
-from topology.quantities import plural
 
 Entries = dict[int, list[Entry]]  # Rank -> what it enqueued in one group
 DEFAULT = "default_pg"  # What PyTorch calls the group of all ranks

@@ -20,12 +20,11 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import Any, NamedTuple
 
+from ground.errors import InvalidInput
+from ground.files import Source
+from ground.formats import FileFormat
+from ground.rows import BadRow, parse_object
 from health.collectives.json_fields import Row, integer, listed, nested, text
-from topology.errors import InvalidInput
-from topology.file_format import FileFormat
-from topology.files import Source
-from topology.tables.bad_rows import BadRow
-from topology.tables.text_rows import parse_object
 
 FORMAT = FileFormat(
     "flight-recorder",

@@ -19,13 +19,13 @@ from functools import partial
 from math import isnan, nan
 from typing import Any, NamedTuple
 
+from ground.errors import InvalidInput
+from ground.files import Source
+from ground.formats import FileFormat
+from ground.rows import BadRow
 from health.collectives.clocks import LONGEST_PAUSE, read_timed
 from health.collectives.json_fields import Row, TaintedRanks, integer, listed, moment, nested, number, text
 from health.collectives.recording import CollectiveRecording, CompletionRow, Completions, Member, RankGroup, States
-from topology.errors import InvalidInput
-from topology.file_format import FileFormat
-from topology.files import Source
-from topology.tables.bad_rows import BadRow
 
 FORMAT = FileFormat(
     "inspector",

@@ -15,13 +15,12 @@ from math import isfinite
 from statistics import median
 from typing import NamedTuple
 
+from ground.errors import InvalidInput
+from ground.files import Source
+from ground.formats import FileFormat
+from ground.rows import BadRow, exporter_line
 from health.collectives.json_fields import TaintedRanks
 from health.collectives.recording import Member, RankGroup
-from topology.errors import InvalidInput
-from topology.file_format import FileFormat
-from topology.files import Source
-from topology.tables.bad_rows import BadRow
-from topology.tables.prometheus_text import exporter_line
 
 FORMAT = FileFormat(
     "prometheus",

@@ -1,4 +1,4 @@
-"""Typed fields of JSON objects from untrusted hands (else :class:`~topology.tables.bad_rows.BadRow`), and wrong rows.
+"""Typed fields of JSON objects from untrusted hands (else :class:`~ground.rows.BadRow`), and wrong rows.
 
 Strict: the first wrong row is an error with its line.  Lenient: it is dropped, counted by reason, and its rank (every
 rank, where the row does not tell) is noted: nothing is certain of a rank on evidence that failed to parse.
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from math import inf, isfinite
 from typing import Any, Never, TypeVar
 
-from topology.tables.bad_rows import BadRow, BadRows
+from ground.rows import BadRow, BadRows
 
 Row = Mapping[str, Any]
 T = TypeVar("T")

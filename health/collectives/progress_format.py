@@ -11,6 +11,10 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
+from ground.errors import InvalidInput
+from ground.files import Source
+from ground.formats import FileFormat
+from ground.rows import BadRow
 from health.collectives.clocks import LONGEST_PAUSE, read_timed
 from health.collectives.json_fields import BadRowOfRank, Row, TaintedRanks, integer, listed, moment, text
 from health.collectives.recording import (
@@ -23,10 +27,6 @@ from health.collectives.recording import (
     StateRow,
     States,
 )
-from topology.errors import InvalidInput
-from topology.file_format import FileFormat
-from topology.files import Source
-from topology.tables.bad_rows import BadRow
 
 Made = TypeVar("Made", StateRow, CompletionRow)
 

@@ -12,14 +12,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from ground.errors import InvalidInput
+from ground.files import Source
+from ground.formats import FileFormat
+from ground.rows import BadRow, parse_object
 from health.collectives.json_fields import Row, integer, listed, nested, text
 from health.collectives.recording import Member, RankGroup
 from health.collectives.stalls import Snapshot, Stall
-from topology.errors import InvalidInput
-from topology.file_format import FileFormat
-from topology.files import Source
-from topology.tables.bad_rows import BadRow
-from topology.tables.text_rows import parse_object
 
 FORMAT = FileFormat(
     "ras",

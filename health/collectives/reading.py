@@ -9,6 +9,9 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 
+from ground.errors import InvalidInput, UnknownName, did_you_mean
+from ground.files import MAX_BYTES, Source, decode_source, read_bytes, unpacked
+from ground.formats import FileFormat, unknown_format
 from health.collectives import flight_recorder_dump, inspector, inspector_prometheus, progress_format, ras
 from health.collectives.diagnosis import Culprit, Diagnosis, diagnose, diagnose_snapshot
 from health.collectives.flight_recorder import read_flight_recorder
@@ -17,9 +20,6 @@ from health.collectives.inspector_prometheus import BANDWIDTH, SECONDS, Averages
 from health.collectives.progress_format import NAME, read_progress
 from health.collectives.ras import read_ras
 from health.collectives.trigger_settings import TriggerSettings
-from topology.errors import InvalidInput, UnknownName, did_you_mean
-from topology.file_format import FileFormat, unknown_format
-from topology.files import MAX_BYTES, Source, decode_source, read_bytes, unpacked
 
 CONVERTER = "flight_recorder_to_json.py"
 """The script that turns pickles into JSON where they were written; it lies beside this module."""
@@ -29,7 +29,7 @@ _HEAD = 100_000  # Characters that are looked at to recognise a format
 
 
 def read_trace(path: str) -> Source:
-    """Return the text of one file as :func:`~topology.files.read_source` does; refuse a pickle."""
+    """Return the text of one file as :func:`~ground.files.read_source` does; refuse a pickle."""
     name, data = read_bytes(path, max_bytes=MAX_BYTES)
     if len(data) > 1 and data[0] == PICKLE and data[1] <= LAST_PROTOCOL:
         raise InvalidInput(

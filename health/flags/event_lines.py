@@ -11,12 +11,12 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
-from topology.errors import InvalidInput
-from topology.files import Source
-from topology.flag_log import VERSION
+from ground.documents import Document
+from ground.errors import InvalidInput
+from ground.files import Source
+from ground.records import read_json
+from topology.flag_store import VERSION
 from topology.flags import FlagEvent
-from topology.json_record import read_json
-from topology.parsing.documents import Document
 
 _FIX = "restore the file from a copy; its lines are written by `arnold flags` alone"
 

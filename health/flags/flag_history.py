@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from ground.records import AwareTime, JsonRecord
 from health.flags.tracks import when
-from topology.flag_log import FlagLog, time_text
+from topology.flag_store import FlagLog, time_text
 from topology.flags import FlagEvent, NodeFlag, in_words, merged, worst_of_each
-from topology.json_record import AwareTime, JsonRecord
 
 
 @dataclass(frozen=True, slots=True)

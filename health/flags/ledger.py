@@ -9,12 +9,12 @@ from datetime import datetime, timedelta
 from hashlib import blake2b
 from sqlite3 import Connection
 
+from ground.errors import InvalidInput
+from ground.records import json_data
 from health.flags.rules import MOST_FINDINGS, Rule, Rules, rules_of
 from health.flags.tracks import Track, ended, found, refuted, track_of
-from topology.errors import InvalidInput
-from topology.flag_log import APPLICATION, VERSION, FlagLog, event_data, time_text
+from topology.flag_store import APPLICATION, VERSION, FlagLog, event_data, time_text
 from topology.flags import FAULTY, HEALTHY, LAST, FlagEvent, NodeFlag, severity
-from topology.json_record import json_data
 
 LAST_YEAR = 9900  # Of records: ends that lie later must still be dates
 SKEW = timedelta(minutes=5)  # Clocks of detectors and of the machine of the store may differ by this much

@@ -1,6 +1,6 @@
 """What monitors of Kubernetes nodes say, as findings: NVSentinel, node problem detector and those of the clouds.
 
-They write node conditions (:mod:`topology.kubernetes.kubernetes_health`) for what is broken, and events for
+They write node conditions (:mod:`topology.kubernetes.nodes`) for what is broken, and events for
 what is odd; with a store a condition that comes and goes is one flag, and its history stays.  NVSentinel names the
 reason of all ``<check>IsNotHealthy`` or ``<check>IsHealthy``, so that those of monitors of one's own are known as well.
 """
@@ -11,18 +11,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from topology.errors import InvalidInput
-from topology.files import Source
+from ground.documents import load_document
+from ground.errors import InvalidInput
+from ground.files import Source
 from topology.flags import FAULTY, HEALTHY, NodeFlag
-from topology.kubernetes.kubernetes_health import (
-    NVSENTINEL,
-    WARNED,
-    WATCHED,
-    Watched,
-    time_with_zone,
-)
-from topology.kubernetes.kubernetes_objects import NodeCondition, NodeEvent, NodeObject, read_items
-from topology.parsing.documents import load_document
+from topology.kubernetes.nodes import NVSENTINEL, WARNED, WATCHED, Watched, time_with_zone
+from topology.kubernetes.objects import NodeCondition, NodeEvent, NodeObject, read_items
 from topology.taints import PREFER_NO_SCHEDULE
 
 MONITORS = tuple(dict.fromkeys(watched.by for watched in WATCHED.values()))  # Names of the monitors that are known

@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import ClassVar
 
-from topology.errors import InvalidInput
-from topology.flag_log import FlagLog, time_text
+from ground.errors import InvalidInput
+from ground.records import FiniteFloat, JsonRecord, read_json
+from topology.flag_store import FlagLog, time_text
 from topology.flags import LAST
-from topology.json_record import FiniteFloat, JsonRecord, read_json
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _DURATION = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)\s*([smhdw])")

@@ -7,9 +7,9 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from ground.documents import load_document
+from ground.files import Source
 from health.flags.rules import MOST_FINDINGS, Rule, Rules, parse_duration
-from topology.files import Source
-from topology.parsing.documents import load_document
 
 
 def _duration(value: Any) -> timedelta:

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
+from ground.errors import InvalidInput
+from ground.records import AwareTime, JsonRecord
 from health.flags.ledger import Ledger
-from topology.errors import InvalidInput
-from topology.flag_log import PATIENCE_SECONDS, check_store, exists, has_events, sqlite_errors
-from topology.json_record import AwareTime, JsonRecord
+from topology.flag_store import PATIENCE_SECONDS, check_store, exists, has_events, sqlite_errors
 
 MAX_STORE_BYTES = 1024 * 1024 * 1024  # Largest store: some 2,000,000 events
 

@@ -14,10 +14,10 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from ground.quantities import duration
 from health.flags.rules import MOST_FINDINGS, Rule
-from topology.flag_log import FlagLog, time_text
+from topology.flag_store import FlagLog, time_text
 from topology.flags import FAULTY, HEALTHY, LAST, EventName, FlagEvent, HeldFlag, NodeFlag
-from topology.quantities import duration
 
 
 @dataclass(frozen=True, slots=True)

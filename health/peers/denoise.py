@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from ground.errors import InvalidInput, UnknownName, did_you_mean
 from health.peers.streams import FloatArray
-from topology.errors import InvalidInput, UnknownName, did_you_mean
 
 HIDDEN, LATENT = 4, 8  # Sizes of the paper's LSTM-VAE
 RATE = 3e-2  # Learning rate of Adam

@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
+from ground.errors import InvalidInput
+from ground.records import JsonRecord
 from health.peers.streams import FloatArray, MetricRecording, align
-from topology.errors import InvalidInput
-from topology.json_record import JsonRecord
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,12 +9,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from ground.quantities import number, plural
 from health.peers.distance import LEAST_MACHINES, candidates
 from health.peers.metrics import KNOWN, counts_errors, in_order, metric_of
 from health.peers.peers_verdict import Examined, PeersVerdict, Stretch
 from health.peers.pipeline import LEVEL_SHARE
 from health.peers.streams import MetricRecording, Samples
-from topology.quantities import number, plural
 
 SHORT = 1.0  # Seconds within which samples are of one moment
 NOTE = "one scrape; ask Prometheus for a range: /api/v1/query_range"

@@ -9,11 +9,11 @@ from typing import Literal
 
 import numpy as np
 
+from ground.quantities import number, plural
+from ground.records import JsonRecord
 from health.peers.metrics import counts_errors, is_code, is_step_time, metric_of
 from health.peers.streams import MetricRecording, Samples
 from topology.flags import FAULTY, PROGRAM_XIDS, WARNING, NodeFlag
-from topology.json_record import JsonRecord
-from topology.quantities import number, plural
 
 # Why a machine that stands out is no alert: it works more than its peers, these do not work, too many stand out, or it
 # may always have differed as much

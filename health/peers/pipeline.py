@@ -13,6 +13,8 @@ from math import ceil
 
 import numpy as np
 
+from ground.errors import InvalidInput
+from ground.quantities import plural
 from health.peers.denoise import Denoiser, level
 from health.peers.distance import LEAST_MACHINES, Candidates, candidates, together
 from health.peers.doubts import doubted, new_beside
@@ -20,8 +22,6 @@ from health.peers.metrics import PAPER_ORDER, counts_errors, in_order, is_code, 
 from health.peers.peers_verdict import Examined, Stretch, is_busier_cpu
 from health.peers.streams import FloatArray, MetricRecording, SampleGrid, align
 from topology.cluster import BoolArray
-from topology.errors import InvalidInput
-from topology.quantities import plural
 
 CHUNK_NUMBERS = 16_000_000  # Numbers of windows that are denoised at once: what bounds the memory
 # A step time that is less than so many times the peers' is not worth a flag; a faster one does no harm

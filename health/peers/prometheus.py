@@ -19,16 +19,15 @@ from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 import numpy as np
 
+from ground import json_text
+from ground.errors import InvalidInput
+from ground.files import Source
+from ground.formats import FileFormat
+from ground.quantities import plural
+from ground.rows import BadRows, exporter_line
 from health.peers.metrics import canonical
 from health.peers.sample_sources import MACHINE_LABELS
 from health.peers.streams import FloatArray, MetricRecording, Part, samples_of
-from topology.errors import InvalidInput
-from topology.file_format import FileFormat
-from topology.files import Source
-from topology.parsing import json_text
-from topology.quantities import plural
-from topology.tables.bad_rows import BadRows
-from topology.tables.prometheus_text import exporter_line
 
 RANGE = FileFormat(
     "prometheus-range",

@@ -12,17 +12,17 @@ from dataclasses import replace
 
 import numpy as np
 
+from ground.columns import csv_texts, open_parquet
+from ground.errors import InvalidInput, did_you_mean
+from ground.files import decode_source, read_bytes, unpacked
+from ground.formats import FileFormat
+from ground.rows import header_of
 from health.peers.metrics import canonical, counts_up
 from health.peers.prometheus import RANGE, SCRAPE, VECTOR, read_prometheus, read_scrape
 from health.peers.sample_sources import SampleColumns
 from health.peers.streams import IntArray, MetricRecording, Samples, joined, rate_of
 from health.peers.table_columns import TableColumns
 from health.peers.wide_tables import MACHINES, SMI, WideTable, wide_samples, wide_table
-from topology.errors import InvalidInput, did_you_mean
-from topology.file_format import FileFormat
-from topology.files import decode_source, read_bytes, unpacked
-from topology.tables.arrow_columns import csv_texts, open_parquet
-from topology.tables.text_rows import header_of
 
 SAMPLES = FileFormat(
     "samples",

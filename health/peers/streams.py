@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from ground.errors import InvalidInput, TooLarge
 from topology.cluster import BoolArray
-from topology.errors import InvalidInput, TooLarge
 
 FloatArray = NDArray[np.floating]
 IntArray = NDArray[np.integer]

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from ground.columns import NOTHING, encoded, numbers, timestamps
+from ground.errors import InvalidInput
 from health.peers.streams import FloatArray, IntArray
 from topology.cluster import BoolArray
-from topology.errors import InvalidInput
-from topology.tables.arrow_columns import NOTHING, encoded, numbers, timestamps
 
 EPOCH = 1e8  # Seconds above this are taken for seconds since 1970 (this one is in 1973)
 MILLISECONDS = 1e11  # Numbers above this are taken for milliseconds since 1970 (as seconds it is the year 5138)

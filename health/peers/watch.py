@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from threading import Event
 
+from ground.errors import ArnoldError
 from health.peers.peers_verdict import PeersVerdict, instant, judge
 from health.peers.pipeline import ComparisonSettings, detect
 from health.peers.prometheus import Endpoint, EndpointAway
 from health.peers.sample_sources import WatchPlan
-from topology.errors import ArnoldError
 from topology.flags import NodeFlag
 
 FIRST_RETRY = 15.0  # Seconds until an endpoint that is away is asked again; twice as long each time, at most every

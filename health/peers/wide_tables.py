@@ -13,13 +13,13 @@ from typing import Literal
 
 import numpy as np
 
+from ground.errors import InvalidInput, did_you_mean
+from ground.formats import FileFormat
 from health.peers.metrics import canonical
 from health.peers.prometheus import stem
 from health.peers.sample_sources import MACHINE_LABELS, SampleColumns
 from health.peers.streams import FloatArray, IntArray, MetricRecording, Part, samples_of
 from health.peers.table_columns import Fault, TableColumns
-from topology.errors import InvalidInput, did_you_mean
-from topology.file_format import FileFormat
 
 MACHINES = FileFormat(
     "metrics-of-machines",

@@ -19,11 +19,11 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from ground.errors import Infeasible, InvalidPlacement, TooLarge
+from ground.records import Count
 from health.recovery.assignment import FORBIDDEN, Costs, assign
 from health.recovery.machines import JobMachine, Machines
 from topology.cluster import Cluster, IntArray
-from topology.errors import Infeasible, InvalidPlacement, TooLarge
-from topology.field_types import Count
 
 Rule = Literal["dp", "tp", "level", "pp"]
 """What a pair must not share, in the order in which the rules give way; tp where a TP group takes several machines."""

@@ -14,11 +14,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ground.documents import load_document
+from ground.errors import InvalidInput
+from ground.files import Source, read_source
+from ground.records import JsonRecord
 from health.recovery.stacks import Process, StackFrame, Thread
-from topology.errors import InvalidInput
-from topology.files import Source, read_source
-from topology.json_record import JsonRecord
-from topology.parsing.documents import load_document
 
 _RANK = re.compile(r"(?<!local)(?<!local[-_.])rank[-_.=]?(\d{1,9})", re.IGNORECASE)
 _NUMBER = re.compile(r"\d+")

@@ -15,13 +15,12 @@ from typing import Literal
 
 import numpy as np
 
+from ground.records import AtLeastOne, Count, JsonRecord
 from health.recovery.dumps import Dumps
 from health.recovery.machines import UNIT_FAMILIES, Machines, UnitFamily
 from health.recovery.stacks import StackGroup, StackView, group_stacks, outliers_of
 from topology.cluster import IntArray
-from topology.field_types import AtLeastOne, Count
 from topology.flags import FAULTY, NodeFlag
-from topology.json_record import JsonRecord
 
 _Key = tuple[UnitFamily, int]
 

@@ -14,12 +14,11 @@ from typing import Literal
 
 import numpy as np
 
+from ground.errors import InvalidJob
+from ground.records import Count, JsonRecord
 from scheduler.job import Job
 from topology.cluster import IntArray
-from topology.errors import InvalidJob
-from topology.field_types import Count
-from topology.hostlist import spell_names
-from topology.json_record import JsonRecord
+from topology.node_names import spell_names
 
 UnitFamily = Literal["tp", "pp", "dp"]
 UNIT_FAMILIES: tuple[UnitFamily, ...] = ("tp", "pp", "dp")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from decimal import Context, Decimal, localcontext
 
-from topology.errors import InvalidInput
+from ground.errors import InvalidInput
 
 RATE = 1.2e-3  # Failures of a machine in a day, in the middle of what the published pools allow
 QUANTILE = 0.99

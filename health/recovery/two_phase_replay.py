@@ -14,9 +14,9 @@ from typing import Literal
 
 import numpy as np
 
+from ground.errors import Infeasible, InvalidInput
 from health.recovery.machines import Machines
 from scheduler.job import Job
-from topology.errors import Infeasible, InvalidInput
 
 Phase = Literal["horizontal", "vertical"]
 PHASES: tuple[Phase, ...] = ("horizontal", "vertical")

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from topology.json_record import JsonRecord
+from ground.records import JsonRecord
 
 Floats = NDArray[np.float64]
 

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ground.errors import TooLarge, TraceFormatError
 from health.whatif.analysis_result import Operation
 from health.whatif.op_columns import OpColumns, check_sizes, faults_of_rows, infer_sizes, read_columns
 from health.whatif.optypes import BACKWARD, FORWARD, OPTYPES, stream_of
 from health.whatif.trace import JobSizes, Trace
-from topology.errors import TooLarge, TraceFormatError
 
 Ints = NDArray[np.int64]
 

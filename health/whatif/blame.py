@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ground.quantities import plural
 from health.whatif.analysis_result import Analysis, LinkShare, Share, SlowLink
 from health.whatif.peer_comparison import compute_seconds, ranks_with_more_work
 from health.whatif.slow_workers import (
@@ -19,7 +20,6 @@ from health.whatif.slow_workers import (
     worker_names,
 )
 from health.whatif.step_replay import Replayed
-from topology.quantities import plural
 
 NOTHING = 1.005  # A slowdown below this rounds to 1.00
 REPLAY_ERROR = 0.05  # The published error of the replay has a median of 1.3 %; from here on there is a warning

@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ground.columns import ParquetColumns, open_parquet
+from ground.errors import TooLarge, TraceFormatError, did_you_mean
+from ground.files import STDIN, opened
+from ground.formats import FileFormat
 from health.whatif.optypes import BACKWARD, CODE, FORWARD, OPTYPES
 from health.whatif.trace import JobSizes
-from topology.errors import TooLarge, TraceFormatError, did_you_mean
-from topology.file_format import FileFormat
-from topology.files import STDIN, opened
-from topology.tables.arrow_columns import ParquetColumns, open_parquet
 
 MAX_ROWS = 200_000_000  # Largest trace, about 10 GB in memory: a file of kilobytes can claim any number of rows
 MAX_STDIN = 2 * 1024**3

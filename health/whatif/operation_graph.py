@@ -12,11 +12,11 @@ from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
 from typing import NamedTuple
 
+from ground.errors import TraceFormatError
 from health.whatif import optypes
 from health.whatif.optypes import GC, JOINED, OPTIMIZER
 from health.whatif.stage_check import Edge, StageOperations, stages_of
 from health.whatif.trace import Trace
-from topology.errors import TraceFormatError
 
 
 class TransferGroup(NamedTuple):

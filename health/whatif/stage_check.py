@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from ground.errors import TraceFormatError
 from health.whatif.analysis_result import Operation, Stream
 from health.whatif.optypes import (
     BACKWARD,
@@ -17,7 +18,6 @@ from health.whatif.optypes import (
     PIPELINE,
 )
 from health.whatif.trace import Trace
-from topology.errors import TraceFormatError
 
 Places = tuple[int, ...]
 Edge = tuple[int, int]

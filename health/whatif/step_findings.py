@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import comb
 
+from ground.quantities import percent, plural, seconds
+from ground.records import JsonRecord
 from health.whatif.analysis_result import Analysis
 from health.whatif.blame import verdict
-from topology.json_record import JsonRecord
-from topology.quantities import percent, plural, seconds
 
 NOTICED = 0.03  # Share of a step below which waiting for one rank is noise, as a slowdown of 1.03 is
 MOST = 0.5  # Share of all waiting from which on one rank is its cause

@@ -16,11 +16,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ground.errors import TraceFormatError
 from health.whatif.analysis_result import Timeline, Timelines
 from health.whatif.operation_graph import Graph, build_graph
 from health.whatif.optypes import COMPUTE, SENDS
 from health.whatif.trace import Trace
-from topology.errors import TraceFormatError
 
 Array = NDArray[np.float64]
 

@@ -9,10 +9,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from ground.documents import Document, load_document
+from ground.errors import TooLarge, TraceFormatError
+from ground.files import Source
 from health.whatif.analysis_result import Operation
-from topology.errors import TooLarge, TraceFormatError
-from topology.files import Source
-from topology.parsing.documents import Document, load_document
 
 LARGEST = 1_000_000  # Largest size of anything: more GPUs than any job has
 MOST_RANKS = 1 << 20

@@ -12,11 +12,11 @@ from collections.abc import Mapping
 from io import StringIO
 from typing import Any
 
+from ground.documents import load_document
+from ground.errors import InvalidInput
+from ground.files import Source
 from scheduler.job import MEGATRON_ORDER, Parallelism
 from scheduler.node_grid import filling
-from topology.errors import InvalidInput
-from topology.files import Source
-from topology.parsing.documents import load_document
 
 Nodes = Mapping[tuple[int, int], str]
 HEADER = ("dp", "stage", "node")

@@ -12,9 +12,9 @@ from typing import Annotated, Literal
 
 from annotated_types import Ge, Interval, Len
 
+from ground.records import FiniteFloat, JsonRecord
 from scheduler.objective import Spread
 from scheduler.witnesses import Witness
-from topology.json_record import FiniteFloat, JsonRecord
 
 VERSION: Literal[1] = 1  # Of the format; a change that an older verifier would misread gets the next number
 Number = Annotated[int, Interval(ge=1, le=2**31 - 1)]  # As large as any count of nodes, and no larger

@@ -7,15 +7,15 @@ from math import inf
 
 import numpy as np
 
+from ground.errors import ArnoldError
+from ground.records import record_of
 from scheduler.certificates.certificate import VERSION, Certificate, CertifiedPart, RefutedPair
 from scheduler.job import Job
 from scheduler.outcome import Instance, Outcome
 from scheduler.placement.admission import types_of
 from scheduler.placement.types import GridProof, Refutation
 from topology.cluster import Cluster
-from topology.errors import ArnoldError
 from topology.flags import HEALTHY
-from topology.json_record import record_of
 
 # Kinds that are recounted without a search, the quickest first
 QUICK = ("edges", "product", "coverage", "rectangles", "patterns")

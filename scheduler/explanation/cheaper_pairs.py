@@ -7,18 +7,16 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from math import inf
 
+from ground.quantities import decimal, one_of, plural
+from ground.records import AtLeastOne, JsonRecord
 from scheduler.job import FAMILIES, Job
 from scheduler.objective import TOLERANCE, Spread, objective_of
 from scheduler.outcome import Outcome
 from scheduler.placement.admission import admissible, blocks_at, capacity_by_level, types_of
 from scheduler.placement.types import Pair, Refutation
 from scheduler.second_levels import within_the_tree
-from topology.capacity import count_nodes
-from topology.cluster import Cluster
-from topology.field_types import AtLeastOne
+from topology.cluster import Cluster, count_nodes
 from topology.flags import HEALTHY
-from topology.json_record import JsonRecord
-from topology.quantities import decimal, one_of, plural
 
 LONGEST = 3  # Kinds of domains that a sentence names
 

@@ -11,6 +11,8 @@ from typing import Literal
 
 import numpy as np
 
+from ground.quantities import decimal
+from ground.records import JsonRecord
 from scheduler.algorithm_run import run
 from scheduler.job import Job
 from scheduler.objective import Spread, slowest_in_use, step_time
@@ -19,8 +21,6 @@ from scheduler.placement.admission import admissible
 from scheduler.placement.types import Limits, PlacementAlgorithm, Status
 from topology.cluster import Cluster
 from topology.flags import HEALTHY
-from topology.json_record import JsonRecord
-from topology.quantities import decimal
 
 Way = Literal["avoid", "some", "use"]
 """``avoid``: no slow node.  ``use``: any, as if they were healthy, and of equal spreads the fewest.  ``some``: only

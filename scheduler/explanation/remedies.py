@@ -12,6 +12,9 @@ from typing import Literal
 
 import numpy as np
 
+from ground.errors import InvalidJob
+from ground.quantities import plural
+from ground.records import JsonRecord
 from scheduler.algorithm_run import fits, run
 from scheduler.job import Job
 from scheduler.node_grid import filling
@@ -20,11 +23,7 @@ from scheduler.outcome import Outcome
 from scheduler.placement.admission import Blocks, admissible, blocks_at, choices, repelling_taints, shortage
 from scheduler.placement.types import Limits, PlacementAlgorithm
 from scheduler.second_levels import within_the_tree
-from topology.capacity import count_nodes
-from topology.cluster import BoolArray, Cluster, IntArray
-from topology.errors import InvalidJob
-from topology.json_record import JsonRecord
-from topology.quantities import plural
+from topology.cluster import BoolArray, Cluster, IntArray, count_nodes
 from topology.taints import Toleration
 
 RemedyKind = Literal[

@@ -6,6 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from ground.records import AtLeastOne, Share
 from scheduler.affinity import Size
 from scheduler.job import Avoid
 from scheduler.job_files.job_parts import (
@@ -18,7 +19,6 @@ from scheduler.job_files.job_parts import (
     StrictModel,
     TolerationFiles,
 )
-from topology.field_types import AtLeastOne, Share
 
 
 class ParallelismFile(StrictModel):

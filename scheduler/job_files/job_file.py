@@ -8,6 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 
+from ground.documents import load_document
+from ground.errors import InvalidJob, InvalidTopology, TooLarge, UnknownName, did_you_mean
+from ground.files import Source
 from scheduler.affinity import Gains
 from scheduler.data_sets import DataSet
 from scheduler.job import MEGATRON_ORDER, ContainerImage, Job, LevelWeight, Overrides, Parallelism, Speed
@@ -20,9 +23,6 @@ from scheduler.outcome import Instance
 from scheduler.placement.admission import check_held_together
 from scheduler.second_levels import named_in_full, within_the_tree
 from topology.cluster import DEFAULT_GPUS, SECOND, Cluster
-from topology.errors import InvalidJob, InvalidTopology, TooLarge, UnknownName, did_you_mean
-from topology.files import Source
-from topology.parsing.documents import load_document
 
 MAX_CELLS = 1_000_000  # Most nodes of one job; ten times the largest cluster that is known
 

@@ -9,12 +9,12 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from ground.documents import load_document
+from ground.errors import InvalidInput, InvalidJob
+from ground.files import Source
 from scheduler.affinity import Model
 from scheduler.job import Count, Family, Hold
 from scheduler.job_affinity import named_model
-from topology.errors import InvalidInput, InvalidJob
-from topology.files import Source
-from topology.parsing.documents import load_document
 from topology.taints import Toleration, parse_toleration
 
 MOST_CONSTRAINTS = 256  # of a job: more than there are families and levels of any cluster; each takes time

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from topology.files import read_source
+from ground.files import read_source
 
 if TYPE_CHECKING:
     from scheduler.affinity import Gains

@@ -10,14 +10,14 @@ from typing import Annotated
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
+from ground.documents import Document, load_document
+from ground.errors import InvalidInput, InvalidPlacement
+from ground.files import Source
+from ground.records import Count
 from scheduler.job import Job
 from scheduler.job_files.job_document import JobDocument
 from scheduler.job_files.job_file import JobFile, job_of
 from topology.cluster import Cluster, IntArray
-from topology.errors import InvalidInput, InvalidPlacement
-from topology.field_types import Count
-from topology.files import Source
-from topology.parsing.documents import Document, load_document
 
 LONGEST_AGE = 1e9  # Seconds since a checkpoint, thirty years: beyond it is a slip
 

@@ -6,13 +6,13 @@ from typing import Annotated, Any
 
 from pydantic import Field, model_validator
 
+from ground.documents import load_document
+from ground.errors import InvalidInput, InvalidJob
+from ground.files import Source
 from scheduler.affinity import Gains, Model, Record
 from scheduler.job import Parallelism
 from scheduler.job_files.job_document import ParallelismFile
 from scheduler.job_files.job_parts import Factor, StrictModel
-from topology.errors import InvalidInput, InvalidJob
-from topology.files import Source
-from topology.parsing.documents import load_document
 
 MEASURED = ("dp_gain", "pp_gain", "dp_band", "pp_band", "published")  # What all measurements say, beside their name
 

@@ -15,12 +15,11 @@ from math import inf
 
 import numpy as np
 
+from ground.errors import InvalidJob
+from ground.quantities import one_of
 from scheduler.job import Family, Job
-from topology.capacity import count_nodes, shortage_apart
-from topology.cluster import BoolArray, Cluster, IntArray
-from topology.errors import InvalidJob
+from topology.cluster import BoolArray, Cluster, IntArray, count_nodes, shortage_apart
 from topology.flags import FAULTY, HEALTHY, NodeFlag
-from topology.quantities import one_of
 from topology.taints import Taint
 
 

@@ -14,13 +14,13 @@ from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
 
+from ground.errors import Infeasible
 from scheduler.job import Job
 from scheduler.node_grid import Grid
 from scheduler.placement.admission import admissible, shortage
 from scheduler.placement.types import Limits, Proposal
 from scheduler.work_clock import clock, stopwatch
 from topology.cluster import BoolArray, Cluster, IntArray, Level
-from topology.errors import Infeasible
 
 RankOrder = Literal["job", "columns", "rows"]
 """Which cell gets which rank: as the job numbers its nodes; down the columns, ``r = p * D + d`` (consecutive ranks form

@@ -29,12 +29,12 @@ from typing import Any, Literal
 
 import numpy as np
 
+from ground.errors import Infeasible
 from scheduler.job import Job
 from scheduler.placement.heuristic import Request
 from scheduler.placement.types import Limits, Proposal
 from scheduler.work_clock import clock, spend, stopwatch, wall_left
 from topology.cluster import Cluster, IntArray
-from topology.errors import Infeasible
 
 Solver = Literal["scip", "highs"]
 

@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Literal, Protocol, Self, TypeVar
 
 from annotated_types import Gt, Interval
 
+from ground.plugins import PluginGroup
+from ground.records import AtLeastOne, FloatOrInfinity, JsonRecord, Seed
 from scheduler.witnesses import Witness
 from scheduler.work_clock import ClockKind
-from topology.field_types import AtLeastOne, Seed
-from topology.json_record import FloatOrInfinity, JsonRecord
-from topology.plugins import PluginGroup
 
 if TYPE_CHECKING:
     from scheduler.job import Job

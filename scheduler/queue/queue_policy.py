@@ -13,8 +13,8 @@ from typing import Any, Protocol, Self
 
 import numpy as np
 
+from ground.plugins import PluginGroup
 from topology.cluster import BoolArray, IntArray
-from topology.plugins import PluginGroup
 
 Keep = IntArray | None
 """Shape [nodes]: units that a candidate must leave free on each node; ``None`` = it may take all that is free."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from ground.errors import Infeasible, SolverTimeout
 from scheduler.algorithm_run import run
 from scheduler.job import Job
 from scheduler.objective import TOLERANCE, Evaluation, evaluate, spread_by_level, trivial_bound, worth_of
@@ -27,7 +28,6 @@ from scheduler.subproblems.second_constraints import (
 )
 from scheduler.work_clock import LEAST_SECONDS, clock, share_until
 from topology.cluster import Cluster, IntArray
-from topology.errors import Infeasible, SolverTimeout
 
 Search = Callable[[RepairProblem, Limits], RepairPlan]
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from ground.errors import InvalidPlacement, SolverTimeout
 from scheduler.objective import Evaluation, evaluate, trivial_bound
 from scheduler.placement.moves.move_choices import greedy_targets, trimmed
 from scheduler.placement.moves.move_model import Goal, GoalValue, MoveModel
@@ -16,7 +17,6 @@ from scheduler.placement.types import Limits
 from scheduler.repair.repair_problem import RepairProblem, choices
 from scheduler.work_clock import clock
 from topology.cluster import FloatArray, IntArray
-from topology.errors import InvalidPlacement, SolverTimeout
 from topology.flags import HEALTHY
 
 Cells = npt.NDArray[np.int64]  # Flat numbers of cells

@@ -20,8 +20,7 @@ from scheduler.placement.types import Limits, PlacementAlgorithm
 from scheduler.repair.moves_first import RepairPlan, climb, cost_of, fewest_moves, nearest_nodes, plan_of
 from scheduler.repair.repair_problem import RepairProblem, choices
 from scheduler.work_clock import clock
-from topology.capacity import count_nodes
-from topology.cluster import BoolArray, IntArray
+from topology.cluster import BoolArray, IntArray, count_nodes
 
 _WIDENINGS = 3  # How often the neighbourhood of the lost nodes is widened from the start, with other lines each time
 _SLICES = 12  # Slices into which the time left is cut, one for each neighbourhood

@@ -11,11 +11,11 @@ from typing import Literal
 
 import numpy as np
 
+from ground.errors import Infeasible, UnknownName
 from scheduler.job import Job
 from scheduler.placement.admission import admissible, blocks_at, capacity_by_level, typed
 from scheduler.placement.moves.move_choices import MoveChoices, closest_depth
 from topology.cluster import BoolArray, Cluster, FloatArray, IntArray
-from topology.errors import Infeasible, UnknownName
 from topology.flags import FAULTY, HEALTHY
 
 Prefer = Literal["moves", "objective"]  # What comes first: the fewest moved cells, or the best objective

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import inf
 
+from ground.quantities import HOUR
 from scheduler.algorithm_run import judge, run
 from scheduler.job import Job
 from scheduler.objective import TOLERANCE, Evaluation
@@ -26,7 +27,6 @@ from scheduler.several.running_jobs import RunningJob, check_running, classes_wi
 from scheduler.subproblems.gpu_types import speed_of
 from scheduler.work_clock import clock, on_clock, stopwatch
 from topology.cluster import Cluster, IntArray
-from topology.quantities import HOUR
 
 FIRST_SHARE = 0.1  # Of the time, for placing the job as things are, and again on the empty cluster
 

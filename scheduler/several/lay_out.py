@@ -14,8 +14,7 @@ from scheduler.placement.exact.schedule.bare_grids import solve_grid
 from scheduler.placement.seating import seat
 from scheduler.placement.sharing.node_classes import NodeClasses
 from scheduler.second_levels import within_the_tree
-from topology.capacity import count_nodes
-from topology.cluster import BoolArray, Cluster, IntArray
+from topology.cluster import BoolArray, Cluster, IntArray, count_nodes
 
 if TYPE_CHECKING:
     from scheduler.placement.sharing.share_model import Solution

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from ground.errors import did_you_mean
 from scheduler.data_sets import near_shared_data
 from scheduler.outcome import Instance
 from scheduler.several.running_jobs import RunningJob, check_running, opened
 from scheduler.subproblems.preferred_nodes import pulls_of
-from topology.errors import did_you_mean
 
 
 def near_running_jobs(instance: Instance, jobs: Sequence[RunningJob]) -> Instance:

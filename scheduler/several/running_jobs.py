@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import inf
 
+from ground.errors import InvalidInput, InvalidPlacement
 from scheduler.job import Job
 from scheduler.objective import Evaluation, evaluate, slowest_in_use, worth_of
 from scheduler.placement.sharing.node_classes import NodeClasses, classify
 from scheduler.placement.sharing.running_part import RunningShare, running_terms
 from scheduler.repair.repair_problem import of_its_type
 from topology.cluster import Cluster, IntArray
-from topology.errors import InvalidInput, InvalidPlacement
 
 
 @dataclass(frozen=True, slots=True)

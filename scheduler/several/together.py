@@ -18,6 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 
+from ground.quantities import plural
 from scheduler.algorithm_run import judge, run
 from scheduler.job import Job
 from scheduler.objective import TOLERANCE, Evaluation, evaluate, slowest_in_use, trivial_bound, worth_of
@@ -35,7 +36,6 @@ from scheduler.several.turns import TurnResult, in_turn
 from scheduler.subproblems.gpu_types import speed_of
 from scheduler.work_clock import LEAST_SECONDS, clock, on_clock, stopwatch
 from topology.cluster import Cluster, IntArray
-from topology.quantities import plural
 
 ALONE_SHARE = 0.3  # Of the time, for the jobs each alone: their bounds and first shapes are what all else stands on
 TURNS_SHARE = 0.3  # Of the time, for both orders together

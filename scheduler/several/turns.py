@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from math import factorial, inf
 from random import Random
 
+from ground.records import JsonRecord
 from scheduler.outcome import Outcome
 from scheduler.placement.types import Limits, PlacementAlgorithm
 from scheduler.several.joint_question import JointQuestion, run_on_its_levels
 from scheduler.work_clock import LEAST_SECONDS, clock
 from topology.cluster import IntArray
-from topology.json_record import JsonRecord
 
 ANY_ORDER = 0.6  # Of the drawn orders that are any; the others are close to the best one
 

@@ -17,7 +17,7 @@ from threading import Thread, current_thread, main_thread
 from types import FrameType
 from typing import Any, Protocol, Self, TypeVar
 
-from topology.errors import ArnoldError
+from ground.errors import ArnoldError
 
 S = TypeVar("S")
 T = TypeVar("T")

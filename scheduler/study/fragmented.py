@@ -12,15 +12,14 @@ from dataclasses import dataclass, replace
 from math import inf
 from statistics import fmean, median
 
+from ground.records import JsonRecord, NotNegative
 from scheduler.job import Job, Parallelism
 from scheduler.objective import TOLERANCE
 from scheduler.placement.types import Limits
 from scheduler.study.placement_sweep import CaseResult, CaseResults
 from scheduler.study.table1 import EXACT, ratio
 from topology.cluster import Cluster
-from topology.field_types import NotNegative
 from topology.generate import fragment, minipods
-from topology.json_record import JsonRecord
 
 MAX_CELLS = 1200  # The 9,600-GPU job of the paper
 SYSTEMS = ("kueue", "volcano", "slurm")  # Systems with several modes; the name of a mode begins with that of its system

@@ -7,14 +7,13 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import Protocol
 
+from ground.records import JsonRecord, NotNegative
 from scheduler.algorithm_run import run
 from scheduler.job import Job
 from scheduler.objective import Spread
 from scheduler.placement.types import ALGORITHMS, Limits, Status
 from scheduler.study.executors import Executor, Here
 from topology.cluster import Cluster
-from topology.field_types import NotNegative
-from topology.json_record import JsonRecord
 
 
 class Case(Protocol):

@@ -11,11 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
+from ground.records import JsonRecord
 from scheduler.job import Job, Parallelism
 from scheduler.study.placement_sweep import CaseResult, CaseResults
 from topology.cluster import Cluster
 from topology.generate import paper_cluster
-from topology.json_record import JsonRecord
 
 EXACT = "exact"
 PAPER = "arnold-mip"

@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from ground.quantities import number
 from scheduler.job import Job
 from scheduler.objective import TOLERANCE, Evaluation, slowest_in_use, worth_of
 from scheduler.outcome import Instance, Outcome
 from scheduler.subproblems.gpu_types import on_nodes
 from scheduler.work_clock import clock, share_until
-from topology.quantities import number
 
 if TYPE_CHECKING:
     from topology.cluster import Cluster, FloatArray, IndexArray, IntArray

@@ -25,8 +25,7 @@ from scheduler.placement.types import Limits, PlacementAlgorithm, PriceOption, P
 from scheduler.second_levels import named_beside, without_levels
 from scheduler.subproblems.trunks import WeighedProposal, propose, weighed
 from scheduler.work_clock import clock, share_until
-from topology.capacity import count_nodes
-from topology.cluster import BoolArray, Cluster, IntArray, Level
+from topology.cluster import BoolArray, Cluster, IntArray, Level, count_nodes
 
 RULES_SHARE = 0.2  # Of the time limit, for what quick rules propose; the exact search gives them as much
 

@@ -12,14 +12,13 @@ from math import inf
 
 import numpy as np
 
+from ground.errors import Infeasible, SolverTimeout
 from scheduler.job import Job
 from scheduler.objective import TOLERANCE, Evaluation, slowest_in_use, step_time, worth_of
 from scheduler.placement.admission import admissible, shortage
 from scheduler.placement.types import Limits, ParetoPoint, PlacementAlgorithm, Proposal, Refutation, corners
 from scheduler.work_clock import clock, share_until
-from topology.capacity import count_nodes
-from topology.cluster import Cluster, IntArray
-from topology.errors import Infeasible, SolverTimeout
+from topology.cluster import Cluster, IntArray, count_nodes
 
 
 @dataclass(frozen=True, slots=True)

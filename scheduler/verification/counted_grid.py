@@ -13,8 +13,7 @@ import numpy as np
 
 from scheduler.job import Family, Job
 from scheduler.objective import Spread
-from topology.capacity import count_nodes
-from topology.cluster import BoolArray, Cluster, IntArray
+from topology.cluster import BoolArray, Cluster, IntArray, count_nodes
 
 
 @dataclass(frozen=True, slots=True)

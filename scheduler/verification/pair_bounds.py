@@ -14,8 +14,7 @@ import numpy.typing as npt
 from scheduler.job import Job
 from scheduler.objective import Spread, objective_terms
 from scheduler.verification.counted_grid import CountedGrid
-from topology.capacity import count_nodes
-from topology.cluster import BoolArray, Cluster
+from topology.cluster import BoolArray, Cluster, count_nodes
 
 Costs = npt.NDArray[np.float64]
 

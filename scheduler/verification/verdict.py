@@ -11,6 +11,8 @@ from time import perf_counter
 
 import numpy as np
 
+from ground.errors import InvalidPlacement
+from ground.quantities import decimal
 from scheduler.certificates.certificate import Certificate
 from scheduler.job import Job
 from scheduler.objective import TOLERANCE, Evaluation, evaluate, slowest_in_use
@@ -20,9 +22,7 @@ from scheduler.verification.recounted_parts import RecountedPart, SolverCheck, n
 from scheduler.verification.rivals import Rivals
 from scheduler.verification.verification import CheckedPair, Verdict, Verification
 from topology.cluster import Cluster
-from topology.errors import InvalidPlacement
 from topology.flags import HEALTHY
-from topology.quantities import decimal
 
 
 def verify(certificate: Certificate, cluster: Cluster, job: Job, *, solve: SolverCheck | None = None) -> Verification:

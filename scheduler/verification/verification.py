@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from ground.records import AtLeastOne, JsonRecord
 from scheduler.verification.refutation_kinds import Told
-from topology.field_types import AtLeastOne
-from topology.json_record import JsonRecord
 
 Verdict = Literal["verified", "not verified", "cannot be told"]
 """``not verified``: a claim is wrong, or nothing in the certificate shows it; ``cannot be told``: what it shows holds,

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
+from ground.errors import InvalidInput, InvalidJob
+from ground.records import Share
 from scheduler.job import DEFAULT_ALPHA
 from scheduler.job_files.own_records import OwnRecords
 from simulator.capacity.capacity_question import A, CapacityQuestion
-from topology.errors import InvalidInput, InvalidJob
-from topology.field_types import Share
 
 if TYPE_CHECKING:
     from scheduler.affinity import Model

@@ -8,11 +8,10 @@ from functools import cached_property
 from math import ceil, isfinite
 from typing import TypeAlias
 
+from ground.quantities import Kind, capitalised, label_of
+from ground.records import AtLeastOne, FloatOrInfinity, JsonRecord
 from simulator.capacity.uncertain_input import HIGH, LOW, MEDIAN, UncertainInput, draw
 from simulator.sheet import TextTable, text_table
-from topology.field_types import AtLeastOne
-from topology.json_record import FloatOrInfinity, JsonRecord
-from topology.quantities import Kind, capitalised, label_of
 
 FEWEST = 10  # Values of which a tenth is one: of fewer P10 and P90 are the least and the most
 MOST_SEEDS = 16  # Values of an input without order at which an answer is looked at

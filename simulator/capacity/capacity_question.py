@@ -7,10 +7,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import ClassVar, Generic, TypeVar
 
+from ground.records import JsonRecord, check_bounds
 from simulator.capacity.answer_range import AnswerRange
 from simulator.sheet import Sheet
-from topology.field_types import check_bounds
-from topology.json_record import JsonRecord
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from annotated_types import Interval
 
+from ground.errors import InvalidInput
+from ground.quantities import DAY
+from ground.records import Seed, Share
 from scheduler.placement.types import ALGORITHMS
 from simulator.capacity.affinity_question import AffinityQuestion
 from simulator.capacity.capacity_question import A, CapacityQuestion
 from simulator.capacity.job_shape import JobShape, numbers_between_x, parse_shape, usual_shapes
 from simulator.capacity.largest_job import Prober
-from topology.errors import InvalidInput
-from topology.field_types import Seed, Share
-from topology.quantities import DAY
 
 if TYPE_CHECKING:
     from simulator.job_record import JobRecord

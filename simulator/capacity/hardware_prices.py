@@ -7,7 +7,7 @@ from typing import Annotated
 
 from annotated_types import Interval
 
-from topology.errors import InvalidInput
+from ground.errors import InvalidInput
 
 HOURS_OF_A_YEAR = 8_766.0
 

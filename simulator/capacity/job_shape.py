@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from ground.errors import InvalidJob
 from scheduler.job import DEFAULT_ALPHA, DEFAULT_SPREAD_COST, Job, Parallelism
-from topology.errors import InvalidJob
 
 GRID = {"option": "--grid", "metavar": "TPxPPxROWS"}
 """Metadata of the field that holds jobs as :func:`parse_job` reads them."""

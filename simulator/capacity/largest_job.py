@@ -9,10 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
+from ground.records import AtLeastOne, Count, JsonRecord
 from scheduler.placement.types import Limits, PlacementAlgorithm
 from simulator.capacity.job_shape import JobShape
-from topology.field_types import AtLeastOne, Count
-from topology.json_record import JsonRecord
 
 if TYPE_CHECKING:
     from scheduler.outcome import Outcome
@@ -55,7 +54,7 @@ class Prober:
     def most_rows(self, shape: JobShape) -> int:
         """Return the number of PP groups for which there are nodes that one job may have, whatever their spread."""
         from scheduler.placement.admission import admissible
-        from topology.capacity import most_together
+        from topology.cluster import most_together
 
         most, limit = most_together(self.cluster, admissible(self.cluster, shape.job(1))), self.cluster.node_limit
         return (most if limit is None else min(most, limit.nodes)) // shape.pp

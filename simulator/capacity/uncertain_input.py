@@ -13,8 +13,8 @@ from math import exp, inf, lgamma, log
 from random import Random
 from statistics import NormalDist, mean, variance
 
+from ground.errors import InvalidInput
 from scheduler.queue.run_times import student_quantile
-from topology.errors import InvalidInput
 
 LOW, MEDIAN, HIGH = 0.1, 0.5, 0.9  # Probabilities of the percentiles that are told: P10, P50, P90
 

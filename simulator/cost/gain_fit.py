@@ -16,11 +16,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ground.errors import InvalidInput
+from ground.records import AtLeastOne, JsonRecord
 from simulator.cost.calibration import PUBLISHED
 from topology.cluster import FloatArray
-from topology.errors import InvalidInput
-from topology.field_types import AtLeastOne
-from topology.json_record import JsonRecord
 
 DRAWS = 2000
 LEAST_STEPS = 6

@@ -20,6 +20,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from ground.errors import InvalidInput
 from scheduler.objective import spread
 from simulator.cost.calibration import PUBLISHED, Calibration
 from simulator.cost.collisions import Hashing
@@ -33,7 +34,6 @@ from simulator.cost.step import (
 )
 from simulator.cost.types import PlacedJob, StepTime
 from topology.cluster import Cluster, FloatArray, IntArray, Level
-from topology.errors import InvalidInput
 
 Oversubscription = Mapping[str, float]
 """Level -> ratio of bandwidth below its switches to bandwidth upwards, 1 = as many links up as down; across levels left

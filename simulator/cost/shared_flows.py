@@ -19,6 +19,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from ground.errors import InvalidInput
 from simulator.cost.calibration import PUBLISHED, Calibration
 from simulator.cost.collisions import Hashing
 from simulator.cost.hierarchical import (
@@ -35,7 +36,6 @@ from simulator.cost.hierarchical import (
 from simulator.cost.step import flat_step, on_one_node, schedule_of
 from simulator.cost.types import GPU_BANDWIDTH, PlacedJob, StepTime
 from topology.cluster import Cluster, FloatArray, IntArray
-from topology.errors import InvalidInput
 
 SAME = 1e-9  # Two levels of rates closer than this share of themselves are the same
 

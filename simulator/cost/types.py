@@ -13,10 +13,10 @@ from functools import lru_cache
 from math import ceil
 from typing import Protocol
 
+from ground.plugins import PluginGroup
 from scheduler.affinity import Model, microbatches, volumes
 from scheduler.job import Job, Parallelism
 from topology.cluster import Cluster, IntArray
-from topology.plugins import PluginGroup
 
 DEFAULT_MODEL = Model(hidden=4096, layers=32, vocab=32_000, sequence_length=4096)
 """What a job trains that does not say: the 7B model by which the paper checks its volumes (2 GB DP, 30 MB PP)."""

@@ -19,6 +19,8 @@ from math import inf
 from time import monotonic, perf_counter
 from types import MappingProxyType
 
+from ground.errors import ArnoldError
+from ground.quantities import DAY
 from scheduler.queue.queue_policy import CapacityReservation, QueuePolicy
 from scheduler.queue.run_times import Prediction
 from simulator.engine.hooks import Incident, Incidents, Pace, Recovery, StartUp
@@ -29,8 +31,6 @@ from simulator.pools.pool import Pool
 from simulator.prediction.oracle import Oracle
 from simulator.prediction.predictor import predict_all
 from simulator.sim_job import UNITS, JobState, SimJob
-from topology.errors import ArnoldError
-from topology.quantities import DAY
 
 INSTANTS = 256  # Instants between two looks at the clock: some milliseconds
 YEAR = 365.25 * DAY

@@ -6,6 +6,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from functools import cached_property
 from math import inf
 
+from ground.errors import InvalidInput
 from scheduler.queue.allocation import Allocation
 from scheduler.queue.candidate import Candidate
 from scheduler.queue.rounds import RoundDispatch
@@ -13,7 +14,6 @@ from simulator.engine.simulated_cluster import EventPhase, SimulatedCluster
 from simulator.pools.node_pool import NodePool
 from simulator.pools.pool import Found
 from simulator.sim_job import JobState, SimJob
-from topology.errors import InvalidInput
 
 
 class RoundCluster(SimulatedCluster):

@@ -13,14 +13,14 @@ from heapq import heappop, heappush
 from math import floor, inf
 from typing import Any, Literal
 
+from ground.errors import InvalidInput
+from ground.quantities import DAY
 from simulator.engine.hooks import Incident, Setback, Why
 from simulator.failures.expected_ettr import best_interval
 from simulator.failures.failure_process import Breakdown, FailureModel, SlowSpell, draw_breakdowns, draw_spells
 from simulator.failures.restart_delay import Restart
 from simulator.sim_job import UNITS, SimJob
-from topology.errors import InvalidInput
 from topology.flags import HEALTHY
-from topology.quantities import DAY
 
 WINDOW = 30 * DAY  # Failures are drawn for so many seconds at a time
 WINDOWS = 1_220  # Windows after which nothing fails any more: a hundred years

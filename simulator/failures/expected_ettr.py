@@ -17,7 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import exp, expm1, inf, sqrt
 
-from topology.errors import InvalidInput
+from ground.errors import InvalidInput
 
 
 @dataclass(frozen=True, slots=True)

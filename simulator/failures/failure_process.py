@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import TYPE_CHECKING
 
+from ground.quantities import DAY, HOUR
 from simulator.failures.rates import MIXES, RATES, FailureKind, FailureRate, Mix
-from topology.quantities import DAY, HOUR
 
 if TYPE_CHECKING:
     import numpy as np

@@ -14,9 +14,9 @@ from math import inf
 from operator import itemgetter
 from typing import Any
 
+from ground.errors import InvalidInput
 from simulator.engine.hooks import Incident, Incidents
 from topology.cluster import Cluster
-from topology.errors import InvalidInput
 from topology.flags import FAULTY, NodeFlag
 
 

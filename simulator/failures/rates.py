@@ -13,9 +13,9 @@ from typing import Annotated, Literal
 
 from annotated_types import Ge
 
-from topology.errors import InvalidInput, UnknownName, did_you_mean
-from topology.json_record import JsonRecord
-from topology.quantities import DAY
+from ground.errors import InvalidInput, UnknownName, did_you_mean
+from ground.quantities import DAY
+from ground.records import JsonRecord
 
 HIGHEST = 1_000.0  # Failures per 1,000 node-days beyond which a number is no rate: a node that fails every day
 

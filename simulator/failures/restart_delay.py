@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Literal
 
+from ground.errors import InvalidInput
 from health.recovery.restart_cost import RestartKind, restart_seconds
 from simulator.failures.rates import MIXES, FailureKind, Mix
-from topology.errors import InvalidInput
 
 ERROR_SEEN = 15.0
 HANG_SEEN = 600.0

@@ -12,8 +12,7 @@ from simulator.job_record import JobRecord
 from simulator.pools.node_pool import NodePool
 from simulator.pools.pool import Disagreement, Found
 from simulator.sim_job import UNITS, Need, SimJob
-from topology.capacity import most_together
-from topology.cluster import BoolArray, Cluster, FloatArray
+from topology.cluster import BoolArray, Cluster, FloatArray, most_together
 
 
 class CappedPool(NodePool):

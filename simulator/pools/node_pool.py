@@ -13,6 +13,7 @@ from math import ceil
 
 import numpy as np
 
+from ground.errors import InvalidJob, UnknownName
 from scheduler.affinity import Gains
 from scheduler.algorithm_run import run
 from scheduler.job import Job, Parallelism
@@ -29,9 +30,7 @@ from simulator.job_record import JobRecord
 from simulator.pools.nodes_by_type import NodesByType, Types
 from simulator.pools.pool import Disagreement, Found, NoSuchNodes, Unplaced
 from simulator.sim_job import UNITS, Need, SimJob, picky
-from topology.capacity import most_together, shortage_apart, together
-from topology.cluster import BoolArray, Cluster, FloatArray, IntArray
-from topology.errors import InvalidJob, UnknownName
+from topology.cluster import BoolArray, Cluster, FloatArray, IntArray, most_together, shortage_apart, together
 from topology.flags import HEALTHY, NodeFlag
 
 

@@ -8,13 +8,13 @@ from functools import cached_property
 
 import numpy as np
 
+from ground.errors import did_you_mean
 from scheduler.placement.admission import typed
 from scheduler.queue.allocation import Allocation
 from simulator.job_record import JobRecord
 from simulator.pools.pool import Disagreement
 from simulator.sim_job import UNITS, Need
 from topology.cluster import BoolArray, Cluster
-from topology.errors import did_you_mean
 
 Types = tuple[str, ...] | None  # Types of GPU that a job admits; None = any
 

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 
 from annotated_types import Gt, Interval
 
-from topology.errors import InvalidInput, did_you_mean
-from topology.field_types import Share
-from topology.json_record import FiniteFloat, JsonRecord
+from ground.errors import InvalidInput, did_you_mean
+from ground.records import FiniteFloat, JsonRecord, Share
 
 if TYPE_CHECKING:
+    from ground.files import Source
     from topology.cluster import Cluster
-    from topology.files import Source
 
 Watts = Annotated[FiniteFloat, Interval(ge=0, le=1e9)]
 Seconds = Annotated[FiniteFloat, Interval(gt=0, le=1e6)]
@@ -113,7 +112,7 @@ def read_power(source: Source, cluster: Cluster) -> PowerSettings:
     :raises InvalidInput: an unknown key, an impossible value, or a level, domain or type that the cluster has not; with
         its line.
     """
-    from topology.parsing.documents import load_document
+    from ground.documents import load_document
 
     document = load_document(source)
     found = document.parse(PowerSettings)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ground.quantities import percent
+from ground.records import JsonRecord, NotNegative, Share
 from simulator.power.power_file import PowerSettings
-from topology.field_types import NotNegative, Share
-from topology.json_record import JsonRecord
-from topology.quantities import percent
 
 
 @dataclass(frozen=True, slots=True)

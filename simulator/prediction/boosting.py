@@ -20,12 +20,12 @@ from typing import Any
 
 import numpy as np
 
+from ground.errors import InvalidInput
 from scheduler.queue.run_times import Prediction
 from simulator.job_record import JobRecord
 from simulator.prediction.running_band import RunningBand
 from simulator.prediction.similar_jobs import SimilarJobs
 from topology.cluster import FloatArray
-from topology.errors import InvalidInput
 
 NUMBERS = ("gpus", "nodes", "cpus", "memory", "estimate")
 WORDS = ("group", "queue")  # Fields of a job that are its features

@@ -11,9 +11,9 @@ import heapq
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
+from ground.plugins import PluginGroup
 from scheduler.queue.run_times import Prediction
 from simulator.job_record import JobRecord
-from topology.plugins import PluginGroup
 
 
 class Predictor(Protocol):

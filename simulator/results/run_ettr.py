@@ -11,10 +11,10 @@ from math import fsum
 
 import numpy as np
 
+from ground.quantities import HOUR
 from simulator.results.run_history import RunHistory
 from simulator.results.time_series import sliding_ettr
 from simulator.sim_job import UNITS, JobState, SimJob
-from topology.quantities import HOUR
 
 
 def run_ettr(jobs: Iterable[SimJob]) -> float | None:

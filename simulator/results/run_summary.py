@@ -11,12 +11,12 @@ import numpy as np
 import numpy.typing as npt
 from annotated_types import Ge
 
+from ground.records import JsonRecord
 from simulator.results.run_ettr import gpu_seconds_worked, run_ettr, worst_ettr
 from simulator.results.run_history import RunHistory
 from simulator.results.time_series import time_series
 from simulator.sim_job import JobState, SimJob
 from topology.cluster import IntArray
-from topology.json_record import JsonRecord
 
 LIMITS = (1.0, 8.0, 64.0, 512.0)  # Largest number of GPUs of each class of size but the last
 NAMES = ("1 GPU or less", "2 to 8 GPUs", "9 to 64 GPUs", "65 to 512 GPUs", "over 512 GPUs")

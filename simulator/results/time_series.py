@@ -14,11 +14,11 @@ from math import floor, fsum, log10
 import numpy as np
 import numpy.typing as npt
 
+from ground.errors import InvalidInput
+from ground.quantities import DAY, HOUR, MINUTE
 from simulator.results.run_history import ENDED, FAILURE, PREEMPTION, Attempts, RunHistory
 from simulator.sim_job import UNITS
 from topology.cluster import FloatArray
-from topology.errors import InvalidInput
-from topology.quantities import DAY, HOUR, MINUTE
 
 MOST = 480  # Buckets unless somebody says how long they are to be
 MOST_BUCKETS = 1_000_000  # And if somebody does

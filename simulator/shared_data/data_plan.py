@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 
 from annotated_types import Interval
 
+from ground.errors import InvalidInput, UnknownName, did_you_mean
+from ground.files import Source
+from ground.records import FiniteFloat, JsonRecord, Share
 from scheduler.data_sets import DataSet
 from simulator.job_record import JobRecord
-from topology.errors import InvalidInput, UnknownName, did_you_mean
-from topology.field_types import Share
-from topology.files import Source
-from topology.json_record import FiniteFloat, JsonRecord
 
 if TYPE_CHECKING:
     from topology.cluster import Cluster
@@ -105,7 +104,7 @@ def read_data(source: Source, records: Sequence[JobRecord], cluster: Cluster) ->
     :raises UnknownName: a job names a data set that the file has not, or caches have a level that the cluster has not.
     """
     # not at the top: the help of commands needs no YAML
-    from topology.parsing.documents import load_document
+    from ground.documents import load_document
 
     document = load_document(source)
     plan, where = document.parse(DataPlan), document.where("data_sets")

@@ -13,11 +13,10 @@ from dataclasses import dataclass
 from math import fsum, isfinite
 from typing import NamedTuple
 
+from ground.records import Count, JsonRecord, NotNegative
 from simulator.results.run_history import RunHistory
 from simulator.shared_data.data_caches import cache_of
 from simulator.shared_data.data_plan import DataPlan
-from topology.field_types import Count, NotNegative
-from topology.json_record import JsonRecord
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ from typing import Annotated, Literal
 
 from annotated_types import Interval
 
-from topology.files import Source
-from topology.json_record import FiniteFloat, JsonRecord
+from ground.files import Source
+from ground.records import FiniteFloat, JsonRecord
 
 Amount = Annotated[FiniteFloat, Interval(ge=0, le=1e9)]
 """GB or seconds."""
@@ -113,6 +113,6 @@ def read_startup(source: Source) -> StartUpSettings:
     :raises InvalidInput: not YAML or JSON, unknown keys, impossible values; says the line.
     """
     # not at the top: the options of commands are read from this module, and their help needs no YAML
-    from topology.parsing.documents import load_document
+    from ground.documents import load_document
 
     return load_document(source).parse(StartUpSettings)

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ground.records import AtLeastOne, JsonRecord, NotNegative, Share
 from simulator.results.run_history import RunHistory
 from simulator.startup.start_seconds import TECHNIQUES
 from simulator.startup.start_ups import Started
 from topology.cluster import FloatArray
-from topology.field_types import AtLeastOne, NotNegative, Share
-from topology.json_record import JsonRecord
 
 LIMITS = (8.0, 64.0, 512.0, 2048.0, 8192.0)  # Largest number of GPUs of each class of size but the last
 ALL = "all sizes"

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 import numpy as np
 from annotated_types import Gt
 
+from ground.quantities import Kind
+from ground.records import Count, JsonRecord
 from simulator.confidence import Band, half_width
 from topology.cluster import FloatArray
-from topology.field_types import Count
-from topology.json_record import JsonRecord
-from topology.quantities import Kind
 
 if TYPE_CHECKING:
     from simulator.study.study_run import Row

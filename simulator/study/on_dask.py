@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
+from ground.errors import InvalidInput
 from scheduler.study.executors import WorkerLost
-from topology.errors import InvalidInput
 
 S = TypeVar("S")
 T = TypeVar("T")

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ground.errors import InvalidInput
+from ground.files import write_file
 from scheduler.study.executors import Executor
 from simulator.run_lock import held_alone
 from simulator.study.compared import Comparison, compare
 from simulator.study.study_run import COLUMNS, Inputs, Row, StudyPoint, run_point, study_fingerprint
-from topology.errors import InvalidInput
-from topology.files import write_file
 
 # Keys of the metadata of a file
 INPUTS = "arnold.inputs"
@@ -68,7 +68,7 @@ def write_rows(path: str, rows: Iterable[Row], *, inputs: str, title: str) -> No
 
     :raises InvalidInput: the place cannot be written to.
     """
-    from topology.tables.arrow_columns import parquet_bytes
+    from ground.columns import parquet_bytes
 
     write_file(path, parquet_bytes(sorted(rows, key=point_of), COLUMNS, {INPUTS: inputs, TITLE: title}))
 

@@ -7,9 +7,9 @@ from collections.abc import Collection, Mapping, Sequence
 from difflib import get_close_matches
 from io import StringIO
 
-from topology.errors import InvalidInput, TraceFormatError, did_you_mean
-from topology.tables.byte_stream import ByteStream
-from topology.tables.text_rows import header_of
+from ground.errors import InvalidInput, TraceFormatError, did_you_mean
+from ground.files import ByteStream
+from ground.rows import header_of
 
 _SYNONYMS = {
     "job_id": "id jobid job job_name jobname job_number name task_id uuid",

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from sys import intern
 from typing import Any
 
+from ground.rows import BadRow
 from scheduler.job import Parallelism
 from simulator.job_record import JobRecord, Status
-from topology.tables.bad_rows import BadRow
 
 MAX_WHOLE = 2**53  # Largest whole number: beyond it a float has not every one, and Parquet ends soon after
 MAX_GPUS = 10_000_000  # GPUs of the largest job: a hundred times the largest cluster

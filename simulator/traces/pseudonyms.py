@@ -16,10 +16,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
+from ground.errors import TraceFormatError
+from ground.files import Source
 from simulator.traces.column_names import plain
 from simulator.traces.readers.sacct import BAR, XDMOD
-from topology.errors import TraceFormatError
-from topology.files import Source
 
 _KINDS = {
     "user": "user users username user_name user_id owner uid email mail_user submitted_by created_by kill_request_user "

@@ -13,16 +13,15 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+from ground.documents import load_document
+from ground.errors import InvalidInput, TraceFormatError, did_you_mean
+from ground.files import Source
+from ground.rows import BadRow, BadRows, CsvRows
 from scheduler.job import Speed
 from simulator.throughputs import Rates, Throughputs
 from simulator.traces.job_fields import number, whole
 from simulator.traces.job_trace import JobTrace
 from topology.cluster import Cluster
-from topology.errors import InvalidInput, TraceFormatError, did_you_mean
-from topology.files import Source
-from topology.parsing.documents import load_document
-from topology.tables.bad_rows import BadRow, BadRows
-from topology.tables.text_rows import CsvRows
 
 APART = "_unconsolidated"  # End of the types of Gavel's JSON where each GPU is on a server of its own
 _JOB = re.compile(r"\('(?P<model>.*)', (?P<gpus>\d{1,7})\)")

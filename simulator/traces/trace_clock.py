@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from statistics import median
 
+from ground.errors import InvalidInput, TraceFormatError
+from ground.rows import BadRow, BadRows
 from simulator.job_record import JobRecord
 from simulator.traces.job_fields import number
-from topology.errors import InvalidInput, TraceFormatError
-from topology.tables.bad_rows import BadRow, BadRows
 
 MAX_SECONDS = 1e11  # Latest moment, about the year 5000: what lies beyond is milliseconds
 MAX_DURATION = 3.2e9  # Longest run in seconds, about 100 years

@@ -10,17 +10,16 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Protocol
 
+from ground.errors import TraceFormatError
+from ground.files import ByteStream, CutOff, open_stream
+from ground.formats import FileFormat, unknown_format
+from ground.plugins import PluginGroup, noted
+from ground.rows import BadRow, header_of
 from scheduler.job import DEFAULT_ALPHA
 from simulator.job_record import JobRecord
 from simulator.traces.column_names import check_names, meanings, renamed
 from simulator.traces.job_trace import JobTrace, in_order
 from simulator.traces.trace_clock import TraceRows, doubts
-from topology.errors import TraceFormatError
-from topology.file_format import FileFormat, unknown_format
-from topology.plugins import PluginGroup, noted
-from topology.tables.bad_rows import BadRow
-from topology.tables.byte_stream import ByteStream, CutOff, open_stream
-from topology.tables.text_rows import header_of
 
 Numbered = tuple[int, JobRecord]  # A job and its line in the file, from 1
 

@@ -11,9 +11,9 @@ from datetime import UTC, datetime
 
 import numpy as np
 
+from ground.errors import InvalidInput, TraceFormatError
 from simulator.job_record import JobRecord
 from simulator.traces.job_trace import JobTrace, in_order
-from topology.errors import InvalidInput, TraceFormatError
 
 # Reasons by which jobs that are left out are counted
 WINDOW = "outside the window"

@@ -18,11 +18,11 @@ from typing import Literal
 
 import numpy as np
 
+from ground.errors import InvalidInput, TooLarge
+from ground.quantities import DAY
 from simulator.job_record import JobRecord
 from simulator.workload.job_kinds import KALOS, STATUSES, JobKind, grids, kinds_of
 from topology.cluster import FloatArray
-from topology.errors import InvalidInput, TooLarge
-from topology.quantities import DAY
 
 KindName = Literal["evaluation", "other", "pretraining"]
 KINDS: tuple[KindName, ...] = ("evaluation", "other", "pretraining")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from benchmarks.instances import ALPHAS, FAMILIES, MAX_CELLS, MAX_DOMAINS, draw, instances
-from topology.capacity import count_nodes
+from topology.cluster import count_nodes
 
 SAMPLE = list(instances(300, seed=1))
 

@@ -12,7 +12,7 @@ from extender.gangs.recognise import recognise
 from extender.objects import decode_pod
 from tests.case_counts import examples
 from tests.extender.things import pod_json
-from topology.kubernetes.kubernetes_pods import RELEASED, Pod
+from topology.kubernetes.pods import RELEASED, Pod
 
 INDEX = "batch.kubernetes.io/job-completion-index"
 PIN = {"key": "metadata.name", "operator": "In", "values": ["n1"]}

@@ -13,9 +13,9 @@ import pytest
 from arnold.commands.run import run
 from extender.cluster_api.client import NODES
 from extender.node_flags import NodeFlags
+from ground.errors import InvalidInput, UnknownName
 from tests.extender.fake_cluster import FakeCluster, stand_in, unreachable
 from tests.extender.things import node_json
-from topology.errors import InvalidInput, UnknownName
 from topology.flags import FAULTY, NodeFlag
 
 SLOW, UNTIL = "arnold.dev/slowdown", "arnold.dev/slowdown-until"

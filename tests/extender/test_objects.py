@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from extender.objects import decode_node, decode_owner, decode_pod
+from ground.errors import InvalidInput
 from tests.extender.things import node_json, pod_json
-from topology.errors import InvalidInput
-from topology.kubernetes.kubernetes_objects import START_OF_TIME, instant
+from topology.kubernetes.objects import START_OF_TIME, instant
 
 
 def box(gpus: int | str | None, **more: Any) -> dict[str, Any]:

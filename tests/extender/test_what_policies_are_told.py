@@ -29,7 +29,7 @@ from tests.extender.things import (
     reserve,
     state_of,
 )
-from topology.kubernetes.kubernetes_pods import Pod
+from topology.kubernetes.pods import Pod
 
 LENGTH, STOP = "arnold.dev/expected-duration", "arnold.dev/preemptible"
 

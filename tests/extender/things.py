@@ -15,8 +15,8 @@ from extender.planner.solve import solve
 from extender.plans.reservation import Reservation, decode_reservation
 from scheduler.placement.types import Limits
 from scheduler.queue.queue_policy import QueuePolicy
-from topology.kubernetes.kubernetes_objects import NodeObject
-from topology.kubernetes.kubernetes_pods import Pod
+from topology.kubernetes.objects import NodeObject
+from topology.kubernetes.pods import Pod
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 MINIPOD, RACK = "example.com/minipod", "example.com/rack"

@@ -14,7 +14,7 @@ from tests.e2e.harness.pods import container
 from tests.e2e.harness.waiting import wait_until
 from tests.manifests.accounts import Accounts
 from tests.manifests.rendering import read
-from topology.kubernetes.kubernetes_pods import RELEASED
+from topology.kubernetes.pods import RELEASED
 
 GATE = {"name": names.GATE}
 MARK = "0123456789abcdef0123456789abcdef"

@@ -11,7 +11,7 @@ import yaml
 from extender import kubernetes_names as names
 from tests.e2e.harness.client import Object
 from tests.manifests.rendering import MANIFESTS, OVERLAYS, SYSTEM, pick, pod_template, read, render
-from topology.kubernetes.kubernetes_gpus import GPUS
+from topology.node_gpus import GPUS
 
 WORKLOADS = ("arnold-extender", "arnold-scheduler")
 

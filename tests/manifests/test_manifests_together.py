@@ -27,7 +27,7 @@ from tests.manifests.certificates_job import NAMES, contents, run_job
 from tests.manifests.rendering import SYSTEM, pick, pod_template, read
 from tests.ports import free_port
 from topology.generate import generate
-from topology.kubernetes.kubernetes_gpus import GPU_CLASSES
+from topology.node_gpus import GPU_CLASSES
 
 NAMESPACE = "together"
 INDEX = "batch.kubernetes.io/job-completion-index"

@@ -15,7 +15,7 @@ from tests.e2e.harness.pods import container
 from tests.e2e.harness.waiting import wait_until
 from tests.manifests.accounts import Accounts
 from tests.manifests.rendering import SYSTEM
-from topology.kubernetes.kubernetes_pods import RELEASED
+from topology.kubernetes.pods import RELEASED
 
 TEAM = "team"
 MERGE = "application/merge-patch+json"

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ground.errors import InvalidJob
 from scheduler.affinity import RECORDS, Experts, Model, Record, affinity, microbatches, volumes
 from scheduler.job import Parallelism
 from tests.case_counts import examples
-from topology.errors import InvalidJob
 
 SEVEN_B = Model(hidden=4096, layers=32, vocab=32_000, sequence_length=4096)
 GRID = Parallelism(tp=8, pp=8, dp=8)

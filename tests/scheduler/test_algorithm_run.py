@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from ground.errors import Infeasible, SolverTimeout
 from scheduler.algorithm_run import judge, run
 from scheduler.job import Count, Job, Parallelism
 from scheduler.outcome import Outcome
 from scheduler.placement.types import Limits, Proposal
 from topology.build import build_cluster
 from topology.cluster import Cluster, Node
-from topology.errors import Infeasible, SolverTimeout
 
 JOB = Job("small", Parallelism(tp=8, dp=2, pp=2), alpha=0.25)
 

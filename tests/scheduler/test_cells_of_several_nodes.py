@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ground.errors import InvalidJob, UnknownName
 from scheduler.algorithm_run import run
 from scheduler.explanation.cheaper_pairs import left_over
 from scheduler.explanation.remedies import diagnose
@@ -22,7 +23,6 @@ from scheduler.repair import repair
 from tests.scheduler.test_rank_groups import Setting, nodes_touched
 from topology.build import build_cluster
 from topology.cluster import Cluster, IntArray, Node
-from topology.errors import InvalidJob, UnknownName
 
 LIMITS = Limits(seconds=10.0)
 LEVELS = ("minipod", "rack")

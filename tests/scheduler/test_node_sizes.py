@@ -4,6 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ground.errors import InvalidJob
+from ground.files import Source
 from scheduler.algorithm_run import run
 from scheduler.explanation.remedies import nodes_to_free
 from scheduler.job import Job, NodeSize, Parallelism
@@ -14,8 +16,6 @@ from scheduler.placement.types import ALGORITHMS, Limits
 from tests.case_counts import examples
 from topology.build import build_cluster
 from topology.cluster import Cluster, Node
-from topology.errors import InvalidJob
-from topology.files import Source
 
 
 def cluster_of(*kinds: tuple[str, int, int]) -> Cluster:

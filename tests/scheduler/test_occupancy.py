@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from scheduler.occupancy import Occupancy
 from tests.simulator.clusters import racks
-from topology.capacity import count_nodes
+from topology.cluster import count_nodes
 
 CLUSTER = racks(9, per_rack=2, racks_per_pod=2)
 

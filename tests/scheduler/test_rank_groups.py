@@ -10,11 +10,11 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from ground.errors import InvalidJob
 from scheduler.job import FAMILIES, MEGATRON_ORDER, Family, Parallelism
 from scheduler.node_grid import Grid
 from scheduler.rank_groups import CellGroups, RankNumbering, cell_groups, joined
 from tests.case_counts import every_fourth
-from topology.errors import InvalidJob
 
 Groups = list[list[int]]
 ORDERS = (MEGATRON_ORDER, "tp-cp-ep-pp-dp", "tp-dp-ep-cp-pp", "pp-cp-tp-dp-ep", "cp-pp-ep-dp-tp")

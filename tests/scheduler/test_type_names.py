@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ground.errors import InvalidJob
 from scheduler.type_names import read_type_names
 from tests.case_counts import examples
-from topology.errors import InvalidJob
 
 NAMES = st.text(min_size=1, max_size=8).filter(str.isprintable)
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ground.errors import InvalidJob
 from scheduler.job import Parallelism
 from simulator.gang_shape import shape
 from simulator.job_record import JobRecord
-from topology.errors import InvalidJob
 from topology.generate import minipods
 
 

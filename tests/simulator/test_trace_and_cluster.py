@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from ground.errors import InvalidTopology, TraceFormatError
 from scheduler.job import Parallelism
 from simulator.cluster_fit import check_against
 from simulator.job_record import JobRecord
 from simulator.traces import JobTrace
 from tests.simulator.engine.runs import placed
 from topology.cluster import Cluster
-from topology.errors import InvalidTopology, TraceFormatError
 from topology.generate import minipods
 
 CLUSTER = minipods(minipods=2, nodes=8)

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
+from ground.documents import Document, load_document
+from ground.errors import InvalidInput
+from ground.files import Source
 from scheduler.job_files.job_document import JobDocument
 from simulator.power.power_file import PowerSettings
 from simulator.shared_data.data_plan import DataPlan
 from simulator.startup.startup_settings import StartUpSettings
 from simulator.traces.workload_file import WorkloadDocument
-from topology.errors import InvalidInput
-from topology.files import Source
-from topology.parsing.documents import Document, load_document
 
 FILES = {
     JobDocument: "{parallelism: {tp: 8, dp: 2}, alpha: 0.3, microbatches: 4, levels: {rack: 1}, images: {train: 18}}",

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ground.errors import InvalidInput
+from ground.files import Source
 from tests.case_counts import examples
-from topology.breaker import UNKNOWN, Breaker
-from topology.errors import InvalidInput
-from topology.files import Source
+from topology.flag_store import UNKNOWN, Breaker
 from topology.flags import FAULTY, NodeFlag
 from topology.readers import load_topology
 

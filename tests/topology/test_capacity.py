@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from topology.build import build_cluster
-from topology.capacity import most_together, together
-from topology.cluster import Node
+from topology.cluster import Node, most_together, together
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.booleans()), min_size=1, max_size=12), st.integers(1, 8), st.booleans())

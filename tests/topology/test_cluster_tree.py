@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ground.errors import InvalidTopology, TooLarge, UnknownName
 from tests.case_counts import examples
 from topology.build import build_cluster
 from topology.cluster import MAX_LEVELS, Node
-from topology.errors import InvalidTopology, TooLarge, UnknownName
 from topology.flags import FAULTY, NodeFlag, parse_slowdown
 
 LEVELS = ("minipod", "rack")

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from topology.build import build_cluster
 from topology.cluster import Cluster, Node
-from topology.domain_tree import domain_tree
+from topology.summary import domain_tree
 
 
 @st.composite

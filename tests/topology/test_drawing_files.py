@@ -11,15 +11,14 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
+from ground.errors import InvalidInput
 from topology.build import build_cluster
-from topology.cluster import Cluster, Node
+from topology.cluster import Cluster, Node, State, count_states, node_states
 from topology.drawing import FORMATS, draw_cluster, drawing
-from topology.drawing.palette import tones
-from topology.drawing.simplify import DETAIL
-from topology.errors import InvalidInput
+from topology.drawing.layout import DETAIL
+from topology.drawing.page_kit import tones
 from topology.flags import NodeFlag
 from topology.generate import flag_some, fragment, minipods
-from topology.states import State, count_states, node_states
 
 
 @pytest.fixture(scope="module")
@@ -136,7 +135,7 @@ def test_large_clusters_stay_small_files() -> None:
 def test_the_door_is_closed_until_somebody_knocks() -> None:
     """Importing the package imports no plotting and no templates, and drawing never touches pyplot's global state."""
     program = (
-        "import sys, topology.drawing as d, topology.generate as g, topology.domain_tree\n"
+        "import sys, topology.drawing as d, topology.generate as g, topology.summary\n"
         "print([m for m in ('matplotlib', 'jinja2', 'networkx') if m in sys.modules])\n"
         "d.drawing(g.minipods(minipods=1, nodes=3), 'png')\n"
         "print('matplotlib.pyplot' in sys.modules)\n"

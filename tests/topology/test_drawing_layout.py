@@ -10,10 +10,23 @@ from hypothesis import strategies as st
 
 from topology.build import build_cluster
 from topology.cluster import Cluster, Node
-from topology.drawing.layout import WIDTH, DomainFrame, Layout, fit, inventory, labels, layout
-from topology.drawing.palette import ramp, wheel
-from topology.drawing.simplify import BARS, DETAIL, shapes
-from topology.drawing.sizing import MOST_HEIGHT, best_columns, pack, text_width
+from topology.drawing.layout import (
+    BARS,
+    DETAIL,
+    MOST_HEIGHT,
+    WIDTH,
+    DomainFrame,
+    Layout,
+    best_columns,
+    fit,
+    inventory,
+    labels,
+    layout,
+    pack,
+    shapes,
+    text_width,
+)
+from topology.drawing.page_kit import ramp, wheel
 from topology.generate import PRESETS, fat_tree, hpn_segments, llama3_pods, minipods, nvl72, paper_cluster
 
 SLACK = 1e-6

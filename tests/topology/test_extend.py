@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from ground.errors import InvalidTopology, UnknownName
 from topology.build import build_cluster
 from topology.cluster import Node
-from topology.errors import InvalidTopology, UnknownName
 from topology.flags import NodeFlag
 from topology.generate import fragment, llama3_pods, minipods, with_domain
 

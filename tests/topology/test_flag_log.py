@@ -9,14 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ground.errors import InvalidInput
 from health.flags import open_ledger
 from tests.case_counts import examples
 from topology.build import build_cluster
 from topology.cluster import Node
-from topology.errors import InvalidInput
-from topology.flag_log import is_store, open_log
+from topology.flag_store import flags_over_time, is_store, open_log, read_flags, with_flags
 from topology.flags import FAULTY, EventName, FlagEvent, FlagKind, HeldFlag, NodeFlag, merge_by_node, merged
-from topology.overlay import flags_over_time, read_flags, with_flags
 from topology.readers import load_topology
 
 NOON = datetime(2026, 11, 17, 12, tzinfo=UTC)

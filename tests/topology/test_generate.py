@@ -5,9 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topology.capacity import count_nodes
-from topology.cluster import Cluster
-from topology.errors import InvalidInput, InvalidTopology, TooLarge, UnknownName
+from ground.errors import InvalidInput, InvalidTopology, TooLarge, UnknownName
+from topology.cluster import Cluster, count_nodes
 from topology.generate import (
     PAPER_SIZES,
     PRESETS,

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from ground.errors import ArnoldError, InvalidInput, TooLarge
 from tests.case_counts import examples
-from topology.errors import ArnoldError, InvalidInput, TooLarge
-from topology.hostlist import expand_hostlist, fold_hostlist, outgrows_slurm, spell_names
+from topology.node_names import expand_hostlist, fold_hostlist, outgrows_slurm, spell_names
 
 
 @pytest.mark.parametrize(

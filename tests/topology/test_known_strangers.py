@@ -6,15 +6,14 @@ from datetime import UTC, datetime
 
 import pytest
 
+from ground.errors import InvalidInput
+from ground.files import Source
 from topology.build import build_cluster
 from topology.cluster import Node
-from topology.errors import InvalidInput
-from topology.files import Source
-from topology.known_strangers import STRANGERS, stranger_fault
-from topology.node_list import NodeList, read_node_lists
+from topology.node_list import STRANGERS, NodeList, read_node_lists, stranger_fault
 from topology.readers import recognise
-from topology.readers.types import TOPOLOGY_READERS
-from topology.slurm.slurm_snapshot import NO_REQUEST
+from topology.readers.reading import TOPOLOGY_READERS
+from topology.slurm_snapshot import NO_REQUEST
 
 CLUSTER = build_cluster(["rack"], [Node(f"n{i}", ("r",), 8, 8) for i in range(4)])
 

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ground.errors import ArnoldError, InvalidInput
+from ground.files import Source
 from tests.case_counts import examples
 from topology.build import build_cluster
 from topology.cluster import Cluster, Node
-from topology.errors import ArnoldError, InvalidInput
-from topology.files import Source
-from topology.overlay import with_flag_file
+from topology.flag_store import with_flag_file
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ground.errors import InvalidInput, InvalidTopology, UnknownName
+from ground.files import Source
 from topology.build import build_cluster
 from topology.cluster import Cluster, Node
-from topology.errors import InvalidInput, InvalidTopology, UnknownName
-from topology.files import Source
-from topology.generate.cluster_state import with_domain
+from topology.generate import with_domain
 from topology.readers import load_topology
 from topology.readers.cluster_csv import ClusterCsv
-from topology.validate import summarise_cluster, summarise_second, warnings
+from topology.summary import summarise_cluster, summarise_second, warnings
 from topology.writers import TOPOLOGY_WRITERS
 
 ROWS = st.lists(

@@ -10,20 +10,19 @@ from hypothesis import strategies as st
 
 from extender.fleet.fleet_table import NOWHERE, make_table, make_view
 from extender.fleet.hosts import Demand, Host
+from ground.errors import InvalidInput
+from ground.files import Source
 from scheduler.job import Job, Parallelism
 from scheduler.occupancy import Occupancy
 from scheduler.placement.admission import admissible
 from tests.case_counts import examples
 from tests.extender.things import NOW
 from topology.build import build_cluster
-from topology.cluster import Cluster, Node
-from topology.errors import InvalidInput
-from topology.files import Source
+from topology.cluster import Cluster, Node, State, node_states
 from topology.flags import NodeFlag
 from topology.readers.cluster_csv import ClusterCsv
-from topology.states import State, node_states
 from topology.taints import EFFECTS, Taint, Toleration, parse_toleration, parse_tolerations
-from topology.writers.to_csv import ClusterCsvWriter
+from topology.writers import ClusterCsvWriter
 
 VISION = Taint("dedicated", "vision", "NoSchedule")
 SPEECH = Taint("dedicated", "speech", "NoSchedule")

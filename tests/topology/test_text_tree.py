@@ -4,10 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from topology.build import build_cluster
-from topology.cluster import Node
+from topology.cluster import Node, State, count_states, node_states
 from topology.generate import flag_some, fragment, minipods, nvl72, paper_cluster
-from topology.states import State, count_states, node_states
-from topology.text_tree import MAX_ROWS, TreeRow, text_tree, tree_rows
+from topology.summary import MAX_ROWS, TreeRow, text_tree, tree_rows
 
 
 def test_a_small_tree_reads_as_expected() -> None:

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from topology.drawing.templates import render
+from topology.drawing.page_kit import render
 
 READABLE = 4.5
 """Least contrast of text (WCAG 2.2, criterion 1.4.3, AA)."""

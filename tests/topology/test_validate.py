@@ -5,7 +5,7 @@ import pytest
 from topology.build import build_cluster
 from topology.cluster import Cluster, Node
 from topology.flags import FAULTY
-from topology.validate import summarise, warnings
+from topology.summary import summarise, warnings
 
 
 def cluster(*nodes: tuple[tuple[str, ...], int, int], levels: tuple[str, ...] = ("minipod", "rack")) -> Cluster:

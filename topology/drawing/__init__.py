@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ground.errors import InvalidInput
+from ground.files import write_file
 from topology.cluster import Cluster
 from topology.drawing.layout import inventory, layout
-from topology.errors import InvalidInput
-from topology.files import write_file
 
 FORMATS = ("svg", "png", "html")  # Kinds of files that can be drawn, known by their suffix
 
@@ -23,8 +23,7 @@ def draw_cluster(cluster: Cluster, output: str | Path, *, title: str = "Cluster"
 
 def drawing(cluster: Cluster, kind: str, *, title: str = "Cluster") -> bytes:
     """Return the bytes of a drawing of a kind of :data:`FORMATS`.  Same input, same bytes."""
-    from topology.drawing.cluster_page import cluster_page
-    from topology.drawing.figure import figure_bytes
+    from topology.drawing.renderers import cluster_page, figure_bytes
 
     subtitle = f"{inventory(cluster)}. Beside each name: nodes free for a gang / all nodes."
     if kind == "html":

@@ -12,19 +12,26 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from ground.errors import InvalidInput, InvalidTopology
+from ground.files import Source, read_source
+from ground.formats import unknown_format
+from ground.plugins import noted
 from topology.build import with_level_names, with_second_levels
 from topology.cluster import Cluster
-from topology.errors import InvalidInput, InvalidTopology
-from topology.file_format import unknown_format
-from topology.files import Source, read_source
-from topology.known_strangers import stranger_fault
-from topology.kubernetes.kubernetes_labels import check_labels, label_of
+from topology.flag_store import with_flags
+from topology.kubernetes.labels import check_labels, label_of
 from topology.node_gpus import SharedGpus, alike_types
-from topology.node_list import NodeList, read_node_lists, with_gpus, with_node_list, with_types, without_excluded
-from topology.overlay import with_flags
-from topology.plugins import noted
-from topology.readers.types import TOPOLOGY_READERS, ChoosesTopology, CountsResource, Reading, TopologyReader
-from topology.slurm.slurm_snapshot import NO_REQUEST, SlurmRequest, Unlisted, named_topology
+from topology.node_list import (
+    NodeList,
+    read_node_lists,
+    stranger_fault,
+    with_gpus,
+    with_node_list,
+    with_types,
+    without_excluded,
+)
+from topology.readers.reading import TOPOLOGY_READERS, ChoosesTopology, CountsResource, Reading, TopologyReader
+from topology.slurm_snapshot import NO_REQUEST, SlurmRequest, Unlisted, named_topology
 from topology.taints import Toleration, taint_notes
 
 
@@ -63,7 +70,7 @@ def load_topology(
     :param path: the file, or ``-`` for standard input; or what was read already, as of ``busy``.
     :param format: name of the format; ``None`` = recognise it by content.
     :param busy: files with one node or hostlist a line: nodes in use; or with what Slurm says of itself
-        (:mod:`topology.slurm.slurm_snapshot`).  Of several opinions about a node the worst counts.
+        (:mod:`topology.slurm_snapshot`).  Of several opinions about a node the worst counts.
     :param flags: YAML or JSON files with a list of flags, or flag stores; what does not hold at ``now`` is left out.
     :param gpus_per_node: for a file that does not say it; ``None`` = what ``busy`` says, else ``DEFAULT_GPUS``, noted.
     :param gpu_type: of the nodes of which the file does not say it; ``None`` = what ``busy`` says, else unsaid.

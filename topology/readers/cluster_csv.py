@@ -17,15 +17,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from difflib import get_close_matches
 
+from ground.errors import InvalidInput, InvalidTopology, TooLarge, did_you_mean
+from ground.files import Source
+from ground.formats import FileFormat
+from ground.rows import BadRows, CsvRows
 from topology.build import build_cluster, second_fault
 from topology.cluster import DEFAULT_GPUS, MAX_LEVELS, MAX_NODES, SECOND, Node
-from topology.errors import InvalidInput, InvalidTopology, TooLarge, did_you_mean
-from topology.file_format import FileFormat
-from topology.files import Source
 from topology.flags import FAULTY, HEALTHY, FlagKind, NodeFlag, parse_slowdown
-from topology.readers.types import Reading
-from topology.tables.bad_rows import BadRows
-from topology.tables.text_rows import CsvRows
+from topology.readers.reading import Reading
 from topology.taints import Taint, parse_taint
 
 NODE = "node"

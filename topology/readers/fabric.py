@@ -22,11 +22,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from ground.errors import InvalidTopology, some
 from topology.build import NodePath
 from topology.cluster import MAX_LEVELS
-from topology.errors import InvalidTopology, some
-from topology.readers.placed_nodes import PlacedNode, place_nodes
-from topology.readers.types import Reading
+from topology.readers.reading import PlacedNode, Reading, place_nodes
 
 if TYPE_CHECKING:
     import networkx as nx

@@ -14,11 +14,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from topology.errors import InvalidTopology, some
-from topology.file_format import FileFormat
-from topology.files import Source
+from ground.errors import InvalidTopology, some
+from ground.files import Source
+from ground.formats import FileFormat
 from topology.readers.fabric import Fabric, read_fabric
-from topology.readers.types import Reading
+from topology.readers.reading import Reading
 
 # of ibnetdiscover: Switch 65 "S-2c5e" # "MF0;leaf-1:MQM9701/U1" enhanced; and ports, [1] "H-e09d"[1](e0) # "n1 mlx5_0"
 # a net file of ibsim has any names in place of "S-2c5e", and no comments: [1] "node1"[1]

@@ -13,13 +13,12 @@ from datetime import datetime
 
 from pydantic import BaseModel, Field
 
-from topology.errors import InvalidTopology
-from topology.file_format import FileFormat
-from topology.files import Source
-from topology.parsing.documents import Document, load_document
+from ground.documents import Document, load_document
+from ground.errors import InvalidTopology
+from ground.files import Source
+from ground.formats import FileFormat
 from topology.readers.fabric import Fabric, read_fabric
-from topology.readers.placed_nodes import PlacedNode, place_nodes
-from topology.readers.types import Reading
+from topology.readers.reading import PlacedNode, Reading, place_nodes
 
 _GRAPH = re.compile(r'\A\s*+\[?+\s*+\{(?s:.*)"(?:compounded_nodes|compounded_links)"\s*:')
 _COMPUTE = re.compile(r'\A\s*+\[\s*+\{(?s:.*)"DomainUUID"\s*:')

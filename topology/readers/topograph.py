@@ -1,29 +1,46 @@
-"""The ``graph`` JSON of NVIDIA Topograph: instances, each with the switches above it.
+"""NVIDIA Topograph: the ``graph`` JSON of instances with the switches above them, and YAML models of a cluster.
 
 ``{"instances": [{"id": "i1", "network_layers": ["leaf", "spine"], "labels": {...}}]}``, layers from close to broad.
 The levels are called ``tier-2``, ``tier-1``, ``tier-0``, 0 the closest, as in Topograph's node labels.  A list that is
 shorter than the others hangs on a broader switch.  Accelerator domains (NVLink) are levels where they nest: below the
 switches they lie below, above those that are parts of them; where they cut across switches, a second hierarchy.
-
 Source: github.com/NVIDIA/topograph, docs/engines/graph.md, v0.5 (``attributes.nvlink``) to v1.1 (``labels``).
+
+In a model ``switches`` is a mapping (v0.5 and later) or a list with names (before); ``blocks`` (``capacity_blocks``
+before) have the nodes, the switch above them, or are named by it, and their NVLink domain.  Source:
+github.com/NVIDIA/topograph, docs/modeling.md, tests/models.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Any
 
 from pydantic import BaseModel
 
-from topology.file_format import FileFormat
-from topology.files import Source
-from topology.nesting import Partition, named_apart
-from topology.parsing.documents import load_document
-from topology.readers.placed_nodes import PlacedNode, place_nodes
-from topology.readers.types import Reading
+from ground.documents import Document, load_document
+from ground.errors import InvalidTopology
+from ground.files import Source
+from ground.formats import FileFormat
+from topology.build import Partition, named_apart
+from topology.cluster import MAX_NODES
+from topology.node_names import expand_hostlist
+from topology.readers.fabric import Hierarchy
+from topology.readers.reading import PlacedNode, Reading, place_nodes
+
+# -- topograph --
+# The ``graph`` JSON of NVIDIA Topograph: instances, each with the switches above it.
+#
+# ``{"instances": [{"id": "i1", "network_layers": ["leaf", "spine"], "labels": {...}}]}``, layers from close to broad.
+# The levels are called ``tier-2``, ``tier-1``, ``tier-0``, 0 the closest, as in Topograph's node labels.  A list that
+# is shorter than the others hangs on a broader switch.  Accelerator domains (NVLink) are levels where they nest: below
+# the switches they lie below, above those that are parts of them; where they cut across switches, a second hierarchy.
+#
+# Source: github.com/NVIDIA/topograph, docs/engines/graph.md, v0.5 (``attributes.nvlink``) to v1.1 (``labels``).
+
 
 ACCELERATORS = ("accelerator", "accelerator-sub-domain")
 ACCELERATOR_LABELS = ("accelerator.topograph.run/domain", "accelerator.topograph.run/sub-domain")
@@ -87,3 +104,105 @@ class Topograph:
         document = load_document(source)
         instances = document.parse(_Graph).instances
         return place_instances(instances, where=partial(document.where, "instances"))
+
+
+# -- topograph_model --
+# Models of NVIDIA Topograph, YAML: a tree of switches, and blocks of nodes below them.
+#
+# ``switches`` is a mapping (v0.5 and later) or a list with names (before); ``blocks`` (``capacity_blocks`` before) have
+# the nodes, the switch above them, or are named by it, and their NVLink domain.  Source: github.com/NVIDIA/topograph,
+# docs/modeling.md, tests/models.
+
+
+pass
+
+_MARK_of_topograph_model = re.compile(r"^(?:blocks|capacity_blocks)[ \t]*:", re.MULTILINE)
+_TEST = ("accelerator.topology.test/domain", "accelerator.topology.test/sub-domain")
+
+
+class _Switch(BaseModel):
+    name: str = ""
+    annotations: dict[str, str] = {}
+    switches: list[str] = []
+    nodes: list[str] = []
+    capacity_blocks: list[str] = []
+
+
+class _Block(BaseModel):
+    name: str = ""
+    switch: str = ""
+    nvlink: str = ""
+    nodes: list[str] = []
+    annotations: dict[str, str] = {}
+
+
+class _Model(BaseModel):
+    switches: dict[str, _Switch] | list[_Switch] = {}
+    blocks: list[_Block] = []
+    capacity_blocks: list[_Block] = []
+
+
+class TopographModel:
+    """Reader of Topograph's models."""
+
+    format = FileFormat(
+        "topograph-model",
+        source="models of NVIDIA Topograph, YAML with `switches:` and `blocks:`",
+        export="`tests/models` of github.com/NVIDIA/topograph, or written by hand",
+        read="switches, nodes, NVLink domains and sub-domains",
+        left_out="labels and other annotations",
+        marks=("switches:", "blocks:", "nodes:"),
+    )
+    chooses_levels = False
+
+    def recognises(self, head: str) -> bool:
+        """Return whether ``blocks`` is a key of the document."""
+        return bool(_MARK_of_topograph_model.search(head))
+
+    def read(self, source: Source, *, levels: Sequence[str] | None, now: datetime) -> Reading:  # noqa: ARG002
+        """Read the model."""
+        document = load_document(source, syntax="yaml")
+        model = document.parse(_Model)
+        switches = model.switches
+        named = switches if isinstance(switches, dict) else {one.name: one for one in switches}
+        above_each = _paths(document, named)
+        of_block = {block: name for name, switch in named.items() for block in switch.capacity_blocks}
+        below = ((name, _expand(switch.nodes, document, "switches")) for name, switch in named.items())
+        on_switch = {node: name for name, nodes in below for node in nodes}
+        instances: list[TopographInstance] = []
+        places: list[tuple[str | int, ...]] = []
+        key = "blocks" if model.blocks else "capacity_blocks"
+        for number, block in enumerate(model.blocks or model.capacity_blocks):
+            above = block.switch or of_block.get(block.name, "")
+            if above and above not in above_each:
+                unknown = f"switch {above!r} is not described"
+                raise InvalidTopology(unknown, where=document.where(key, number, "switch"), fix="describe it")
+            for node in _expand(block.nodes, document, key, number):
+                chain = above_each.get(above or on_switch.get(node, ""), ())[::-1]
+                notes = {k: v for one in reversed(chain) if one in named for k, v in named[one].annotations.items()}
+                notes |= block.annotations
+                said = (block.nvlink or notes.get(_TEST[0], ""), notes.get(_TEST[1], ""))
+                labels = dict(zip(ACCELERATOR_LABELS, said, strict=True))
+                instances.append(TopographInstance(id=node, network_layers=list(chain), labels=labels))
+                places.append((key, number))
+        if not instances:
+            raise InvalidTopology("the model has no nodes", where=source.name, fix="list nodes in its blocks")
+        return place_instances(instances, where=lambda row: document.where(*places[row]))
+
+
+def _expand(texts: Sequence[str], document: Document, *place: str | int) -> list[str]:
+    where = document.where(*place)
+    return [name for text in texts for name in expand_hostlist(text, where=where, limit=MAX_NODES)]
+
+
+def _paths(document: Document, named: Mapping[str, _Switch]) -> dict[str, tuple[str, ...]]:
+    """Return the switches above each, from the broadest to itself; one below another may have no entry of its own."""
+    hierarchy = Hierarchy(
+        {name: switch.switches for name, switch in named.items()}, lambda switch: document.where("switches", switch)
+    )
+    for name, switch in named.items():
+        for child in switch.switches:
+            if (first := next(hierarchy.graph.predecessors(child))) != name:
+                two = f"switch {child!r} lies below two switches, {first!r} and {name!r}"
+                raise InvalidTopology(two, where=document.where("switches", name), fix="keep it below one of them")
+    return hierarchy.paths()

@@ -19,8 +19,8 @@ from arnold.options.command import JsonCommand
 from arnold.options.field_options import FILE, file_option
 from arnold.options.shared_options import STORE_HELP, yes_option
 from arnold.options.time_options import at_option, present
-from topology.errors import InvalidInput
-from topology.files import read_source, write_file
+from ground.errors import InvalidInput
+from ground.files import read_source, write_file
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from arnold.documents.store_answers import ImportDocument
-    from topology.files import Source
+    from ground.files import Source
 
 ANSWERS = "arnold.documents.store_answers"
 
@@ -82,7 +82,7 @@ def _of_monitor(source: Source, by: str, store: str | None, now: datetime, stamp
     """Take what a monitor found; of the nodes that it names a share at most, unless ``yes``."""
     from arnold.documents.store_answers import ImportDocument
     from health.flags.monitor_reports import read_reports
-    from topology.breaker import Breaker
+    from topology.flag_store import Breaker
 
     reports, recorded = read_reports(source, by=by), None
     breaker = None if yes else Breaker(reports.nodes or None)
@@ -101,7 +101,7 @@ def _of_store(source: Source, store: str | None, now: datetime) -> ImportDocumen
     """Take over the events of another store."""
     from arnold.documents.store_answers import ImportDocument
     from health.flags.event_lines import read_event_lines
-    from topology.flag_log import open_log
+    from topology.flag_store import open_log
 
     if store is None:
         raise InvalidInput(
@@ -139,7 +139,7 @@ def export(*, as_json: bool, store: str, output: str | None) -> None:
     `arnold flags import --from flag-store` makes the same store of it again.
     """
     from arnold.documents.store_answers import ExportDocument
-    from topology.flag_log import open_log
+    from topology.flag_store import open_log
 
     with open_log(store) as log:
         if output is None and not as_json:

@@ -14,7 +14,7 @@ from arnold.options.command import JsonCommand
 from arnold.options.field_options import FILE
 from arnold.options.kubeconfig_options import kubeconfig_options
 from arnold.options.shared_options import yes_option
-from topology.errors import InvalidInput
+from ground.errors import InvalidInput
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -65,7 +65,7 @@ def sync(*, as_json: bool, store: str, yes: bool, which: WhichCluster) -> None:
     """
     from arnold.documents.annotation_answers import FlagsSyncedDocument
     from extender.node_flags import on_cluster
-    from topology.flag_log import open_log
+    from topology.flag_store import open_log
 
     now = datetime.now(UTC)
     with open_log(store) as log:
@@ -93,7 +93,7 @@ def apply(*, as_json: bool, file: str, yes: bool, which: WhichCluster) -> None:
     """
     from arnold.documents.annotation_answers import FlagsChangedDocument
     from extender.node_flags import on_cluster
-    from topology.overlay import read_flags
+    from topology.flag_store import read_flags
 
     now = datetime.now(UTC)
     flags = read_flags(file, now=now)
@@ -122,7 +122,7 @@ def clear(*, as_json: bool, nodes: tuple[str, ...], everything: bool, which: Whi
     """Take the flags off nodes: names or Slurm hostlists."""
     from arnold.documents.annotation_answers import FlagsChangedDocument
     from extender.node_flags import on_cluster
-    from topology.hostlist import expand_hostlist
+    from topology.node_names import expand_hostlist
 
     if bool(nodes) == everything:
         raise InvalidInput(

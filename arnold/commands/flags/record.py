@@ -13,8 +13,8 @@ from arnold.options.command import JsonCommand
 from arnold.options.field_options import FILE, file_option
 from arnold.options.shared_options import CLUSTER_HELP, yes_option
 from arnold.options.time_options import at_option, present
-from topology.errors import InvalidInput
-from topology.files import read_source
+from ground.errors import InvalidInput
+from ground.files import read_source
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -71,8 +71,7 @@ def record(
     from arnold.options.cluster_options import ClusterFiles
     from health.flags.ledger import Ledger, Recorded
     from health.flags.rules_file import read_rules
-    from topology.breaker import Breaker
-    from topology.overlay import read_flags
+    from topology.flag_store import Breaker, read_flags
 
     now = present(at)
     breaker = None if yes else Breaker(cluster=None if cluster is None else ClusterFiles(cluster).read().cluster)
@@ -99,7 +98,7 @@ def lift(*, as_json: bool, nodes: tuple[str, ...], store: str, because: str, by:
     What detectors find afterwards flags them again.
     """
     from health.flags.ledger import Ledger, Recorded
-    from topology.hostlist import expand_hostlist
+    from topology.node_names import expand_hostlist
 
     now = present(at)
     names = [name for text in nodes for name in expand_hostlist(text, where="NODE")]

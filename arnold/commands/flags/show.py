@@ -14,7 +14,7 @@ from arnold.options.command import JsonCommand
 from arnold.options.field_options import file_option
 from arnold.options.shared_options import AT_HELP
 from arnold.options.time_options import at_option, parse_time
-from topology.errors import InvalidInput, UnknownName, did_you_mean
+from ground.errors import InvalidInput, UnknownName, did_you_mean
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -47,7 +47,7 @@ def show(*, as_json: bool, store: str, at: str | None, output: str | None) -> No
     from arnold.documents.store_answers import HeldFlagsDocument, MergedFlag, NotedFinding
     from health.flags.rules import rules_of
     from health.flags.tracks import track_of
-    from topology.flag_log import open_log
+    from topology.flag_store import open_log
     from topology.flags import merge_by_node
 
     instant = datetime.now(UTC) if at is None else parse_time(at, option="--at")[1]
@@ -90,7 +90,7 @@ def why(*, as_json: bool, node: str, store: str, at: str | None, since: str | No
     """Say why a node was avoided: each of its flags with source, evidence, begin and end."""
     from arnold.documents.store_answers import WhyFlaggedDocument, written
     from health.flags.flag_history import history
-    from topology.flag_log import open_log
+    from topology.flag_store import open_log
 
     begin, end = _span(at, since, until)
     with open_log(store) as log:

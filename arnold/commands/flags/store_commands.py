@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from arnold.documents.store_answers import RecordDocument, WrittenEvent
     from health.flags.ledger import Ledger, Recorded
-    from topology.breaker import Breaker
+    from topology.flag_store import Breaker
     from topology.flags import NodeFlag
 
 

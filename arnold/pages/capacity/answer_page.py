@@ -10,8 +10,7 @@ from arnold.pages.plot import Plot
 from simulator.capacity.answer_range import AnswerRange
 from simulator.capacity.capacity_question import CapacityAnswer
 from simulator.sheet import Chart, Sheet, TextTable
-from topology.drawing.elements import label, line, svg
-from topology.drawing.templates import render, source
+from topology.drawing.page_kit import label, line, render, source, svg
 
 LEGEND = 20.0  # Height of a line of the legend of a file
 TITLES = 60.0  # Where the title of a file begins at most, pixels

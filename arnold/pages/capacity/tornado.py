@@ -9,10 +9,10 @@ from arnold.pages.axis import axis_range, round_ticks
 from arnold.pages.line_chart import ChartCard
 from arnold.pages.plot import WIDTH, Plot
 from arnold.pages.row_chart import BAR, MARGINS, NAME, ROW
+from ground.quantities import capitalised
 from simulator.capacity.answer_range import AnswerRange, end_words
-from topology.drawing.elements import circle, label, line, rect, svg
 from topology.drawing.layout import fit
-from topology.quantities import capitalised
+from topology.drawing.page_kit import circle, label, line, rect, svg
 
 ROOM = 0.14  # What stays free at both ends of the axis for words, as a share of its values
 TITLE = "What decides"

@@ -12,12 +12,12 @@ from itertools import chain, pairwise
 
 from arnold.pages.axis import log_ticks
 from arnold.pages.plot import Plot
+from ground.quantities import several
 from scheduler.job import Job
 from scheduler.outcome import Outcome
 from scheduler.placement.types import Pair
-from topology.drawing.elements import XY, area, circle, label, path, svg
-from topology.drawing.sizing import text_width
-from topology.quantities import several
+from topology.drawing.layout import text_width
+from topology.drawing.page_kit import XY, area, circle, label, path, svg
 
 CHOSEN, FRONT, OTHER = 11.0, 6.0, 4.0  # Radii of points
 LEAST = 0.75  # Where both axes begin, below the smallest spread

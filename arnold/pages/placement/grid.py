@@ -17,8 +17,8 @@ import numpy as np
 
 from arnold.pages.axis import cells_between
 from topology.cluster import IntArray
-from topology.drawing.elements import label, number, rect, svg
-from topology.drawing.sizing import text_width
+from topology.drawing.layout import text_width
+from topology.drawing.page_kit import label, rect, svg, svg_number
 
 WIDTH = 1140.0  # Of all blocks side by side, gaps included: what a page on a laptop has
 LEFT, TOP, RIGHT = 34.0, 16.0, 1.0
@@ -98,7 +98,7 @@ def grid_drawing(runs: Sequence[IntArray], names: Sequence[str], colours: Sequen
     plan = _plan(*runs[0].shape)
     labels = [_labels(plan, run, names) for run in runs]
     parts = [
-        f'<div class="blocks" role="group" aria-label="{escape(title)}" style="--block:{number(plan.width)}px">',
+        f'<div class="blocks" role="group" aria-label="{escape(title)}" style="--block:{svg_number(plan.width)}px">',
         *(_block(plan, rows, runs[0], colours, [found[i] for found in labels]) for i, rows in enumerate(plan.blocks)),
         "</div>",
     ]

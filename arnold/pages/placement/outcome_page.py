@@ -12,18 +12,16 @@ import numpy as np
 from arnold.pages.placement.front import front_chart
 from arnold.pages.placement.grid import grid_drawing
 from arnold.pages.placement.panel import Panel, panel
+from ground.errors import InvalidInput
+from ground.quantities import one_of, percent, plural, several
 from scheduler.explanation.cheaper_pairs import CheaperPair, cheaper_pairs, why_not
 from scheduler.job import FAMILIES, Job
 from scheduler.outcome import Outcome, status_words
 from topology.cluster import Cluster, IntArray
-from topology.drawing.cluster_page import node_data, svg_drawing
-from topology.drawing.layout import Layout, layout
-from topology.drawing.palette import ramp, wheel
-from topology.drawing.simplify import Shape
-from topology.drawing.templates import render
-from topology.errors import InvalidInput
+from topology.drawing.layout import Layout, Shape, layout
+from topology.drawing.page_kit import ramp, render, wheel
+from topology.drawing.renderers import node_data, svg_drawing
 from topology.flags import HEALTHY
-from topology.quantities import one_of, percent, plural, several
 
 MOST_CELLS = 16_000  # Cells up to which the job's grid is drawn
 MOST_REFUTATIONS = 400  # Cheaper pairs that a page lists at most

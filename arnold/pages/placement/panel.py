@@ -10,13 +10,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ground.quantities import decimal, fixed, one_of, percent, plural, seconds, several
 from scheduler.explanation.cheaper_pairs import CheaperPair
 from scheduler.job import FAMILIES, Job
 from scheduler.objective import TOLERANCE, Evaluation, objective_of
 from scheduler.outcome import Outcome, status_words
 from topology.cluster import Cluster, Level
 from topology.flags import HEALTHY
-from topology.quantities import decimal, fixed, one_of, percent, plural, seconds, several
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-// What charts over time say when the pointer rests on them, in numbers as topology/quantities.py writes them.  Times are
+// What charts over time say when the pointer rests on them, in numbers as ground/quantities.py writes them.  Times are
 // seconds since the first submission.
 function short(value) {
   return Math.abs(value) >= 100 || Number.isInteger(value)

@@ -15,9 +15,8 @@ from arnold.pages.replay.job_tables import job_data
 from simulator.results.run_history import RunHistory, Spans
 from simulator.results.run_summary import size_class
 from topology.cluster import FloatArray, IntArray
-from topology.drawing.cluster_page import node_data, svg_drawing
-from topology.drawing.layout import Layout, layout
-from topology.drawing.simplify import DETAIL
+from topology.drawing.layout import DETAIL, Layout, layout
+from topology.drawing.renderers import node_data, svg_drawing
 
 MOST_FRAMES, LEAST_FRAMES = 480, 60
 MOST_CELLS = 1_200_000  # Nodes times instants that a page holds; larger clusters have fewer instants

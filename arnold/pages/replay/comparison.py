@@ -9,11 +9,11 @@ import numpy as np
 
 from arnold.pages.line_chart import ChartCard, card_of, data_of
 from arnold.pages.row_chart import ChartRow, row_chart
+from ground.quantities import Kind, label_of, plural
 from simulator.confidence import Band
 from simulator.sheet import Chart, Series
 from simulator.study.compared import ComparedMetric, Comparison, RunGroup
-from topology.drawing.templates import render
-from topology.quantities import Kind, label_of, plural
+from topology.drawing.page_kit import render
 
 MOST_DRAWN = 8  # Groups that are drawn: as many as there are colours
 

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from arnold.pages.row_chart import ChartRow, row_chart
+from ground.quantities import duration, percent, plural
 from simulator.results.run_history import ENDED, RunHistory
 from simulator.results.run_summary import NAMES, SizeWaits
 from simulator.sim_job import SimJob
-from topology.quantities import duration, percent, plural
 
 MOST_JOBS = 4_000  # Jobs in the table; of longer traces those that waited longest, then those with most GPU time
 LEAST_WAIT = 1.0  # Seconds at the left end of the axis of waits; shorter ones stand there

@@ -7,10 +7,10 @@ from functools import partial
 
 import numpy as np
 
+from ground.quantities import HOUR, Kind
 from simulator.results.time_series import TimeSeries
 from simulator.sheet import Chart, Series
 from topology.cluster import FloatArray
-from topology.quantities import HOUR, Kind
 
 PARTLY_FREE = "Share of free GPUs on nodes of which another part is in use."
 NO_WAIT = "No job ever waited."

@@ -10,11 +10,11 @@ import numpy as np
 from arnold.pages.stragglers.heat_map import heat_map, shade, top_of
 from arnold.pages.stragglers.lanes import KINDS, Pipeline, lanes_drawing
 from arnold.pages.stragglers.step_chart import step_chart
+from ground.quantities import fixed, percent, plural, seconds, times
 from health.whatif.analysis_result import Analysis, Timelines
 from health.whatif.slow_workers import SlowWorker, worker_names
-from topology.drawing.templates import render
+from topology.drawing.page_kit import render
 from topology.flags import NodeFlag
-from topology.quantities import fixed, percent, plural, seconds, times
 
 APART = 1.02
 """How much slower than the usual one a data-parallel rank must be for the two to be shown beside each other."""

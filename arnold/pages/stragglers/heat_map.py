@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from arnold.pages.axis import cells_between
-from topology.drawing.elements import label, rect, svg
-from topology.quantities import fixed, times
+from ground.quantities import fixed, times
+from topology.drawing.page_kit import label, rect, svg
 
 WIDTH = 620.0
 LEFT, TOP, RIGHT, GAP = 58.0, 30.0, 8.0, 14.0

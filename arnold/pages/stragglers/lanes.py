@@ -10,9 +10,9 @@ import numpy as np
 
 from arnold.pages.axis import cells_between, round_ticks
 from arnold.pages.plot import Plot
+from ground.quantities import seconds
 from health.whatif.analysis_result import Operation, Timeline
-from topology.drawing.elements import label, line, rect, svg
-from topology.quantities import seconds
+from topology.drawing.page_kit import label, line, rect, svg
 
 WIDTH, LEFT, RIGHT = 1260.0, 62.0, 14.0
 HEAD, FOOT, GAP = 26.0, 24.0, 10.0

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from arnold.pages.axis import axis_range, cells_between, round_ticks
 from arnold.pages.plot import WIDTH, Plot
-from topology.drawing.elements import label, line, rect, svg
-from topology.quantities import times
+from ground.quantities import times
+from topology.drawing.page_kit import label, line, rect, svg
 
 WIDEST, LEAST_TOP = 140.0, 1.05
 """Width of a column with its gap at most, pixels; and the least end of the axis, lest noise look like towers."""

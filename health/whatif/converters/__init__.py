@@ -9,10 +9,10 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Literal
 
+from ground.errors import InvalidInput, TraceFormatError
+from ground.formats import FileFormat
 from health.whatif.converters.op_trace_output import Conversion
 from health.whatif.trace import JobSizes, RankLayout
-from topology.errors import InvalidInput, TraceFormatError
-from topology.file_format import FileFormat
 
 Source = Literal["kineto", "megatron-timers"]
 _HEAD = 1_000  # Characters in which a file shows what it is

@@ -16,8 +16,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TextIO
 
-from topology.errors import InvalidInput, TooLarge, TraceFormatError
-from topology.files import GZIP
+from ground.errors import InvalidInput, TooLarge, TraceFormatError
+from ground.files import GZIP
 
 CHUNK = 1 << 20
 MOST_PENDING = 1 << 26  # Characters of a single event, or value beside the events, above which a file is refused

@@ -18,10 +18,10 @@ from itertools import pairwise
 from math import prod
 from typing import Any, NamedTuple
 
+from ground.errors import TraceFormatError
 from health.whatif.converters.chrome_json import open_text
 from health.whatif.converters.names import described_family
 from health.whatif.trace import LARGEST, JobSizes, RankLayout
-from topology.errors import TraceFormatError
 
 HEAD = 65_536  # Characters in which a profile says what it is; PyTorch writes what it knows of the job there
 MOST_HEAD = 64 * HEAD  # Characters that the groups of a large job may take

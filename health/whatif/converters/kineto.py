@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from statistics import median
 
+from ground.errors import TraceFormatError
+from ground.formats import FileFormat
 from health.whatif.analysis_result import Cause
 from health.whatif.converters.arrivals import with_passes_of
 from health.whatif.converters.op_trace_output import DISABLES, Conversion, Missing, Op, missing_types
@@ -24,8 +26,6 @@ from health.whatif.optypes import (
     interleaved,
 )
 from health.whatif.trace import RankLayout
-from topology.errors import TraceFormatError
-from topology.file_format import FileFormat
 
 FORMAT = FileFormat(
     name="kineto",

@@ -12,14 +12,14 @@ from dataclasses import dataclass, replace
 from io import BytesIO
 from pathlib import Path
 
+from ground.errors import InvalidInput
+from ground.files import write_file
+from ground.records import JsonRecord, json_data, read_json, record_of
 from health.whatif import optypes
 from health.whatif.analysis_result import Analysis, Cause
 from health.whatif.optypes import BACKWARD, FORWARD, GC, OPTYPES, PIPELINE
 from health.whatif.step_findings import Arrivals, StepBreakdown, sentence_on_arrivals, with_arrivals
 from health.whatif.trace import JobSizes, RankLayout, layout_of, metadata_file
-from topology.errors import InvalidInput
-from topology.files import write_file
-from topology.json_record import JsonRecord, json_data, read_json, record_of
 
 # What the analysis loses without each type of operation
 DISABLES: dict[str, str] = {

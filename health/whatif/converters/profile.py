@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ground.errors import TraceFormatError
 from health.whatif.converters.chrome_json import ChromeTrace
 from health.whatif.converters.covered_time import CoveredTime
 from health.whatif.converters.degrees import JobEvidence, ProcessGroup, groups_of
@@ -37,7 +38,6 @@ from health.whatif.converters.names import (
 )
 from health.whatif.optypes import PIPELINE
 from health.whatif.trace import RankLayout
-from topology.errors import TraceFormatError
 
 _RANK_IN_NAME = re.compile(r"(?:rank|worker)[-_]?(\d{1,9})(?!\d)")
 # Categories, in small letters; those of PyTorch before 1.12 are Operator, Runtime, Kernel, Memcpy, Memset

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from ground.errors import TraceFormatError
 from health.whatif.converters.arrivals import ArrivalOrder, breakdown_of
 from health.whatif.converters.degrees import check_layout
 from health.whatif.converters.op_trace_output import Op
@@ -12,7 +13,6 @@ from health.whatif.converters.profile import Profile, read_profile
 from health.whatif.converters.rank_ops import RankOps
 from health.whatif.step_findings import StepBreakdown
 from health.whatif.trace import RankLayout
-from topology.errors import TraceFormatError
 
 NAMED = 8  # Most ranks or steps that a sentence names
 

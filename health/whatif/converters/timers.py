@@ -17,14 +17,14 @@ from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+from ground.errors import InvalidInput, TooLarge, TraceFormatError
+from ground.formats import FileFormat
+from ground.quantities import plural
 from health.whatif import optypes
 from health.whatif.analysis_result import Cause
 from health.whatif.converters.op_trace_output import DISABLES, Conversion, Missing, Op, missing_types
 from health.whatif.optypes import ALL_GATHER, BACKWARD, CLIP, FORWARD, GC, REDUCE_SCATTER, one_forward_one_backward
 from health.whatif.trace import RankLayout
-from topology.errors import InvalidInput, TooLarge, TraceFormatError
-from topology.file_format import FileFormat
-from topology.quantities import plural
 
 FORMAT = FileFormat(
     name="megatron-timers",

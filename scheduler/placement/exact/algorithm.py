@@ -12,6 +12,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from ground.errors import InvalidJob, SolverTimeout
 from scheduler.job import Hold, Job
 from scheduler.objective import TOLERANCE, closer_levels
 from scheduler.placement.exact.goals.goal_search import GoalSearch, WeighedPlacement
@@ -35,7 +36,6 @@ from scheduler.placement.solver_clock import load_solver
 from scheduler.placement.types import GridProof, Limits, PriceOption, Proposal
 from scheduler.work_clock import clock, stopwatch
 from topology.cluster import Cluster
-from topology.errors import InvalidJob, SolverTimeout
 
 
 @dataclass(frozen=True)

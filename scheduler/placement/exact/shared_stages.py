@@ -14,6 +14,7 @@ from math import ceil
 
 import numpy as np
 
+from ground.errors import SolverTimeout
 from scheduler.job import Count, Family, Job, Parallelism
 from scheduler.objective import TOLERANCE
 from scheduler.placement.admission import blocks_at, capacity_by_level, least_spread
@@ -33,9 +34,7 @@ from scheduler.placement.seating import seat
 from scheduler.placement.types import Limits, Pair
 from scheduler.rank_groups import joined
 from scheduler.work_clock import clock
-from topology.capacity import count_nodes
-from topology.cluster import IntArray
-from topology.errors import SolverTimeout
+from topology.cluster import IntArray, count_nodes
 
 
 @dataclass(frozen=True)

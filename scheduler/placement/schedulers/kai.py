@@ -22,8 +22,7 @@ import numpy as np
 
 from scheduler.placement.heuristic import Heuristic, Request
 from scheduler.placement.node_order import domain_ranks, ranks_of
-from topology.capacity import count_nodes
-from topology.cluster import IntArray
+from topology.cluster import IntArray, count_nodes
 
 
 def list_nodes(request: Request) -> IntArray:

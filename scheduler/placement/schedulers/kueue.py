@@ -23,11 +23,10 @@ from typing import Literal
 
 import numpy as np
 
+from ground.errors import Infeasible
 from scheduler.placement.heuristic import Heuristic, RankOrder, Request
 from scheduler.placement.node_order import by_path, domain_ranks
-from topology.capacity import count_nodes
-from topology.cluster import IntArray
-from topology.errors import Infeasible
+from topology.cluster import IntArray, count_nodes
 
 SliceOf = Literal["none", "p", "d"]
 """Pods that must share a domain of the job's level: none, as many as a PP group has, as many as a DP group has."""

@@ -19,11 +19,10 @@ from typing import Literal
 
 import numpy as np
 
+from ground.errors import Infeasible
 from scheduler.placement.heuristic import Heuristic, RankOrder, Request
 from scheduler.placement.node_order import by_natural_name
-from topology.capacity import count_nodes
-from topology.cluster import BoolArray, IntArray, Level
-from topology.errors import Infeasible
+from topology.cluster import BoolArray, IntArray, Level, count_nodes
 
 BLOCK_LEVELS = 4  # Blocks are joined to aggregates of up to 2 to this power, Slurm's default without BlockSizes
 Segment = Literal["none", "p", "d"]  # --segment: none, as many nodes as a PP group has, as many as a DP group has

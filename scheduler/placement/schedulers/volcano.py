@@ -33,10 +33,10 @@ from typing import Literal
 
 import numpy as np
 
+from ground.errors import Infeasible
 from scheduler.placement.heuristic import Heuristic, RankOrder, Request
 from scheduler.placement.node_order import by_name
 from topology.cluster import BoolArray, FloatArray, IntArray
-from topology.errors import Infeasible
 
 _TIE = 1e-9  # Scores closer than this are equal
 

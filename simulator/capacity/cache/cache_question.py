@@ -9,16 +9,15 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from annotated_types import Interval
 
+from ground.errors import InvalidInput
+from ground.quantities import label_of, number, times
+from ground.records import AtLeastOne, JsonRecord, NotNegative, Seed, Share
 from scheduler.data_sets import union_size
 from simulator.capacity.answer_range import InputPoints, percentiles
 from simulator.capacity.capacity_question import AnswerFigure, CapacityAnswer, CapacityQuestion
 from simulator.capacity.uncertain_input import option_input
 from simulator.shared_data.data_plan import IN_CACHE
 from simulator.sheet import Chart, Series, Sheet, TextTable, text_table
-from topology.errors import InvalidInput
-from topology.field_types import AtLeastOne, NotNegative, Seed, Share
-from topology.json_record import JsonRecord
-from topology.quantities import label_of, number, times
 
 if TYPE_CHECKING:
     from simulator.capacity.cache.cache_model import CacheModel

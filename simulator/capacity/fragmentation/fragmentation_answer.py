@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ground.records import AtLeastOne, Count, JsonRecord, Share
 from simulator.capacity.capacity_question import CapacityAnswer
 from simulator.capacity.largest_job import Family, LargestJob
-from topology.field_types import AtLeastOne, Count, Share
-from topology.json_record import JsonRecord
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, ClassVar
 
+from ground.quantities import one_of, plural, several
+from ground.records import Share
 from simulator.capacity.affinity_question import SizedShape, spelled
 from simulator.capacity.capacity_question import AnswerFigure
 from simulator.capacity.cluster_question import NO_OPTION, ShapesQuestion
@@ -15,8 +17,6 @@ from simulator.capacity.fragmentation.free_over_time import ShareKept, kept_by_s
 from simulator.capacity.job_shape import JobShape
 from simulator.capacity.largest_job import FAMILIES, Family, Prober
 from simulator.sheet import Chart, Series, Sheet, known, text_table
-from topology.field_types import Share
-from topology.quantities import one_of, plural, several
 
 if TYPE_CHECKING:
     from topology.cluster import IntArray, Level
@@ -39,7 +39,7 @@ class FragmentationQuestion(ShapesQuestion[FragmentationAnswer]):
     def domains(self) -> tuple[Level, IntArray]:
         """The level that counts, and the nodes of each of its domains that a gang may use."""
         from scheduler.placement.admission import admissible
-        from topology.capacity import count_nodes
+        from topology.cluster import count_nodes
 
         level = self.now.levels[self.now.level_index(self.level, where="--level")]
         probe = self.job_shapes[0].job(1, level=self.level)

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from ground.quantities import HOUR
 from simulator.capacity.answer_range import AnswerRange, InputPoints, percentiles
 from simulator.capacity.job_shape import JobShape
 from simulator.capacity.uncertain_input import seed_input
-from topology.quantities import HOUR
 
 if TYPE_CHECKING:
     from simulator.engine.simulated_cluster import SimulatedCluster
@@ -65,7 +65,7 @@ def share_kept(free: IntArray, stages: int) -> float | None:
 
 def kept_by_seed(cluster: Cluster, busy_share: float, level: str | None, shapes: Sequence[JobShape]) -> ShareKept:
     """Return the shares over states of a cluster, emptied and filled again as other seeds have it."""
-    from topology.capacity import count_nodes
+    from topology.cluster import count_nodes
     from topology.generate import fragment
 
     where, empty = InputPoints((seed_input(),), DRAWS, 0), cluster.emptied()
@@ -122,7 +122,7 @@ class FreeRecorder:
 
     def elapsed(self, cluster: SimulatedCluster, until: float) -> None:
         """Take the samples of a stretch of time in which nothing changes."""
-        from topology.capacity import count_nodes
+        from topology.cluster import count_nodes
 
         now = self.begin + self.step * len(self.free)
         if now > min(until, self.end):

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from ground.records import AtLeastOne, JsonRecord, NotNegative
 from simulator.capacity.capacity_question import CapacityAnswer
 from simulator.confidence import Band
-from topology.field_types import AtLeastOne, NotNegative
-from topology.json_record import JsonRecord
 
 NODE_GPUS = 4  # Of each node
 BATCH = 0.0  # The load of a run whose jobs are all there at the beginning

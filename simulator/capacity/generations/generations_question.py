@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from annotated_types import Interval
 
+from ground.errors import InvalidInput
+from ground.files import read_source
+from ground.quantities import HOUR
 from simulator.capacity.capacity_question import AnswerFigure, CapacityQuestion
 from simulator.capacity.generations.generations_answer import (
     BATCH,
@@ -27,9 +30,6 @@ from simulator.confidence import Band
 from simulator.cost.calibration import PEAK
 from simulator.sheet import Chart, Series, Sheet, known, text_table
 from simulator.throughputs import Throughputs
-from topology.errors import InvalidInput
-from topology.files import read_source
-from topology.quantities import HOUR
 
 if TYPE_CHECKING:
     from simulator.capacity.generations.generations_replay import GenerationsRun

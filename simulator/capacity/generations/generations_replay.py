@@ -14,6 +14,7 @@ from statistics import fmean
 
 import numpy as np
 
+from ground.errors import InvalidInput
 from simulator.capacity.generations.generations_answer import NODE_GPUS, family_of
 from simulator.job_record import JobRecord
 from simulator.replay import prepare
@@ -22,7 +23,6 @@ from simulator.throughputs import Throughputs
 from simulator.traces import JobTrace
 from topology.build import build_cluster
 from topology.cluster import Cluster, Node
-from topology.errors import InvalidInput
 
 SIZES = {1: 0.7, 2: 0.1, 4: 0.15, 8: 0.05}
 """GPUs of a job -> share of the jobs."""

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ground.records import AtLeastOne, Count, JsonRecord, NotNegative, Share
 from simulator.capacity.answer_range import Percentiles
 from simulator.capacity.capacity_question import CapacityAnswer
 from simulator.capacity.grow.grown_shapes import GrownShape
-from topology.field_types import AtLeastOne, Count, NotNegative, Share
-from topology.json_record import JsonRecord
 
 
 @dataclass(frozen=True, slots=True)

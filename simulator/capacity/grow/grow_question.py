@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from annotated_types import Interval
 
+from ground.errors import InvalidInput
+from ground.quantities import MINUTE, number, plural, several
 from simulator.capacity.affinity_question import spelled
 from simulator.capacity.answer_range import AnswerRange, answer_range, percentiles
 from simulator.capacity.capacity_question import AnswerFigure
@@ -32,8 +34,6 @@ from simulator.capacity.uncertain_input import (
 )
 from simulator.replay_settings import QueueSettings
 from simulator.sheet import Sheet
-from topology.errors import InvalidInput
-from topology.quantities import MINUTE, number, plural, several
 
 if TYPE_CHECKING:
     from simulator.capacity.grow.wait_curve import WaitCurve

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from math import isfinite
 
+from ground.quantities import fixed, number, several
 from simulator.capacity.answer_range import Percentiles
 from simulator.capacity.grow.grow_answer import DemandQuarter, GrowAnswer, GrownCluster, GrowthScenario
 from simulator.capacity.grow.growing_demand import NOT_SOON
 from simulator.capacity.grow.grown_shapes import shapes_table
 from simulator.capacity.uncertain_input import range_words
 from simulator.sheet import Chart, Series, Sheet, TextTable, known, text_table
-from topology.quantities import fixed, number, several
 
 SHOWN = 4.0  # Objectives that the axis of waits holds; longer waits are cut there
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from math import inf, log
 
+from ground.errors import InvalidInput
 from simulator.capacity.uncertain_input import UncertainInput, lognormal
-from topology.errors import InvalidInput
 
 MONTHS = 3.0  # Of a quarter
 FARTHEST = 40.0  # Quarters: nobody plans for what comes later

@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from ground.quantities import several
+from ground.records import AtLeastOne, Count, JsonRecord, Share
 from simulator.capacity.affinity_question import SizedShape
 from simulator.capacity.job_shape import JobShape
 from simulator.capacity.largest_job import LargestJob, Prober
 from simulator.sheet import TextTable, known, text_table
-from topology.field_types import AtLeastOne, Count, Share
-from topology.json_record import JsonRecord
-from topology.quantities import several
 
 if TYPE_CHECKING:
     from simulator.capacity.cluster_question import ShapesQuestion

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from ground.quantities import DAY
 from scheduler.queue.queue_policy import POLICIES
 from simulator.capacity.cluster_question import background_jobs
 from simulator.capacity.uncertain_input import BATCHES, MOST_CHANCE
@@ -31,7 +32,6 @@ from simulator.engine.engine import Engine
 from simulator.pools.gpu_pool import GpuPool
 from simulator.replay_settings import QueueSettings
 from topology.cluster import Cluster, FloatArray
-from topology.quantities import DAY
 
 if TYPE_CHECKING:
     from simulator.job_record import JobRecord

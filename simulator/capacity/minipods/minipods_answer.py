@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ground.records import AtLeastOne, JsonRecord, Share
 from simulator.capacity.capacity_question import CapacityAnswer
-from topology.field_types import AtLeastOne, Share
-from topology.json_record import JsonRecord
 
 Percentiles = tuple[float, float, float]
 """P10, P50, P90."""

@@ -15,6 +15,8 @@ from typing import Annotated, ClassVar
 
 from annotated_types import Interval
 
+from ground.errors import InvalidInput
+from ground.records import AtLeastOne, Share
 from scheduler.placement.types import ALGORITHMS, Limits
 from simulator.capacity.affinity_question import AffinityQuestion, spelled
 from simulator.capacity.answer_range import AnswerRange, InputPoints, percentiles
@@ -33,8 +35,6 @@ from simulator.capacity.minipods.minipods_throughput import (
 )
 from simulator.capacity.uncertain_input import numbered_input, option_input
 from simulator.sheet import Sheet, known
-from topology.errors import InvalidInput
-from topology.field_types import AtLeastOne, Share
 
 SIZES = (32, 64, 128, 256, 512, 1024)  # Usual nodes of a minipod
 GPUS = 8  # Of a node, each with a port of its own

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ground.records import AtLeastOne, JsonRecord
 from simulator.capacity.capacity_question import CapacityAnswer
 from simulator.power.types import PowerFigures
-from topology.field_types import AtLeastOne
-from topology.json_record import JsonRecord
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from annotated_types import Interval
 
+from ground.errors import InvalidInput
+from ground.files import read_source
+from ground.quantities import capitalised, fixed, percent, plural
 from scheduler.placement.types import Limits
 from simulator.capacity.answer_range import InputPoints
 from simulator.capacity.capacity_question import AnswerFigure
@@ -19,9 +22,6 @@ from simulator.capacity.power.power_answer import PowerAnswer, PowerRow
 from simulator.capacity.uncertain_input import HIGH, LOW, UncertainInput, given_input, seed_input
 from simulator.power.power_file import PowerSettings, read_power
 from simulator.sheet import Sheet
-from topology.errors import InvalidInput
-from topology.files import read_source
-from topology.quantities import capitalised, fixed, percent, plural
 
 if TYPE_CHECKING:
     from simulator.capacity.power.powered_site import PoweredSite

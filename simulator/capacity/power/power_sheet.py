@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
+from ground.quantities import percent
 from simulator.capacity.power.power_answer import PowerAnswer, PowerSpread
 from simulator.power.power_figures import ramps, spectrum
 from simulator.power.power_file import PowerSettings
 from simulator.power.power_wave import MEGA, RATE
 from simulator.sheet import Chart, Series, Sheet, TextTable, text_table
 from topology.cluster import SECOND, FloatArray
-from topology.quantities import percent
 
 SHOWN = 60.0  # Seconds of the figure of power over time
 BINS = 12  # Of a decade of frequencies, or of all ramps: as many bars as a figure shows apart

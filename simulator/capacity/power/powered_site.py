@@ -9,6 +9,7 @@ from math import ceil, inf
 
 import numpy as np
 
+from ground.errors import Infeasible
 from scheduler.algorithm_run import run
 from scheduler.job import Count, Job
 from scheduler.objective import Evaluation, objective_of
@@ -21,7 +22,6 @@ from simulator.power.power_file import NodeWatts
 from simulator.power.power_wave import PowerLoad, loads_of
 from simulator.power.site_power import SitePower
 from topology.cluster import SECOND, BoolArray, Cluster, FloatArray, IntArray, Level
-from topology.errors import Infeasible
 
 PARTS = (0.75, 0.5, 0.0)  # Of the most nodes that a job now has in a power domain; 0 = as evenly as can be
 

@@ -6,11 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import inf
 
+from ground.records import AtLeastOne, Count, JsonRecord, Share
 from simulator.capacity.answer_range import Percentiles, percentiles
 from simulator.capacity.capacity_question import CapacityAnswer
 from simulator.capacity.reserve.reserve_replay import ReservePolicy
-from topology.field_types import AtLeastOne, Count, Share
-from topology.json_record import JsonRecord
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from annotated_types import Interval
 
+from ground.errors import InvalidInput
+from ground.quantities import HOUR, plural
 from scheduler.placement.types import Limits
 from simulator.capacity.answer_range import AnswerRange, InputPoints, percentiles
 from simulator.capacity.capacity_question import AnswerFigure
@@ -33,8 +35,6 @@ from simulator.capacity.uncertain_input import numbered_input, option_input, ran
 from simulator.job_record import JobRecord
 from simulator.prediction import predict_all
 from simulator.sheet import Sheet
-from topology.errors import InvalidInput
-from topology.quantities import HOUR, plural
 
 if TYPE_CHECKING:
     from simulator.engine.engine import Engine
@@ -125,7 +125,7 @@ class ReserveQuestion(ClusterQuestion[ReserveAnswer], NodePrices):
         :raises InvalidInput: it does not fit even on the empty cluster.
         """
         from scheduler.placement.admission import admissible
-        from topology.capacity import most_together
+        from topology.cluster import most_together
 
         shape, rows = self.shape_and_rows
         nodes, size = shape.pp * rows, shape.gpus_per_node

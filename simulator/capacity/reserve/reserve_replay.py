@@ -13,12 +13,11 @@ from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any
 
+from ground.quantities import HOUR
+from ground.records import Count, JsonRecord, Share
 from scheduler.placement.types import ALGORITHMS, Limits, PlacementAlgorithm, Proposal
 from simulator.engine.hooks import Setback, Why
 from simulator.sim_job import UNITS, SimJob
-from topology.field_types import Count, Share
-from topology.json_record import JsonRecord
-from topology.quantities import HOUR
 
 if TYPE_CHECKING:
     from scheduler.job import Job

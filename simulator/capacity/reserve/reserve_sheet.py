@@ -7,11 +7,11 @@ from dataclasses import replace
 from functools import partial
 from math import inf, isfinite
 
+from ground.quantities import HOUR, fixed, plural
 from simulator.capacity.answer_range import FEWEST, Percentiles, percentile_names
 from simulator.capacity.reserve.reserve_answer import ReserveAnswer, ReserveCase
 from simulator.capacity.reserve.reserve_replay import SAMPLE, ReservePolicy, ReserveSample
 from simulator.sheet import Chart, Series, Sheet, TextTable, known, text_table
-from topology.quantities import HOUR, fixed, plural
 
 SHOWN = 4.0  # Hours that charts go on after the last start
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ground.records import AtLeastOne, Count, FloatOrInfinity, JsonRecord, NotNegative, Share
 from simulator.capacity.capacity_question import CapacityAnswer
 from simulator.failures.rates import FailureRate
-from topology.field_types import AtLeastOne, Count, NotNegative, Share
-from topology.json_record import FloatOrInfinity, JsonRecord
 
 
 @dataclass(frozen=True, slots=True)

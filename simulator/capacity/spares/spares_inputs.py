@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from ground.errors import InvalidInput, UnknownName
 from simulator.capacity.hardware_prices import HOURS_OF_A_YEAR
 from simulator.capacity.uncertain_input import UncertainInput, gamma_of, given_input, lognormal
 from simulator.failures.rates import HIGHEST, RATES, failure_rate
 from simulator.failures.restart_delay import parse_restart
-from topology.errors import InvalidInput, UnknownName
 
 PUBLISHED = "published"
 REPAIR = "6..72"

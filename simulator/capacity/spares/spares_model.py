@@ -8,12 +8,12 @@ from functools import cached_property
 from math import ceil, inf
 from typing import Any
 
+from ground.quantities import DAY, HOUR
 from simulator.capacity.answer_range import InputPoints
 from simulator.capacity.spares.stated_domains import StatedDomain
 from simulator.failures.expected_ettr import Losses, best_interval, exact_ettr
 from simulator.failures.monte_carlo import DomainFailures, EttrEstimate, RepairTimes, exponential, simulate_ettr
 from simulator.failures.outages import Floats, Outages, erlang_b, waiting_shares
-from topology.quantities import DAY, HOUR
 
 NEGLIGIBLE = 1e-6  # Share of time that a job waits from which on a further spare is worth nothing
 NEARLY_ALL = 0.97  # Share of the points for which the largest number of spares is that many

@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from annotated_types import Interval
 
+from ground.errors import InvalidInput
+from ground.quantities import HOUR, plural
+from ground.records import Seed
 from health.recovery.standby import standby_pool
 from simulator.capacity.answer_range import AnswerRange, InputPoints
 from simulator.capacity.capacity_question import AnswerFigure, CapacityQuestion
@@ -37,9 +40,6 @@ from simulator.capacity.spares.stated_domains import OPTION, StatedDomain, state
 from simulator.failures.expected_ettr import first_order_ettr
 from simulator.failures.rates import MEASURED_MTTF_GPUS, MEASURED_MTTF_HOURS, RATES, FailureRate, mttf
 from simulator.sheet import Sheet
-from topology.errors import InvalidInput
-from topology.field_types import Seed
-from topology.quantities import HOUR, plural
 
 if TYPE_CHECKING:
     from topology.cluster import Cluster

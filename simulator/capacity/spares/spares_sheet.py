@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from math import inf
 
+from ground.quantities import fixed, number, percent, plural
 from simulator.capacity.capacity_question import AnswerFigure
 from simulator.capacity.hardware_prices import HOURS_OF_A_YEAR
 from simulator.capacity.spares.spares_answer import FailureDomain, SparesAnswer, SparesRow
 from simulator.failures.rates import MEASURED_MTTF_GPUS, MEASURED_MTTF_HOURS
 from simulator.sheet import Chart, Series, Sheet, TextTable, text_table
-from topology.quantities import fixed, number, percent, plural
 
 NEVER = 8.766e9  # Hours, a million years: what JSON has as the mean time to failure of a job that never fails
 NOTHING = 5e-4  # ETTR below which no time is useful: it is written as 0.0 %

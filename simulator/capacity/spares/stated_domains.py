@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from math import log
 from typing import TYPE_CHECKING
 
+from ground.errors import InvalidInput
 from simulator.capacity.hardware_prices import HOURS_OF_A_YEAR
 from simulator.capacity.uncertain_input import UncertainInput, given_input
 from simulator.failures.rates import HIGHEST
-from topology.errors import InvalidInput
 
 if TYPE_CHECKING:
     from topology.cluster import Cluster

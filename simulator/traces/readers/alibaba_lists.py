@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ground.formats import FileFormat
+from ground.rows import BadRow
 from simulator.job_record import JobRecord
 from simulator.traces.job_fields import number, optional, record, summed_shares, whole
 from simulator.traces.readers.named_columns import Cells, NamedColumns
 from simulator.traces.trace_clock import Clock, TraceRows
-from topology.file_format import FileFormat
-from topology.tables.bad_rows import BadRow
 
 GIBIBYTE = 2.0**30
 SPOT, HIGH = "spot", "hp"  # Types of jobs of 2026, in small letters

@@ -10,15 +10,15 @@ from collections.abc import Callable, Mapping
 from math import inf
 from typing import Any, TypeVar, get_args
 
+from ground.errors import InvalidJob, did_you_mean
+from ground.records import json_data
+from ground.rows import BadRow
 from scheduler.affinity import Model
 from scheduler.data_sets import DataSet
 from scheduler.job import DEGREES, FAMILIES, MEGATRON_ORDER, Avoid, Parallelism
 from scheduler.type_names import ANY, read_type_names
 from simulator.job_record import JobRecord
 from simulator.traces.job_fields import number, optional, text, whole
-from topology.errors import InvalidJob, did_you_mean
-from topology.json_record import json_data
-from topology.tables.bad_rows import BadRow
 
 COLUMNS: Mapping[str, type] = {
     "model": str,

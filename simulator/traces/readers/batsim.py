@@ -11,14 +11,13 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ground.files import ByteStream
+from ground.formats import FileFormat
+from ground.rows import BadRow, entries, inside, json_document
 from simulator.job_record import JobRecord
 from simulator.traces.job_fields import number, optional, record
 from simulator.traces.trace_clock import Clock, TraceRows
 from simulator.traces.trace_loading import Numbered
-from topology.file_format import FileFormat
-from topology.tables.bad_rows import BadRow
-from topology.tables.byte_stream import ByteStream
-from topology.tables.json_entries import entries, inside, json_document
 
 _BEGIN = re.compile(rb"(?:\xef\xbb\xbf)?\s*\{")
 DELAYS = frozenset({"DelayProfile", "delay"})

@@ -16,14 +16,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from ground.files import ByteStream
+from ground.formats import FileFormat
+from ground.rows import BadRow
 from simulator.job_record import JobRecord
 from simulator.traces.job_fields import number, record, whole
 from simulator.traces.readers.published_speeds import GAVEL
 from simulator.traces.trace_clock import Clock, TraceRows, is_number
 from simulator.traces.trace_loading import Numbered
-from topology.file_format import FileFormat
-from topology.tables.bad_rows import BadRow
-from topology.tables.byte_stream import ByteStream
 
 TAB = "\t"
 _MSR = "type command argument data steps arrival gpus"

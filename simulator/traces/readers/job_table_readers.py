@@ -15,17 +15,16 @@ from difflib import get_close_matches
 from io import StringIO
 from typing import Any
 
+from ground.errors import TraceFormatError, did_you_mean
+from ground.files import ByteStream
+from ground.formats import FileFormat
+from ground.rows import BadRow, CsvRows, header_of, json_objects
 from simulator.job_record import JobRecord
 from simulator.traces.column_names import SYNONYMS, offered, plain
 from simulator.traces.job_fields import number, optional, record, status, text, whole
 from simulator.traces.readers.asking_cells import COLUMNS, asked, asking_cells
 from simulator.traces.trace_clock import Clock, TraceRows
 from simulator.traces.trace_loading import Numbered
-from topology.errors import TraceFormatError, did_you_mean
-from topology.file_format import FileFormat
-from topology.tables.bad_rows import BadRow
-from topology.tables.byte_stream import ByteStream
-from topology.tables.text_rows import CsvRows, header_of, json_objects
 
 REQUIRED = ("job_id", "submit_time", "duration", "gpus")
 TIMES = ("start_time", "end_time")
@@ -255,7 +254,7 @@ class JobParquet:
 
     def read(self, source: ByteStream, bad_rows: TraceRows) -> Iterator[Numbered]:
         """Yield the jobs with their rows, in the order of the file."""
-        from topology.tables.arrow_columns import parquet_rows
+        from ground.columns import parquet_rows
 
         rows = parquet_rows(source, lambda names: canonical(names, where=source.name, bad_rows=bad_rows))
         return bad_rows.keep(rows, JobRows(bad_rows).job, source)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import ClassVar
 
+from ground.files import ByteStream
+from ground.formats import FileFormat
+from ground.rows import CsvRows, header_of, share
 from simulator.job_record import JobRecord
 from simulator.traces.trace_clock import TraceRows
 from simulator.traces.trace_loading import Numbered
-from topology.file_format import FileFormat
-from topology.tables.byte_stream import ByteStream
-from topology.tables.text_rows import CsvRows, header_of, share
 
 Cells = Mapping[str, str]
 

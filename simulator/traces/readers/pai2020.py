@@ -17,15 +17,14 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from ground.errors import TraceFormatError
+from ground.files import ByteStream
+from ground.formats import FileFormat
+from ground.rows import BadRow, CsvRows, header_of, share
 from simulator.job_record import JobRecord, Status
 from simulator.traces.job_fields import number, optional, record, status, summed_shares
 from simulator.traces.trace_clock import Clock, TraceRows
 from simulator.traces.trace_loading import Numbered
-from topology.errors import TraceFormatError
-from topology.file_format import FileFormat
-from topology.tables.bad_rows import BadRow
-from topology.tables.byte_stream import ByteStream
-from topology.tables.text_rows import CsvRows, header_of, share
 
 HEADER = "job_name,task_name,inst_num,status,start_time,end_time,plan_cpu,plan_mem,plan_gpu,gpu_type"
 COLUMNS = tuple(HEADER.split(","))

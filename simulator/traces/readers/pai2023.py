@@ -10,16 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from ground.errors import TraceFormatError
+from ground.files import ByteStream
+from ground.formats import FileFormat
+from ground.rows import BadRow, header_of
 from simulator.job_record import JobRecord
 from simulator.traces.job_fields import optional, record, status, whole
 from simulator.traces.readers.named_columns import Cells, NamedColumns
 from simulator.traces.trace_clock import Clock, TraceRows
 from simulator.traces.trace_loading import Numbered
-from topology.errors import TraceFormatError
-from topology.file_format import FileFormat
-from topology.tables.bad_rows import BadRow
-from topology.tables.byte_stream import ByteStream
-from topology.tables.text_rows import header_of
 
 HEADER = "name,cpu_milli,memory_mib,num_gpu,gpu_milli,qos,pod_phase,creation_time,deletion_time,scheduled_time"
 MILLI = 1000

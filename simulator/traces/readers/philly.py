@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import count
 
+from ground.formats import FileFormat
 from simulator.job_record import JobRecord
 from simulator.traces.job_fields import number, record
 from simulator.traces.readers.named_columns import Cells, NamedColumns
 from simulator.traces.trace_clock import Clock, TraceRows
-from topology.file_format import FileFormat
 
 
 class Philly(NamedColumns):

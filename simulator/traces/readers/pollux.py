@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ground.formats import FileFormat
+from ground.rows import BadRow
 from simulator.job_record import JobRecord
 from simulator.traces.job_fields import record, whole
 from simulator.traces.readers.named_columns import Cells, NamedColumns
 from simulator.traces.readers.published_speeds import POLLUX_SECONDS
 from simulator.traces.trace_clock import Clock, TraceRows
-from topology.file_format import FileFormat
-from topology.tables.bad_rows import BadRow
 
 
 class Pollux(NamedColumns):

@@ -10,13 +10,13 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from sys import intern
 
+from ground.errors import TraceFormatError
+from ground.files import ByteStream
+from ground.formats import FileFormat
+from ground.rows import BadRow
 from simulator.traces.readers.slurm_runs import NO_TIME, SlurmRun, ended, jobs_of, length, trackable
 from simulator.traces.trace_clock import Clock, TraceRows
 from simulator.traces.trace_loading import Numbered
-from topology.errors import TraceFormatError
-from topology.file_format import FileFormat
-from topology.tables.bad_rows import BadRow
-from topology.tables.byte_stream import ByteStream
 
 COLUMNS = (
     "JobID,User,Account,Partition,Submit,Eligible,Start,End,ElapsedRaw,TimelimitRaw,State,NNodes,AllocTRES,JobName"

@@ -10,15 +10,14 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from ground.errors import TraceFormatError
+from ground.files import ByteStream
+from ground.formats import FileFormat
+from ground.rows import BadRow, entries, inside, json_document
 from simulator.traces.job_fields import number, optional, text
 from simulator.traces.readers.slurm_runs import MEGABYTE, SlurmRun, ended, jobs_of
 from simulator.traces.trace_clock import Clock, TraceRows
 from simulator.traces.trace_loading import Numbered
-from topology.errors import TraceFormatError
-from topology.file_format import FileFormat
-from topology.tables.bad_rows import BadRow
-from topology.tables.byte_stream import ByteStream
-from topology.tables.json_entries import entries, inside, json_document
 
 NO_VALUES = frozenset({2.0**32 - 2, 2.0**32 - 1, 2.0**64})
 """NO_VAL and INFINITE of slurm.h, of 32 bits and (as floats have them) of 64: may stand where no object says it."""

@@ -19,15 +19,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import ClassVar
 
+from ground.files import ByteStream
+from ground.formats import FileFormat
+from ground.rows import BadRow, header_of, share
 from simulator.job_record import JobRecord
 from simulator.traces.job_fields import number, optional, record, status, whole
 from simulator.traces.readers.named_columns import Cells, NamedColumns
 from simulator.traces.trace_clock import Clock, TraceRows
 from simulator.traces.trace_loading import Numbered
-from topology.file_format import FileFormat
-from topology.tables.bad_rows import BadRow
-from topology.tables.byte_stream import ByteStream
-from topology.tables.text_rows import header_of, share
 
 TIMES = ("start_time", "end_time", "queue")
 """Columns that tell these logs from our own table, which calls its GPUs otherwise."""

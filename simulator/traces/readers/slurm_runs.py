@@ -15,12 +15,12 @@ from functools import lru_cache
 from operator import attrgetter
 from types import MappingProxyType
 
+from ground.files import ByteStream
+from ground.rows import BadRow
 from simulator.job_record import JobRecord
 from simulator.traces.job_fields import record, status
 from simulator.traces.trace_clock import TraceRows
 from topology.node_gpus import mig_profile
-from topology.tables.bad_rows import BadRow
-from topology.tables.byte_stream import ByteStream
 
 MEGABYTE = 2**20  # Memory without a unit, and that of the JSON
 _STEP = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5, "E": 6}  # Powers of 1024, of memory and of counts

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from ground.files import ByteStream
+from ground.formats import FileFormat
+from ground.rows import BadRow
 from simulator.job_record import JobRecord, Status
 from simulator.traces.job_fields import number, record
 from simulator.traces.trace_clock import Clock, TraceRows, is_number
 from simulator.traces.trace_loading import Numbered
-from topology.file_format import FileFormat
-from topology.tables.bad_rows import BadRow
-from topology.tables.byte_stream import ByteStream
 
 FIELDS = 18
 JOB, SUBMIT, WAIT, RUN, ALLOCATED, REQUESTED, TIME, MEMORY, STATE = 0, 1, 2, 3, 4, 7, 8, 9, 10

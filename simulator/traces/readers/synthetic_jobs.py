@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from ground.documents import load_document
+from ground.errors import InvalidInput, TraceFormatError
+from ground.files import ByteStream, Source
+from ground.formats import FileFormat
 from simulator.traces.trace_clock import TraceRows
 from simulator.traces.trace_loading import Numbered
 from simulator.workload.generate import generate
-from topology.errors import InvalidInput, TraceFormatError
-from topology.file_format import FileFormat
-from topology.files import Source
-from topology.parsing.documents import load_document
-from topology.tables.byte_stream import ByteStream
 
 _BEGIN = re.compile(rb'(?:\xef\xbb\xbf)?(?:\s|#[^\n]*\n|---\s*\n|\{)*"?workload"?\s*:')
 

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ground.formats import FileFormat
+from ground.rows import header_of
 from simulator.job_record import JobRecord
 from simulator.traces.job_fields import number, record
 from simulator.traces.readers.named_columns import Cells, NamedColumns
 from simulator.traces.trace_clock import Clock, TraceRows
-from topology.file_format import FileFormat
-from topology.tables.text_rows import header_of
 
 ONLY_MURI = ("iteration_time", "resource_time_0")
 """Columns that Muri's traces have and those of Tiresias have not."""

@@ -71,7 +71,7 @@ def fakes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Install the fakes besides the real algorithms."""
     points = [SimpleNamespace(name=name, load=lambda name=name: lambda: Fake(name, FAKES[name])) for name in FAKES]
     monkeypatch.setattr(
-        "topology.plugins._entry_points",
+        "ground.plugins._entry_points",
         lambda group: [*entry_points(group=group), *(points if group == "arnold.placement" else ())],
     )
 

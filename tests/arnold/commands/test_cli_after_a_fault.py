@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from arnold.documents.recover_answers import CheckpointPeersDocument, EvictDocument, IsolateDocument
+from ground.records import read_json
 from tests.health.recovery.recovery_world import SYNC, machines, stacks_of, write_dumps
-from topology.json_record import read_json
 
 Arnold = Callable[..., Any]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from arnold.commands.run import run
-from topology.errors import InvalidInput
+from ground.errors import InvalidInput
 
 JOBS = "job_id,submit_time,duration,gpus,user,group\na,0,10,8,ada,vision\nb,1,10,8,ada,nlp\n"
 

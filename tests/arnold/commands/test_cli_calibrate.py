@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from arnold.documents.calibrate_answer import CalibrateDocument
+from ground.files import read_source, write_file
+from ground.records import json_data, read_json
 from health.whatif.synthetic import Recipe, make_trace, trace_file
 from scheduler.affinity import Record
 from scheduler.job_files.records_file import load_records
-from topology.files import read_source, write_file
-from topology.json_record import json_data, read_json
 
 Arnold = Callable[..., Any]
 

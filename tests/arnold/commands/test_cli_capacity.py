@@ -15,6 +15,7 @@ import pytest
 from arnold.commands.capacity_questions import QUESTIONS as COMMANDS
 from arnold.options.command import object_at
 from arnold.options.field_options import option_names
+from ground.records import field_docs, read_json
 from simulator.capacity.cache.cache_question import CacheAnswer
 from simulator.capacity.capacity_question import CapacityAnswer
 from simulator.capacity.fragmentation.fragmentation_question import FragmentationAnswer
@@ -23,8 +24,6 @@ from simulator.capacity.minipods.minipods_answer import MinipodsAnswer
 from simulator.capacity.power.power_answer import PowerAnswer
 from simulator.capacity.reserve.reserve_answer import ReserveAnswer
 from simulator.capacity.spares.spares_answer import SparesAnswer
-from topology.field_types import field_docs
-from topology.json_record import read_json
 
 Arnold = Callable[..., Any]
 

@@ -14,11 +14,11 @@ import pytest
 from arnold.console.output import save_flags
 from arnold.documents.collectives_answer import CollectivesDocument
 from benchmarks.simulated_collectives import BenchJob, Fault, simulate
+from ground.errors import InvalidInput
+from ground.records import read_json
 from health.collectives.progress_format import write_progress
-from topology.errors import InvalidInput
+from topology.flag_store import read_flags
 from topology.flags import FAULTY, NodeFlag
-from topology.json_record import read_json
-from topology.overlay import read_flags
 
 Arnold = Callable[..., Any]
 

@@ -11,8 +11,8 @@ from unittest.mock import patch
 import pytest
 
 from arnold.documents.defragment_answer import DefragmentDocument
+from ground.records import json_data, read_json
 from tests.arnold.commands.conftest import write_cluster
-from topology.json_record import json_data, read_json
 
 Arnold = Callable[..., Any]
 

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from arnold.demonstration import LARGEST, SLOW, SLOWDOWN, demo_files, demo_instance
+from ground.files import Source
 from scheduler.job_files.job_file import load_job
 from simulator.traces import read_trace
 from tests.conftest import Arnold
-from topology.files import Source
 from topology.readers import load_topology
 
 FILES = {

@@ -21,10 +21,9 @@ from arnold.documents.store_answers import (
     RecordDocument,
     WhyFlaggedDocument,
 )
+from ground.errors import InvalidInput
 from health.flags.store import Compaction
-from topology.errors import InvalidInput
-from topology.flag_log import FlagLog
-from topology.overlay import read_flags
+from topology.flag_store import FlagLog, read_flags
 
 Arnold = Callable[..., Any]
 

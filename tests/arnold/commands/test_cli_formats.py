@@ -9,7 +9,7 @@ import pytest
 
 from arnold.documents.formats_answer import KINDS
 from simulator.traces.trace_loading import TRACE_READERS
-from topology.readers.types import TOPOLOGY_READERS
+from topology.readers.reading import TOPOLOGY_READERS
 
 Arnold = Callable[..., Any]
 

@@ -15,12 +15,12 @@ import numpy as np
 import pytest
 
 from arnold.documents.watch_answer import WatchDocument
+from ground.records import read_json
 from health.peers.peers_verdict import PeersVerdict
 from tests.health.peers.fake_prometheus import machines, serving
 from tests.health.peers.made import values
 from tests.health.peers.metric_samples import dcgm, smi
-from topology.json_record import read_json
-from topology.overlay import read_flags
+from topology.flag_store import read_flags
 
 Arnold = Callable[..., Any]
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from topology.slurm import live_slurm
+from topology import slurm_snapshot
 
 Arnold = Callable[..., Any]
 
@@ -169,7 +169,7 @@ def test_no_scontrol_or_one_that_hangs(
     assert "cannot be started" in error()["message"]
 
     def late(*_: object, **__: object) -> None:
-        raise subprocess.TimeoutExpired("scontrol", live_slurm.ANSWER_SECONDS)
+        raise subprocess.TimeoutExpired("scontrol", slurm_snapshot.ANSWER_SECONDS)
 
     monkeypatch.setattr(subprocess, "run", late)
     assert error()["message"] == "no answer within 60 s"

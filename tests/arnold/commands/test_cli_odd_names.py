@@ -13,9 +13,9 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
+from ground.errors import InvalidInput
 from tests.case_counts import examples
-from topology.errors import InvalidInput
-from topology.hostlist import check_name, expand_hostlist, spell_names
+from topology.node_names import check_name, expand_hostlist, spell_names
 
 Arnold = Callable[..., Any]
 

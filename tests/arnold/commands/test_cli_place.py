@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from arnold.documents.place_answer import PlaceDocument
-from topology.json_record import json_data, read_json
+from ground.records import json_data, read_json
 
 Arnold = Callable[..., Any]
 

@@ -11,8 +11,8 @@ import pytest
 
 from arnold.documents.joint_answer import JointDocument
 from arnold.documents.place_answer import PlaceDocument
+from ground.records import json_data, read_json
 from tests.arnold.commands.conftest import write_cluster
-from topology.json_record import json_data, read_json
 
 Arnold = Callable[..., Any]
 

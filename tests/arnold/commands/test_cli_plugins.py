@@ -73,7 +73,7 @@ def test_its_own_command_is_not_there(site: Path) -> None:
 
 
 READER = '''
-from topology.file_format import FileFormat
+from ground.formats import FileFormat
 
 
 class RackList:

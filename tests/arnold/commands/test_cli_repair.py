@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from arnold.documents.place_answer import RepairDocument
-from topology.json_record import json_data, read_json
+from ground.records import json_data, read_json
 
 Arnold = Callable[..., Any]
 Document = dict[str, Any]

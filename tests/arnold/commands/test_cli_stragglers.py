@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from arnold.documents.straggler_answers import StragglersDocument
+from ground.files import write_file
+from ground.records import json_data, read_json
 from health.whatif.synthetic import Recipe, make_trace, trace_file
 from health.whatif.trace import metadata_file
-from topology.files import write_file
-from topology.json_record import json_data, read_json
 
 Arnold = Callable[..., Any]
 

@@ -22,7 +22,7 @@ def quick_exact(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a quick rule stand in for ``exact``, whose own tests say what it finds."""
     stand_in = SimpleNamespace(name="exact", load=lambda: lambda: replace(gpu_packing(), name="exact"))
     monkeypatch.setattr(
-        "topology.plugins._entry_points",
+        "ground.plugins._entry_points",
         lambda group: [
             stand_in if (group, point.name) == ("arnold.placement", "exact") else point
             for point in entry_points(group=group)

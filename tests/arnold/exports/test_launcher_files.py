@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from arnold.exports.launcher_files import LAUNCHER_FILES, LauncherFormat, LaunchOrder
-from topology.errors import InvalidInput
-from topology.hostlist import expand_hostlist
+from ground.errors import InvalidInput
+from topology.node_names import expand_hostlist
 
 NODES = ("n03", "n01", "gpu-a", "n02")
 """Names whose order is not that of the alphabet, and one without a number."""

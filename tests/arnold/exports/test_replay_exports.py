@@ -15,11 +15,11 @@ import pytest
 from arnold.commands.run import run
 from arnold.exports.replay_chrome_trace import attempts_to_export, chrome_trace
 from arnold.exports.tables import JOB_COLUMNS, SERIES_COLUMNS, job_rows, series_rows, table_bytes
+from ground.errors import InvalidInput
 from simulator.engine.hooks import Incident
 from simulator.results.time_series import time_series
 from tests.simulator.clusters import racks
 from tests.simulator.replays import KeepsHalf, random_records, replayed
-from topology.errors import InvalidInput
 
 CLUSTER = "node,pod,gpus\n" + "".join(f"n{i},p{i // 2},8\n" for i in range(4))
 TRACE = "job_id,submit_time,duration,gpus,user\na,0,100,32,ann\nb,10,50,8,bob\nc,20,30,1,ann\n"

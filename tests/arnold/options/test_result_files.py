@@ -9,8 +9,8 @@ import click
 import pytest
 
 from arnold.options.result_files import EARLIER, ResultFile, check_results
+from ground.errors import InvalidInput
 from tests.arnold.commands.test_cli_repeated_options import leaves, root
-from topology.errors import InvalidInput
 
 COMMANDS = {" ".join(words): command for words, command in leaves(root)}
 

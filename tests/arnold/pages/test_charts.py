@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from arnold.pages.axis import Scale, axis_range, cells_between, log_range, log_ticks, round_step, round_ticks
 from arnold.pages.line_chart import line_chart, plot_of
 from arnold.pages.row_chart import MARGINS, ChartRow, row_chart
+from ground.quantities import Kind
 from simulator.sheet import Chart, Series
 from tests.case_counts import examples
 from tests.markup import tags
-from topology.drawing.elements import area, path, rect
-from topology.drawing.sizing import text_width
-from topology.quantities import Kind
+from topology.drawing.layout import text_width
+from topology.drawing.page_kit import area, path, rect
 
 KINDS: tuple[Kind, ...] = ("share", "count", "seconds")
 

@@ -17,7 +17,7 @@ from extender.cluster_api.api_errors import Busy, Conflict, Gone, InvalidKubecon
 from extender.cluster_api.client import NODES, PODS, ClusterApi
 from extender.cluster_api.credentials import find_cluster
 from extender.cluster_api.flow import FlowControl
-from topology.errors import ArnoldError
+from ground.errors import ArnoldError
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 

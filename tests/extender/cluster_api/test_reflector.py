@@ -13,8 +13,8 @@ import pytest
 from extender.cluster_api.api_errors import ClusterError, Gone, refusal
 from extender.cluster_api.client import PODS
 from extender.cluster_api.reflector import PAGE, Reflector
+from ground.errors import InvalidInput
 from tests.extender.fake_cluster import FakeCluster, Mirror, soon, unreachable
-from topology.errors import InvalidInput
 
 
 def run(scenario: Callable[[], Awaitable[None]]) -> None:

@@ -49,7 +49,7 @@ from tests.extender.things import (
     reservation_json,
     uid,
 )
-from topology.kubernetes.kubernetes_health import SLOWDOWN, SLOWDOWN_UNTIL
+from topology.kubernetes.nodes import SLOWDOWN, SLOWDOWN_UNTIL
 
 SIZE = 6
 
@@ -456,7 +456,8 @@ def test_the_head_of_the_queue_need_not_wait_for_a_whole_round(monkeypatch: pyte
     async def scenario() -> None:
         api = cluster(minipods=2, nodes=3)
         api.put(PODS, pod_json("tenant", node="m0-0"))
-        # All are there before the first round, so that only the deletion asks for a glance: a second would be as far off.
+        # All are there before the first round, so that only the deletion asks for a glance: a second would be as far
+        # off.
         for hour, name in enumerate(("first", "second", "third"), start=8):
             submit(api, name, created=f"2026-11-21T{hour:02d}:00:00Z")
         async with running(api):

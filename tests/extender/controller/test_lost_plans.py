@@ -10,7 +10,7 @@ from extender.controller.pod_release import release_mark
 from extender.plans.gang_plan import PlanPhase
 from tests.extender.controller.world import TERMS, World
 from tests.extender.things import NOW, key, member_json, minipods, pod_json
-from topology.kubernetes.kubernetes_pods import RELEASED
+from topology.kubernetes.pods import RELEASED
 
 OWNER = ("Job", "train")
 

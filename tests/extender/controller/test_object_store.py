@@ -12,7 +12,7 @@ from extender.objects import decode_owner, decode_pod
 from extender.plans.gang_plan import GangPlan, PlanPhase
 from extender.plans.reservation import decode_reservation
 from tests.extender.things import SPACE, gang_pods, key, minipods, pod_json, reservation_json, state_of, uid
-from topology.kubernetes.kubernetes_pods import Pod
+from topology.kubernetes.pods import Pod
 
 
 def pod_of(version: int, *, name: str = "p", made: str = "p", phase: str = "Pending") -> Pod:

@@ -15,7 +15,7 @@ from extender.plans.gang_plan import PlanPhase
 from tests.extender.controller.test_gang_controller import bind, cluster, phase, run, running, submit, until
 from tests.extender.fake_cluster import FakeCluster
 from tests.extender.things import SPACE, Json, key, minipods, pod_json, state_of
-from topology.kubernetes.kubernetes_pods import Pod
+from topology.kubernetes.pods import Pod
 
 
 @pytest.fixture(autouse=True)

@@ -23,8 +23,8 @@ from extender.plans.gang_history import GangHistory
 from extender.plans.gang_plan import GangPlan, PlanPhase
 from tests.extender.fake_cluster import patched
 from tests.extender.things import LIMITS, MINIPOD, NOW, RACK, Json, key, member_json, minipods, uid
-from topology.kubernetes.kubernetes_objects import NodeObject
-from topology.kubernetes.kubernetes_pods import RELEASED
+from topology.kubernetes.objects import NodeObject
+from topology.kubernetes.pods import RELEASED
 
 TERMS = Timeouts(bind=timedelta(seconds=300), lost=timedelta(seconds=30), gather=timedelta(seconds=2))
 

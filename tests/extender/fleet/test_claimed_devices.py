@@ -39,7 +39,7 @@ from tests.extender.things import (
     pod_json,
     uid,
 )
-from topology.kubernetes.kubernetes_claim_table import reference_to
+from topology.kubernetes.claim_table import reference_to
 
 BIG = template_json("big", SPACE)  # eight GPUs
 

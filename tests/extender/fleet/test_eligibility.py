@@ -6,7 +6,7 @@ import pytest
 
 from extender.fleet.hosts import demand_of
 from tests.extender.things import pod
-from topology.kubernetes.kubernetes_pods import RELEASED
+from topology.kubernetes.pods import RELEASED
 from topology.taints import Taint
 
 LABELS = {"gpu": "h100", "zone": "a", "generation": "9"}

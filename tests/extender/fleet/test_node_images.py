@@ -9,7 +9,7 @@ import pytest
 from extender.fleet.node_images import MOST_NAMES, NodeImages, full_name
 from extender.objects import decode_node
 from tests.extender.things import Json, node_json
-from topology.kubernetes.kubernetes_objects import NodeObject
+from topology.kubernetes.objects import NodeObject
 
 DIGEST = f"sha256:{'0' * 64}"
 

@@ -13,7 +13,7 @@ from extender.fleet.node_resources import NodeResources
 from extender.fleet.pod_requests import PodRequest
 from tests.case_counts import examples
 from tests.extender.things import NOW, node, pod, state_of
-from topology.kubernetes.kubernetes_pods import Pod
+from topology.kubernetes.pods import Pod
 
 OFFER = {"cpu": 8000, "pods": 4}
 NAMES = ("a", "b")

@@ -13,10 +13,10 @@ from extender.gangs.gang_job import understand
 from extender.gangs.types import Asked, GangKey, InvalidGang, TopologyRequest
 from extender.plans.gang_plan import GangPlan, PlanPhase, decode_plan, encode_plan
 from extender.plans.plan_spec import PlanSpec
+from ground.files import Source
 from scheduler.job import DEFAULT_ALPHA, Count, Hold, Job
 from scheduler.job_affinity import NAMED_MODELS
 from scheduler.job_files.job_file import load_job
-from topology.files import Source
 
 KEY = GangKey("team", "g")
 DEGREES = {"tp": 8, "cp": 1, "ep": 1, "dp": 4, "pp": 2}

@@ -18,7 +18,7 @@ from scheduler.job import Hold
 from tests.case_counts import examples
 from tests.extender.gangs.test_recognise import INDEX, jobset
 from tests.extender.things import SPACE, gang_pods, key, member_json, missing, pod, uid
-from topology.kubernetes.kubernetes_pods import Pod
+from topology.kubernetes.pods import Pod
 
 PARALLEL = {"arnold.dev/parallelism": "tp=8,pp=2,dp=3", "arnold.dev/alpha": "0.3"}
 

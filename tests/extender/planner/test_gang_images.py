@@ -7,7 +7,7 @@ from extender.objects import decode_node
 from extender.plans.gang_plan import PlanPhase
 from tests.extender.controller.world import World
 from tests.extender.things import RACK, Json, member_json, node_json
-from topology.kubernetes.kubernetes_objects import NodeObject
+from topology.kubernetes.objects import NodeObject
 
 IMAGE = "registry.example.com/train:v1"
 OWNER = ("Job", "train")

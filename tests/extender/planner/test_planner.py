@@ -34,7 +34,7 @@ from tests.extender.things import (
     state_of,
     uid,
 )
-from topology.kubernetes.kubernetes_objects import NodeObject
+from topology.kubernetes.objects import NodeObject
 
 
 def test_a_gang_lands_where_place_puts_it() -> None:

@@ -11,12 +11,12 @@ from extender.planner.question import repair_question
 from extender.planner.solve import solve
 from extender.plans.gang_plan import PlanPhase
 from extender.service.settings import parse_power_caps
+from ground.errors import InvalidInput
 from scheduler.placement.types import Limits
 from tests.extender.fake_cluster import patched
 from tests.extender.planner.test_second_hierarchies import FEED, fed
 from tests.extender.things import MINIPOD, NOW, RACK, gang_pods, key, member_json, plan_all, pod, uid
-from topology.errors import InvalidInput
-from topology.kubernetes.kubernetes_pods import RELEASED
+from topology.kubernetes.pods import RELEASED
 
 FEEDS = ["a", "b", "a", "b", "a", "b", "a", "b"]
 

@@ -18,8 +18,8 @@ from scheduler.objective import evaluate
 from scheduler.placement.types import Limits
 from tests.case_counts import examples
 from tests.extender.things import MINIPOD, NOW, RACK, gang_pods, key, member_json, node, plan_all
-from topology.kubernetes.kubernetes_objects import NodeObject
-from topology.kubernetes.kubernetes_pods import Pod
+from topology.kubernetes.objects import NodeObject
+from topology.kubernetes.pods import Pod
 
 FEED = "example.com/feed"
 HELD = {

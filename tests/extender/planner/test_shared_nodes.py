@@ -36,7 +36,7 @@ from tests.extender.things import (
     reserve,
     state_of,
 )
-from topology.kubernetes.kubernetes_objects import NodeObject
+from topology.kubernetes.objects import NodeObject
 
 
 def plan_of(state: ClusterCache, name: str = "g") -> GangPlan:

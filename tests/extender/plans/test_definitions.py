@@ -15,11 +15,11 @@ import pytest
 from extender.controller.actions import Write
 from extender.plans.definitions import Definitions, read_definitions
 from extender.plans.gang_plan import GangPlan, PlanPhase, decode_plan, encode_plan
+from ground.documents import parse
+from ground.errors import InvalidInput
+from ground.files import Source
 from tests.extender.controller.world import World
 from tests.extender.things import GRID, Json, key
-from topology.errors import InvalidInput
-from topology.files import Source
-from topology.parsing.yaml_text import parse
 
 HERE = Path(__file__).parent
 NOW_FILE = HERE.parents[2] / "manifests" / "crds" / "gangplans.yaml"

@@ -29,9 +29,9 @@ from extender.plans.gang_history import (
     name_pattern,
 )
 from extender.plans.gang_predictor import MOST_KINDS_KEPT, GangPredictor
+from ground.errors import InvalidInput
 from scheduler.queue.run_times import FEWEST, Likeness, Prediction, RunTimes
 from tests.extender.things import SPACE, uid
-from topology.errors import InvalidInput
 
 
 def run(name: str, seconds: float = 60.0, *, gpus: int = 8, plan: str | None = None) -> EndedRun:

@@ -26,10 +26,10 @@ from extender.plans.gang_plan import (
     object_name,
 )
 from extender.plans.plan_spec import PlanSpec
+from ground.errors import InvalidInput
 from scheduler.job import Count, Hold, Job, Parallelism
 from tests.case_counts import examples
 from tests.extender.things import NOW, key
-from topology.errors import InvalidInput
 
 DNS = st.from_regex(r"[a-z0-9]([-a-z0-9]{0,20}[a-z0-9])?", fullmatch=True)
 TIMES = st.datetimes(datetime(2020, 1, 1), datetime(2040, 1, 1), timezones=st.just(UTC))

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from extender.fleet.hosts import Demand
 from extender.gangs.types import GangKey, InvalidGang
 from extender.plans.reservation import ReservationPhase, decode_reservation, encode_reservation
+from ground.errors import InvalidInput
 from scheduler.job import Hold, Job
 from tests.case_counts import examples
 from tests.extender.things import NOW, SPACE, Json, reservation_json
-from topology.errors import InvalidInput
-from topology.kubernetes.kubernetes_objects import START_OF_TIME
+from topology.kubernetes.objects import START_OF_TIME
 from topology.taints import Taint
 
 

@@ -15,10 +15,10 @@ from extender.plans.gang_history import LONGEST_PATTERN, MOST_COUNTED, MOST_KIND
 from extender.plans.gang_plan import GangPlan, PlanPhase, decode_plan, encode_plan
 from extender.plans.plan_spec import PlanSpec
 from extender.plans.reservation import Reservation, ReservationPhase, ReservationSpec
+from ground.documents import parse
+from ground.files import Source
 from scheduler.job import Hold, Job, Parallelism
 from scheduler.queue.run_times import Prediction, RunTimes
-from topology.files import Source
-from topology.parsing.yaml_text import parse
 
 CRDS = Path(__file__).parents[3] / "manifests" / "crds"
 THEN = datetime(2026, 11, 21, 9, 30, 5, 250_000, tzinfo=UTC)
@@ -137,7 +137,7 @@ def test_what_is_not_known_is_not_stored() -> None:
 )
 def test_a_time_is_one_with_a_time_zone(time: object, fix: str) -> None:
     """The API server lets no other through; a forged one is refused, and not taken for some instant."""
-    from topology.errors import InvalidInput
+    from ground.errors import InvalidInput
 
     status = STORED["status"] | {"expires": time}  # type: ignore[operator]
     with pytest.raises(InvalidInput, match="GangPlan cannot be read"):

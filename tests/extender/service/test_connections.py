@@ -14,8 +14,8 @@ import pytest
 from extender.service.connection import HEAD_BYTES, MOST_STRANGERS, RotatingContext, TlsFiles
 from extender.service.server import listen
 from extender.service.settings import Address
+from ground.errors import InvalidInput
 from tests.extender.service.https import GET, Authority, install, run, send, serving
-from topology.errors import InvalidInput
 
 
 def test_small_answers_are_sent_at_once() -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from extender.service.settings import live_policy
+from ground.errors import InvalidInput, UnknownName
 from scheduler.queue.queue_policy import POLICIES
-from topology.errors import InvalidInput, UnknownName
 
 
 @pytest.mark.parametrize("name", [name for name in POLICIES.names() if not POLICIES.load(name).stops_any_time])

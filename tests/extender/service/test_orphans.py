@@ -13,7 +13,7 @@ from extender.extender_metrics import Metrics
 from extender.service import announcements
 from tests.extender.fake_cluster import FakeCluster
 from tests.extender.things import gang_pods, pod
-from topology.kubernetes.kubernetes_pods import Pod
+from topology.kubernetes.pods import Pod
 
 RANK = {"arnold.dev/rank": "0"}
 

@@ -14,7 +14,7 @@ from extender.service.connection import tls_files
 from extender.service.logs import JsonLines, TextLines
 from extender.service.reflectors import STALE_SECONDS, Readiness
 from extender.service.settings import Address, parse_address, parse_gpu_classes, parse_levels
-from topology.errors import InvalidInput
+from ground.errors import InvalidInput
 
 
 @pytest.mark.parametrize(

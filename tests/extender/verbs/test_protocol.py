@@ -19,9 +19,9 @@ from extender.verbs.protocol import (
     decode_preempt,
     encode,
 )
+from ground.errors import InvalidInput
 from tests.case_counts import examples
 from tests.extender.things import node_json, pod_json
-from topology.errors import InvalidInput
 
 GOLDEN = sorted((Path(__file__).parent / "golden").glob("*.json"))
 RECORDED = [pytest.param(json.loads(path.read_text()), id=path.stem) for path in GOLDEN]

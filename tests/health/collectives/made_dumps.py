@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from typing import Any, NamedTuple
 
-from topology.files import Source
+from ground.files import Source
 
 RANKS, ROUNDS, ODD = 4, 4, 2  # Four all-reduces are over; in the fifth collective rank 2 is the odd one
 CASES = ("healthy", "absent", "order", "size")

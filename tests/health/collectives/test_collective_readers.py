@@ -14,6 +14,8 @@ import numpy as np
 import pytest
 
 from benchmarks.simulated_collectives import BenchJob, simulate
+from ground.errors import InvalidInput, UnknownName
+from ground.files import Source
 from health.collectives import reading as reading_module
 from health.collectives.diagnosis import diagnose_snapshot
 from health.collectives.flight_recorder import read_flight_recorder
@@ -22,8 +24,6 @@ from health.collectives.inspector_prometheus import latecomers, read_prometheus
 from health.collectives.progress_format import read_progress, write_progress
 from health.collectives.ras import read_ras
 from health.collectives.reading import CONVERTER, diagnose_files, read_trace
-from topology.errors import InvalidInput, UnknownName
-from topology.files import Source
 
 Rows = list[dict[str, Any]]
 

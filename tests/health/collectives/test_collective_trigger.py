@@ -8,6 +8,8 @@ from math import inf, nan
 import pytest
 
 from benchmarks.simulated_collectives import BenchJob, simulate
+from ground.errors import InvalidInput
+from ground.files import Source
 from health.collectives.diagnosis import Cause, Certainty, Culprit, Diagnosis, diagnose, verdict
 from health.collectives.flagging import HOLD, flags_of, nodes_of, withheld
 from health.collectives.recording import (
@@ -21,8 +23,6 @@ from health.collectives.recording import (
 )
 from health.collectives.trigger import AlarmKind, alarms, watched_members
 from health.collectives.trigger_settings import TriggerSettings
-from topology.errors import InvalidInput
-from topology.files import Source
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
 

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
+from ground.errors import ArnoldError
+from ground.formats import nearest
 from health.collectives.reading import READERS, diagnose_files, read_trace, recognise
 from tests.case_counts import examples
 from tests.health.collectives.made_dumps import SHAPES, dumps
 from tests.health.collectives.test_collective_readers import inspector, lines, progress, prom, ras
-from topology.errors import ArnoldError
-from topology.file_format import nearest
 
 GOOD = {
     "progress": lines(progress()).text,

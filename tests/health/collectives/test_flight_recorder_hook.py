@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ground.files import Source
 from health.collectives.diagnosis import Diagnosis, diagnose_snapshot, verdict
 from health.collectives.flagging import flags_of, withheld
 from health.collectives.flight_recorder import read_flight_recorder
-from topology.files import Source
 
 GROUPS = {"0": [0, 1, 2, 3], "1": [0, 1], "2": [2, 3]}
 

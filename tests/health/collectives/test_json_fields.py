@@ -9,6 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ground.errors import InvalidInput
+from ground.rows import BadRow
 from health.collectives.json_fields import (
     LARGEST,
     LATEST,
@@ -21,8 +23,6 @@ from health.collectives.json_fields import (
     number,
     text,
 )
-from topology.errors import InvalidInput
-from topology.tables.bad_rows import BadRow
 
 ANY = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=4),

@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 
+from ground.errors import InvalidInput
+from ground.files import Source
 from health.collectives.diagnosis import Diagnosis, diagnose_snapshot, verdict
 from health.collectives.flagging import withheld
 from health.collectives.flight_recorder import read_flight_recorder
 from health.collectives.reading import read_trace
 from tests.health.collectives import gloo_job
 from tests.health.collectives.made_dumps import CASES, RANKS, SHAPES, dumps
-from topology.errors import InvalidInput
-from topology.files import Source
 
 EXPECTED = {"healthy": "none", "absent": "not-launched", "order": "crossed-order", "size": "other-size"}
 

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ground.errors import InvalidInput
+from ground.files import Source
 from health.collectives.diagnosis import Culprit, Diagnosis
 from health.collectives.flagging import MOST_GPUS, flags_of, nodes_of, withheld
 from health.collectives.recording import Member
-from topology.errors import InvalidInput
-from topology.files import Source
 
 NAME = st.from_regex(r"n[0-9]{1,3}", fullmatch=True)
 

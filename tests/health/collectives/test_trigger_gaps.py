@@ -11,6 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ground.errors import InvalidInput
+from ground.files import Source
 from health.collectives.diagnosis import diagnose
 from health.collectives.inspector import read_inspector
 from health.collectives.progress_format import read_progress
@@ -27,8 +29,6 @@ from health.collectives.recording import (
 from health.collectives.trigger import alarms, looks
 from health.collectives.trigger_settings import TriggerSettings
 from tests.case_counts import examples
-from topology.errors import InvalidInput
-from topology.files import Source
 
 DAY = 86_400.0
 

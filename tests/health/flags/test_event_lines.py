@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ground.errors import ArnoldError, InvalidInput
+from ground.files import Source
 from health.flags.event_lines import read_event_lines
 from tests.case_counts import examples
 from tests.health.flags.stores import memory_ledger
-from topology.errors import ArnoldError, InvalidInput
-from topology.files import Source
 from topology.flags import FAULTY
 
 NOON = datetime(2026, 11, 17, 12, tzinfo=UTC)

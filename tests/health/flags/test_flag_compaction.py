@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ground.errors import InvalidInput
 from health.flags import Ledger, Rule, Rules, open_ledger
 from health.flags import store as module
 from health.flags.rules import MOST_FINDINGS, rules_of
 from health.flags.store import compact_store
 from tests.case_counts import examples
 from tests.health.flags.stores import copied, memory_ledger
-from topology.errors import InvalidInput
-from topology.flag_log import open_log
+from topology.flag_store import open_log
 from topology.flags import FAULTY, NodeFlag
 
 T0 = datetime(2026, 8, 1, tzinfo=UTC)

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from arnold.commands.flags.imports import MONITORS as OFFERED
+from ground.errors import InvalidInput
+from ground.files import Source
 from health.flags.monitor_reports import MONITORS, Reports, read_reports
-from topology.errors import InvalidInput
-from topology.files import Source
 from topology.flags import FAULTY, NodeFlag
 
 

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ground.errors import InvalidInput
+from ground.files import Source
+from ground.records import json_data, read_json
 from health.flags.rules import LONGEST, Rule, Rules, parse_duration
 from health.flags.rules_file import read_rules
 from tests.case_counts import examples
-from topology.errors import InvalidInput
-from topology.files import Source
-from topology.json_record import json_data, read_json
 
 
 @pytest.mark.parametrize(

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
+from ground.errors import InvalidInput
 from health.flags import Recorded, open_ledger
-from topology.errors import InvalidInput
-from topology.flag_log import open_log
+from topology.flag_store import open_log
 from topology.flags import FAULTY, FlagEvent, NodeFlag
 
 ROOT = Path(__file__).parents[3]
@@ -225,7 +225,7 @@ DISK_FULL = """
 import resource, sys
 from datetime import UTC, datetime
 from health.flags import open_ledger
-from topology.errors import InvalidInput
+from ground.errors import InvalidInput
 from topology.flags import NodeFlag
 resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
 now = datetime(2026, 11, 17, 10, tzinfo=UTC)

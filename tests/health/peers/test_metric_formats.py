@@ -13,6 +13,8 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
+from ground.errors import ArnoldError, InvalidInput
+from ground.formats import nearest
 from health.peers.moment import NOTE, at_moment, is_moment
 from health.peers.peers_verdict import PeersVerdict, judge
 from health.peers.pipeline import ComparisonSettings, detect
@@ -21,8 +23,6 @@ from health.peers.sample_sources import SampleColumns
 from health.peers.streams import MetricRecording
 from tests.case_counts import examples
 from tests.health.peers import metric_samples as made
-from topology.errors import ArnoldError, InvalidInput
-from topology.file_format import nearest
 
 SECONDS = 400  # Long enough for the four minutes that a machine has to stand out
 

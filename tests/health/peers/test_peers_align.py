@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ground.errors import TooLarge
 from health.peers.pipeline import ComparisonSettings, detect
 from health.peers.streams import GAP_STEPS, Samples, align, sampling_step
 from tests.case_counts import examples
 from tests.health.peers.made import recording, values
-from topology.errors import TooLarge
 
 
 def samples(rows: list[tuple[float, int, float]], machines: tuple[str, ...] = ("a", "b")) -> Samples:

@@ -7,12 +7,12 @@ from datetime import UTC, datetime
 import numpy as np
 import pytest
 
+from ground.errors import InvalidInput
 from health.peers.denoise import load_denoiser
 from health.peers.metrics import canonical, in_order, is_step_time
 from health.peers.peers_verdict import PeersVerdict, judge
 from health.peers.pipeline import ComparisonSettings, detect
 from tests.health.peers.made import SECONDS, Array, recording, values
-from topology.errors import InvalidInput
 from topology.flags import FAULTY
 
 

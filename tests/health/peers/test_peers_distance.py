@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ground.errors import UnknownName
 from health.peers.denoise import DENOISERS, load_denoiser
 from health.peers.distance import ALL_PAIRS, candidates, default_threshold, distances
 from tests.case_counts import examples
-from topology.errors import UnknownName
 
 
 def plain_score(window: np.ndarray) -> tuple[int, float]:

@@ -7,8 +7,8 @@ import sys
 import numpy as np
 import pytest
 
+from ground.errors import InvalidInput
 from health.peers.denoise import LstmVae, load_denoiser
-from topology.errors import InvalidInput
 
 
 def windows() -> np.ndarray:

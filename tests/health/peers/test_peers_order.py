@@ -7,9 +7,9 @@ import sys
 import numpy as np
 import pytest
 
+from ground.errors import InvalidInput
 from health.peers.metrics import Labelled, largest_z, learn_order
 from tests.health.peers.made import recording, values
-from topology.errors import InvalidInput
 
 
 def test_largest_z_of_one_that_stands_out() -> None:

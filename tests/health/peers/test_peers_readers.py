@@ -16,11 +16,11 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from pyarrow import parquet
 
+from ground.errors import InvalidInput
 from health.peers.recording_files import load_recording
 from health.peers.sample_sources import SampleColumns
 from health.peers.streams import MetricRecording
 from tests.case_counts import examples
-from topology.errors import InvalidInput
 
 HEADER = "time,machine,metric,value\n"
 ROWS = "".join(f"{t},n{m},cpu_usage,{10 * m + t}\n" for t in range(3) for m in range(2))

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from ground.records import json_data
 from health.peers.moment import at_moment
 from health.peers.peers_verdict import PeersVerdict, judge
 from health.peers.pipeline import ComparisonSettings, detect
 from tests.health.peers.made import Array, recording, values
-from topology.json_record import json_data
 
 
 def verdict(metrics: dict[str, Array]) -> PeersVerdict:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from arnold.commands.health_watch import within_share
+from ground.errors import InvalidInput
 from health.peers.peers_verdict import PeersVerdict
 from health.peers.pipeline import ComparisonSettings
 from health.peers.prometheus import Endpoint, EndpointAway
@@ -16,7 +17,6 @@ from health.peers.sample_sources import WatchPlan
 from health.peers.watch import FIRST_RETRY, WatchRound, watch
 from tests.health.peers.fake_prometheus import machines, serving
 from tests.ports import free_port
-from topology.errors import InvalidInput
 from topology.flags import FAULTY, NodeFlag
 
 NOW = 1_800_000_000.0

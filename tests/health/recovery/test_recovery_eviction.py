@@ -11,6 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ground.errors import InvalidJob
+from ground.files import Source
 from health.recovery.dumps import Dumps, parse_dump
 from health.recovery.eviction import Eviction, decide, evict_notes, evict_sentence, look_at, shared_groups, tally_rounds
 from health.recovery.machines import UNIT_FAMILIES, Machines, UnitFamily
@@ -18,8 +20,6 @@ from health.recovery.stacks import StackView, group_stacks, outliers_of
 from scheduler.job import Job, Parallelism
 from tests.case_counts import examples
 from tests.health.recovery.recovery_world import LOSS, SEND, dump_text, machines, stacks_of
-from topology.errors import InvalidJob
-from topology.files import Source
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 

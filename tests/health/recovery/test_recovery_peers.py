@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ground.errors import Infeasible, InvalidJob, InvalidPlacement, UnknownName
 from health.recovery.assignment import FORBIDDEN, assign
 from health.recovery.checkpoint_peers import Peers, checkpoint_peers, peer_notes, peer_sentence
 from health.recovery.machines import JobMachine, Machines
@@ -16,7 +17,6 @@ from scheduler.job import Job, Parallelism
 from tests.case_counts import examples
 from topology.build import build_cluster
 from topology.cluster import Cluster, Node
-from topology.errors import Infeasible, InvalidJob, InvalidPlacement, UnknownName
 from topology.generate import minipods
 
 

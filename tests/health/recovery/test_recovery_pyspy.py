@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ground.errors import InvalidInput
+from ground.files import Source
 from health.recovery.dumps import parse_dump, read_dumps
 from health.recovery.stacks import Process, StackFrame, StackView, Thread
 from tests.case_counts import examples
 from tests.health.recovery.recovery_world import SEND, SYNC, as_json, as_text, dump_text, write_dumps
-from topology.errors import InvalidInput
-from topology.files import Source
 
 LOCALS = """\
 Process 7624: python prog.py

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ground.errors import Infeasible, InvalidInput
 from health.recovery.two_phase_replay import PHASES, ReplayPlan, plan_replay, replay_notes, replay_sentence
 from scheduler.job import Job, Parallelism
 from tests.case_counts import examples
 from tests.health.recovery.recovery_world import machines
-from topology.errors import Infeasible, InvalidInput
 
 
 @st.composite

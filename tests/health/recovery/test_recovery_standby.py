@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ground.errors import InvalidInput
 from health.recovery.standby import standby_pool
 from tests.case_counts import examples
-from topology.errors import InvalidInput
 
 PUBLISHED = {128: 2, 256: 2, 512: 3, 1024: 4}
 """Machines of a job -> P99 pool (arXiv 2509.16293)."""

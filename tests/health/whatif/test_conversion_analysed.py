@@ -15,9 +15,9 @@ import pytest
 
 from arnold.commands.health_op_trace import TRACE
 from arnold.commands.run import run
+from ground.files import read_source
 from health.whatif import Analysis, analyse, prepare, read_metadata, read_trace
 from health.whatif.analysis_result import TracedWorker
-from topology.files import read_source
 
 META = "dp_size: 3\npp_size: 2\ntp_size: 1\n"
 

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from arnold.commands.run import run
+from ground.errors import TraceFormatError
 from health.whatif.converters import convert, sizes_of
 from health.whatif.converters.op_trace_output import Conversion
 from health.whatif.step_findings import Arrivals, Latecomer
 from health.whatif.trace import RankLayout, layout_of
 from tests.health.whatif.profiles_made import RankProfile, milliseconds
-from topology.errors import TraceFormatError
 
 RANKS, STEPS, LATE = 4, 3, 2
 """A job of four ranks, of which rank 2 is late."""

@@ -13,12 +13,12 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from arnold.commands.run import run
+from ground.errors import InvalidInput, TraceFormatError
 from health.whatif.converters import convert, sizes_of
 from health.whatif.converters.names import described_family, hop_of
 from health.whatif.trace import JobSizes, RankLayout, layout_of
 from tests.case_counts import examples
 from tests.health.whatif.profiles_made import RankProfile
-from topology.errors import InvalidInput, TraceFormatError
 
 DATA = os.environ.get("ARNOLD_DATA")
 MEGATRON = {

@@ -15,12 +15,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ground.errors import ArnoldError, InvalidInput
 from health.whatif.converters import convert
 from health.whatif.converters.names import meaning_of
 from health.whatif.converters.op_trace_output import Conversion, Op
 from health.whatif.trace import RankLayout
 from tests.case_counts import examples
-from topology.errors import ArnoldError, InvalidInput
 
 LAYOUT = RankLayout(dp=1, dsp=1, pp=2, tp=2, vpp=1)
 """Four ranks, two workers: ranks 0 and 2 stand for stage 0 and 1."""

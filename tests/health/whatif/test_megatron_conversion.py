@@ -9,11 +9,11 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from ground.errors import InvalidInput, TooLarge
 from health.whatif.converters import convert
 from health.whatif.converters.op_trace_output import Conversion, Op, write_conversion
 from health.whatif.optypes import interleaved, one_forward_one_backward
 from health.whatif.trace import JobSizes, RankLayout
-from topology.errors import InvalidInput, TooLarge
 
 LAYOUT = RankLayout(dp=1, dsp=1, pp=2, tp=1, vpp=1)
 """Two ranks, one a stage."""

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from ground.errors import InvalidInput
 from health.whatif import Analysis, analyse, prepare, read_trace
 from health.whatif.analysis_result import TracedWorker
 from health.whatif.converters import convert
@@ -14,7 +15,6 @@ from health.whatif.converters.names import meaning_of
 from health.whatif.converters.op_trace_output import Conversion, write_conversion
 from health.whatif.trace import JobSizes, layout_of
 from tests.health.whatif.profiles_made import RankProfile, milliseconds
-from topology.errors import InvalidInput
 
 TWO = JobSizes(dp=1, pp=2, world=2)
 """Two stages on two ranks."""

@@ -17,13 +17,13 @@ import pytest
 from arnold.commands.run import run
 from arnold.pages.stragglers import slowest_step, straggler_page
 from arnold.pages.stragglers.heat_map import heat_map, shade
+from ground.files import write_file
 from health.whatif.analysis_result import Analysis, Operation, PerStep, Share, Timeline, Timelines, TracedWorker
 from health.whatif.slow_workers import SlowWorker
 from health.whatif.step_chrome_trace import chrome_trace, steps_to_export
 from health.whatif.synthetic import Recipe, make_trace, trace_file
 from health.whatif.trace import metadata_file
 from tests.markup import tags
-from topology.files import write_file
 from topology.flags import NodeFlag
 
 DP, PP, STEPS = 3, 2, (7, 9)

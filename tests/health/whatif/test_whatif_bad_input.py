@@ -14,12 +14,12 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
+from ground.errors import ArnoldError, InvalidInput, TooLarge, TraceFormatError
+from ground.files import Source, read_source
 from health.whatif import Replayed, analyse, flags_of, prepare, read_metadata, read_trace, slow_workers
 from health.whatif.op_columns import COLUMNS
 from health.whatif.trace import RankLayout, layout_of
 from tests.case_counts import examples
-from topology.errors import ArnoldError, InvalidInput, TooLarge, TraceFormatError
-from topology.files import Source, read_source
 
 Columns = dict[str, Any]
 Write = Callable[..., tuple[Path, Path]]

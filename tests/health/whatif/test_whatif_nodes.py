@@ -6,9 +6,9 @@ import json
 
 import pytest
 
+from ground.errors import InvalidInput
+from ground.files import Source
 from health.whatif import read_nodes
-from topology.errors import InvalidInput
-from topology.files import Source
 
 
 def csv(text: str) -> dict[tuple[int, int], str]:

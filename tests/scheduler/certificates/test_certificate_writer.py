@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.instances import draw
+from ground.records import json_data, read_json
 from scheduler.algorithm_run import judge, run
 from scheduler.certificates.certificate import Certificate
 from scheduler.certificates.certificate_writer import NothingToCertify, certificate_of, fewest_needed
@@ -18,7 +19,6 @@ from scheduler.outcome import Instance
 from scheduler.placement.types import ALGORITHMS, Limits, Proposal, Refutation
 from scheduler.witnesses import Multipliers, PatternPrices
 from tests.case_counts import examples
-from topology.json_record import json_data, read_json
 
 KINDS = ("edges", "product", "coverage", "rectangles", "another", "skeleton")
 

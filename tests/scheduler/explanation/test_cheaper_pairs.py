@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ground.errors import InvalidPlacement
 from scheduler.algorithm_run import fits, judge, run
 from scheduler.explanation.cheaper_pairs import cheaper_pairs, why_not
 from scheduler.explanation.remedies import Misfit, diagnose
@@ -19,7 +20,6 @@ from scheduler.placement.admission import admissible
 from scheduler.placement.types import ALGORITHMS, Limits, Proposal, Refutation
 from topology.build import build_cluster
 from topology.cluster import Cluster, Node
-from topology.errors import InvalidPlacement
 
 LIMITS = Limits()
 

@@ -10,6 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ground.errors import ArnoldError, InvalidInput, InvalidJob, TooLarge, UnknownName
+from ground.files import Source
 from scheduler.affinity import Record
 from scheduler.job import Count, Hold, Overrides
 from scheduler.job_files.job_file import MAX_CELLS, JobFile, job_document, job_of, load_job
@@ -18,8 +20,6 @@ from scheduler.outcome import Instance
 from tests.case_counts import examples
 from topology.build import build_cluster
 from topology.cluster import Node
-from topology.errors import ArnoldError, InvalidInput, InvalidJob, TooLarge, UnknownName
-from topology.files import Source
 
 FILE_ALONE = Overrides()
 START = "name: llm\nparallelism: {tp: 8, pp: 8, dp: 150}\n"

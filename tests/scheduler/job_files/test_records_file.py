@@ -6,13 +6,13 @@ import json
 
 import pytest
 
+from ground.errors import InvalidInput
+from ground.files import Source
 from scheduler.affinity import RECORDS, Gains
 from scheduler.job import Parallelism
 from scheduler.job_affinity import job_affinity
 from scheduler.job_files.job_file import load_job
 from scheduler.job_files.records_file import load_records, records_document
-from topology.errors import InvalidInput
-from topology.files import Source
 
 OURS = Gains("ours", dp_gain=1.0, pp_gain=3.0, published="measured", dp_band=(0.5, 1.5), pp_band=(2.5, 3.5))
 GRID = Parallelism(tp=8, dp=6, pp=2)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from ground.errors import UnknownName
 from scheduler.job import Family, Hold, Job, Parallelism
 from scheduler.placement.admission import blocks_at, capacity_by_level
 from topology.build import build_cluster
 from topology.cluster import Cluster, Node
-from topology.errors import UnknownName
 
 
 def cluster_of(*leaves: tuple[str, str, int]) -> Cluster:

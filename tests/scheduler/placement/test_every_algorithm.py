@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ground.errors import UnknownName
 from scheduler.algorithm_run import run
 from scheduler.job import Avoid, Job, Parallelism
 from scheduler.placement.types import ALGORITHMS, Limits, PlacementAlgorithm
 from tests.case_counts import examples
 from topology.build import build_cluster
 from topology.cluster import Cluster, Node
-from topology.errors import UnknownName
 from topology.flags import FAULTY
 
 NAMES = [name for name in ALGORITHMS.names() if name != "exact"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from ground.errors import Infeasible, InvalidPlacement
 from scheduler.algorithm_run import run
 from scheduler.job import Job, Parallelism
 from scheduler.objective import evaluate
@@ -12,12 +13,10 @@ from scheduler.placement.admission import shortage
 from scheduler.placement.types import ALGORITHMS, Limits
 from scheduler.repair import repair
 from topology.build import build_cluster
-from topology.cluster import Cluster, Node, NodeLimit
-from topology.errors import Infeasible, InvalidPlacement
+from topology.cluster import Cluster, Node, NodeLimit, State, node_states
 from topology.flags import FAULTY
-from topology.states import State, node_states
-from topology.text_tree import text_tree
-from topology.writers.to_csv import ClusterCsvWriter
+from topology.summary import text_tree
+from topology.writers import ClusterCsvWriter
 
 WHY = "not in the partition batch"
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from ground.errors import UnknownName
 from scheduler.queue.queue_policy import POLICIES
-from topology.errors import UnknownName
 
 
 def test_policies_are_found_by_name() -> None:

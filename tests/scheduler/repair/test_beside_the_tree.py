@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 import pytest
 
+from ground.errors import Infeasible, InvalidPlacement
 from scheduler.job import Hold, Job, Parallelism
 from scheduler.objective import evaluate
 from scheduler.placement.types import Limits
@@ -16,7 +17,6 @@ from scheduler.repair import repair
 from tests.case_counts import every_fourth
 from topology.build import build_cluster
 from topology.cluster import Cluster, IntArray, Node
-from topology.errors import Infeasible, InvalidPlacement
 
 LIMITS = Limits(seconds=10.0)
 HELD = Job("job", Parallelism(tp=8, dp=2, pp=2), alpha=0.3, level="minipod", holds=(Hold("dp", "@power"),))

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ground.errors import Infeasible, InvalidPlacement, SolverTimeout, UnknownName
 from scheduler.job import Count, Hold, Job, Parallelism
 from scheduler.objective import evaluate
 from scheduler.placement.admission import admissible, blocks_at
@@ -20,7 +21,6 @@ from scheduler.repair.repair_problem import Prefer
 from tests.case_counts import examples
 from topology.build import build_cluster
 from topology.cluster import Cluster, IntArray, Node
-from topology.errors import Infeasible, InvalidPlacement, SolverTimeout, UnknownName
 from topology.flags import FAULTY, NodeFlag
 
 ONE_WORKER = Limits(seconds=120.0, workers=1)

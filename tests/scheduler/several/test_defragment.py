@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ground.errors import InvalidInput, InvalidPlacement
 from scheduler.algorithm_run import run
 from scheduler.job import Hold, Job
 from scheduler.placement.types import ALGORITHMS, Limits
@@ -18,7 +19,6 @@ from scheduler.several.running_jobs import RunningJob
 from tests.case_counts import examples
 from tests.scheduler.several.every_placement import Racks, cluster_of, grid, least_moves, worth
 from topology.cluster import Cluster
-from topology.errors import InvalidInput, InvalidPlacement
 
 LIMITS = Limits(seconds=20.0, workers=1)
 EXACT = ALGORITHMS.load("exact")

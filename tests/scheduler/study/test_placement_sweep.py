@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 
 import pytest
 
+from ground.errors import UnknownName
 from scheduler.job import Job, Parallelism
 from scheduler.objective import Spread
 from scheduler.placement.types import Limits
 from scheduler.study.executors import local_executor
 from scheduler.study.placement_sweep import sweep_placements
 from topology.cluster import Cluster
-from topology.errors import UnknownName
 from topology.generate import minipods
 
 

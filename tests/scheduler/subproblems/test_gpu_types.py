@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ground.errors import Infeasible, InvalidJob, InvalidPlacement
 from scheduler.algorithm_run import fits, run
 from scheduler.explanation.cheaper_pairs import what_binds
 from scheduler.explanation.remedies import diagnose, nodes_to_free
@@ -21,7 +22,6 @@ from scheduler.repair import repair
 from tests.case_counts import examples
 from topology.build import build_cluster
 from topology.cluster import Cluster, Node
-from topology.errors import Infeasible, InvalidJob, InvalidPlacement
 from topology.flags import FAULTY, NodeFlag
 
 LIMITS = Limits(seconds=5.0, workers=1)

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ground.errors import Infeasible, InvalidPlacement, SolverTimeout
 from scheduler.algorithm_run import run
 from scheduler.job import Count, Hold, Job, Parallelism
 from scheduler.objective import evaluate
@@ -18,7 +19,6 @@ from scheduler.subproblems.second_constraints import laid_into_tree
 from tests.case_counts import examples
 from topology.build import build_cluster
 from topology.cluster import Cluster, Node
-from topology.errors import Infeasible, InvalidPlacement, SolverTimeout
 
 LIMITS = Limits(seconds=10.0)
 

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from ground.errors import Infeasible, InvalidPlacement
 from scheduler.algorithm_run import run
 from scheduler.explanation.remedies import diagnose, nodes_to_free
 from scheduler.job import Job, Parallelism
@@ -20,7 +21,6 @@ from scheduler.subproblems.trunks import propose_in_a_trunk
 from tests.case_counts import examples
 from topology.build import build_cluster
 from topology.cluster import Cluster, Node
-from topology.errors import Infeasible, InvalidPlacement
 from topology.flags import NodeFlag
 
 LIMITS = Limits(seconds=5.0, workers=1)

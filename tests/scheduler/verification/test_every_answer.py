@@ -13,6 +13,10 @@ from hypothesis import strategies as st
 
 from arnold.console.output import to_json
 from benchmarks.instances import draw
+from ground.documents import load_document
+from ground.errors import InvalidInput
+from ground.files import Source
+from ground.records import json_data
 from scheduler.certificates.certificate import Certificate, RefutedPair
 from scheduler.job import Count, Hold, Job, Parallelism, Speed
 from scheduler.objective import Spread
@@ -25,10 +29,6 @@ from tests.scheduler.verification.forgery import certified, disfigured, is_true
 from tests.scheduler.verification.test_rivals import job, minipods
 from tests.scheduler.verification.test_verdict import tiny_question
 from topology.cluster import Cluster
-from topology.errors import InvalidInput
-from topology.files import Source
-from topology.json_record import json_data
-from topology.parsing.documents import load_document
 
 VERIFIED = "verified: no placement is better"
 

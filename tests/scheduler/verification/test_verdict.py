@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from ground.records import json_data, read_json
 from scheduler.certificates.certificate import Certificate, RefutedPair
 from scheduler.job import Job, Parallelism
 from scheduler.objective import Spread
@@ -21,7 +22,6 @@ from tests.scheduler.placement.exact.every_placement import tiny_instance
 from tests.scheduler.verification.forgery import boasted, certified, changed, is_true
 from topology.build import build_cluster
 from topology.cluster import Cluster, Node
-from topology.json_record import json_data, read_json
 
 
 def tiny_question(chance: random.Random) -> tuple[Cluster, Job]:

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ground.records import json_data, read_json
 from simulator.capacity.answer_range import MOST_SEEDS, AnswerRange, InputPoints, answer_range, percentiles
 from simulator.capacity.uncertain_input import given_input, seed_input
 from tests.case_counts import examples
-from topology.json_record import json_data, read_json
 
 WIDE, NARROW = (given_input(text, text, text, where="--x") for text in ("1..100", "4..9"))
 

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from ground.errors import InvalidInput
+from ground.records import json_data, read_json
 from simulator.capacity.cache.cache_question import CacheQuestion
 from simulator.capacity.capacity_question import CapacityQuestion
 from simulator.capacity.cluster_question import parse_minipods
@@ -18,8 +20,6 @@ from simulator.capacity.power.power_question import PowerQuestion
 from simulator.capacity.reserve.reserve_question import ReserveQuestion
 from simulator.capacity.spares.spares_question import SparesQuestion
 from simulator.sheet import known, text_table
-from topology.errors import InvalidInput
-from topology.json_record import json_data, read_json
 
 QUESTIONS: list[CapacityQuestion[Any]] = [
     SparesQuestion(nodes=64, runs=2, days=1.0),

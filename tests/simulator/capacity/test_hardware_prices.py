@@ -6,8 +6,8 @@ from math import inf
 
 import pytest
 
+from ground.errors import InvalidInput
 from simulator.capacity.hardware_prices import HardwarePrices, cost_per_useful_hour
-from topology.errors import InvalidInput
 
 
 def test_an_hour_of_a_node() -> None:

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ground.errors import InvalidJob
 from simulator.capacity.job_shape import JobShape, parse_job, parse_shape, usual_shapes
-from topology.errors import InvalidJob
 
 
 def test_a_shape_makes_jobs() -> None:

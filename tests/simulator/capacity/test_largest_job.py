@@ -15,8 +15,7 @@ from simulator.capacity.largest_job import ALPHA, Family, LargestJob, Prober
 from tests.case_counts import examples
 from tests.simulator.capacity.clusters_in_use import with_free
 from topology.build import build_cluster
-from topology.capacity import count_nodes
-from topology.cluster import Cluster, Node, NodeLimit
+from topology.cluster import Cluster, Node, NodeLimit, count_nodes
 from topology.generate import fragment, minipods
 
 

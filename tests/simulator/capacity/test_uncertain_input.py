@@ -9,6 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from ground.errors import InvalidInput
 from simulator.capacity.grow.grow_question import GrowQuestion
 from simulator.capacity.uncertain_input import (
     chance_of,
@@ -21,7 +22,6 @@ from simulator.capacity.uncertain_input import (
     source_of,
 )
 from tests.case_counts import examples
-from topology.errors import InvalidInput
 
 
 @examples(30)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from ground.errors import UnknownName
 from simulator.cost.types import COMM_MODELS
-from topology.errors import UnknownName
 
 
 def test_the_models_of_the_house_are_found() -> None:

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ground.errors import InvalidInput
 from simulator.cost.calibration import PUBLISHED
 from simulator.cost.gain_fit import LEAST_STEPS, GainFit, MeasuredRun, fit_gains
 from tests.case_counts import examples
-from topology.errors import InvalidInput
 
 FOUR = ((1, 1), (2, 1), (1, 2), (3, 4))
 """S and R of four placements."""

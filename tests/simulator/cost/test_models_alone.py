@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ground.errors import InvalidInput, UnknownName
 from simulator.cost.alpha_beta import BusBandwidth, alpha_beta, drawn
 from simulator.cost.anchored import anchored
 from simulator.cost.calibration import PUBLISHED, Calibration
@@ -22,7 +23,6 @@ from simulator.cost.spread_price import no_cost, spread_counters
 from simulator.cost.types import CommModel, PlacedJob
 from tests.case_counts import examples
 from tests.simulator.cost.placed import BY_HAND, UNIT, pods, put, slowed
-from topology.errors import InvalidInput, UnknownName
 from topology.generate import minipods
 
 ROWS_APART = [[0, 0], [0, 0], [1, 1], [1, 1]]

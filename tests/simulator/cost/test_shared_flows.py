@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ground.errors import InvalidInput, UnknownName
 from simulator.cost.hierarchical import hierarchical, tiers_of
 from simulator.cost.shared_flows import SharedFlows, demands_of, uplinks
 from simulator.cost.step import flat_step
@@ -21,7 +22,6 @@ from tests.case_counts import examples
 from tests.simulator.cost.placed import BY_HAND, job, pods, put, slowed
 from topology.build import build_cluster
 from topology.cluster import Cluster, Node
-from topology.errors import InvalidInput, UnknownName
 from topology.generate import PRESETS, llama3_pods, minipods
 
 HALF = {"minipod": 2.0}

@@ -11,6 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ground.errors import TraceFormatError
+from ground.files import Source
 from scheduler.affinity import RECORDS, affinity
 from scheduler.job import DEFAULT_ALPHA, Hold, Parallelism
 from scheduler.job_affinity import NAMED_MODELS
@@ -29,8 +31,6 @@ from tests.simulator.clusters import racks
 from tests.simulator.engine.runs import placed, placed_run
 from topology.build import build_cluster
 from topology.cluster import Cluster, Node
-from topology.errors import TraceFormatError
-from topology.files import Source
 
 CLUSTER = racks(64).with_gpu_types({i: "H100" if i < 56 else "H200" for i in range(64)})
 SHAPES = st.fixed_dictionaries(

@@ -10,6 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ground.errors import InvalidInput
+from ground.quantities import DAY
 from simulator.failures.expected_ettr import (
     Losses,
     best_interval,
@@ -20,8 +22,6 @@ from simulator.failures.monte_carlo import exponential, simulate_ettr
 from simulator.failures.outages import erlang_b
 from simulator.failures.rates import RATES
 from tests.case_counts import examples
-from topology.errors import InvalidInput
-from topology.quantities import DAY
 
 TABLE = {128: 0.983, 512: 0.961, 1024: 0.939, 2048: 0.901}
 """r = 6.5e-3 per node-day, u0 = 5 min, w = 10 s, the best interval."""

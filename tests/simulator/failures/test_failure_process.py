@@ -8,12 +8,12 @@ from math import inf
 
 import pytest
 
+from ground.errors import InvalidInput
+from ground.quantities import DAY, HOUR
 from simulator.failures.failure_process import FailureModel, Slowness
 from simulator.failures.rates import MIXES, RATES, failure_rate
 from simulator.failures.restart_delay import Restart, parse_restart
 from tests.simulator.failures.drawn import draw_failures
-from topology.errors import InvalidInput
-from topology.quantities import DAY, HOUR
 
 YEAR = 365 * DAY
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from ground.errors import InvalidInput, UnknownName
+from ground.quantities import HOUR
 from simulator.failures.rates import MEASURED_MTTF_HOURS, MIXES, RATES, failure_mix, failure_rate, mttf
-from topology.errors import InvalidInput, UnknownName
-from topology.quantities import HOUR
 
 
 def test_published_rates() -> None:

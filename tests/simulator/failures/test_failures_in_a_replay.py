@@ -7,6 +7,8 @@ from itertools import islice, pairwise
 
 import pytest
 
+from ground.errors import InvalidInput
+from ground.quantities import DAY
 from scheduler.job import Parallelism, stage_slowdown
 from simulator.checkpoints import restore, snapshot
 from simulator.engine.hooks import Incident
@@ -21,8 +23,6 @@ from simulator.results.run_ettr import run_ettr
 from simulator.traces import JobTrace
 from tests.simulator.clusters import racks
 from tests.simulator.engine.runs import go_on
-from topology.errors import InvalidInput
-from topology.quantities import DAY
 
 QUIET = failure_rate("0")
 

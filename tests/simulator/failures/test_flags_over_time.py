@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from arnold.exports.tables import job_rows
+from ground.errors import InvalidInput
 from scheduler.job import Parallelism
 from simulator.checkpoints import restore, snapshot
 from simulator.engine.hooks import Incident
@@ -32,7 +33,6 @@ from tests.simulator.engine.incidents import Scripted
 from tests.simulator.engine.runs import go_on
 from tests.simulator.engine.traces import traces
 from topology.cluster import Cluster
-from topology.errors import InvalidInput
 from topology.flags import FAULTY, NodeFlag
 
 EPOCH = datetime(2026, 11, 17, tzinfo=UTC).timestamp()

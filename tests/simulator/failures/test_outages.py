@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ground.quantities import DAY
 from simulator.failures.expected_ettr import Losses, best_interval, exact_ettr
 from simulator.failures.monte_carlo import DomainFailures, exponential, simulate_ettr
 from simulator.failures.outages import Floats, Outages, erlang_b, waiting_shares
 from tests.case_counts import examples
-from topology.quantities import DAY
 
 SINGLE = (1, 1200 * 6.5e-3 / DAY, DAY)
 """Nodes, failures per second and mean repair of single nodes: 1,200 at the rate of RSC-1, 7.8 away."""

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ground.errors import TraceFormatError
 from scheduler.power_caps import power_caps
 from simulator.job_record import JobRecord
 from simulator.power.power_file import NodeWatts, PowerSettings
@@ -20,7 +21,6 @@ from simulator.results.run_history import run_history
 from simulator.traces import JobTrace
 from tests.case_counts import examples
 from tests.simulator.power.feeds import fed_racks
-from topology.errors import TraceFormatError
 
 POWER = PowerSettings(watts=NodeWatts(10_000.0, 5_000.0, 1_000.0))
 # a feed of four nodes, three of which may be at their peak: 3 x 10 + 1 kW

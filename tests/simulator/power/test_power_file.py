@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from ground.errors import ArnoldError
+from ground.files import Source
 from simulator.power.power_file import NodeWatts, PowerSettings, read_power
 from tests.simulator.power.feeds import fed_racks
-from topology.errors import ArnoldError
-from topology.files import Source
 
 WHOLE = """
 watts: {compute: 10000, communicate: 6000, idle: 1500}

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from benchmarks.prediction_errors import by_predicted, last_of, score
+from ground.errors import InvalidInput, UnknownName
 from scheduler.queue.run_times import BAND, UNKNOWN, Prediction
 from simulator.job_record import JobRecord
 from simulator.prediction import PREDICTORS
@@ -18,7 +19,6 @@ from simulator.prediction.boosting import BIN, FEWEST, MOST_WORDS, Boosting, Enc
 from simulator.prediction.oracle import Oracle, UserEstimate
 from simulator.prediction.predictor import Ends, predict_all
 from simulator.prediction.similar_jobs import SimilarJobs
-from topology.errors import InvalidInput, UnknownName
 
 
 def job(

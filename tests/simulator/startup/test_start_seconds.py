@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ground.files import read_source
 from health.recovery.restart_cost import RESTART_COSTS
 from simulator.failures.restart_delay import GPUS_OF_A_MACHINE
 from simulator.startup.start_seconds import TECHNIQUES, GangStart
@@ -22,7 +23,6 @@ from simulator.startup.startup_settings import (
     read_startup,
 )
 from tests.case_counts import examples
-from topology.files import read_source
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "startup.yaml"
 

@@ -11,6 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
+from ground.errors import InvalidInput
+from ground.files import read_source
 from scheduler.job import Parallelism
 from simulator.checkpoints import EngineSnapshot, restore, snapshot
 from simulator.engine.hooks import Incident
@@ -30,8 +32,6 @@ from tests.simulator.clusters import racks
 from tests.simulator.engine.runs import go_on
 from tests.simulator.replays import Planned
 from tests.simulator.startup.test_start_seconds import EXAMPLE, SETTINGS
-from topology.errors import InvalidInput
-from topology.files import read_source
 
 QUIET = replace(SETTINGS, environment=replace(SETTINGS.environment, median_seconds=0.0))
 

@@ -14,6 +14,7 @@ import pytest
 
 from arnold.commands.run import run
 from arnold.pages.replay.comparison import study_page
+from ground.errors import InvalidInput, UnknownName
 from scheduler.study.executors import Here, Processes
 from simulator.confidence import Band
 from simulator.replay_settings import ReplaySettings
@@ -24,7 +25,6 @@ from simulator.study.study_run import Inputs, StudyGrid, StudyPoint, check_names
 from simulator.traces import JobTrace, resampled
 from tests.simulator.clusters import racks
 from tests.simulator.replays import random_records
-from topology.errors import InvalidInput, UnknownName
 from topology.flags import NodeFlag
 
 HOUR = 3600.0

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from ground.errors import TraceFormatError
 from simulator.traces import read_trace
-from topology.errors import TraceFormatError
 
 HEAD = "job_id,submit_time,duration,gpus,nodes,start_time,end_time,announced,tp,dp,preemptible\n"
 GOOD = "good,0,10,1,,,,,,,\n"

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from ground.errors import InvalidInput, TraceFormatError
 from simulator.traces import JobTrace, parse_columns, read_trace
 from simulator.traces.column_names import SYNONYMS
 from simulator.traces.readers.job_table_readers import OPTIONAL, REQUIRED
 from tests.simulator.traces.trace_samples import SACCT
-from topology.errors import InvalidInput, TraceFormatError
 
 
 def read(folder: Path, text: str, *pairs: str, time_format: str | None = None) -> JobTrace:

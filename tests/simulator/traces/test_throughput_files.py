@@ -6,6 +6,8 @@ import json
 
 import pytest
 
+from ground.errors import InvalidInput, TraceFormatError
+from ground.files import Source
 from scheduler.job import Speed
 from simulator.job_record import JobRecord
 from simulator.throughputs import Throughputs
@@ -13,8 +15,6 @@ from simulator.traces import JobTrace
 from simulator.traces.throughput_files import read_throughputs, with_speeds
 from topology.build import build_cluster
 from topology.cluster import Cluster, Node
-from topology.errors import InvalidInput, TraceFormatError
-from topology.files import Source
 
 CSV = """\
 model,gpus,gpu_type,throughput,unconsolidated

@@ -16,10 +16,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ground.errors import TraceFormatError
 from simulator.traces import read_trace
 from simulator.traces.trace_clock import UNITS
 from simulator.traces.trace_loading import TRACE_READERS
-from topology.errors import TraceFormatError
 
 WEEK = 7 * 86_400
 

@@ -12,11 +12,11 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 
+from ground.errors import InvalidInput
 from simulator.traces import read_trace
 from simulator.traces.trace_loading import TRACE_READERS
 from tests.case_counts import examples
 from tests.simulator.traces.trace_samples import SAMPLES, damaged
-from topology.errors import InvalidInput
 
 
 def parquet(text: str) -> bytes:

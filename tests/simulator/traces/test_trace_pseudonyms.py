@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 
+from ground.errors import TraceFormatError
+from ground.files import Source
 from simulator.job_record import JobRecord
 from simulator.traces import read_trace
 from simulator.traces.pseudonyms import Pseudonyms, anonymised, still_named
 from tests.case_counts import examples
 from tests.simulator.traces.trace_samples import ACME, HELIOS, PHILLY_LOG, SACCT, SACCT_JSON, SPOT2026, SWF, damaged
-from topology.errors import TraceFormatError
-from topology.files import Source
 
 
 def made(text: str, key: bytes = b"secret") -> str:

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from ground.errors import TraceFormatError, UnknownName
 from simulator.traces import read_trace
 from simulator.traces.trace_loading import TRACE_READERS
 from tests.simulator.traces.trace_samples import SAMPLES
-from topology.errors import TraceFormatError, UnknownName
 
 OURS = b"job_id,submit_time,duration,gpus\na,0,1,1\n"
 

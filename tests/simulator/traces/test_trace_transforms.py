@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ground.errors import InvalidInput, TraceFormatError
 from simulator.job_record import JobRecord
 from simulator.traces import JobTrace, max_gpus, merge, scale_load, window
 from simulator.traces.trace_transforms import parse_window
 from tests.case_counts import examples
-from topology.errors import InvalidInput, TraceFormatError
 
 TRACE = JobTrace(
     (

@@ -9,13 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ground.errors import InvalidInput, TooLarge, TraceFormatError
+from ground.quantities import DAY
 from simulator.gang_shape import shape
 from simulator.traces import read_trace
 from simulator.workload import KALOS, WorkloadSpec, generate, summary
 from simulator.workload.generate import arrivals
 from simulator.workload.job_kinds import grids, kinds_of
-from topology.errors import InvalidInput, TooLarge, TraceFormatError
-from topology.quantities import DAY
 
 
 def test_the_fit_by_formula() -> None:

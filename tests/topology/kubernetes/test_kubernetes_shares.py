@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ground.files import Source
 from tests.case_counts import examples
-from topology.files import Source
-from topology.kubernetes.kubernetes_objects import NodeObject
-from topology.kubernetes.kubernetes_shares import node_gpus
-from topology.readers.kubernetes.kubernetes_cluster import Kubernetes
-from topology.readers.types import Reading
+from topology.kubernetes.nodes import node_gpus
+from topology.kubernetes.objects import NodeObject
+from topology.readers.kubernetes import Kubernetes
+from topology.readers.reading import Reading
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 GPU, SHARED = "nvidia.com/gpu", "nvidia.com/gpu.shared"

@@ -5,11 +5,11 @@ from datetime import UTC, datetime
 
 import pytest
 
-from topology.errors import InvalidInput, InvalidTopology
-from topology.files import Source
+from ground.errors import InvalidInput, InvalidTopology
+from ground.files import Source
 from topology.readers.cluster_csv import ClusterCsv
-from topology.readers.types import Reading
-from topology.writers.types import TOPOLOGY_WRITERS
+from topology.readers.reading import Reading
+from topology.writers import TOPOLOGY_WRITERS
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from topology.errors import InvalidInput
-from topology.files import Source
+from ground.errors import InvalidInput
+from ground.files import Source
 from topology.readers import recognise
-from topology.readers.types import Reading
+from topology.readers.reading import Reading
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 

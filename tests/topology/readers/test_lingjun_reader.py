@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from topology.errors import InvalidInput
-from topology.files import Source
+from ground.errors import InvalidInput
+from ground.files import Source
 from topology.readers import load_topology
-from topology.readers.lingjun import Lingjun
-from topology.readers.types import Reading
+from topology.readers.alibaba import Lingjun
+from topology.readers.reading import Reading
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from topology.errors import InvalidInput, InvalidTopology, TooLarge, UnknownName
-from topology.files import Source
+from ground.errors import InvalidInput, InvalidTopology, TooLarge, UnknownName
+from ground.files import Source
 from topology.readers import load_topology, recognise
-from topology.readers.types import TOPOLOGY_READERS
+from topology.readers.reading import TOPOLOGY_READERS
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 

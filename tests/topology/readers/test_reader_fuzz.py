@@ -9,12 +9,12 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
+from ground.errors import ArnoldError
+from ground.files import Source, decode_source
 from tests.allocation_objects import claim_json, claiming, request, slice_json
 from tests.case_counts import examples
-from topology.errors import ArnoldError
-from topology.files import Source, decode_source
 from topology.readers import load_topology
-from topology.readers.types import TOPOLOGY_READERS
+from topology.readers.reading import TOPOLOGY_READERS
 from topology.writers import TOPOLOGY_WRITERS
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)

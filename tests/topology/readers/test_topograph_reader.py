@@ -5,10 +5,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from topology.errors import InvalidInput
-from topology.files import Source
+from ground.errors import InvalidInput
+from ground.files import Source
+from topology.readers.reading import Reading
 from topology.readers.topograph import Topograph
-from topology.readers.types import Reading
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 

@@ -16,8 +16,7 @@ import numpy.typing as npt
 
 from scheduler.job import Family, Job
 from scheduler.placement.admission import Blocks, blocks_at
-from topology.capacity import count_nodes
-from topology.cluster import BoolArray, Cluster, IntArray, Level
+from topology.cluster import BoolArray, Cluster, IntArray, Level, count_nodes
 from topology.flags import HEALTHY
 
 

@@ -27,8 +27,7 @@ from scheduler.placement.exact.grid.problem import GridReduction
 from scheduler.placement.seating import seat
 from scheduler.placement.types import Limits
 from scheduler.work_clock import clock
-from topology.capacity import count_nodes
-from topology.cluster import Cluster, IntArray
+from topology.cluster import Cluster, IntArray, count_nodes
 
 
 @dataclass(frozen=True)

@@ -16,14 +16,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ground.quantities import one_of
 from scheduler.job import Job
 from scheduler.objective import spread
 from scheduler.placement.admission import Blocks, admissible, blocks_at, capacity_by_level, shortage
 from scheduler.placement.types import Pair
-from topology.capacity import count_nodes
-from topology.cluster import BoolArray, Cluster, IntArray, Level
+from topology.cluster import BoolArray, Cluster, IntArray, Level, count_nodes
 from topology.flags import HEALTHY
-from topology.quantities import one_of
 
 
 @dataclass(frozen=True)

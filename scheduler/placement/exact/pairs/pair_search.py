@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+from ground.quantities import decimal, plural
 from scheduler.placement.exact.grid.params import DEFAULTS, ExactParams
 from scheduler.placement.exact.grid.problem import GridProblem
 from scheduler.placement.exact.pairs.bounds import CoverageBound, RectangleBound
@@ -14,7 +15,6 @@ from scheduler.placement.exact.pairs.pattern_bound import PatternBound
 from scheduler.placement.types import Limits, Pair
 from scheduler.work_clock import clock, side_by_side
 from topology.cluster import IntArray
-from topology.quantities import decimal, plural
 
 T = TypeVar("T")
 

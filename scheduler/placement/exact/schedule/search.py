@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 
+from ground.quantities import plural
 from scheduler.placement.exact.components.component_search import pack_components, pack_quick_components
 from scheduler.placement.exact.grid.problem import GridProblem
 from scheduler.placement.exact.pairs.bounds import (
@@ -30,7 +31,6 @@ from scheduler.placement.exact.shapes.shape_counts import shapes_refute
 from scheduler.placement.exact.shapes.shape_search import decide_shapes, decide_shapes_of_two
 from scheduler.placement.types import Pair
 from scheduler.work_clock import spend
-from topology.quantities import plural
 
 
 def search_pairs(search: PairSearch) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from arnold.pages.placement import placement_page
+from ground.errors import InvalidInput
 from scheduler.algorithm_run import judge
 from scheduler.job import FAMILIES, Count, Job, Parallelism
 from scheduler.objective import step_time
@@ -20,8 +21,7 @@ from tests.browser import show
 from tests.markup import tags
 from topology.build import build_cluster
 from topology.cluster import Cluster, Node
-from topology.drawing.palette import ramp
-from topology.errors import InvalidInput
+from topology.drawing.page_kit import ramp
 from topology.flags import NodeFlag
 from topology.generate import fragment, hpn_segments, minipods
 

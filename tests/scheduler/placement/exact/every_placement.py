@@ -13,10 +13,10 @@ from itertools import product
 import numpy as np
 import numpy.typing as npt
 
+from ground.errors import InvalidJob
 from scheduler.job import Avoid, Count, Family, Hold, Job, LevelWeight, Parallelism
 from topology.build import build_cluster
 from topology.cluster import Cluster, Node
-from topology.errors import InvalidJob
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]

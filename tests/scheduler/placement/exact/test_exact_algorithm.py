@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ground.errors import InvalidJob, InvalidPlacement, UnknownName
 from scheduler.algorithm_run import run
 from scheduler.job import Avoid, Count, Hold, Job, Parallelism
 from scheduler.objective import Evaluation, evaluate
@@ -22,7 +23,6 @@ from scheduler.placement.types import Limits
 from tests.case_counts import every_fourth, examples
 from topology.build import build_cluster
 from topology.cluster import Cluster, Node
-from topology.errors import InvalidJob, InvalidPlacement, UnknownName
 from topology.generate import minipods as empty_minipods
 from topology.generate import paper_cluster
 

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from arnold.documents.place_answer import place_document
+from ground.errors import InvalidJob
 from scheduler.algorithm_run import run
 from scheduler.job import Count, Hold, Job, Parallelism
 from scheduler.outcome import ExpertSpread, Instance
@@ -22,7 +23,6 @@ from tests.scheduler.placement.exact.every_placement import MOST_ASSIGNMENTS, le
 from tests.scheduler.placement.exact.test_exact_holds import racks
 from topology.build import build_cluster
 from topology.cluster import Cluster, Node
-from topology.errors import InvalidJob
 
 LIMITS = Limits(seconds=20, workers=1)
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from ground.errors import InvalidInput
 from simulator.capacity.cache.cache_question import CacheQuestion
-from topology.errors import InvalidInput
 
 CERTAIN = {"cache_bandwidth": "4", "storage_bandwidth": "0.3", "decode_rate": "4000", "augment_rate": "12000"}
 """Inputs without a range."""

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ground.errors import InvalidInput, InvalidJob, UnknownName
 from simulator.capacity.fragmentation.fragmentation_question import FragmentationAnswer, FragmentationQuestion
 from tests.case_counts import examples
 from tests.simulator.capacity.clusters_in_use import with_free
 from topology.build import build_cluster
 from topology.cluster import Node
-from topology.errors import InvalidInput, InvalidJob, UnknownName
 from topology.generate import fragment, minipods
 
 

@@ -7,14 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ground.errors import InvalidInput
+from ground.files import Source
 from simulator.capacity.generations.generations_answer import kind_of
 from simulator.capacity.generations.generations_question import GenerationsQuestion
 from simulator.capacity.generations.generations_replay import SIZES, job_hours, workload
 from simulator.confidence import Band
 from simulator.traces.readers.published_speeds import GAVEL
 from simulator.traces.throughput_files import read_throughputs
-from topology.errors import InvalidInput
-from topology.files import Source
 
 TYPES = ("V100", "P100", "K80")
 

@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ground.errors import InvalidInput
 from simulator.capacity.generations.generations_answer import NODE_GPUS, family_of
 from simulator.capacity.generations.generations_replay import generations_run, kinds, mixed_cluster, workload
 from simulator.job_record import JobRecord
 from simulator.throughputs import Throughputs
 from simulator.traces import JobTrace
 from tests.case_counts import examples
-from topology.errors import InvalidInput
 
 TYPES = ("A", "B")
 NET = Throughputs({("net", 4): {"A": (2.0, None), "B": (1.0, None)}, ("big", 16): {"A": (1.0, None)}}, "A", "t.csv")

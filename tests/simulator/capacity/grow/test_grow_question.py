@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
+from ground.errors import InvalidInput, UnknownName
 from simulator.capacity.grow.grow_answer import GrowAnswer
 from simulator.capacity.grow.grow_question import GrowQuestion
 from simulator.capacity.grow.grow_sheet import order_words, quarters_words
 from simulator.capacity.uncertain_input import range_words
 from tests.simulator.capacity.clusters_in_use import with_free
-from topology.errors import InvalidInput, UnknownName
 from topology.generate import fragment, minipods
 
 Asked = tuple[GrowQuestion, GrowAnswer]

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ground.errors import InvalidInput
 from simulator.capacity.grow.growing_demand import FARTHEST, growth_input, quarters_until
 from tests.case_counts import examples
-from topology.errors import InvalidInput
 
 
 @examples(30)

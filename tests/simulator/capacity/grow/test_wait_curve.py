@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ground.quantities import DAY, MINUTE
 from scheduler.placement.types import ALGORITHMS, Limits
 from scheduler.queue.queue_policy import POLICIES
 from simulator.capacity.cluster_question import background_jobs
@@ -23,7 +24,6 @@ from simulator.pools.pool import Pool
 from simulator.replay_settings import QueueSettings
 from tests.case_counts import examples
 from topology.generate import minipods
-from topology.quantities import DAY, MINUTE
 
 
 def flat(load: float, seconds: float) -> ReplayedLoad:

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from ground.errors import InvalidInput, InvalidJob, UnknownName
 from simulator.capacity.minipods.minipods_answer import MinipodsAnswer
 from simulator.capacity.minipods.minipods_question import MinipodsQuestion
-from topology.errors import InvalidInput, InvalidJob, UnknownName
 
 SMALL = MinipodsQuestion(
     nodes=128,

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from ground.errors import InvalidInput
 from simulator.capacity.power.power_question import PowerQuestion
-from topology.errors import InvalidInput
 
 # one job of known waves: 8 nodes of 10 and 5 kW, half of the time each; 8 others idle at 1 kW
 KNOWN = "watts: {compute: 10000, communicate: 5000, idle: 1000}\nstep_seconds: 4\ncompute_share: 0.5\n"

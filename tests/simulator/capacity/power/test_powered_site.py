@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ground.errors import Infeasible
 from scheduler.placement.types import Limits
 from simulator.capacity.power.power_question import PowerQuestion
 from simulator.capacity.power.powered_site import PoweredSite, place_in_turn
 from topology.cluster import Level
-from topology.errors import Infeasible
 from topology.generate import minipods
 
 LIMITS = Limits(seconds=0.5, workers=1, clock="work")

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from ground.errors import InvalidInput, InvalidJob, UnknownName
 from simulator.capacity.reserve.reserve_answer import Migration, ReserveAnswer
 from simulator.capacity.reserve.reserve_question import ReserveQuestion
 from simulator.capacity.reserve.reserve_sheet import late_words, migration_words
 from tests.simulator.clusters import racks
-from topology.errors import InvalidInput, InvalidJob, UnknownName
 from topology.generate import fragment, minipods
 
 Asked = tuple[ReserveQuestion, ReserveAnswer]

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ground.quantities import HOUR
 from scheduler.job import Job
 from scheduler.placement.types import Limits, Proposal
 from simulator.capacity.job_shape import JobShape
 from simulator.capacity.reserve.reserve_replay import CheckpointEvery, LargeAndSmall, ZoneRecorder, still_running
 from tests.simulator.capacity.clusters_in_use import with_free
 from topology.cluster import Cluster
-from topology.quantities import HOUR
 
 
 def moment(*holders: tuple[str, tuple[int, ...]], waiting: int = 0) -> Any:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ground.errors import InvalidInput, UnknownName
 from simulator.capacity.spares.spares_inputs import (
     PUBLISHED,
     REPAIR,
@@ -20,7 +21,6 @@ from simulator.capacity.uncertain_input import HIGH, LOW, MEDIAN, UncertainInput
 from simulator.failures.rates import RATES
 from simulator.failures.restart_delay import parse_restart
 from tests.case_counts import examples
-from topology.errors import InvalidInput, UnknownName
 
 
 @pytest.mark.parametrize("name", sorted(RATES))

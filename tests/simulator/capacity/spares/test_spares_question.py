@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ground.errors import InvalidInput, UnknownName
+from ground.records import json_data
 from simulator.capacity.spares.spares_answer import SparesAnswer
 from simulator.capacity.spares.spares_question import SparesQuestion
 from tests.case_counts import examples
-from topology.errors import InvalidInput, UnknownName
-from topology.json_record import json_data
 
 CERTAIN = {"failures": "rsc-1", "repair_hours": "24", "restart": "300", "draws": 10}
 

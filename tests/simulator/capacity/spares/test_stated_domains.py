@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from ground.errors import UnknownName
 from simulator.capacity.spares.stated_domains import HOURS_SOURCE, RATE_SOURCE, stated_domain
 from tests.simulator.capacity.clusters_in_use import with_free
-from topology.errors import UnknownName
 
 
 def test_defaults_of_a_domain() -> None:

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from ground.errors import TraceFormatError
+from ground.rows import BadRow
 from simulator.job_record import JobRecord
 from simulator.traces import JobTrace, read_trace
 from simulator.traces.readers.slurm_runs import length, trackable
 from tests.simulator.traces.trace_samples import SACCT, SACCT_JSON
-from topology.errors import TraceFormatError
-from topology.tables.bad_rows import BadRow
 
 
 def read(folder: Path, text: str, **how: object) -> JobTrace:

@@ -11,10 +11,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from ground.errors import TraceFormatError
 from scheduler.job import Parallelism
 from simulator.job_record import JobRecord
 from simulator.traces import JobTrace, read_trace
-from topology.errors import TraceFormatError
 
 
 def read(folder: Path, text: str, *, lenient: bool = False) -> JobTrace:

@@ -1,0 +1,288 @@
+"""One type for each fact that is printed, stored or sent: frozen dataclasses that are their own JSON.
+
+A dataclass that inherits :class:`JsonRecord` needs no second class for its JSON: the names of its fields are the keys,
+and the docstrings under them are the descriptions in the JSON Schema.  pydantic reads and writes it, and is imported by
+the first call: computing with such a dataclass never loads it.
+
+One annotation, ``Annotated[float, Interval(gt=0, le=60)]``, serves the constructor (:func:`check_bounds`), the options
+of a command (``arnold.options.field_options``) and the JSON Schema (pydantic reads the same marks).
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields, is_dataclass, replace
+from datetime import datetime
+from functools import cache
+from itertools import chain, pairwise
+from math import inf, isinf
+from textwrap import dedent
+from types import MappingProxyType, NoneType, UnionType
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    ClassVar,
+    Literal,
+    TypeVar,
+    Union,
+    cast,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
+
+from annotated_types import Ge, GroupedMetadata, Gt, Interval, Le, Lt
+
+from ground.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
+# -- field_types --
+# What the fields of a dataclass may hold, and their docstrings: from annotations and source, for options and JSON.
+#
+# One annotation, ``Annotated[float, Interval(gt=0, le=60)]``, serves the constructor (:func:`check_bounds`), the
+# options of a command (``arnold.options.field_options``) and the JSON Schema (pydantic reads the same marks).
+
+
+SIMPLE = (bool, int, float, str)
+
+Count = Annotated[int, Ge(0)]
+AtLeastOne = Annotated[int, Ge(1)]
+NotNegative = Annotated[float, Ge(0)]
+Share = Annotated[float, Interval(ge=0, le=1)]
+Seed = Annotated[int, Interval(ge=0, le=2**31 - 1)]
+
+
+@dataclass(frozen=True, slots=True)
+class FieldType:
+    """What a field may hold: a bool, int, float or str within bounds."""
+
+    kind: type
+    many: bool = False  # any number of values, as a tuple
+    optional: bool = False  # None is a value too
+    choices: tuple[str, ...] = ()  # the only words that are taken; empty = any
+    low: float = -inf
+    high: float = inf
+    low_open: bool = False  # the lower bound itself is no value
+    high_open: bool = False  # the upper bound itself is no value
+
+    @property
+    def bounded(self) -> bool:
+        """Whether there is any bound."""
+        return (self.low, self.high) != (-inf, inf)
+
+    def holds(self, number: float) -> bool:
+        """Say whether a number is within the bounds; NaN never is."""
+        above = self.low < number if self.low_open else self.low <= number
+        below = number < self.high if self.high_open else number <= self.high
+        return above and below
+
+    @property
+    def range(self) -> str:
+        """The bounds in words: ``above 0 and at most 60``."""
+        low = "" if self.low == -inf else f"{'above' if self.low_open else 'at least'} {self.low:,}"
+        high = "" if self.high == inf else f"{'below' if self.high_open else 'at most'} {self.high:,}"
+        return " and ".join(words for words in (low, high) if words)
+
+
+@cache
+def field_types(kind: type) -> Mapping[str, FieldType]:
+    """Return what each field of a dataclass may hold, by name; fields of a type that is not known are left out."""
+    hints = get_type_hints(kind, include_extras=True)
+    found = {field.name: field_type(hints[field.name]) for field in fields(kind)}
+    return MappingProxyType({name: one for name, one in found.items() if one is not None})
+
+
+def field_type(hint: Any) -> FieldType | None:
+    """Return what an annotation admits: a simple type, words, a tuple or ``None`` of these; ``None`` for others."""
+    origin, parts = get_origin(hint), get_args(hint)
+    if hint in SIMPLE:
+        return FieldType(hint)
+    if origin is Literal and all(isinstance(word, str) for word in parts):
+        return FieldType(str, choices=parts)
+    if origin is Annotated:
+        inner, more = parts[0], _bounds(parts[1:])
+    elif origin is tuple and len(parts) == 2 and parts[1] is Ellipsis:
+        inner, more = parts[0], {"many": True}
+    elif origin in (Union, UnionType) and len(parts) == 2 and NoneType in parts:
+        inner, more = next(part for part in parts if part is not NoneType), {"optional": True}
+    else:
+        return None
+    found = field_type(inner)
+    return None if found is None else replace(found, **more)
+
+
+def check_bounds(record: Any, *, names: Mapping[str, str] = MappingProxyType({})) -> None:
+    """Make sure that every number of a dataclass is within the bounds of its field.
+
+    :param names: what people call a field, where that is not the name of the field.
+    :raises InvalidInput: one is not; NaN never is, and infinity only where a field has no bound.
+    """
+    for name, admitted in field_types(record.__class__).items():
+        if not admitted.bounded:
+            continue
+        value = getattr(record, name)
+        for number in value if admitted.many else (value,):
+            if number is not None and not admitted.holds(number):
+                called = names.get(name, name)
+                raise InvalidInput(f"{called} is {number}", where=called, fix=f"give a number {admitted.range}")
+
+
+@cache
+def field_docs(kind: type) -> Mapping[str, str]:
+    """Return the docstrings under the fields of a dataclass, inherited ones too; none where there is no source."""
+    found: dict[str, str] = {}
+    for base in reversed(kind.__mro__):
+        if is_dataclass(base):
+            found |= _own_docs(base)
+    return MappingProxyType(found)
+
+
+def _own_docs(kind: type) -> dict[str, str]:
+    try:
+        tree = ast.parse(dedent(inspect.getsource(kind))).body[0]
+    except OSError:
+        return {}
+    found = {}
+    for one, after in pairwise(getattr(tree, "body", ())):
+        match one, after:
+            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
+                found[name] = inspect.cleandoc(text)
+    return found
+
+
+def _bounds(marks: Iterable[Any]) -> dict[str, Any]:
+    """Return the arguments of :class:`FieldType` that marks of ``annotated_types`` stand for."""
+    found: dict[str, Any] = {}
+    # Interval(gt=0, le=1) is a group that stands for Gt(0), Le(1)
+    for mark in chain.from_iterable(one if isinstance(one, GroupedMetadata) else (one,) for one in marks):
+        match mark:
+            case Ge(ge=low):
+                found |= {"low": low}
+            case Gt(gt=low):
+                found |= {"low": low, "low_open": True}
+            case Le(le=high):
+                found |= {"high": high}
+            case Lt(lt=high):
+                found |= {"high": high, "high_open": True}
+    return found
+
+
+# -- json_record --
+# One type for each fact that is printed, stored or sent: frozen dataclasses that are their own JSON.
+#
+# A dataclass that inherits :class:`JsonRecord` needs no second class for its JSON: the names of its fields are the
+# keys, and the docstrings under them are the descriptions in the JSON Schema.  pydantic reads and writes it, and is
+# imported by the first call: computing with such a dataclass never loads it.
+
+
+pass
+
+
+T = TypeVar("T")
+
+
+class JsonRecord:
+    """Base of frozen dataclasses that are printed, stored or sent as JSON: documented fields, no unknown keys."""
+
+    __slots__ = ()
+    __pydantic_config__: ClassVar = {
+        "extra": "forbid",
+        "use_attribute_docstrings": True,
+        # an infinity that no NullForInfinity stands for reaches the writer, and is refused, instead of turning to null
+        "ser_json_inf_nan": "constants",
+    }
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: Any, handler: Any) -> dict[str, Any]:
+        """Return the JSON Schema with docstrings of inherited fields, where pydantic reads those of one class only."""
+        schema: dict[str, Any] = handler(core)
+        docs = field_docs(cast("Any", cls))
+        for name, described in handler.resolve_ref_schema(schema).get("properties", {}).items():
+            if name in docs:
+                described.setdefault("description", docs[name])
+        return schema
+
+
+class NullForInfinity:
+    """Mark of a float: infinity is null in JSON, which has no word for it."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
+        """Build pydantic's schema: null is read as infinity, infinity is written as null."""
+        from pydantic_core import core_schema
+
+        return core_schema.no_info_before_validator_function(
+            lambda value: inf if value is None else value,
+            handler(source),
+            serialization=core_schema.plain_serializer_function_ser_schema(
+                lambda value: None if isinf(value) else value,
+                return_schema=core_schema.nullable_schema(core_schema.float_schema()),
+            ),
+        )
+
+
+class AsWritten:
+    """Mark of a number that is read as it is written: no text, no truth value, no fraction for a whole number."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
+        """Build pydantic's schema of the number, strict."""
+        return {**handler(source), "strict": True}
+
+
+FloatOrInfinity = Annotated[float, NullForInfinity()]  # A number, or infinity, which JSON has as null
+
+
+class Checked:
+    """Mark of a number or time that pydantic checks by more than its type, by the words of ``pydantic_core``."""
+
+    def __init__(self, kind: Literal["float", "datetime"], **constraints: Any) -> None:
+        self._kind = kind
+        self._constraints = constraints
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
+        """Build pydantic's schema."""
+        from pydantic_core import core_schema
+
+        return getattr(core_schema, f"{self._kind}_schema")(**self._constraints)
+
+
+FiniteFloat = Annotated[float, Checked("float", allow_inf_nan=False)]  # A number, and neither infinity nor NaN
+AwareTime = Annotated[datetime, Checked("datetime", tz_constraint="aware")]  # A time with a time zone
+
+
+def record_of(kind: type[T], about: object, **given: Any) -> T:
+    """Return a JSON record whose fields, but for those given, are the attributes of the same names of what it is about;
+    arrays become lists.
+    """
+    named = (field.name for field in fields(cast("Any", kind)) if field.name not in given)
+    found = ((name, getattr(about, name)) for name in named)
+    return kind(**given, **{name: value.tolist() if hasattr(value, "tolist") else value for name, value in found})
+
+
+def json_data(kind: Any, value: Any, *, without_defaults: bool = False) -> Any:
+    """Return a value of a JSON record, model or union of them as lists, dicts, strings and numbers; without what
+    :func:`read_json` fills in again, if so wished.
+    """
+    return _adapter(kind).dump_python(value, mode="json", exclude_defaults=without_defaults)
+
+
+def read_json(kind: type[T], data: Any) -> T:
+    """Return the value that lists, dicts, strings and numbers stand for; pydantic.ValidationError says why not."""
+    adapter: TypeAdapter[T] = _adapter(cast("Any", kind))
+    return adapter.validate_python(data)
+
+
+def json_schema(kind: Any, *, written: bool) -> dict[str, Any]:
+    """Return the JSON Schema of a type as it is written, or as it is read: fields with defaults may be missing then."""
+    return _adapter(kind).json_schema(mode="serialization" if written else "validation")
+
+
+@cache
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(kind)

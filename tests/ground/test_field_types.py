@@ -1,0 +1,132 @@
+"""Annotations of dataclass fields as kinds of values and bounds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import inf, nan
+from typing import Annotated, Literal
+
+import pytest
+from annotated_types import Ge, Gt, Interval, Le, Lt
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ground.errors import InvalidInput
+from ground.records import FieldType, JsonRecord, check_bounds, field_docs, field_type, field_types, json_schema
+
+Share = Annotated[float, Interval(ge=0, lt=1)]
+
+
+@dataclass(frozen=True)
+class Sized:
+    """A dataclass with a field of each sort."""
+
+    nodes: Annotated[int, Ge(1)] = 1
+    share: Share = 0.5
+    limit: Annotated[float, Gt(0)] | None = None
+    ratios: tuple[Annotated[float, Interval(ge=1, le=10)], ...] = ()
+    name: str = "x"
+    free: float = inf
+    other: dict[str, int] = field(default_factory=dict)
+
+
+@pytest.mark.parametrize(
+    ("hint", "admitted"),
+    [
+        (int, FieldType(int)),
+        (bool, FieldType(bool)),
+        (str | None, FieldType(str, optional=True)),
+        (tuple[float, ...], FieldType(float, many=True)),
+        (Literal["json", "text"], FieldType(str, choices=("json", "text"))),
+        (Annotated[int, Ge(2), Le(9)], FieldType(int, low=2, high=9)),
+        (Annotated[float, Interval(gt=0, lt=1)], FieldType(float, low=0, high=1, low_open=True, high_open=True)),
+        (Annotated[float | None, Lt(5)], FieldType(float, optional=True, high=5, high_open=True)),
+        (tuple[Annotated[int, Ge(1)], ...], FieldType(int, many=True, low=1)),
+    ],
+)
+def test_known_types(hint: object, admitted: FieldType) -> None:
+    """Each part of an annotation says one thing, wherever the marks stand."""
+    assert field_type(hint) == admitted
+
+
+@pytest.mark.parametrize("hint", [bytes, dict[str, int], tuple[int, int], int | str, Literal[1, 2], list[int], None])
+def test_other_types(hint: object) -> None:
+    """A type that no single word stands for is none of those known; a dataclass leaves such a field out."""
+    assert field_type(hint) is None
+    assert list(field_types(Sized)) == ["nodes", "share", "limit", "ratios", "name", "free"]
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False), st.booleans(), st.booleans())
+def test_bounds_as_python_compares(number: float, low_open: bool, high_open: bool) -> None:
+    """A number holds where both comparisons do, open or closed."""
+    admitted = FieldType(float, low=-2.0, high=3.0, low_open=low_open, high_open=high_open)
+    above = number > -2.0 if low_open else number >= -2.0
+    below = number < 3.0 if high_open else number <= 3.0
+    assert admitted.holds(number) == (above and below)
+
+
+def test_ranges_in_words() -> None:
+    """One bound, both, none; large numbers with commas."""
+    assert field_types(Sized)["nodes"].range == "at least 1"
+    assert field_types(Sized)["share"].range == "at least 0 and below 1"
+    assert FieldType(int, low=0, low_open=True, high=1_000_000).range == "above 0 and at most 1,000,000"
+    assert FieldType(int).range == ""
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"nodes": 0}, "nodes is 0"),
+        ({"share": 1.0}, "--share is 1.0"),
+        ({"share": nan}, "--share is nan"),
+        ({"limit": 0.0}, "limit is 0.0"),
+        ({"ratios": (2.0, 0.5)}, "ratios is 0.5"),
+    ],
+)
+def test_values_out_of_bounds(wrong: dict[str, object], message: str) -> None:
+    """The message has the name that people know, the value, and what is admitted."""
+    with pytest.raises(InvalidInput, match=message) as caught:
+        check_bounds(Sized(**wrong), names={"share": "--share"})  # type: ignore[arg-type]
+    assert caught.value.fix.startswith("give a number ")
+
+
+def test_values_within_bounds() -> None:
+    """None and infinity pass where a field admits them, several values one by one."""
+    check_bounds(Sized(limit=None, ratios=(1.0, 10.0), free=inf))
+
+
+@dataclass(frozen=True)
+class Documented(JsonRecord):
+    """A dataclass with documented fields."""
+
+    nodes: int
+    """Nodes
+    in all."""
+    bare: int
+    name: str = "x"
+    """What it is called."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inheriting(Documented):
+    """A dataclass with a field of its own, and another docstring for one it inherits."""
+
+    name: str = "y"
+    """Another name."""
+    own: int = 1
+    """A number."""
+
+
+def test_docs_of_fields() -> None:
+    """Those of the class and of its bases, the class's own first; a class without source has none."""
+    assert field_docs(Documented) == {"nodes": "Nodes\nin all.", "name": "What it is called."}
+    assert field_docs(Inheriting) == {"nodes": "Nodes\nin all.", "name": "Another name.", "own": "A number."}
+    assert field_docs(dataclass(type("Made", (), {"__annotations__": {"x": int}}))) == {}
+
+
+def test_a_schema_describes_inherited_fields() -> None:
+    """The JSON Schema of a JSON record has the docstrings of the fields that it inherits."""
+    described = json_schema(Inheriting, written=True)["properties"]
+    assert described["nodes"]["description"] == "Nodes\nin all."
+    assert described["name"]["description"] == "Another name."
+    assert "description" not in described["bare"]

@@ -1,1 +1,0 @@
-"""YAML and JSON from untrusted hands, as plain data with line numbers."""

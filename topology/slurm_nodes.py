@@ -1,0 +1,658 @@
+"""What Slurm says of its nodes: ``sinfo`` and ``scontrol show nodes``, as text and as JSON.
+
+States have short forms (``drng``, ``alloc*``), long ones (``DRAINING``), complete ones (``IDLE+CLOUD+POWERED_DOWN``)
+and, in JSON, are lists of words.  A table has any columns that have a node (or hostlist) and a state, with a header or
+without.  A column of free text (``%E``, the reason) holds any number of words.  Where ``|`` stands between the columns
+that does no harm.  Where blanks do, the columns before it are counted from the left end of a row and those behind it
+from the right.  A row in which that leads to no node and state is refused: a node that is down must not get lost.
+
+Generic resources give GPUs.  A node that stands in several partitions comes several times.  Slices of MIG are GPUs to
+Slurm, told by their type alone (``gpu:1g.10gb:56``).  Shards (``shard:32``) and shares of MPS are nothing beside the
+GPUs: each GPU is given away whole or in shards, so that a node of which nothing is in use has whole ones.
+
+Source: the manual pages sinfo(1), "OUTPUT FIELD DESCRIPTIONS" and "NODE STATE CODES", scontrol(1) and gres.conf(5), and
+``slurm_protocol_defs.c``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Container, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import IntEnum
+from typing import Annotated, Any, NamedTuple
+
+from pydantic import BaseModel, BeforeValidator
+
+from ground.documents import Document
+from ground.errors import InvalidInput
+from ground.files import Source
+from topology.cluster import MAX_GPUS, MAX_NODES
+from topology.node_gpus import NodeGpus, mig_gpus, mig_profile, mig_sharing, without_profile
+from topology.node_names import expand_hostlist
+
+# -- slurm_table --
+# States of Slurm's nodes, in every spelling, and tables of ``sinfo`` that have them.
+#
+# States have short forms (``drng``, ``alloc*``), long ones (``DRAINING``), complete ones (``IDLE+CLOUD+POWERED_DOWN``)
+# and, in JSON, are lists of words.  A table has any columns that have a node (or hostlist) and a state, with a header
+# or without.  A column of free text (``%E``, the reason) holds any number of words.  Where ``|`` stands between the
+# columns that does no harm.  Where blanks do, the columns before it are counted from the left end of a row and those
+# behind it from the right.  A row in which that leads to no node and state is refused: a node that is down must not get
+# lost.
+#
+# Source: the manual page sinfo(1), "OUTPUT FIELD DESCRIPTIONS" and "NODE STATE CODES", and ``slurm_protocol_defs.c``.
+
+
+_NODE_HEADERS = ("NODELIST", "NODE", "NODENAME", "HOSTNAMES", "NODE_ADDR")
+_STATE_HEADERS = ("STATE", "STATECOMPACT", "STATELONG", "STATECOMPLETE")
+_GRES_HEADERS = ("GRES", "TRES")
+_PARTITION_HEADERS = ("PARTITION",)
+_LOOSE_HEADERS = ("REASON", "RESERVATION", "COMMENT", "EXTRA")  # Columns of no word, or of several
+_HEADER_WITHIN = 3  # A few lines of notes may stand before the header
+_BESIDE = re.compile(r"CLUSTER: \S+|[A-Z][a-z]{2} [A-Z][a-z]{2} +[0-9]{1,2} [0-9:]{8} (?:\S+ )?[0-9]{4}")
+"""Lines of no table: ``sinfo -M`` prints the name of each cluster, ``sinfo --long`` the date."""
+
+_BARS = re.compile(r"\|")
+_BLANKS = re.compile(r"[\s|]+")
+_COMMENT = re.compile(r"(?:^|\s)#[^|]*$")
+_GPUS = re.compile(r"(?:^|,)(?:gres/)?gpu[:=(]")  # A bare word is as well the name of a partition or a feature
+_GPUS_IN_USE = re.compile(r"\(IDX:")  # GresUsed: gpu:h100:3(IDX:0,2-3)
+_SOCKETS = re.compile(r"\([^()]*\)")  # of generic resources: gpu:8(S:0-1)
+_RECIPE = 'give `sinfo -N -h -o "%N %t %G"`'
+
+
+class Use(IntEnum):
+    """What a node is to a new gang, from best to worst: of several opinions the largest counts."""
+
+    FREE = 0
+    IN_USE = 1
+    """Held by a job, a reservation or a plan, or on its way: time makes it free."""
+    UNUSABLE = 2
+    """Down, drained, failing, in maintenance, not there: work of an operator makes it free."""
+
+
+_UNUSABLE = frozenset({
+    "DOWN", "DRAIN", "DRAINED", "DRAINING", "DRNG", "POWER_DRAIN", "FAIL", "FAILING", "FAILG", "ERROR", "ERR",
+    "FUTURE", "FUTR", "DYNAMIC_FUTURE", "UNKNOWN", "UNK", "INVAL", "INVALID", "INVALID_REG", "MAINT",
+    "MAINTENANCE", "NOT_RESPONDING", "NO_RESPOND",
+})  # fmt: skip
+_IN_USE = frozenset({
+    "ALLOC", "ALLOCATED", "MIX", "MIXED", "COMP", "COMPLETING", "RESV", "RESERVED", "PLND", "PLANNED", "BLOCK",
+    "BLOCKED", "BOOT", "REBOOT", "REBOOT_ISSUED", "REBOOT_REQUESTED", "REBOOT_CANCELED", "CANCEL_REBOOT",
+    "CANC_R", "POW_UP", "POWER_UP", "POWERING_UP", "POW_DN", "POWER_DOWN", "POWERING_DOWN", "POWRING_DN",
+    "NPC", "PERFCTRS", "EXT", "EXTERNAL", "RESUME", "UNDRAIN",
+})  # fmt: skip
+_OFF = frozenset({"POWERED_DOWN", "POWERED_DN"})
+_USES = (
+    dict.fromkeys({"IDLE", "CLOUD", "DYNAMIC_NORM"} | _OFF, Use.FREE)
+    | dict.fromkeys(_IN_USE, Use.IN_USE)
+    | dict.fromkeys(_UNUSABLE, Use.UNUSABLE)
+)
+_WORD = re.compile(r"([A-Z_]+)([*~#!%$@^-]*)")
+
+# what the character after a state means; ~ (powered off) alone leaves an idle node free: Slurm starts it for a job
+_MARKS = {"*": Use.UNUSABLE, "$": Use.UNUSABLE, "~": Use.FREE}
+
+
+def use_of(words: Iterable[str]) -> Use:
+    """Return what a state says, in one text or several words; a word that is not known counts as unusable."""
+    found, idle = Use.FREE, False
+    for word in _split(words):
+        match = _WORD.fullmatch(word)
+        if match is None:
+            return Use.UNUSABLE
+        name, marks = match.groups()
+        idle = idle or name == "IDLE"
+        found = max(found, _USES.get(name, Use.UNUSABLE), *(_MARKS.get(mark, Use.IN_USE) for mark in marks))
+    return found if idle else max(found, Use.IN_USE)
+
+
+def powered_off(words: Iterable[str]) -> bool:
+    """Return whether a state says that the node is powered off."""
+    return any(word.endswith("~") or word in _OFF for word in _split(words))
+
+
+_PLANNED = ("PLND", "PLANNED", "IDLE-")  # Idle, and planned for a job that waits
+_RESERVED = ("RESV", "RESERVED", "MAINT", "MAINTENANCE")
+
+
+def planned_alone(words: Iterable[str]) -> bool:
+    """Return whether a node is idle, and planned for a job that waits: free for one that ends before that starts."""
+    split = _split(words)
+    others = [word for word in split if word not in _PLANNED]
+    return len(others) < len(split) and use_of(others or ["IDLE"]) is Use.FREE
+
+
+def without_reservation(words: Iterable[str]) -> tuple[str, ...]:
+    """Return the state that a node has to the jobs of the reservation that it is in."""
+    split = _split(words)
+    others = tuple(word for word in split if word not in _RESERVED)
+    return others or (("IDLE",) if split else ())
+
+
+def is_state(text: str) -> bool:
+    """Return whether a text is a state, in a spelling that is known."""
+    matches = [_WORD.fullmatch(word) for word in _split([text])]
+    return bool(matches) and all(match is not None and match[1] in _USES for match in matches)
+
+
+def _split(words: Iterable[str]) -> list[str]:
+    """Yield single words in capitals; ``alloc+`` (some jobs are completing) is allocated."""
+    return [part for word in words for part in word.strip().upper().split("+") if part]
+
+
+class TableRow(NamedTuple):
+    """A row of a table: a node or hostlist, its state, its generic resources and its partition, ``None`` = there is no
+    such column.
+    """
+
+    nodes: str
+    state: str
+    gres: str | None
+    partition: str | None  # the default one ends in *
+    place: str
+
+
+class _Line(NamedTuple):
+    """A line cut into fields, none where it is a comment, and what stands behind ``#``."""
+
+    place: str
+    fields: tuple[str, ...]
+    comment: str
+
+    @property
+    def words(self) -> list[str]:
+        return [*self.fields, *self.comment.split()]
+
+
+class _Columns(NamedTuple):
+    """Where the fields of a row stand: from 0 at its left end, from -1 at its right end."""
+
+    node: int
+    state: int
+    gres: int | None
+    partition: int | None
+    sure: bool  # whether no other reading is possible
+
+
+def table_rows(source: Source, known: Container[str]) -> list[TableRow] | None:
+    """Return the rows of a table of states; ``None`` = the text is no such table.  Known nodes tell their column from
+    others.  Raise InvalidInput where a row has no node and state where the others have them.
+    """
+    for between in (_BARS, _BLANKS):
+        cut = list(_cut(source, between, known))
+        lines = [line for line in cut if line.fields]
+        # a bar or two in a reason separates no columns
+        bars = between is _BARS
+        if bars and 2 * sum(len(line.fields) > 1 for line in lines) <= len(lines):
+            continue
+        found = _read(lines, known, bars=bars)
+        if found is not None:
+            for line in cut:
+                if not line.fields and _may_be_row(line.words, known):
+                    raise _unclear(line)
+            return found
+    return None
+
+
+def _cut(source: Source, between: re.Pattern[str], known: Container[str]) -> Iterator[_Line]:
+    for number, line in enumerate(source.text.splitlines(), 1):
+        comment = _COMMENT.search(line)
+        text = _COMMENT.sub("", line).strip()
+        if _BESIDE.fullmatch(text):
+            continue
+        if between is _BLANKS or not text.strip("|"):
+            text = text.strip("| \t")
+        fields = [text] if text in known else [field.strip() for field in between.split(text)] if text else []
+        if fields or comment:
+            yield _Line(source.at(number), tuple(fields), comment[0].strip() if comment else "")
+
+
+def _read(lines: Sequence[_Line], known: Container[str], *, bars: bool) -> list[TableRow] | None:
+    for i, line in enumerate(lines[:_HEADER_WITHIN]):
+        names = [field.upper() for field in line.fields]
+        if _first(names, _NODE_HEADERS) is not None and _first(names, _STATE_HEADERS) is not None:
+            for before in lines[:i]:
+                if _may_be_row(before.fields, known):
+                    raise _unclear(before)
+            # the header comes again for each cluster
+            rows = [row for row in lines[i + 1 :] if row.fields != line.fields and not _is_empty(row, known)]
+            return [_row(row, _under_header(names, row, bars=bars), known, bars=bars) for row in rows]
+    rows = [line for line in lines if not _is_empty(line, known)]
+    columns = _by_votes(rows, known)
+    return None if columns is None else [_row(row, columns, known, bars=bars) for row in rows]
+
+
+def _under_header(names: Sequence[str], line: _Line, *, bars: bool) -> _Columns:
+    """Return the columns of a line, each counted from that end from which no free text parts it."""
+    node, state = _first(names, _NODE_HEADERS) or 0, _first(names, _STATE_HEADERS) or 0
+    gres, partition = _first(names, _GRES_HEADERS), _first(names, _PARTITION_HEADERS)
+    loose = [at for at, name in enumerate(names) if name in _LOOSE_HEADERS]
+    same = len(line.fields) == len(names)
+    if same or not loose:
+        return _Columns(node, state, gres, partition, sure=same and (bars or len(loose) < 2))
+    if any(loose[0] < column < loose[-1] for column in (node, state)):
+        raise _unclear(line)
+
+    def at(column: int | None) -> int | None:
+        """Return where a column stands, counted from that end from which no free text parts it."""
+        if column is None or loose[0] < column < loose[-1]:
+            return None
+        return column if column < loose[0] else column - len(names)
+
+    node, state = (column if column < loose[0] else column - len(names) for column in (node, state))
+    return _Columns(node, state, at(gres), at(partition), sure=True)
+
+
+def _by_votes(rows: Sequence[_Line], known: Container[str]) -> _Columns | None:
+    """Return the columns where most rows have a node and a state; ``None`` = most have no state."""
+    widths = {len(line.fields) for line in rows}
+    most = max(widths, default=0)
+    if most < 2:
+        return None
+    states, nodes = Counter[int](), Counter[int]()
+    for line in rows:
+        size = len(line.fields)
+        for at, field in enumerate(line.fields):
+            ends = (at,) if len(widths) == 1 else (at, at - size)
+            states.update(ends if is_state(field) else ())
+            nodes.update(ends if _names_any(field, known) else ())
+    # of equal columns the first from the left end
+    columns = [*range(most), *(range(-most, 0) if len(widths) > 1 else ())]
+    state = max(columns, key=states.__getitem__)
+    if 2 * states[state] <= len(rows):
+        return None
+    node = max((at for at in columns if at != state), key=nodes.__getitem__)
+    return _Columns(node, state, _gpu_column(rows, columns), _starred(rows, columns, node), sure=len(widths) == 1)
+
+
+def _starred(rows: Sequence[_Line], columns: Sequence[int], node: int) -> int | None:
+    """Return the column in which a star stands behind the name of the default partition; ``None`` = there is none."""
+    for at in columns:
+        fields = [_at(line, at) or "" for line in rows]
+        marked = [field for field in fields if field.endswith("*") and not is_state(field)]
+        if at != node and marked and not any(map(is_state, fields)):
+            return at
+    return None
+
+
+def _gpu_column(rows: Sequence[_Line], columns: Sequence[int]) -> int | None:
+    """Return the column that says how many GPUs nodes have; ``None`` = none does.
+
+    What says which GPUs are in use, ``(IDX:``, says nothing of how many there are.  Of several other columns, each
+    counted from the same end of the rows, the first counts where all say the same.
+
+    :raises InvalidInput: two columns say different things of the nodes of a row, so one of them may be what is in use.
+    """
+    fields = {at: [_at(line, at) or "" for line in rows] for at in columns}
+    counts = {
+        at: sum(bool(_GPUS.search(text)) for text in texts)
+        for at, texts in fields.items()
+        if not any(map(_GPUS_IN_USE.search, texts))
+    }
+    best = max(counts, key=counts.__getitem__, default=0)
+    if not counts.get(best):
+        return None
+    for other, count in counts.items():
+        # where a reason of several words stands before them, a few rows have their resources in other columns
+        if other == best or (other < 0) != (best < 0) or 2 * count <= counts[best]:
+            continue
+        for line, text, rival in zip(rows, fields[best], fields[other], strict=True):
+            if _SOCKETS.sub("", text) != _SOCKETS.sub("", rival):
+                unclear = f"which of {text!r} and {rival!r} is the GPUs that the node has is not clear"
+                raise InvalidInput(unclear, where=line.place, fix=_RECIPE)
+    return best
+
+
+def _row(line: _Line, columns: _Columns, known: Container[str], *, bars: bool) -> TableRow:
+    """Return the row of a line; raise :class:`InvalidInput` where it may be read in another way."""
+    nodes, state = _at(line, columns.node), _at(line, columns.state)
+    if not nodes or not state:
+        raise InvalidInput("the line has no state, as the others have", where=line.place, fix=_RECIPE)
+    named = _names_any(nodes, known)
+    # a later Slurm may have more states: such a word is one where nothing else can stand
+    if not is_state(state) and not (columns.sure and (bars or named)):
+        raise _unclear(line)
+    # what looks like a comment may be a reason: "#3 fails"
+    others = [*line.comment.split(), *(() if columns.sure else line.fields)]
+    worse = any(is_state(word) and use_of([word]) > use_of([state]) for word in others)
+    if worse or any(word != nodes and _names_any(word, known) for word in others):
+        raise _unclear(line)
+    gres, partition = (None if at is None else _at(line, at) for at in (columns.gres, columns.partition))
+    return TableRow(nodes, state, gres, partition, line.place)
+
+
+def _unclear(line: _Line) -> InvalidInput:
+    text = " ".join([*line.fields, line.comment]).strip()[:80]
+    unclear = f"which words are the node and its state is not clear: {text!r}"
+    return InvalidInput(unclear, where=line.place, fix=_RECIPE)
+
+
+def _may_be_row(words: Sequence[str], known: Container[str]) -> bool:
+    """Return whether words of a line that is no row have a state and a node, as a row has."""
+    return any(map(is_state, words)) and any(_names_any(word, known) for word in words)
+
+
+def _is_empty(line: _Line, known: Container[str]) -> bool:
+    """Return whether it is the row of a partition without nodes."""
+    return "n/a" in map(str.lower, line.fields) and not any(_names_any(word, known) for word in line.words)
+
+
+def _at(line: _Line, column: int) -> str | None:
+    return line.fields[column] if -len(line.fields) <= column < len(line.fields) else None
+
+
+def _first(names: Sequence[str], wanted: Sequence[str]) -> int | None:
+    return next((i for i, name in enumerate(names) if name in wanted), None)
+
+
+def _names_any(field: str, known: Container[str]) -> bool:
+    if field in known:
+        return True
+    if "[" not in field and "," not in field:
+        return False
+    try:
+        return any(name in known for name in expand_hostlist(field))
+    except InvalidInput:
+        return False
+
+
+# -- slurm_nodes --
+# What Slurm says of its nodes: the output of ``sinfo`` and of ``scontrol show nodes``, as text and as JSON.
+#
+# Generic resources give GPUs.  A node that stands in several partitions comes several times.  Slices of MIG are GPUs to
+# Slurm, told by their type alone (``gpu:1g.10gb:56``).  Shards (``shard:32``) and shares of MPS are nothing beside the
+# GPUs: each GPU is given away whole or in shards, so that a node of which nothing is in use has whole ones.
+# Source: the manual pages sinfo(1), scontrol(1) and gres.conf(5).
+
+
+pass
+
+_RECORD = re.compile(r"^[ \t]*NodeName=", re.MULTILINE)
+_REASON = re.compile(r"(?:^|\s)Reason=(?P<why>[^\n]*?)\s+\[(?P<who>[^\s\[\]@]+)@(?P<time>[^\s\[\]]+)\](?=\s|$)")
+_MOST_DIGITS = 18  # Of a number of GPUs; any number of so many is read at once
+_SHARDS = re.compile(r"(?:^|,)(?:gres/)?shard(?:[:=][^:=,()]+)*?[:=]([0-9]{1,9})(?=[(,]|$)")
+_GRES = re.compile(r"(?:^|,)(?:gres/)?gpu((?:[:=][^:=,()]+)*)(?:\([^()]*\))?(?=,|$)")
+
+
+@dataclass(frozen=True, slots=True)
+class SlurmNode:
+    """A node in the words of Slurm."""
+
+    name: str
+    state: tuple[str, ...]  # words of its state, ("IDLE", "DRAIN") or ("drng*",)
+    gpus: NodeGpus | None  # None = not said
+    gpu_type: str  # empty = not said
+    place: str  # where it stands
+    partitions: tuple[str, ...] | None = None  # None = not said
+    default_partition: str = ""  # the one of them that is marked as the default
+    features: tuple[str, ...] | None = None  # None = not said
+    reason: str = ""  # why it is drained or down, and who says so
+    topology: str = ""  # where it is, default:spine-1:leaf-2, of several topologies with commas between them
+    newest: float | None = None  # the newest time, in seconds since 1970, that was past when Slurm said this
+
+
+def slurm_nodes(source: Source, known: Container[str]) -> list[SlurmNode] | None:
+    """Return the nodes of a text that is an output of Slurm; ``None`` = it is none.  Known nodes tell a column of nodes
+    from one of partitions.
+    """
+    if _RECORD.search(source.text):
+        return list(_from_records(source))
+    return _from_table(source, known)
+
+
+def gpus_of(gres: str, *, where: str = "") -> NodeGpus:
+    """Return the GPUs in a list of generic resources, none where there are none; refuse more than a node can have, what
+    is no number of them, and control characters.
+
+    >>> [gpus_of(text).physical for text in ("gpu:h100:8(S:0-1),nvme:1", "gpu:a:2,gpu:b:2", "(null)", "gres/gpu=8")]
+    [8, 4, 0, 8]
+    >>> gpus_of("gpu:a100:6,gpu:1g.10gb:14").physical, gpus_of("gpu:1g.10gb:56").sharing
+    (8, 'MIG 1g.10gb')
+    >>> gpus_of("gpu:8,shard:32").shares
+    4
+    """
+    if not gres.isprintable():
+        fix = "give the output of Slurm as it is"
+        raise InvalidInput(f"the generic resources have control characters: {gres[:60]!r}", where=where, fix=fix)
+    total = typed = cut = 0
+    slices: Counter[str] = Counter()
+    for match in _GRES.finditer(gres):
+        words = [word for word in re.split("[:=]", match[1]) if word not in ("", "no_consume")]
+        if len(words) > 1 and not words[-1].isdecimal():
+            fix = "write gpu:TYPE:NUMBER, such as gpu:h100:8"
+            raise InvalidInput(f"{words[-1][:60]!r} is no number of GPUs: {gres[:60]!r}", where=where, fix=fix)
+        digits = words[-1] if words and words[-1].isdecimal() else "1"
+        # a number of thousands of digits is none that Python reads
+        count = int(digits) if len(digits) <= _MOST_DIGITS else MAX_GPUS + 1
+        # in TRES the sum over all types (gres/gpu=8) stands beside the types (gres/gpu:h100=8)
+        if "gres/gpu:" in match[0]:
+            typed += count
+        else:
+            total += count
+        if profile := mig_profile(match[1]):
+            slices[profile] += count
+    whole = max(0, (total or typed) - slices.total())
+    gpus = whole + (cut := mig_gpus(slices, gpu_type_of(gres)))
+    if gpus > MAX_GPUS:
+        text = gres if len(gres) <= 60 else f"{gres[:60]}..."
+        many = f"more than {MAX_GPUS} GPUs a node: {text!r}"
+        raise InvalidInput(many, where=where, fix=f"a node has at most {MAX_GPUS} GPUs")
+    shards = sum(int(digits) for digits in _SHARDS.findall(gres))
+    sharing = mig_sharing(slices, cut=cut, physical=gpus) if slices else ""
+    return NodeGpus(gpus, gpus, sharing, max(1, shards // gpus) if gpus else 1)
+
+
+def gpu_type_of(*resources: str | None) -> str:
+    """Return the type of GPU in lists of generic or trackable resources: in the first that says it; empty = none does.
+
+    A node with GPUs of several types is of a type of its own.  A slice of MIG is of the type of its GPU, if it says it.
+
+    >>> gpu_type_of("gpu:h100:8(S:0)"), gpu_type_of("gpu:8", "gres/gpu:4090=8"), gpu_type_of("gpu:b:2,gpu:a:2")
+    ('h100', '4090', 'a+b')
+    >>> gpu_type_of("gpu:a100:1,gpu:a100_3g.20gb:2"), gpu_type_of("gpu:1g.10gb:56")
+    ('a100', '')
+    """
+    for text in resources:
+        words = [[word for word in re.split("[:=]", match[1]) if word] for match in _GRES.finditer(text or "")]
+        # a number alone is how many; before another it is a type such as 4090
+        named = (of_gpu[0] for of_gpu in words if len(of_gpu) > 1 or (of_gpu and not of_gpu[0].isdecimal()))
+        if types := {*map(without_profile, named)} - {""}:
+            return "+".join(sorted(types))
+    return ""
+
+
+def _gpus_said(gres: str | None, tres: str | None, *, where: str) -> NodeGpus | None:
+    """Return the GPUs of a node by its generic and its trackable resources; ``None`` = neither says it."""
+    gpus = None if gres is None else gpus_of(gres, where=where)
+    # without a gres.conf in sight of the node, Gres is (null) and the trackable resources may still say it
+    return gpus_of(tres, where=where) if not (gpus and gpus.physical) and tres and "gres/gpu" in tres else gpus
+
+
+def slurm_time(text: str) -> float | None:
+    """Return a time of Slurm's, which is local unless it is a number, in seconds since 1970; ``None`` = it is none."""
+    if text.isdecimal() and len(text) < 13:
+        return float(text)
+    try:
+        return datetime.fromisoformat(text).timestamp()
+    except (ValueError, OverflowError):
+        return None
+
+
+def _number(value: Any) -> Any:
+    """Return a number of Slurm's JSON, which until 23.02 was a plain one; ``None`` where it is not set, or infinite."""
+    if isinstance(value, dict) and "number" in value:
+        return value["number"] if value.get("set", True) and not value.get("infinite") else None
+    return value
+
+
+SlurmNumber = Annotated[float | None, BeforeValidator(_number)]
+
+
+def _features(text: str | list[str] | None) -> tuple[str, ...] | None:
+    words = text.split(",") if isinstance(text, str) else text
+    return None if words is None else tuple(word for word in words if word not in ("", "(null)"))
+
+
+class _Node(BaseModel):
+    """A node of ``scontrol show nodes --json``, and of ``sinfo --json`` until 22.05."""
+
+    name: str
+    state: list[str] | str
+    state_flags: list[str] | None = None
+    gres: str | None = None
+    tres: str | None = None
+    partitions: list[str] | None = None
+    features: list[str] | str | None = None
+    active_features: list[str] | str | None = None
+    reason: str = ""
+    reason_set_by_user: str | None = None
+    topology: str = ""
+
+    def words(self) -> tuple[str, ...]:
+        return (*((self.state,) if isinstance(self.state, str) else self.state), *(self.state_flags or ()))
+
+
+class _NodeState(BaseModel):
+    state: list[str]
+
+
+class _NodeNames(BaseModel):
+    nodes: list[str]
+
+
+class _Total(BaseModel):
+    total: str | None = None
+
+
+class _Named(BaseModel):
+    name: str = ""
+    flags: list[str] = []
+
+
+class _Row(BaseModel):
+    """A row of ``sinfo --json``: nodes alike."""
+
+    node: _NodeState
+    nodes: _NodeNames
+    gres: _Total = _Total()
+    features: _Total = _Total()
+    partition: _Named | None = None
+
+
+class _Error(BaseModel):
+    description: str | None = None
+    error: str | None = None
+
+
+class _Nodes(BaseModel):
+    nodes: list[_Node] | None = None
+    sinfo: list[_Row] | None = None
+    errors: list[_Error | str] | None = None
+
+
+def nodes_of_json(document: Document) -> Iterator[SlurmNode]:
+    """Yield the nodes of ``scontrol show nodes --json`` or ``sinfo --json``; raise InvalidInput where it is neither."""
+    found = document.parse(_Nodes)
+    if found.errors:
+        first = found.errors[0]
+        said = first if isinstance(first, str) else first.description or first.error or "no description"
+        failed, place = f"Slurm could not list its nodes: {said}", document.where("errors", 0)
+        raise InvalidInput(failed, where=place, fix="ask Slurm again when it answers without errors")
+    if found.nodes is None and found.sinfo is None:
+        fix = "give the output of `scontrol show nodes --json` or `sinfo -N --json`, or a node or hostlist a line"
+        raise InvalidInput("is JSON without a list of nodes", where=document.source.name, fix=fix)
+    # the line of each of many nodes would take longer to find than the nodes themselves
+    place = document.source.name
+    for i, node in enumerate(found.nodes or []):
+        try:
+            gpus = _gpus_said(node.gres, node.tres, where=place)
+        except InvalidInput as error:
+            error.where = document.where("nodes", i)
+            raise
+        partitions = None if node.partitions is None else tuple(node.partitions)
+        features = _features(node.features if node.active_features is None else node.active_features)
+        by = f" [{node.reason_set_by_user}]" if node.reason and node.reason_set_by_user else ""
+        gpu_type, reason = gpu_type_of(node.gres, node.tres), node.reason + by
+        yield SlurmNode(node.name, node.words(), gpus, gpu_type, place, partitions, "", features, reason, node.topology)
+    for i, row in enumerate(found.sinfo or []):
+        try:
+            gpus = None if row.gres.total is None else gpus_of(row.gres.total, where=place)
+        except InvalidInput as error:
+            error.where = document.where("sinfo", i)
+            raise
+        named, features = row.partition, _features(row.features.total)
+        partitions = None if named is None else (named.name,)
+        default = named.name if named is not None and "DEFAULT" in named.flags else ""
+        gpu_type, state = gpu_type_of(row.gres.total), tuple(row.node.state)
+        for hostlist in row.nodes.nodes:
+            for name in expand_hostlist(hostlist, where=place):
+                yield SlurmNode(name, state, gpus, gpu_type, place, partitions, default, features)
+
+
+def _from_records(source: Source) -> Iterator[SlurmNode]:
+    starts = [match.start() for match in _RECORD.finditer(source.text)]
+    line = 1
+    before = 0
+    for start, end in zip(starts, [*starts[1:], len(source.text)], strict=True):
+        line, before = line + source.text.count("\n", before, start), start
+        place, record = source.at(line), source.text[start:end]
+        # why a node is out of work is free text, in which anything may stand
+        reason = _REASON.search(record)
+        if reason is not None:
+            record = record[: reason.start()] + record[reason.end() :]
+        fields = fields_of(record)
+        name, state = fields.get("NodeName"), fields.get("State")
+        if not name or not state:
+            stateless = f"the node {name or ''!r} has no state"
+            raise InvalidInput(stateless, where=place, fix="give all that `scontrol show nodes` prints")
+        resources = fields.get("Gres"), fields.get("CfgTRES")
+        gpus = _gpus_said(*resources, where=place)
+        partitions = fields.get("Partitions")
+        features = fields.get("ActiveFeatures") or fields.get("AvailableFeatures")
+        times = [fields.get(key) or "" for key in ("BootTime", "SlurmdStartTime", "LastBusyTime")]
+        times += [reason["time"]] if reason is not None else []
+        yield SlurmNode(
+            name,
+            (state,),
+            gpus,
+            gpu_type_of(*resources),
+            place,
+            None if partitions is None else tuple(partitions.split(",")),
+            "",
+            _features(features),
+            "" if reason is None else f"{reason['why']} [{reason['who']}]",
+            fields.get("Topology") or "",
+            max((time for text in times if (time := slurm_time(text)) is not None), default=None),
+        )
+
+
+def fields_of(record: str) -> dict[str, str]:
+    """Return the keys of a record of ``scontrol`` and their values, each to the next blank; of equal keys the first."""
+    fields: dict[str, str] = {}
+    for word in record.split():
+        key, sign, value = word.partition("=")
+        if sign:
+            fields.setdefault(key, value)
+    return fields
+
+
+def _from_table(source: Source, known: Container[str]) -> list[SlurmNode] | None:
+    rows = table_rows(source, known)
+    if rows is None:
+        return None
+    found: list[SlurmNode] = []
+    budget = 4 * MAX_NODES
+    for row in rows:
+        gpus = None if row.gres is None else gpus_of(row.gres, where=row.place)
+        limit = min(MAX_NODES, budget)
+        names = [row.nodes] if row.nodes in known else expand_hostlist(row.nodes, where=row.place, limit=limit)
+        budget -= len(names)
+        gpu_type, partition = gpu_type_of(row.gres), (row.partition or "").rstrip("*")
+        partitions = None if row.partition is None else (partition,) if partition else ()
+        default = partition if (row.partition or "").endswith("*") else ""
+        found += [SlurmNode(name, (row.state,), gpus, gpu_type, row.place, partitions, default) for name in names]
+    return found
