@@ -21,12 +21,11 @@ from benchmarks.rows import watched
 from scheduler.algorithm_run import run
 from scheduler.job import Count, Family, Job, Parallelism
 from scheduler.outcome import Outcome
-from scheduler.placement.exact.algorithm import Exact
-from scheduler.placement.exact.grid.params import DEFAULTS
-from scheduler.placement.exact.grid.problem import GridReduction
-from scheduler.placement.exact.schedule.pair_seats import search_reduction, seat_cells
-from scheduler.placement.exact.schedule.search import fill_front
-from scheduler.placement.exact.slow_nodes import thresholds
+from scheduler.placement.exact.algorithm import Exact, thresholds
+from scheduler.placement.exact.params import DEFAULTS
+from scheduler.placement.exact.problem import GridReduction
+from scheduler.placement.exact.schedule import fill_front
+from scheduler.placement.exact.solve import search_reduction, seat_cells
 from scheduler.placement.types import ALGORITHMS, Limits
 from topology.build import build_cluster
 from topology.cluster import Cluster, Node

@@ -24,9 +24,9 @@ from scheduler.job import Job
 from scheduler.objective import TOLERANCE
 from scheduler.outcome import Outcome
 from scheduler.placement.exact.algorithm import Exact
-from scheduler.placement.exact.grid.params import DEFAULTS
-from scheduler.placement.exact.grid.problem import GridReduction
-from scheduler.placement.exact.schedule.pair_seats import search_reduction
+from scheduler.placement.exact.params import DEFAULTS
+from scheduler.placement.exact.problem import GridReduction
+from scheduler.placement.exact.solve import search_reduction
 from scheduler.placement.types import ALGORITHMS, Limits, Pair
 from topology.cluster import Cluster
 from topology.generate import fragment, minipods

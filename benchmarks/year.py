@@ -13,10 +13,9 @@ from benchmarks.report import Promise, promises, section, table
 from scheduler.algorithm_run import run
 from scheduler.job import Job
 from scheduler.outcome import Outcome
-from scheduler.placement.exact.grid.problem import GridProblem, GridReduction
-from scheduler.placement.exact.pairs.lattice import Lattice
-from scheduler.placement.exact.pairs.pair_search import PairSearch
-from scheduler.placement.exact.schedule.search import search_pairs
+from scheduler.placement.exact.lattice import Lattice, PairSearch
+from scheduler.placement.exact.problem import GridProblem, GridReduction
+from scheduler.placement.exact.schedule import search_pairs
 from scheduler.placement.types import Limits, Pair, PlacementAlgorithm
 from simulator.failures.cluster_failures import FailureSettings
 from simulator.failures.failure_process import FailureModel

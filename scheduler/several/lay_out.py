@@ -10,7 +10,7 @@ import numpy as np
 from scheduler.job import Job
 from scheduler.objective import Evaluation, worth_of
 from scheduler.placement.admission import blocks_at
-from scheduler.placement.exact.schedule.bare_grids import solve_grid
+from scheduler.placement.exact.solve import solve_grid
 from scheduler.placement.seating import seat
 from scheduler.placement.sharing.node_classes import NodeClasses
 from scheduler.second_levels import within_the_tree

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from arnold.commands.run import run
-from scheduler.placement.exact.schedule.bare_grids import GRIDS
+from scheduler.placement.exact.solve import GRIDS
 
 ROOT = Path(__file__).parents[2]
 SIZES = (23, 23, 22, 21, 17, 16, 16, 15, 12, 11, 10, 10, 9, 9, 6, 6, 6, 6, 4, 3)

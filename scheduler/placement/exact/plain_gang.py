@@ -16,12 +16,12 @@ import numpy as np
 from scheduler.job import Job
 from scheduler.objective import TOLERANCE, objective_of
 from scheduler.placement.admission import admissible
-from scheduler.placement.exact.goals.goal_search import weighed
-from scheduler.placement.exact.goals.quick_starts import quick_starts
-from scheduler.placement.exact.grid.params import ExactParams
-from scheduler.placement.exact.grid.problem import GridProblem, GridReduction
-from scheduler.placement.exact.pairs.closed_forms import ClosedForm, closed_form, least_cost
-from scheduler.placement.exact.schedule.bare_grids import search_grid, usable_part
+from scheduler.placement.exact.closed_forms import ClosedForm, closed_form, least_cost
+from scheduler.placement.exact.goals import weighed
+from scheduler.placement.exact.params import ExactParams
+from scheduler.placement.exact.problem import GridProblem, GridReduction
+from scheduler.placement.exact.solve import search_grid, usable_part
+from scheduler.placement.exact.starts import quick_starts
 from scheduler.placement.seating.brim_fills import Indices
 from scheduler.placement.seating.quick_seat import (
     FreeNodes,

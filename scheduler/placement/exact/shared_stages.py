@@ -1,13 +1,13 @@
 """Placing a job whose stages share nodes: there is no grid of rows and columns, and each group is counted as it is.
 
-Most of such a job is a grid all the same (:mod:`scheduler.placement.exact.embedded_grid`).  The pairs of that grid give
-a bound and a start, and the integer model of repairs (:mod:`scheduler.placement.moves`), with every block of cells free
-to go anywhere, improves the start, and proves it on small jobs.
+Most of such a job is a grid all the same, embedded in it.  The pairs of that grid give a bound and a start, and the
+integer model of repairs (:mod:`scheduler.placement.moves`), with every block of cells free to go anywhere, improves the
+start, and proves it on small jobs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from math import ceil
@@ -16,18 +16,17 @@ import numpy as np
 
 from ground.errors import SolverTimeout
 from scheduler.job import Count, Family, Job, Parallelism
+from scheduler.node_grid import Grid
 from scheduler.objective import TOLERANCE
 from scheduler.placement.admission import blocks_at, capacity_by_level, least_spread
-from scheduler.placement.exact.embedded_grid import embedded_grid
-from scheduler.placement.exact.goals.goal_search import GoalSearch, WeighedPlacement, weighed
-from scheduler.placement.exact.goals.level_bounds import LevelBounds
-from scheduler.placement.exact.goals.quick_starts import quick_starts
-from scheduler.placement.exact.goals.tight_fills import tight_fills
-from scheduler.placement.exact.grid.params import ExactParams
-from scheduler.placement.exact.grid.problem import GridReduction
-from scheduler.placement.exact.pairs.pair_search import PairSearch
-from scheduler.placement.exact.schedule.pair_seats import search_reduction
-from scheduler.placement.exact.schedule.search import fill_front
+from scheduler.placement.exact.goals import GoalSearch, WeighedPlacement, weighed
+from scheduler.placement.exact.lattice import PairSearch
+from scheduler.placement.exact.level_bounds import LevelBounds
+from scheduler.placement.exact.params import ExactParams
+from scheduler.placement.exact.problem import GridReduction
+from scheduler.placement.exact.schedule import fill_front
+from scheduler.placement.exact.solve import search_reduction
+from scheduler.placement.exact.starts import quick_starts, tight_fills
 from scheduler.placement.moves.move_choices import MoveChoices, closest_depth, greedy_targets, trimmed
 from scheduler.placement.moves.move_model import MoveModel
 from scheduler.placement.seating import seat
@@ -35,6 +34,81 @@ from scheduler.placement.types import Limits, Pair
 from scheduler.rank_groups import joined
 from scheduler.work_clock import clock
 from topology.cluster import IntArray, count_nodes
+
+# -- embedded_grid --
+# A grid inside a job whose stages share nodes: rows in PP groups, columns in DP groups, no node twice.
+#
+# A part of a group touches no more domains than the group.  So what the search of pairs refutes of the grid is refuted
+# of the job; and a good placement of the grid is most of one of the job, as few nodes are shared.
+
+
+_MOST = 0.9  # Part of the cells in a grid from which no other choice of columns is looked at
+
+
+def embedded_grid(grid: Grid) -> IntArray:
+    """Return the cells of a large grid, shape [rows, columns], both at least 1."""
+    columns_of: dict[int, list[int]] = {}
+    columns = grid.groups["dp"].members
+    for column, members in enumerate(columns):
+        for cell in members:
+            columns_of.setdefault(cell, []).append(column)
+    lines = grid.groups["pp"].members
+    best = _rows(lines, columns_of, range(len(columns)))
+    if np.size(best) < _MOST * grid.cells:
+        # one column after another, each if the grid gets larger by it
+        chosen, found = list[int](), list[list[int]]()
+        for column in range(len(columns)):
+            rows = _rows(lines, columns_of, [*chosen, column])
+            if np.size(rows) > np.size(found):
+                chosen, found = [*chosen, column], rows
+        best = max(best, found, key=np.size)
+    return np.array(best, dtype=np.int32)
+
+
+def _rows(
+    lines: Sequence[tuple[int, ...]], columns_of: Mapping[int, Sequence[int]], columns: Sequence[int]
+) -> list[list[int]]:
+    """Return rows, one cell of a line for each column, for as many lines as have cells that no row before has."""
+    wanted, used = set(columns), set[int]()
+    rows = []
+    for line in lines:
+        free = {cell: [column for column in columns_of[cell] if column in wanted] for cell in line if cell not in used}
+        cell_in = _matched(free)
+        if len(cell_in) == len(columns):
+            rows.append([cell_in[column] for column in columns])
+            used.update(cell_in.values())
+    return rows
+
+
+def _matched(columns_of: Mapping[int, Sequence[int]]) -> dict[int, int]:
+    """Return a largest matching of columns to cells: column -> cell."""
+    cell_in: dict[int, int] = {}
+
+    def settle(cell: int, tried: set[int]) -> bool:
+        for column in columns_of[cell]:
+            if column in tried:
+                continue
+            tried.add(column)
+            # a cell that is there already goes to another of its columns, if that can be had
+            if column not in cell_in or settle(cell_in[column], tried):
+                cell_in[column] = cell
+                return True
+        return False
+
+    for cell in columns_of:
+        settle(cell, set())
+    return cell_in
+
+
+# -- shared_stages --
+# Placing a job whose stages share nodes: there is no grid of rows and columns, and each group is counted as it is.
+#
+# Most of such a job is a grid all the same (:mod:`scheduler.placement.exact.shared_stages`).  The pairs of that grid
+# give a bound and a start, and the integer model of repairs (:mod:`scheduler.placement.moves`), with every block of
+# cells free to go anywhere, improves the start, and proves it on small jobs.
+
+
+pass
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ With R = 1 every row lies in one domain: a domain takes whole rows, and S is the
 same, transposed.  These *edge cases* say all there is to say, one for each number of domains: what such a job leaves to
 others is sharp then, as no fraction of one case mixes with a fraction of another.  Where S and R are both at least 2,
 domain k holds at most r_k * q_k blocks, of r_k rows and q_k columns, with sum r <= R * D and sum q <= S * P, as each
-row touches R domains and each column S (:mod:`scheduler.placement.exact.pairs.bounds`).
+row touches R domains and each column S (:mod:`scheduler.placement.exact.bounds`).
 """
 
 from __future__ import annotations

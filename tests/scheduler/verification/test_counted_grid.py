@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.job import Hold, Job, Parallelism
-from scheduler.placement.exact.grid.problem import GridReduction, counted_where_held
+from scheduler.placement.exact.problem import GridReduction, counted_where_held
 from scheduler.verification.counted_grid import CountedGrid, counted_grid, counted_out, usable
 from scheduler.verification.question_choices import node_choices
 from tests.case_counts import examples

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.objective import Spread
-from scheduler.placement.exact.grid.problem import GridProblem
-from scheduler.placement.exact.pairs.pattern_bound import PatternBound, least_pattern_bound
+from scheduler.placement.exact.bounds import PatternBound, least_pattern_bound
+from scheduler.placement.exact.problem import GridProblem
 from scheduler.verification.counted_grid import CountedGrid
 from scheduler.verification.effort import Effort, TooMuch
 from scheduler.verification.pattern_covering import least_weight, pattern_slack

@@ -10,10 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.objective import Spread
-from scheduler.placement.exact.grid.problem import GridProblem
-from scheduler.placement.exact.pairs.lattice import Lattice
-from scheduler.placement.exact.pairs.pair_search import PairSearch
-from scheduler.placement.exact.schedule.search import apply_product, count_coverage, count_edges, count_rectangles
+from scheduler.placement.exact.lattice import Lattice, PairSearch
+from scheduler.placement.exact.problem import GridProblem
+from scheduler.placement.exact.schedule import apply_product, count_coverage, count_edges, count_rectangles
 from scheduler.placement.types import Limits
 from scheduler.verification.cell_program import solver_check
 from scheduler.verification.column_groups import can_be_covered

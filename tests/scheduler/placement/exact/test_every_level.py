@@ -13,7 +13,7 @@ from scheduler.algorithm_run import run
 from scheduler.job import Count, Job, LevelWeight, Parallelism
 from scheduler.outcome import Outcome
 from scheduler.placement.exact.algorithm import Exact
-from scheduler.placement.exact.grid.params import ExactParams
+from scheduler.placement.exact.params import ExactParams
 from scheduler.placement.types import Limits
 from tests.case_counts import every_fourth, examples
 from tests.scheduler.placement.exact.every_placement import least, tiny_instance

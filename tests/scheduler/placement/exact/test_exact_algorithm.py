@@ -17,8 +17,8 @@ from scheduler.objective import Evaluation, evaluate
 from scheduler.outcome import Outcome
 from scheduler.placement.admission import admissible
 from scheduler.placement.exact.algorithm import Exact
-from scheduler.placement.exact.grid.problem import GridProblem
-from scheduler.placement.exact.schedule.bare_grids import solve_grid
+from scheduler.placement.exact.problem import GridProblem
+from scheduler.placement.exact.solve import solve_grid
 from scheduler.placement.types import Limits
 from tests.case_counts import every_fourth, examples
 from topology.build import build_cluster

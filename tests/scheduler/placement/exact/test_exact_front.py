@@ -9,8 +9,7 @@ import pytest
 from scheduler.algorithm_run import run
 from scheduler.job import Job, Parallelism
 from scheduler.placement.exact import algorithm
-from scheduler.placement.exact.algorithm import Exact
-from scheduler.placement.exact.slow_nodes import search_thresholds
+from scheduler.placement.exact.algorithm import Exact, search_thresholds
 from scheduler.placement.types import Limits
 from topology.generate import fragment, minipods
 

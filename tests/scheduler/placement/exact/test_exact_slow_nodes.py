@@ -7,8 +7,7 @@ import pytest
 from scheduler.algorithm_run import run
 from scheduler.job import Job, Parallelism
 from scheduler.outcome import Outcome
-from scheduler.placement.exact.algorithm import Exact
-from scheduler.placement.exact.slow_nodes import thresholds
+from scheduler.placement.exact.algorithm import Exact, thresholds
 from scheduler.placement.types import Limits, PriceOption
 from topology.build import build_cluster
 from topology.cluster import Cluster, Node

@@ -16,10 +16,10 @@ from scheduler.job import Count, Hold, Job, LevelWeight, Parallelism
 from scheduler.objective import TOLERANCE, slowest_in_use, step_time
 from scheduler.outcome import Outcome
 from scheduler.placement.exact.algorithm import Exact
-from scheduler.placement.exact.grid.params import DEFAULTS, ExactParams
-from scheduler.placement.exact.grid.problem import GridReduction
+from scheduler.placement.exact.params import DEFAULTS, ExactParams
 from scheduler.placement.exact.plain_gang import is_plain, place_plainly
-from scheduler.placement.exact.schedule.pair_seats import search_reduction
+from scheduler.placement.exact.problem import GridReduction
+from scheduler.placement.exact.solve import search_reduction
 from scheduler.placement.types import ALGORITHMS, Limits, Proposal, Told
 from tests.case_counts import examples
 from topology.build import build_cluster

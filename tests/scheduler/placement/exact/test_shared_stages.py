@@ -10,7 +10,7 @@ from scheduler.algorithm_run import run
 from scheduler.job import MEGATRON_ORDER, Count, Hold, Job, Parallelism
 from scheduler.node_grid import Grid
 from scheduler.placement.exact.algorithm import Exact
-from scheduler.placement.exact.embedded_grid import embedded_grid
+from scheduler.placement.exact.shared_stages import embedded_grid
 from scheduler.placement.types import Limits
 from tests.case_counts import examples
 from tests.scheduler.placement.exact.test_exact_holds import racks

@@ -9,15 +9,12 @@ import numpy as np
 import pytest
 
 from scheduler.job import Count, Job, Parallelism
-from scheduler.placement.exact.goals import soft_terms
-from scheduler.placement.exact.goals.goal_search import GoalSearch, weighed
-from scheduler.placement.exact.goals.level_bounds import LevelBounds
-from scheduler.placement.exact.goals.line_touches import LineTouches
-from scheduler.placement.exact.grid.params import DEFAULTS
-from scheduler.placement.exact.grid.problem import GridProblem, GridReduction
-from scheduler.placement.exact.pairs.lattice import Lattice
-from scheduler.placement.exact.pairs.pair_search import PairSearch
-from scheduler.placement.exact.schedule.search import apply_coverage, count_edges, fill_front, search_pairs
+from scheduler.placement.exact.goals import GoalSearch, weighed
+from scheduler.placement.exact.lattice import Lattice, PairSearch
+from scheduler.placement.exact.level_bounds import LevelBounds, LineTouches
+from scheduler.placement.exact.params import DEFAULTS
+from scheduler.placement.exact.problem import GridProblem, GridReduction
+from scheduler.placement.exact.schedule import apply_coverage, count_edges, fill_front, search_pairs
 from scheduler.placement.types import Limits
 from topology.build import build_cluster
 from topology.cluster import IntArray, Node
@@ -83,12 +80,12 @@ def test_other_starts_wait_for_time(monkeypatch: pytest.MonkeyPatch) -> None:
             made.append(first)
             yield np.arange(first, first + 12, dtype=np.int32).reshape(6, 2)
 
-    monkeypatch.setattr(soft_terms, "_starts", starts)
+    monkeypatch.setattr(starts, "_starts", starts)
     search = PairSearch(Lattice(one.problem, 0.3, 0.7), Limits(workers=1))
-    soft_terms.goals_of(one, search, Limits(), -inf, DEFAULTS)
+    starts.goals_of(one, search, Limits(), -inf, DEFAULTS)
     assert made == [0]
     made.clear()
-    soft_terms.goals_of(one, search, Limits(), inf, DEFAULTS)
+    starts.goals_of(one, search, Limits(), inf, DEFAULTS)
     assert made == [0, 1, 2, 3, 4]
 
 

@@ -8,8 +8,8 @@ from itertools import product
 import numpy as np
 from hypothesis import strategies as st
 
-from scheduler.placement.exact.grid.problem import GridProblem
-from scheduler.placement.exact.pairs.bounds import RectangleBound, usable_domains
+from scheduler.placement.exact.bounds import RectangleBound, usable_domains
+from scheduler.placement.exact.problem import GridProblem
 from scheduler.placement.types import Pair
 from tests.scheduler.placement.exact import brute_force
 from topology.cluster import BoolArray, IntArray

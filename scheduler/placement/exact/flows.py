@@ -1,0 +1,789 @@
+"""Flows: every domain serves an interval of the columns, and a row is a path of at most R segments within these.
+
+A linear program chooses the intervals, with the rows as a flow in fractions; a dive rounds them, and SCIP makes whole
+rows.  Domains may also serve arcs of columns on a ring, or any sets of few columns, and bands may be peeled off first.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import combinations, islice
+from math import comb, inf, sqrt
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from scheduler.placement.exact.bands import lay_bands
+from scheduler.placement.exact.bounds import CoverageBound, product_bound
+from scheduler.placement.exact.params import ExactParams
+from scheduler.placement.exact.problem import GridProblem
+from scheduler.placement.types import Pair
+from scheduler.work_clock import clock, spend, wall_left
+from topology.cluster import BoolArray, FloatArray, IndexArray, IntArray
+
+if TYPE_CHECKING:
+    from ortools.linear_solver import pywraplp
+
+# -- whole_rows --
+# Whole rows on the intervals that domains serve: an integer program of hundredths of a second.
+#
+# Every row is a path over the columns of segments within the intervals.  In fractions the rows are the same flow, which
+# :mod:`scheduler.placement.exact.flows` puts into its linear programs.
+
+
+Segment = tuple[int, ...]  # (l, r) for the columns l, ..., r - 1; in set flow the columns themselves
+
+ITERATION_SECONDS = 2e-8  # Of work, that an iteration of a program takes for each variable
+_ROUNDING_SECONDS = 1e-2  # Of work, that whole rows take besides
+_ROUNDING_NODES = 200  # Nodes of SCIP's tree for whole rows: mostly the first has them, or none
+
+
+@dataclass(frozen=True, slots=True)
+class FlowLimit:
+    """How long a search for intervals may go on."""
+
+    seconds: float
+    programs: int  # linear programs solved, the same whatever the clock says
+    roundings: int  # times that whole rows are looked for
+    seed: int
+
+
+def limit_time(solver: pywraplp.Solver, seconds: float) -> None:
+    """Let a solver run as long as the wall's clock allows; where work is counted, programs and nodes limit it too."""
+    if (wall := wall_left(seconds)) < inf:
+        solver.SetTimeLimit(max(1, int(1000 * wall)))  # milliseconds, at least one
+
+
+def found_whole(solver: pywraplp.Solver, limit: FlowLimit) -> bool:
+    """Return whether SCIP finds any solution in its few nodes."""
+    from ortools.linear_solver import pywraplp
+
+    limit_time(solver, limit.seconds)
+    solver.SetSolverSpecificParametersAsString(
+        f"limits/totalnodes = {_ROUNDING_NODES}\nrandomization/randomseedshift = {limit.seed}\nlimits/solutions = 1"
+    )
+    status = solver.Solve()
+    spend(_ROUNDING_SECONDS + ITERATION_SECONDS * solver.iterations() * solver.NumVariables())
+    return status in (pywraplp.Solver.OPTIMAL, pywraplp.Solver.FEASIBLE)
+
+
+def add_rows(
+    solver: pywraplp.Solver,
+    problem: GridProblem,
+    pp: int,
+    hosted: dict[Segment, list[pywraplp.Variable]],
+    *,
+    whole: bool,
+) -> tuple[pywraplp.Constraint, dict[tuple[int, Segment], pywraplp.Variable]]:
+    """Add the rows as a flow over the columns, in layers: of each segment how many rows have it as their t-th.
+
+    :param hosted: variables whose sum is the rows on a segment; ``whole``: in whole numbers.
+    :returns: the constraint that there are D rows, and the rows of each layer and segment.
+    """
+    columns, inf = problem.columns, solver.infinity()
+    # where segment t ends segment t + 1 begins
+    joints = [[solver.Constraint(0, 0) for _ in range(columns)] for _ in range(pp + 1)]
+    start = solver.Constraint(problem.rows, problem.rows)
+    flow: dict[tuple[int, Segment], pywraplp.Variable] = {}
+    for (i, j), rows in hosted.items():
+        of_segment = solver.Constraint(0, 0)
+        for y in rows:
+            of_segment.SetCoefficient(y, -1)
+        for t in range(1, pp + 1):
+            # the first segment begins at the first column and no other one does; the last ends at the last
+            if (i == 0) != (t == 1) or (t == pp and j < columns):
+                continue
+            f = flow[t, (i, j)] = solver.Var(0, inf, whole, "")
+            of_segment.SetCoefficient(f, 1)
+            if t == 1:
+                start.SetCoefficient(f, 1)
+            else:
+                joints[t - 1][i].SetCoefficient(f, -1)
+            if j < columns:
+                joints[t][j].SetCoefficient(f, 1)
+    return start, flow
+
+
+def rows_on_intervals(problem: GridProblem, serves: BoolArray, *, pp: int, limit: FlowLimit) -> IntArray | None:
+    """Return a placement in which each domain serves its interval of columns and each row has ``pp`` segments at most.
+
+    :param serves: shape [domains, columns].
+    :returns: shape [rows, columns], the domain of each cell; ``None`` when none was found.
+    """
+    from ortools.linear_solver import pywraplp
+
+    solver = pywraplp.Solver.CreateSolver("SCIP")
+    inf, columns = solver.infinity(), problem.columns
+    hosted: dict[tuple[int, Segment], pywraplp.Variable] = {}
+    on_segment: dict[Segment, list[pywraplp.Variable]] = defaultdict(list)
+    for k, capacity in enumerate(problem.capacities):
+        if not serves[k].any():
+            continue
+        left, right = int(serves[k].argmax()), columns - int(serves[k][::-1].argmax())
+        cells = solver.Constraint(-inf, capacity)
+        for i in range(left, right):
+            for j in range(i + 1, right + 1):
+                if pp == 2 and i > 0 and j < columns:
+                    continue
+                y = hosted[k, (i, j)] = solver.IntVar(0, min(problem.rows, capacity // (j - i)), "")
+                cells.SetCoefficient(y, j - i)
+                on_segment[i, j].append(y)
+    _, flow = add_rows(solver, problem, pp, on_segment, whole=True)
+    if not found_whole(solver, limit):
+        return None
+    rows = {key: round(f.solution_value()) for key, f in flow.items()}
+    return _lay_out(problem, pp, rows, {key: round(y.solution_value()) for key, y in hosted.items()})
+
+
+def _lay_out(
+    problem: GridProblem, pp: int, rows: dict[tuple[int, Segment], int], hosted: dict[tuple[int, Segment], int]
+) -> IntArray:
+    """Lay rows along the flow; segments of equal columns go to their domains in any order."""
+    cells = np.empty((problem.rows, problem.columns), dtype=np.int32)
+    domains: dict[Segment, list[int]] = defaultdict(list)
+    for (k, segment), count in hosted.items():
+        domains[segment] += [k] * count
+    ends: dict[int, list[int]] = {0: list(range(problem.rows))}
+    for t in range(1, pp + 1):
+        following: dict[int, list[int]] = defaultdict(list)
+        for (layer, (i, j)), count in rows.items():
+            if layer == t:
+                for _ in range(count):
+                    row = ends[i].pop()
+                    cells[row, i:j] = domains[i, j].pop()
+                    following[j].append(row)
+        ends = following
+    return cells
+
+
+# -- interval_flow --
+# Interval flow: each domain serves an interval of the columns, and rows are paths across the columns.
+#
+# A row is cut into at most R segments, from the first column to the last.  A domain that serves the columns from l to r
+# hosts the segment of all its columns and those that leave out the first or the last: so it can use up its nodes
+# whatever their number, and every row may be cut at columns of its own.  Column bands, ragged bands and rows cut in two
+# are all of this shape.
+#
+# Intervals are found by dives in a linear program.  Equal domains are counted, not told apart, and rows are a flow, in
+# fractions.  One interval after another is taken for good, each time one that the program nearly takes anyway, while D
+# rows can still be had.  It asks for many rows on few columns served, which leaves most room for what is chosen later;
+# every other dive asks for domains at random in its place.  With the intervals given, whole rows of any segments within
+# them are an integer program of hundredths of a second.
+
+
+pass
+
+
+_PRICE = 0.05  # Rows that a domain in a column is worth: slots to spare let whole rows be made of fractions
+_GIFT = 0.02  # Part of the rows that a domain in use is worth at most, with odd seeds
+_ROUNDED = 1e-6  # What linear programs may be off
+
+# Of work for each variable: to make it, and to solve a program once more
+_MADE_SECONDS, _PROGRAM_SECONDS = 2e-5, 1e-6
+
+
+def interval_flow(problem: GridProblem, pair: Pair, *, limit: FlowLimit, coverage: CoverageBound) -> IntArray | None:
+    """Return a placement in which every domain serves an interval of the columns; ``None`` when none was found.
+
+    Nothing found proves nothing.
+
+    :returns: shape [rows, columns], the domain of each cell.
+    """
+    return Dives(problem, pair, coverage, limit).dive()
+
+
+def count_intervals(problem: GridProblem, pair: Pair) -> int:
+    """Return the number of intervals that domains of different capacity may serve: the size of the model."""
+    return len(_intervals(problem.columns, pair[1])) * len(set(problem.capacities))
+
+
+def _intervals(columns: int, pp: int) -> list[Segment]:
+    """Return the intervals that a domain may serve; with two segments to a row each begins or ends it."""
+    every = ((left, right) for left in range(columns) for right in range(left + 1, columns + 1))
+    return [s for s in every if pp > 2 or s[0] == 0 or s[1] == columns]
+
+
+class Dives:
+    """A depth-first search over the intervals that the domains of each capacity serve."""
+
+    def __init__(self, problem: GridProblem, pair: Pair, coverage: CoverageBound, limit: FlowLimit) -> None:
+        from ortools.linear_solver import pywraplp
+
+        self.problem, self.limit = problem, limit
+        self.dp, self.pp = pair
+        self.solver = pywraplp.Solver.CreateSolver("GLOP")
+        kinds, counts = np.unique(problem.capacities[: self.dp * problem.columns], return_counts=True)
+        self.kinds = [(int(c), int(n)) for c, n in zip(kinds[::-1], counts[::-1], strict=True)]
+        self.serving: dict[tuple[int, Segment], pywraplp.Variable] = {}
+        self.hosted: dict[Segment, list[pywraplp.Variable]] = defaultdict(list)  # rows on each segment
+        self._add_domains(coverage)
+        start = self._add_rows()
+        start.SetBounds(problem.rows, self.solver.infinity())
+        objective = self.solver.Objective()
+        for f in (f for f in self.solver.variables() if start.GetCoefficient(f)):
+            objective.SetCoefficient(f, 1)
+        self._rng = np.random.default_rng(limit.seed)
+        for (_, place), z in self.serving.items():
+            objective.SetCoefficient(z, self._worth(len(self._columns(place))))
+        objective.SetMaximization()
+        spend(_MADE_SECONDS * self.solver.NumVariables())
+        self._left, self._roundings = limit.programs, limit.roundings
+        self._end = clock() + limit.seconds
+
+    def dive(self) -> IntArray | None:
+        """Return a placement within the bounds that the variables have now, or nothing."""
+        if not self._left or not self._roundings or clock() > self._end or not self._enough():
+            return None
+        served = list(self.serving.values())
+        values = np.array([z.solution_value() for z in served])
+        below = np.floor(values + _ROUNDED)
+        part = values - below
+        if part.max(initial=0.0) > _ROUNDED:
+            # the largest fraction, but not always: by a random factor between 1 and 1.5
+            k = int((part * (1 + 0.5 * self._rng.random(len(part)))).argmax())
+        else:
+            self._roundings -= 1
+            cells = self._whole_rows(replace(self.limit, seconds=self._end - clock()))
+            k = next((i for i, z in enumerate(served) if z.lb() < z.ub()), -1)
+            if cells is not None or k < 0:
+                return cells
+        z = served[k]
+        lower, upper = z.lb(), z.ub()
+        split = min(float(below[k]), upper - 1)
+        for bounds in ((split + 1, upper), (lower, split)):
+            z.SetBounds(*bounds)
+            cells = self.dive()
+            z.SetBounds(lower, upper)
+            if cells is not None:
+                return cells
+        return None
+
+    def _enough(self) -> bool:
+        """Return whether D rows can be had, in fractions."""
+        from ortools.linear_solver import pywraplp
+
+        self._left -= 1
+        limit_time(self.solver, self._end - clock())
+        settings = pywraplp.MPSolverParameters()
+        settings.SetIntegerParam(settings.LP_ALGORITHM, settings.DUAL)
+        settings.SetIntegerParam(settings.PRESOLVE, settings.PRESOLVE_OFF)
+        status = self.solver.Solve(settings)
+        spend((_PROGRAM_SECONDS + ITERATION_SECONDS * self.solver.iterations()) * self.solver.NumVariables())
+        return bool(status == pywraplp.Solver.OPTIMAL)
+
+    def _add_domains(self, coverage: CoverageBound) -> None:
+        """Add the domains of each capacity that serve an interval, and the rows on its segments."""
+        problem, solver = self.problem, self.solver
+        inf, columns = solver.infinity(), problem.columns
+        at_column = [solver.Constraint(-inf, self.dp) for _ in range(columns)]
+        allowed = coverage.widths_worth((self.dp, self.pp))
+        for c, count in self.kinds:
+            of_kind = solver.Constraint(-inf, count)
+            for place in self._to_serve():
+                width = len(self._columns(place))
+                if width > c or not allowed[c][width]:
+                    continue
+                z = self.serving[c, place] = solver.NumVar(0, count, "")
+                of_kind.SetCoefficient(z, 1)
+                for column in self._columns(place):
+                    at_column[column].SetCoefficient(z, 1)
+                cells, rows = solver.Constraint(-inf, 0), solver.Constraint(-inf, 0)
+                cells.SetCoefficient(z, -c)
+                rows.SetCoefficient(z, -min(problem.rows, c))
+                for part in self._segments(place):
+                    y = solver.NumVar(0, inf, "")
+                    cells.SetCoefficient(y, len(self._columns(part)))
+                    rows.SetCoefficient(y, 1)
+                    self.hosted[part].append(y)
+
+    def _columns(self, place: Segment) -> list[int]:
+        """Return the columns of an interval."""
+        return [column % self.problem.columns for column in range(*place)]
+
+    def _worth(self, width: int) -> float:
+        """Return what a domain on so many columns is worth in rows; what one of the two misses the other often has:
+        few columns served, or many domains, at random.
+        """
+        return _GIFT * self.problem.rows * self._rng.random() if self.limit.seed % 2 else -_PRICE * width
+
+    def _to_serve(self) -> list[Segment]:
+        """Return the intervals that a domain may serve."""
+        return _intervals(self.problem.columns, self.pp)
+
+    def _add_rows(self) -> pywraplp.Constraint:
+        """Add the rows, and return the constraint on how many there are."""
+        return add_rows(self.solver, self.problem, self.pp, self.hosted, whole=False)[0]
+
+    def _whole_rows(self, limit: FlowLimit) -> IntArray | None:
+        """Return a placement on the intervals found."""
+        return rows_on_intervals(self.problem, self._found(), pp=self.pp, limit=limit)
+
+    def _served(self) -> Iterator[tuple[int, Segment]]:
+        """Yield each domain in use and the place that it serves; equal domains in any order."""
+        free = defaultdict(list)
+        for k, c in enumerate(self.problem.capacities):
+            free[c].append(k)
+        for (c, place), z in self.serving.items():
+            for _ in range(round(z.solution_value())):
+                yield free[c].pop(0), place
+
+    def _found(self) -> BoolArray:
+        """Return the intervals found, and wider ones where columns have fewer than S domains: narrow ones first."""
+        columns = self.problem.columns
+        serves = np.zeros((len(self.problem.capacities), columns), dtype=np.bool_)
+        for k, (left, right) in self._served():
+            serves[k, left:right] = True
+        room = self.dp - serves.sum(axis=0)
+        for k in np.argsort(serves.sum(axis=1), kind="stable"):
+            if not serves[k].any():
+                continue
+            left, right = int(serves[k].argmax()), columns - int(serves[k][::-1].argmax())
+            while left > 0 and room[left - 1]:
+                left -= 1
+                serves[k, left], room[left] = True, room[left] - 1
+            while right < columns and room[right]:
+                serves[k, right], room[right] = True, room[right] - 1
+                right += 1
+        return serves
+
+    def _segments(self, place: Segment) -> list[Segment]:
+        """Return the segments of an interval that rows may have."""
+        left, right = place
+        some: set[Segment] = {(left, right)}
+        if right - left > 1:
+            some |= {(left + 1, right), (left, right - 1)}
+        return sorted(s for s in some if self.pp > 2 or s[0] == 0 or s[1] == self.problem.columns)
+
+
+# -- listed_rows --
+# Dives for rows that are listed: every way to cut the columns into pieces, as many as there are.
+#
+# Where few cuts are possible, the rows of a program need not be a flow over the columns: there is a number of rows for
+# each cut, and each piece of it is hosted by a domain.  What pieces and cuts are is for ring flow and set flow to say.
+
+
+pass
+pass
+
+
+_NOISE = 1e-3  # Rows that a domain in a place is worth at most, at random: all orders of the columns are as good
+
+Cut = tuple[Segment, ...]  # Pieces that make a row
+
+
+class ListedRowsDives(Dives):
+    """A depth-first search over the places of domains, with a list of the cuts of a row."""
+
+    @cached_property
+    def cuts(self) -> list[Cut]:
+        """Every way to cut a row into at most R pieces."""
+        raise NotImplementedError
+
+    def _pieces(self, place: Segment) -> list[Segment]:
+        """Return the pieces of rows that a domain in a place may host."""
+        raise NotImplementedError
+
+    def _places(self) -> Mapping[int, Segment]:
+        """Return the place of each domain in use."""
+        return dict(self._served())
+
+    def _worth(self, width: int) -> float:
+        # a little noise chooses other places with every seed
+        return super()._worth(width) + _NOISE * self._rng.random()
+
+    def _add_rows(self) -> pywraplp.Constraint:
+        return self._add_cuts(self.solver, self.hosted, whole=False)[0]
+
+    def _add_cuts(
+        self, solver: pywraplp.Solver, hosted: Mapping[Segment, list[pywraplp.Variable]], *, whole: bool
+    ) -> tuple[pywraplp.Constraint, dict[Cut, pywraplp.Variable]]:
+        """Add the rows of every cut whose pieces are hosted.
+
+        :param hosted: variables whose sum is the rows on a piece; ``whole``: in whole numbers.
+        :returns: the constraint that there are D rows, and the rows of each cut.
+        """
+        of_piece = {piece: solver.Constraint(0, 0) for piece in hosted}
+        for piece, rows in hosted.items():
+            for y in rows:
+                of_piece[piece].SetCoefficient(y, -1)
+        start = solver.Constraint(self.problem.rows, self.problem.rows)
+        found = {}
+        for cut in self.cuts:
+            if all(piece in of_piece for piece in cut):
+                f = found[cut] = solver.Var(0, solver.infinity(), whole, "")
+                start.SetCoefficient(f, 1)
+                for piece in cut:
+                    of_piece[piece].SetCoefficient(f, 1)
+        return start, found
+
+    def _whole_rows(self, limit: FlowLimit) -> IntArray | None:
+        from ortools.linear_solver import pywraplp
+
+        solver, problem = pywraplp.Solver.CreateSolver("SCIP"), self.problem
+        hosted: dict[tuple[int, Segment], pywraplp.Variable] = {}
+        on_piece: dict[Segment, list[pywraplp.Variable]] = defaultdict(list)
+        for k, place in self._places().items():
+            capacity = problem.capacities[k]
+            cells = solver.Constraint(-solver.infinity(), capacity)
+            for piece in self._pieces(place):
+                width = len(self._columns(piece))
+                y = hosted[k, piece] = solver.IntVar(0, min(problem.rows, capacity // width), "")
+                cells.SetCoefficient(y, width)
+                on_piece[piece].append(y)
+        _, cut_rows = self._add_cuts(solver, on_piece, whole=True)
+        if not found_whole(solver, limit):
+            return None
+        rows = [cut for cut, f in cut_rows.items() for _ in range(round(f.solution_value()))]
+        return self._lay_out(rows, {key: round(y.solution_value()) for key, y in hosted.items()})
+
+    def _lay_out(self, rows: list[Cut], hosted: Mapping[tuple[int, Segment], int]) -> IntArray:
+        """Lay out the rows, each cut in its way; rows on one piece go to its domains in any order."""
+        domains: dict[Segment, list[int]] = defaultdict(list)
+        for (k, piece), count in hosted.items():
+            domains[piece] += [k] * count
+        cells = np.empty((self.problem.rows, self.problem.columns), dtype=np.int32)
+        for row, cut in enumerate(rows):
+            for piece in cut:
+                cells[row, self._columns(piece)] = domains[piece].pop()
+        return cells
+
+
+# -- ring_flow --
+# Ring flow: interval flow on columns that have no first and no last one.
+#
+# Columns are interchangeable, so they may as well lie on a ring: a domain serves an arc of it, and a row is cut at up
+# to R of its joints.  Arcs across the joint of the last and the first column let all columns have equally many domains,
+# where intervals crowd in the middle.  A row is a *tiling* of the ring, its joints; there are few enough of them to be
+# listed where R is small, or the columns are few.
+
+
+pass
+pass
+
+
+def ring_flow(problem: GridProblem, pair: Pair, *, limit: FlowLimit, coverage: CoverageBound) -> IntArray | None:
+    """Return a placement in which every domain serves an arc of a ring of columns; ``None`` when none was found.
+
+    Nothing found proves nothing.
+
+    :returns: shape [rows, columns], the domain of each cell.
+    """
+    return _RingDives(problem, pair, coverage, limit).dive()
+
+
+def count_tilings(problem: GridProblem, pair: Pair) -> int:
+    """Return in how many ways a row may be cut."""
+    return 1 + sum(comb(problem.columns, joints) for joints in range(2, min(pair[1], problem.columns) + 1))
+
+
+def count_arcs(problem: GridProblem, pair: Pair, coverage: CoverageBound) -> int:
+    """Return on how many arcs domains of different capacity may lie: the size of the model."""
+    allowed = coverage.widths_worth(pair)
+    columns = problem.columns
+    return sum(1 if width == columns else columns for c in allowed for width in np.flatnonzero(allowed[c]) if width)
+
+
+def _tilings(columns: int, pp: int) -> list[Cut]:
+    """Return the tilings by arcs of columns l, ..., r - 1, counted on past the last column."""
+    cuts = [joints for count in range(2, pp + 1) for joints in combinations(range(columns), count)]
+    return [((0, columns),), *(tuple(zip(cut, (*cut[1:], cut[0] + columns), strict=True)) for cut in cuts)]
+
+
+def _on_ring(left: int, right: int, columns: int) -> Segment:
+    """Return an arc as it is listed: it begins at a column of the grid, and the whole ring at the first."""
+    start = 0 if right - left >= columns else left % columns
+    return start, start + min(right - left, columns)
+
+
+class _RingDives(ListedRowsDives):
+    """A depth-first search over arcs."""
+
+    @cached_property
+    def cuts(self) -> list[Cut]:
+        """Every tiling of the ring by at most R arcs."""
+        return _tilings(self.problem.columns, self.pp)
+
+    def _to_serve(self) -> list[Segment]:
+        columns = self.problem.columns
+        arcs = [(left, left + width) for width in range(1, columns) for left in range(columns)]
+        return [*arcs, (0, columns)]
+
+    def _segments(self, place: Segment) -> list[Segment]:
+        left, right = place
+        columns = self.problem.columns
+        if right - left == columns:
+            shorter = [(i, i + columns - 1) for i in range(columns)]
+        else:
+            shorter = [(left + 1, right), (left, right - 1)]
+        return sorted({(left, right), *(_on_ring(*s, columns) for s in shorter if s[0] < s[1])})
+
+    def _pieces(self, place: Segment) -> list[Segment]:
+        left, right = place
+        columns = self.problem.columns
+        if right - left == columns:  # all arcs of the ring
+            return [*((i, i + width) for i in range(columns) for width in range(1, columns)), place]
+        return [_on_ring(i, j, columns) for i in range(left, right) for j in range(i + 1, right + 1)]
+
+    def _places(self) -> dict[int, Segment]:
+        """Return the arcs of domains, wider ones where columns have fewer than S domains: short ones first."""
+        columns = self.problem.columns
+        arcs = dict(self._served())
+        room = np.full(columns, self.dp)
+        for place in arcs.values():
+            room[self._columns(place)] -= 1
+        for k in sorted(arcs, key=lambda k: (arcs[k][1] - arcs[k][0], k)):
+            left, right = arcs[k]
+            while right - left < columns and room[(left - 1) % columns]:
+                left -= 1
+                room[left % columns] -= 1
+            while right - left < columns and room[right % columns]:
+                room[right % columns] -= 1
+                right += 1
+            arcs[k] = _on_ring(left, right, columns)
+        return arcs
+
+
+# -- set_flow --
+# Set flow: interval flow with any sets of columns in place of intervals, for few columns and few different capacities.
+#
+# Columns have no order, so nothing asks for intervals or arcs: a domain may serve any set of columns, and hosts rows on
+# all of it or on all but one.  A row is a *partition* of the columns into at most R sets.  On eight columns there are
+# 255 sets and a thousand partitions into three, and where many domains are equal a linear program over them is small.
+
+
+pass
+pass
+
+
+def set_flow(problem: GridProblem, pair: Pair, *, limit: FlowLimit, coverage: CoverageBound) -> IntArray | None:
+    """Return a placement in which every domain serves a set of columns; ``None`` when none was found.
+
+    Nothing found proves nothing.
+
+    :returns: shape [rows, columns], the domain of each cell.
+    """
+    return _SetDives(problem, pair, coverage, limit).dive()
+
+
+def count_sets(problem: GridProblem, pair: Pair, coverage: CoverageBound) -> int:
+    """Return how many sets of columns domains of different capacity may serve: the size of the model."""
+    allowed = coverage.widths_worth(pair)
+    every = range(1, 1 << problem.columns)
+    return sum(bool(allowed[c][chosen.bit_count()]) for c in allowed for chosen in every)
+
+
+def partitions(columns: int, parts: int) -> list[Cut]:
+    """Return the ways to divide the columns into at most so many sets, each a tuple of columns."""
+    found: list[list[Segment]] = [[]]
+    for column in range(columns):
+        found = [
+            [*sets[:i], (*(sets[i] if i < len(sets) else ()), column), *sets[i + 1 :]]
+            for sets in found
+            for i in range(min(len(sets) + 1, parts))
+        ]
+    return [tuple(sets) for sets in found]
+
+
+class _SetDives(ListedRowsDives):
+    """A depth-first search over sets of columns."""
+
+    def _columns(self, place: Segment) -> list[int]:
+        return list(place)
+
+    def _to_serve(self) -> list[Segment]:
+        columns = range(self.problem.columns)
+        return [some for width in range(1, len(columns) + 1) for some in combinations(columns, width)]
+
+    def _segments(self, place: Segment) -> list[Segment]:
+        return [place, *(combinations(place, len(place) - 1) if len(place) > 1 else ())]
+
+    @cached_property
+    def cuts(self) -> list[Cut]:
+        """Every partition of the columns into at most R sets."""
+        return partitions(self.problem.columns, self.pp)
+
+    def _pieces(self, place: Segment) -> list[Segment]:
+        """Return all its parts: with the sets given, the program is small."""
+        return [part for width in range(1, len(place) + 1) for part in combinations(place, width)]
+
+
+# -- peeled_bands --
+# Peeled bands: some bands in whole rows first, and an interval flow over the columns and domains that they leave.
+#
+# A *band* is a set of at most S domains that hold all cells of some columns, each row in one of them.  So b bands leave
+# a problem with fewer columns, without their domains, whose pair is (S, R - b).  It is so small that an interval flow
+# takes hundredths of a second, and many choices of bands can be tried, where one flow over all columns takes seconds.
+#
+# Rows and columns that are left are worth most where the domains left need few touches: by the product bound their
+# ``(sum sqrt n_k)^2`` must be at most S (R - b) D times the columns left.  Bands are chosen by what they do to that.
+
+
+pass
+pass
+
+_ALIKE = 4  # Choices looked at for each that is kept: some are other bands on the same domains
+_MOST_DOMAINS = 62  # Sets of domains are the bits of an integer
+# Of work: to list a set of domains, and to join a band to a choice of others
+_SET_SECONDS, _JOIN_SECONDS = 1e-6, 2e-8
+
+
+def peeled_bands(
+    problem: GridProblem, pair: Pair, *, flows: int, limit: FlowLimit, params: ExactParams
+) -> IntArray | None:
+    """Return a placement of some bands and an interval flow beside them; ``None`` when none was found.
+
+    Nothing found proves nothing.
+
+    :param flows: choices of bands that a flow is looked for beside.
+    :param limit: of each flow; its seconds are those of all.
+    :returns: shape [rows, columns], the domain of each cell.
+    """
+    if pair[1] < 3 or pair[0] > params.peel_domains or len(problem.capacities) > _MOST_DOMAINS:
+        return None
+    if _count_bands(problem, pair[0]) > params.peel_sets:
+        return None
+    end = clock() + limit.seconds
+    choices = _Choices(problem, pair, params)
+    for i, choice in enumerate(islice(choices, flows // 2)):
+        # an even seed and an odd one, with which dives ask for different things
+        for seed in range(2 * (limit.seed + i), 2 * (limit.seed + i) + 2):
+            if clock() >= end:
+                return None
+            cells = choices.lay(choice, replace(limit, seconds=end - clock(), seed=seed))
+            if cells is not None:
+                return cells
+    return None
+
+
+def _count_bands(problem: GridProblem, dp: int) -> int:
+    """Return how many sets of domains there are for a band, times the widths that each may have."""
+    return len(_widths_fewer(problem)) * sum(comb(len(problem.capacities), size) for size in range(1, dp + 1))
+
+
+def _widths_fewer(problem: GridProblem) -> range:
+    """Return how many columns fewer than it could a band may have, for its waste to be no more than is to spare."""
+    spare = sum(problem.capacities) - problem.cells
+    return range(min(spare // problem.rows + 1, problem.columns))
+
+
+@dataclass(frozen=True, slots=True)
+class _Bands:
+    """Bands, one in each place of the arrays."""
+
+    domains: IndexArray  # bits
+    widths: IndexArray
+    waste: IndexArray  # cells of its domains that it leaves free
+    gain: FloatArray  # by which it raises what is left of the product bound, in square roots of cells
+
+
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    """Some bands, and the problem that they leave; rows and columns may be exchanged, so that columns are few."""
+
+    bands: tuple[int, ...]  # places
+    others: tuple[int, ...]  # domains that are in none
+    rest: GridProblem
+    pair: Pair  # of the rest
+    transposed: bool
+    left: float  # S (R - b), less what the domains left need of it by the product bound
+
+
+class _Choices:
+    """Choices of bands, those that leave the easiest problems first."""
+
+    def __init__(self, problem: GridProblem, pair: Pair, params: ExactParams) -> None:
+        self._problem, self._pair, self._params = problem, pair, params
+        self._capacities = np.array(problem.capacities, dtype=np.int64)
+        self._spare = int(self._capacities.sum()) - problem.cells
+        self._bands = self._listed(params.peel_bands)
+        self._parts = [parts for parts in params.peel_parts if parts < pair[1]]
+
+    def __iter__(self) -> Iterator[_Choice]:
+        """Yield choices, so that each number of bands has as many intervals in all."""
+        # most bands first, which leave least to a flow
+        waiting = [sorted(choices, key=lambda choice: choice.left) for choices in self._left()][::-1]
+        done = [0] * len(waiting)
+        while any(waiting):
+            some = min((i for i, choices in enumerate(waiting) if choices), key=lambda i: done[i])
+            choice = waiting[some].pop()
+            done[some] += count_intervals(choice.rest, choice.pair)
+            yield choice
+
+    def lay(self, choice: _Choice, limit: FlowLimit) -> IntArray | None:
+        """Return a placement with these bands, or nothing."""
+        rest, pair, params = choice.rest, choice.pair, self._params
+        if rest.columns > params.flow_columns or count_intervals(rest, pair) > params.flow_intervals:
+            return None
+        coverage = CoverageBound(rest, params)
+        found = None if coverage.refutes(*pair) else interval_flow(rest, pair, limit=limit, coverage=coverage)
+        if found is None:
+            return None
+        beside = np.array(choice.others, dtype=np.int32)[found.T if choice.transposed else found]
+        chosen = list(choice.bands)
+        widths = self._bands.widths[chosen]
+        inside = self._bands.domains[chosen] >> np.arange(self._capacities.size)[:, None] & 1
+        bands = lay_bands(self._problem.rows, widths.tolist(), inside * (self._capacities[:, None] // widths))
+        return np.column_stack([bands, beside])
+
+    def _listed(self, most: int) -> _Bands:
+        """Return the bands that waste no more than there is to spare; where there are many those that gain most."""
+        (dp, pp), problem = self._pair, self._problem
+        found: list[tuple[IndexArray, ...]] = []
+        for size in range(1, min(dp, len(self._capacities)) + 1):
+            sets = np.array(list(combinations(range(len(self._capacities)), size)), dtype=np.int64)
+            held = self._capacities[sets]
+            room = held.sum(axis=1)
+            spend(_SET_SECONDS * len(sets))
+            bits, roots = (1 << sets).sum(axis=1), np.sqrt(held).sum(axis=1)
+            for fewer in _widths_fewer(problem):
+                widths = np.maximum(room // problem.rows - fewer, 1)
+                waste = room - widths * problem.rows
+                whole = np.minimum(held // widths[:, None], problem.rows).sum(axis=1) >= problem.rows
+                good = whole & (waste <= self._spare) & (widths < problem.columns)
+                found.append((bits[good], widths[good], waste[good], roots[good]))
+        bits, widths, waste, roots = (np.concatenate(arrays) for arrays in zip(*found, strict=True))
+        # a cell wasted is one that the smallest domain in use must hold
+        last = int(np.searchsorted(np.cumsum(self._capacities), problem.cells))
+        price = 1 / sqrt(self._capacities[last])
+        budget = sqrt(dp * pp * problem.cells) / 2
+        gain = roots - budget * (1 / pp + widths / problem.columns) - price * waste
+        best = np.argsort(-gain, kind="stable")[:most]
+        return _Bands(bits[best], widths[best], waste[best], gain[best])
+
+    def _left(self) -> Iterator[list[_Choice]]:
+        """Yield the best choices of each number of bands, one for each set of domains and number of columns left."""
+        bands, problem, kept = self._bands, self._problem, self._params.peel_kept
+        # of each choice: domains, columns left, cells to spare left, gain
+        domains, columns = np.zeros(1, dtype=np.int64), np.full(1, problem.columns)
+        spare, gain = np.full(1, self._spare), np.zeros(1)
+        chosen: list[tuple[int, ...]] = [()]
+        for parts in range(self._pair[1] - 1, min(self._parts, default=self._pair[1]) - 1, -1):
+            fits = (domains[:, None] & bands.domains) == 0
+            fits &= (columns[:, None] > bands.widths) & (spare[:, None] >= bands.waste)
+            spend(_JOIN_SECONDS * fits.size)
+            state, band = np.nonzero(fits)
+            value = gain[state] + bands.gain[band]
+            best = np.argsort(-value, kind="stable")[: _ALIKE * kept]
+            state, band, value = state[best], band[best], value[best]
+            both = np.column_stack([domains[state] | bands.domains[band], columns[state] - bands.widths[band]])
+            first = np.sort(np.unique(both, axis=0, return_index=True)[1])[:kept]
+            chosen = [(*chosen[i], int(j)) for i, j in zip(state[first], band[first], strict=True)]
+            spare = spare[state[first]] - bands.waste[band[first]]
+            (domains, columns), gain = both[first].T, value[first]
+            if parts in self._parts:
+                found = zip(chosen, domains.tolist(), columns.tolist(), strict=True)
+                choices = (self._choice(*one, parts) for one in found)
+                yield [choice for choice in choices if choice.left >= 0]
+
+    def _choice(self, bands: tuple[int, ...], domains: int, columns: int, parts: int) -> _Choice:
+        """Return what bands on these domains leave."""
+        problem, dp = self._problem, self._pair[0]
+        others = tuple(k for k in range(len(problem.capacities)) if not domains >> k & 1)
+        rest = GridProblem(problem.rows, columns, tuple(problem.capacities[k] for k in others))
+        left = dp * parts - product_bound(rest)
+        if columns > problem.rows:
+            return _Choice(bands, others, rest.transposed, (parts, dp), True, left)
+        return _Choice(bands, others, rest, (dp, parts), False, left)

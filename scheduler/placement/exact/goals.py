@@ -1,0 +1,617 @@
+"""Goals in order, on the nodes themselves: the objective with its soft terms, the EP spread, Eq. 2 at closer levels.
+
+A placement comes from the search over pairs; bounds come from counting.  Where the two do not meet, one model of all
+units of cells and all sites goes on, or parts of it: goal after goal, each among the placements that are as good in
+those before, so what it proves is proved of all of them.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from itertools import takewhile
+from math import ceil, lcm
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from scheduler.job import Count, Family, Job
+from scheduler.objective import TOLERANCE, Evaluation, goals, worth_of
+from scheduler.placement.admission import Blocks, blocks_at
+from scheduler.placement.cpsat import Slice, solve
+from scheduler.placement.exact.params import ExactParams
+from scheduler.placement.exact.problem import GridReduction
+from scheduler.placement.seating import seat
+from scheduler.placement.types import Limits
+from scheduler.work_clock import clock
+from topology.cluster import BoolArray, Cluster, IntArray, Level, count_nodes
+from topology.flags import HEALTHY
+
+if TYPE_CHECKING:
+    from ortools.sat.python import cp_model
+
+# -- cell_sites --
+# Cells and domains told apart as little as the objective allows: units of cells, and sites where they may go.
+#
+# A *site* is a domain of the closest level with room, a *unit* the cells that holds keep together in one, a single cell
+# without holds.  Every level is an array that says which of its domains each site lies in: nothing is asked of how
+# levels lie in each other.
+
+
+@dataclass(frozen=True)
+class Sites:
+    """Units of a job, and the sites where they may go."""
+
+    cluster: Cluster
+    job: Job
+    admitted: BoolArray  # shape [nodes], the nodes that may be used
+
+    def __len__(self) -> int:
+        return len(self._domains)
+
+    @cached_property
+    def closest(self) -> Level:
+        """The level whose domains the sites are."""
+        return self.cluster.levels[-1]
+
+    @cached_property
+    def blocks(self) -> Blocks:
+        """The units."""
+        return blocks_at(self.cluster, self.job, len(self.cluster.levels) - 1)
+
+    @property
+    def units(self) -> int:
+        """Number of units."""
+        return self.blocks.rows * self.blocks.columns
+
+    @cached_property
+    def room(self) -> IntArray:
+        """Shape [sites], units that each can take."""
+        return self._room_of_domain[self._domains]
+
+    @cached_property
+    def healthy(self) -> IntArray:
+        """Shape [sites], nodes of each without a flag."""
+        return count_nodes(self.closest, self.admitted & (self.cluster.slowdown <= HEALTHY))[self._domains]
+
+    @cached_property
+    def domain_at(self) -> Mapping[str, IntArray]:
+        """Level -> shape [sites], the domain that each site lies in."""
+        first = np.zeros(len(self.closest), dtype=np.int64)
+        inside = np.flatnonzero(self.admitted)
+        first[self.closest.domain_of[inside]] = inside
+        return {level.name: level.domain_of[first[self._domains]] for level in self.cluster.levels}
+
+    def site_of_unit(self, nodes: IntArray) -> IntArray:
+        """Return the site of each unit of a placement, shape [units]; ``nodes`` has shape [rows, columns]."""
+        index = np.full(len(self.closest), -1, dtype=np.int32)
+        index[self._domains] = np.arange(len(self), dtype=np.int32)
+        site = np.empty(self.units, dtype=np.int32)
+        site[self.blocks.of_cell] = index[self.closest.domain_of[nodes]]
+        return site
+
+    def domain_of_cell(self, site_of_unit: IntArray) -> IntArray:
+        """Return the domain of the closest level of each cell, shape [rows, columns]."""
+        domain_of_unit = self._domains[site_of_unit].astype(np.int32)
+        found: IntArray = domain_of_unit[self.blocks.of_cell]
+        return found
+
+    def groups(self, family: Family) -> list[tuple[int, ...]]:
+        """Return the units of each group of a family; groups within one unit, and repetitions, are left out."""
+        if family not in self._groups:
+            self._groups[family] = self._several(*self.job.grid.groups[family].paired(self.blocks.of_cell))
+        return self._groups[family]
+
+    @cached_property
+    def ties(self) -> Mapping[str, Sequence[tuple[int, ...]]]:
+        """Level -> units that holds keep in one domain of it."""
+        held = {hold.level for hold in self.job.holds_on(self.cluster)}
+        unit_of = self.blocks.of_cell
+        return {
+            level.name: self._several(blocks_at(self.cluster, self.job, depth).of_cell.ravel(), unit_of.ravel())
+            for depth, level in enumerate(self.cluster.levels)
+            if level.name in held
+        }
+
+    @staticmethod
+    def _several(group_of: IntArray, unit_of: IntArray) -> list[tuple[int, ...]]:
+        """Return the distinct sets of several units that groups have, given pairs of a group and a unit."""
+        group, unit = np.unique(np.stack([group_of, unit_of]), axis=1)
+        parts = np.split(unit, np.flatnonzero(np.diff(group)) + 1)
+        return list(dict.fromkeys(tuple(part.tolist()) for part in parts if len(part) > 1))
+
+    @cached_property
+    def _groups(self) -> dict[Family, list[tuple[int, ...]]]:
+        return {}
+
+    @cached_property
+    def _room_of_domain(self) -> IntArray:
+        return count_nodes(self.closest, self.admitted) // self.blocks.size
+
+    @cached_property
+    def _domains(self) -> npt.NDArray[np.int64]:
+        return np.flatnonzero(self._room_of_domain > 0)
+
+
+# -- cell_model --
+# All units and all sites in one model: every term of the objective at every level, for what is small enough.
+#
+# ``x[unit, site]`` says where each unit goes.  A group touches a domain where one of its units does; its spread is the
+# number of domains touched.  Units that may not move take part in what groups touch, and in nothing else: so the same
+# model improves a part of a large placement.
+
+
+pass
+
+
+_LARGEST_SCALE = 10**9  # Largest common denominator of weights: sums of a model stay far within 64 bits
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """What is minimised: weights times spreads, as whole numbers."""
+
+    terms: tuple[Count, ...]  # one for each family and level, weights above 0
+    weights: tuple[int, ...]  # of the terms, times the scale
+    scale: int
+    error: float  # most that rounding of the weights can make of the goal, for each domain of spread
+
+    @classmethod
+    def of(cls, terms: Iterable[Count]) -> Goal:
+        """Return the goal of some terms: terms of one family and level are one, those without weight are left out."""
+        total: dict[tuple[Family, str], float] = {}
+        for term in terms:
+            total[term.family, term.level] = total.get((term.family, term.level), 0.0) + term.weight
+        kept = tuple(Count(family, level, weight) for (family, level), weight in total.items() if weight > 0.0)
+        scale = lcm(*(Fraction(term.weight).limit_denominator(10**6).denominator for term in kept))
+        scale = min(scale, _LARGEST_SCALE)
+        weights = tuple(round(term.weight * scale) for term in kept)
+        error = sum(abs(term.weight - weight / scale) for term, weight in zip(kept, weights, strict=True))
+        return cls(kept, weights, scale, error)
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """How far a goal was met, in its whole numbers: what the answer has, and what no answer is below."""
+
+    value: int
+    bound: int
+    effort: float  # deterministic seconds spent
+
+
+class CellModel:
+    """Where units may go, from a placement that is known."""
+
+    def __init__(self, sites: Sites, site_of_unit: IntArray, *, among: BoolArray | None = None) -> None:
+        """Make the model.
+
+        :param among: shape [sites]: units on these may move, among these; all others stay.  ``None`` = all.
+        """
+        from ortools.sat.python import cp_model
+
+        self.answer = site_of_unit  # Shape [units]: the best so far
+        self._sites = sites
+        self._model = cp_model.CpModel()
+        among = np.ones(len(sites), dtype=np.bool_) if among is None else among
+        self._fixed = ~among[site_of_unit]
+        self._room = sites.room
+        self._open = [int(k) for k in np.flatnonzero(among)]
+        self._x: dict[int, dict[int, cp_model.IntVar]] = self._assignment()
+        self._at: dict[str, dict[int, dict[int, cp_model.IntVar]]] = {}
+        self._spreads: dict[tuple[Family, str], cp_model.IntVar] = {}
+        self._touches: list[cp_model.IntVar] = []
+        self._keep_ties()
+
+    def at_most(self, goal: Goal, value: int) -> None:
+        """Leave only answers with the goal at most that."""
+        self._model.add(self._expression(goal) <= value)
+
+    def at_least(self, goal: Goal, bound: int) -> None:
+        """Say what is known: no answer has less."""
+        self._model.add(self._expression(goal) >= bound)
+
+    def minimise(self, goal: Goal, limit: Slice, *, touches: bool = False) -> Reached | None:
+        """Meet a goal as well as the limit allows; ``None`` = no answer found.
+
+        :param touches: of equal answers that with fewest touches is the better one; then there is no bound.
+        """
+        expression = self._expression(goal)
+        if touches:
+            expression = (len(self._touches) + 1) * expression + sum(self._touches)
+        self._model.minimize(expression)
+        return self._solve(limit, goal)
+
+    def settle(self, limit: Slice, *, drift: bool) -> None:
+        """Break ties: the smaller spreads where one has no weight, fewest slow nodes, fewest domains, best fit."""
+        sites, job, model = self._sites, self._sites.job, self._model
+        level = sites.cluster.level(job.level).name
+        slow: list[cp_model.IntVar] = []
+        for k in self._open:
+            most = int(self._room[k]) * sites.blocks.size - int(sites.healthy[k])
+            if most > 0 and job.avoid != "ignore":
+                slow.append(model.new_int_var(0, most, ""))
+                taken = sum(row[k] for row in self._x.values())
+                model.add(slow[-1] >= sites.blocks.size * taken - int(sites.healthy[k]))
+        domains = sites.domain_at[level]
+        room = np.bincount(domains, weights=sites.room).astype(int).tolist()
+        used = {k: model.new_bool_var("") for k in np.unique(domains[self._open]).tolist()}
+        for row in self._places(level).values():
+            for domain, choice in row.items():
+                model.add_implication(choice, used[domain])
+        total = sum(room) + 1
+        # each of these outweighs all after it
+        cost = sum((total + room[k]) * use for k, use in used.items())
+        most_cost = total * (len(room) + 1)
+        goals = sum(self.spread(family, level) for family in ("dp", "pp")) if drift else 0
+        model.minimize((goals * (sites.units * sites.blocks.size + 1) + sum(slow)) * most_cost + cost)
+        self._solve(limit, None)
+
+    def _solve(self, limit: Slice, goal: Goal | None) -> Reached | None:
+        self._model.clear_hints()  # type: ignore[no-untyped-call]
+        for unit, row in self._x.items():
+            for k, choice in row.items():
+                self._model.add_hint(choice, bool(self.answer[unit] == k))
+        answer, solver = solve(self._model, limit)
+        if answer != "yes":
+            return None
+        found = self.answer.copy()
+        for unit, row in self._x.items():
+            found[unit] = next(k for k, choice in row.items() if solver.boolean_value(choice))
+        self.answer = found
+        if goal is None:
+            return None
+        value = sum(
+            weight * solver.value(self._spreads[term.family, term.level])
+            for term, weight in zip(goal.terms, goal.weights, strict=True)
+        )
+        # the bound is a float just below or above a whole number
+        bound = ceil(solver.best_objective_bound - 1e-6)
+        return Reached(value, bound, solver.response_proto.deterministic_time)
+
+    def _assignment(self) -> dict[int, dict[int, cp_model.IntVar]]:
+        model = self._model
+        x = {int(u): {k: model.new_bool_var("") for k in self._open} for u in np.flatnonzero(~self._fixed)}
+        for row in x.values():
+            # every unit goes somewhere, and no site takes more than it has room for
+            model.add_exactly_one(row.values())
+        for k in self._open:
+            if self._room[k] < len(x):
+                model.add(sum(row[k] for row in x.values()) <= int(self._room[k]))
+        return x
+
+    def _keep_ties(self) -> None:
+        """Keep what holds tie together in one domain; units are kept together anyway."""
+        for level, tied in self._sites.ties.items():
+            if not tied:
+                continue
+            places, domain_of = self._places(level), self._sites.domain_at[level]
+            for units in tied:
+                moving = [unit for unit in units if not self._fixed[unit]]
+                still = [unit for unit in units if self._fixed[unit]]
+                for unit in moving:
+                    if still:
+                        # the others stay, so the unit stays with them
+                        self._model.add_bool_or(places[unit].get(int(domain_of[self.answer[still[0]]]), 0))
+                    else:
+                        for domain, choice in places[unit].items():
+                            self._model.add(choice == places[moving[0]][domain])
+
+    def _places(self, level: str) -> dict[int, dict[int, cp_model.IntVar]]:
+        """Return for each unit that may move whether it is in each domain of a level."""
+        if level in self._at:
+            return self._at[level]
+        domain_of = self._sites.domain_at[level].tolist()
+        inside: dict[int, list[int]] = {}
+        for k in self._open:
+            inside.setdefault(domain_of[k], []).append(k)
+        places: dict[int, dict[int, cp_model.IntVar]] = {}
+        for unit, row in self._x.items():
+            places[unit] = {}
+            for domain, ks in inside.items():
+                if len(ks) == 1:
+                    places[unit][domain] = row[ks[0]]
+                    continue
+                there = places[unit][domain] = self._model.new_bool_var("")
+                self._model.add(sum(row[k] for k in ks) == there)
+        self._at[level] = places
+        return places
+
+    def _expression(self, goal: Goal) -> cp_model.LinearExpr:
+        from ortools.sat.python import cp_model
+
+        spreads = [self.spread(term.family, term.level) for term in goal.terms]
+        return cp_model.LinearExpr.weighted_sum(spreads, goal.weights)
+
+    def spread(self, family: Family, level: str) -> cp_model.IntVar:
+        """Return the largest number of domains of a level that a group of a family touches."""
+        if (family, level) in self._spreads:
+            return self._spreads[family, level]
+        domain_of = self._sites.domain_at[level]
+        room = np.bincount(domain_of, weights=self._sites.room).astype(int)
+        domains = len(np.unique(domain_of))
+        groups = self._sites.groups(family)
+        spread = self._model.new_int_var(1, max(1, min(domains, max(map(len, groups), default=1))), "")
+        self._spreads[family, level] = spread
+        places = self._places(level)
+        for units in groups:
+            still = {int(domain_of[self.answer[unit]]) for unit in units if self._fixed[unit]}
+            moving = [unit for unit in units if not self._fixed[unit]]
+            if not moving:
+                self._model.add(spread >= len(still))
+                continue
+            touched: dict[int, cp_model.IntVar] = {}
+            for unit in moving:
+                for domain, choice in places[unit].items():
+                    if domain not in still:
+                        if domain not in touched:
+                            touched[domain] = self._model.new_bool_var("")
+                        # a unit in the domain makes the group touch it
+                        self._model.add_implication(choice, touched[domain])
+            self._model.add(spread >= len(still) + sum(touched.values()))
+            if not still and len(units) > 1:
+                # implied, and found sooner so: the domains touched have room for all of the group
+                fits = sum(min(len(units), int(room[domain])) * touch for domain, touch in touched.items())
+                self._model.add(fits >= len(units))
+            self._touches += touched.values()
+        return spread
+
+
+# -- worst_parts --
+# Which part of a large placement to lay anew: sites around one of the groups that are worst off.
+
+
+pass
+pass
+
+Integers = npt.NDArray[np.integer[Any]]
+
+
+class WorstParts:
+    """Parts drawn by chance, the same for the same seed."""
+
+    def __init__(self, sites: Sites, goal: Goal, most: int, seed: int) -> None:
+        """Draw for a goal; a part has at most so many choices (units x sites)."""
+        self._sites = sites
+        self._terms = [term for term in goal.terms if sites.groups(term.family)]
+        self._most = most
+        self._chance = random.Random(seed)
+
+    def draw(self, site_of: IntArray) -> BoolArray:
+        """Return shape [sites], the part: sites of a worst group, then some with room and those of its neighbours.
+
+        :param site_of: shape [units], the placement.
+        """
+        used = np.bincount(site_of, minlength=len(self._sites))
+        chosen = np.zeros(len(self._sites), dtype=np.bool_)
+        for site in self._wanted(site_of, used):
+            chosen[site] = True
+            if int(used[chosen].sum()) * int(chosen.sum()) > self._most:
+                chosen[site] = False
+                break
+        return chosen
+
+    def _wanted(self, site_of: IntArray, used: Integers) -> list[int]:
+        """Return sites in the order in which the part takes them."""
+        term = self._chance.choices(self._terms, [term.weight for term in self._terms])[0]
+        own = self._shuffled(np.unique(site_of[list(self._worst(term, site_of))]))
+        roomy = self._shuffled(np.flatnonzero(used < self._sites.room))
+        # sites with room near the group first: a unit that goes there leaves no broader domain
+        near = set(self._sites.domain_at[term.level][own].tolist())
+        domain = self._sites.domain_at[term.level]
+        roomy.sort(key=lambda site: int(domain[site]) not in near)
+        others = self._shuffled(np.flatnonzero(used > 0))
+        few = self._chance.choice([0, 2, 4, 8])
+        return list(dict.fromkeys([*own, *roomy[:few], *others]))
+
+    def _worst(self, term: Count, site_of: IntArray) -> tuple[int, ...]:
+        """Return the units of a group that touches most domains."""
+        domain = self._sites.domain_at[term.level][site_of].tolist()
+        groups = self._sites.groups(term.family)
+        touched = [len({domain[unit] for unit in units}) for units in groups]
+        most = max(touched)
+        return self._chance.choice([units for units, spread in zip(groups, touched, strict=True) if spread == most])
+
+    def _shuffled(self, sites: Integers) -> list[int]:
+        listed = [int(site) for site in sites]
+        self._chance.shuffle(listed)
+        return listed
+
+
+# -- goal_search --
+# Goals in order, on the nodes themselves: the objective with its soft terms, the EP spread, Eq. 2 at closer levels.
+#
+# A placement comes from the search over pairs; bounds come from counting.  Where the two do not meet, the model of all
+# cells (:mod:`scheduler.placement.exact.goals`) goes on: goal after goal, each among the placements that are
+# as good in those before, so what it proves is proved of all of them.
+
+
+pass
+pass
+pass
+
+
+@dataclass(frozen=True)
+class WeighedPlacement:
+    """A placement and what it is worth, goal by goal."""
+
+    nodes: IntArray  # shape [rows, columns]
+    worth: Evaluation
+    costs: tuple[float, ...]  # what its goals come to, in order
+    # by which equals are compared: spreads without weight, slow nodes, domains of the job's level, free nodes in these
+    ties: tuple[float, ...]
+
+    @property
+    def order(self) -> tuple[tuple[float, ...], ...]:
+        """By which placements are compared, the least the best."""
+        return tuple(round(cost, 9) for cost in self.costs), self.ties
+
+
+def weighed(cluster: Cluster, job: Job, nodes: IntArray) -> WeighedPlacement | None:
+    """Return a placement with its worth; ``None`` where it breaks a hold."""
+    if (worth := worth_of(cluster, job, nodes)) is None:
+        return None
+    # where one affinity is zero its spread would be free to drift
+    drift = float(worth.dp + worth.pp) if job.alpha in (0.0, 1.0) else 0.0
+    flagged = 0.0 if job.avoid == "ignore" else float(len(worth.flagged))
+    level = cluster.level(job.level)
+    room = count_nodes(level, cluster.idle)[np.unique(level.domain_of[nodes])]
+    ties = (drift, flagged, float(len(room)), float(room.sum()))
+    return WeighedPlacement(nodes, worth, worth.goals, ties)
+
+
+class GoalBounds(Protocol):
+    """What is known of the spreads of all placements without a look at any."""
+
+    def least(self, terms: Sequence[Count], *, among: Sequence[tuple[Sequence[Count], float]] = ()) -> float:
+        """Return what some terms come to at least, among placements where others come to no more than a number."""
+
+
+@dataclass
+class GoalSearch:
+    """The goals of one job on nodes up to some slowdown; the best placement so far, and a bound for each goal."""
+
+    reduction: GridReduction
+    bounds: GoalBounds
+    best: WeighedPlacement
+    certified: list[float]  # for each goal looked at, what no placement is below that is as good in those before
+    limits: Limits
+    params: ExactParams
+    effort: float  # deterministic seconds left for models
+    end: float  # of the time
+
+    @cached_property
+    def goals(self) -> tuple[tuple[Count, ...], ...]:
+        """Terms of each goal."""
+        return goals(self.reduction.cluster, self.reduction.job)
+
+    @cached_property
+    def sites(self) -> Sites:
+        """Cells and domains as the model tells them apart."""
+        return Sites(self.reduction.cluster, self.reduction.job, self.reduction.admitted)
+
+    def settled(self, goal: int) -> bool:
+        """Whether the best placement reaches the bound of a goal."""
+        return goal < len(self.certified) and self.best.costs[goal] <= self.certified[goal] + TOLERANCE
+
+    def offer(self, nodes: IntArray) -> None:
+        """Take a placement where it is better than the best."""
+        found = weighed(self.reduction.cluster, self.reduction.job, nodes)
+        if found is not None and found.order < self.best.order:
+            self.best = found
+
+    def offer_all(self, placements: Iterable[IntArray]) -> None:
+        """Take the best of some placements, in turn, where it is better than the best."""
+        for nodes in placements:
+            self.offer(nodes)
+
+    def offer_in_time(self, placements: Iterable[IntArray]) -> None:
+        """Take the best of as many placements, in turn, as time allows."""
+        self.offer_all(takewhile(lambda _: clock() < self.end, placements))
+
+    def count(self, goal: int) -> None:
+        """Raise the bound of a goal to what counting says."""
+        before = list(zip(self.goals[:goal], self.best.costs[:goal], strict=True))
+        bound = self.bounds.least(self.goals[goal], among=before)
+        if goal == len(self.certified):
+            self.certified.append(bound)
+        self.certified[goal] = max(self.certified[goal], min(bound, self.best.costs[goal]))
+
+    def counted(self, goals: Sequence[int]) -> bool:
+        """Return whether the best placement reaches what counting says of some goals."""
+        for goal in goals:
+            self.count(goal)
+        return all(self.settled(goal) for goal in goals)
+
+    def search(self, goals: Sequence[int]) -> None:
+        """Meet some goals, in order, as far as time and effort allow.
+
+        Where one model of all cells would be too large, goals are improved part by part; closer levels only where a
+        part is a good share of the whole, for the worst of many groups hardly ever gives way to less.
+        """
+        if self.counted(goals):
+            return
+        choices = self.sites.units * len(self.sites)
+        if choices <= self.params.cell_choices:
+            self._search_model(goals)
+            return
+        for goal in goals:
+            if goal == 0 or choices <= self.params.closer_choices:
+                self._search_parts(goal)
+
+    def _search_model(self, goals: Sequence[int]) -> None:
+        """Solve the model of all cells for one goal after another; an earlier one that is not met limits the later."""
+        sites, begun = self.sites, self.best
+        model = CellModel(sites, sites.site_of_unit(self.best.nodes))
+        for number in range(goals[0]):
+            goal = Goal.of(self.goals[number])
+            model.at_most(goal, self._whole(goal, self.best))
+        for number in goals:
+            goal = Goal.of(self.goals[number])
+            before = self._whole(goal, self.best)
+            if not self.settled(number):
+                if (left := self.end - clock()) <= 0 or self.effort <= 0:
+                    return
+                model.at_least(goal, ceil((self.certified[number] - self._error(goal)) * goal.scale - 1e-6))
+                reached = model.minimise(goal, Slice(self.effort, left, self.limits.seed))
+                if reached is None:
+                    return
+                self.effort -= reached.effort
+                if reached.value < before:
+                    self.offer(self._nodes(model))
+                bound = reached.bound / goal.scale - self._error(goal)
+                self.certified[number] = max(self.certified[number], min(bound, self.best.costs[number]))
+            model.at_most(goal, self._whole(goal, self.best))
+        if self.best is not begun:
+            drift = self.reduction.job.alpha in (0.0, 1.0)
+            model.settle(Slice(self.params.tie_effort, self.end - clock(), self.limits.seed), drift=drift)
+            self.offer(self._nodes(model))
+
+    def _search_parts(self, number: int) -> None:
+        """Improve a goal part by part: the units on some sites are laid anew among these, as large as a model may be.
+
+        Of equals the one with fewer touches is kept: many groups have to be better before the worst is.
+        """
+        goal = Goal.of(self.goals[number])
+        parts = WorstParts(self.sites, goal, self.params.cell_choices, self.limits.seed)
+        site_of, fruitless = self.sites.site_of_unit(self.best.nodes), 0
+        while not self.settled(number) and fruitless < self.params.fruitless_parts:
+            left = self.end - clock()
+            if left <= 0 or self.effort <= 0:
+                return
+            model = CellModel(self.sites, site_of, among=parts.draw(site_of))
+            for before in range(number + 1):
+                known = Goal.of(self.goals[before])
+                model.at_most(known, self._whole(known, self.best))
+            limit = Slice(self.params.part_effort, left, self.limits.seed, light=True)
+            reached = model.minimise(goal, limit, touches=True)
+            self.effort -= self.params.part_cost + (reached.effort if reached else self.params.part_effort)
+            fruitless += 1
+            if not np.array_equal(site_of, model.answer):
+                site_of = model.answer
+                fruitless = 0
+            if reached is not None and reached.value < self._whole(goal, self.best):
+                self.offer(self._nodes(model))
+
+    def _nodes(self, model: CellModel) -> IntArray:
+        """Return the nodes of an answer of the model, shape [rows, columns]."""
+        one = self.reduction
+        return seat(
+            one.cluster,
+            one.job,
+            level=self.sites.closest,
+            domain_of_cell=self.sites.domain_of_cell(model.answer),
+            admitted=one.admitted,
+        )
+
+    def _whole(self, goal: Goal, placed: WeighedPlacement) -> int:
+        """Return the goal of a placement in whole numbers."""
+        spreads = (placed.worth.by_level[term.level][term.family] for term in goal.terms)
+        return sum(weight * spread for weight, spread in zip(goal.weights, spreads, strict=True))
+
+    def _error(self, goal: Goal) -> float:
+        """Return the most that rounding of the weights can make of a goal."""
+        return goal.error * len(self.sites) if goal.error > TOLERANCE / 1000 else 0.0

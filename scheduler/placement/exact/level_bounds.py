@@ -1,0 +1,277 @@
+"""What counting says of all levels at once: the least that terms at several levels can add up to.
+
+At every level alone the job is a grid problem, with a lattice of its own; a group touches no fewer domains of a closer
+level than of a broader one, as each of these has one of those in it.  So the spreads of a placement, level by level,
+are a path of pairs (S, R) that are not refuted, ascending in both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from math import inf
+
+import numpy as np
+
+from scheduler.job import Count, Hold
+from scheduler.objective import TOLERANCE
+from scheduler.placement.admission import least_spread
+from scheduler.placement.exact.lattice import Lattice, PairSearch
+from scheduler.placement.exact.params import ExactParams
+from scheduler.placement.exact.problem import GridReduction, counted_where_held
+from scheduler.placement.exact.schedule import apply_product, count_coverage, count_edges, count_rectangles_if_quick
+from scheduler.placement.types import Limits, Pair, corners
+from scheduler.work_clock import clock
+from topology.cluster import IndexArray
+
+# -- line_touches --
+# What lines touch at a closer level at least, given what they may touch at a broader one: racks inside minipods.
+#
+# A line is a column or a row of the grid.  At the closer level alone all the roomiest racks serve; but a line that may
+# touch two minipods finds its racks in these two.  Counting says how many racks all lines together touch:
+#
+# - Lines that touch one minipod each lie in it whole, so each minipod has a number of whole lines.
+# - Lines that touch up to S of them touch S times their number in all, and each time it is a part of a line that goes
+# to
+#   racks of that minipod: a knapsack over the minipods with two budgets, touches of minipods and touches of racks.
+#
+# A rack that q lines touch holds q times their length at most, so it is a list of chunks, each one touch.
+
+
+@dataclass(frozen=True)
+class LineTouches:
+    """Lines of equal length, and where there is room for their cells."""
+
+    length: int
+    lines: int
+    rooms: Sequence[IndexArray]  # of each broader domain: cells that each closer domain in it can take
+    most: float  # array elements that the knapsack may take in all
+
+    def fewest(self, broader: int) -> int:
+        """Return how many closer domains some line touches at least if each touches so many broader ones at most."""
+        if broader not in self._known:
+            self._known[broader] = self._fewest_whole() if broader == 1 else self._fewest_in_parts(broader)
+        return self._known[broader]
+
+    @cached_property
+    def _known(self) -> dict[int, int]:
+        return {}
+
+    @cached_property
+    def _chunks(self) -> list[IndexArray]:
+        """For each broader domain the cells of its best touches: shape [touches], of one, of two, and so on."""
+        found = []
+        for room in self.rooms:
+            whole = np.repeat(self.length, int((room // self.length).sum()))
+            rest = np.sort(room % self.length)[::-1]
+            found.append(np.cumsum(np.concatenate([whole, rest[rest > 0]])).astype(np.int64))
+        return found
+
+    def _fewest_whole(self) -> int:
+        for touched in range(1, self.length + 1):
+            if sum(self._whole(cells, touched) for cells in self._chunks) >= self.lines:
+                return touched
+        return self.length + 1  # there is no such placement
+
+    def _whole(self, cells: IndexArray, touched: int) -> int:
+        """Return how many whole lines a broader domain has room for, each over so many closer ones."""
+        lines = int(cells[-1]) // self.length
+        while lines and cells[min(lines * touched, len(cells)) - 1] < lines * self.length:
+            lines -= 1
+        return lines
+
+    def _fewest_in_parts(self, broader: int) -> int:
+        budget = broader * self.lines
+        options = sum(min(self.lines, -(-int(c) // self.length)) for cells in self._chunks for c in cells)
+        # beyond so many touches the knapsack is not made: what does not suffice with these needs more
+        touches = min(sum(map(len, self._chunks)), int(self.most / (budget + 1) / max(options, 1)))
+        # shape [touches of broader domains, touches of closer ones], the most cells
+        held = np.zeros((budget + 1, touches + 1), dtype=np.int64)
+        for cells in self._chunks:
+            before = held.copy()
+            for touch, most in enumerate(cells[:touches].tolist(), start=1):
+                for parts in range(1, min(self.lines, budget, -(-most // self.length)) + 1):
+                    taken = before[: budget + 1 - parts, : touches + 1 - touch] + min(most, parts * self.length)
+                    np.maximum(held[parts:, touch:], taken, out=held[parts:, touch:])
+        enough = np.flatnonzero(held[-1] >= self.length * self.lines)
+        return -(-int(enough[0] if len(enough) else touches + 1) // self.lines)
+
+
+# -- level_bounds --
+# What counting says of all levels at once: the least that terms at several levels can add up to.
+#
+# At every level alone the job is a grid problem, with a lattice of its own; a group touches no fewer domains of a
+# closer level than of a broader one, as each of these has one of those in it.  So the spreads of a placement, level by
+# level, are a path of pairs (S, R) that are not refuted, ascending in both.
+
+
+pass
+
+_LINES = ("dp", "pp")  # families whose groups are the columns and the rows of the grid
+
+
+@dataclass
+class LevelBounds:
+    """Bounds of the spreads of one job on nodes up to some slowdown."""
+
+    reduction: GridReduction
+    limits: Limits
+    params: ExactParams
+    lattices: dict[str, Lattice] = field(default_factory=dict)  # by level, those that are known already
+    floors: Mapping[str, Pair] = field(default_factory=dict)  # by level, what S and R are at least, each by itself
+    end: float = inf  # of the time for coverage, and for knapsacks over broader domains: tenths of a second in all
+    _lines: dict[tuple[str, str], tuple[LineTouches, ...]] = field(default_factory=dict)  # columns and rows, by levels
+
+    def least(self, terms: Sequence[Count], *, among: Sequence[tuple[Sequence[Count], float]] = ()) -> float:
+        """Return what some terms come to at least.
+
+        :param among: of placements alone in which other terms come to no more than a number.
+        """
+        asked = [terms, *(others for others, _ in among)]
+        limits = [inf, *(most + TOLERANCE for _, most in among)]
+        fixed = [sum(one.weight * self._fewest(one) for one in some if one.family not in _LINES) for some in asked]
+        weights = [_weights(some) for some in asked]
+        names = [name for name in self._levels if any(name in of_level for of_level in weights)]
+        # what the terms come to on the way to a pair, each of those that no other one is as good as in all of them
+        states: dict[Pair, list[tuple[float, ...]]] = {(1, 1): [tuple(fixed)]}
+        for name in names:
+            onward: dict[Pair, list[tuple[float, ...]]] = {}
+            floor, least = self.floors.get(name, (1, 1)), self._corners(name, weights)
+            for (dp, pp), sums in states.items():
+                for a, b in least:
+                    pair = max(a, dp, floor[0]), max(b, pp, floor[1])
+                    step = [of.get(name, (0.0, 0.0)) for of in weights]
+                    costs = [w * pair[0] + v * pair[1] for w, v in step]
+                    for one in sums:
+                        total = tuple(x + y for x, y in zip(one, costs, strict=True))
+                        if all(x <= most for x, most in zip(total, limits, strict=True)):
+                            onward.setdefault(pair, []).append(total)
+            states = {pair: _undominated(sums) for pair, sums in onward.items()}
+        along = min((one[0] for sums in states.values() for one in sums), default=inf)
+        return max([along, *(self._below(terms, others, most) for others, most in among)])
+
+    def _below(self, terms: Sequence[Count], others: Sequence[Count], most: float) -> float:
+        """Return what the terms of one level come to at least among placements with other terms no more than a number.
+
+        Of these it is Eq. 2 at each broader level that counts, less what the rest of them comes to at least: it says
+        which pairs of that level there may be, and the lines of each touch domains inside those that they touch there.
+        """
+        wanted, least = _weights(terms), -inf
+        if len(wanted) != 1 or self.reduction.job.nodes_of_tp > 1 or any(one.family not in _LINES for one in terms):
+            return least
+        ((name, (dp, pp)),) = wanted.items()
+        above = self._levels[: self._levels.index(name)]
+        for broader, (w, v) in _weights(others).items():
+            if broader not in above:
+                continue
+            rest = [one for one in others if one.level != broader or one.family not in _LINES]
+            left = most - (self.least(rest) if rest else 0.0) + TOLERANCE
+            unrefuted_here = self._corners(name, list(map(_weights, (terms, others))))
+            pairs = [
+                (max(a, columns), max(b, rows))
+                for pair in self._widest(broader, w, v, left)
+                for columns, rows in [self._touched(broader, name, pair)]
+                for a, b in unrefuted_here
+            ]
+            least = max(least, min((dp * a + pp * b for a, b in pairs), default=inf))
+        return least
+
+    def _widest(self, name: str, w: float, v: float, most: float) -> list[Pair]:
+        """Return the largest pairs of a level with w * S + v * R no more than a number, but for those refuted."""
+        one, known = self.reduction, self.lattices.get(name)
+        job = one.job.grid
+        domains = len(one.cluster.level(name))
+        s_most, r_most = min(domains, job.rows), min(domains, job.columns)
+        pairs = []
+        for s in range(1, s_most + 1):
+            if w * s + v > most:
+                break
+            r = r_most if v == 0.0 else min(r_most, int((most - w * s) / v + TOLERANCE))
+            if known is None or not known.is_refuted((s, r)):
+                pairs.append((s, r))
+        return [p for p in pairs if not any(q != p and q[0] >= p[0] and q[1] >= p[1] for q in pairs)]
+
+    def _touched(self, broader: str, name: str, pair: Pair) -> Pair:
+        """Return what S and R are at a level at least, where a broader level has a pair; 1 where time is up."""
+        if clock() > self.end:
+            return 1, 1
+        if (broader, name) not in self._lines:
+            one = self.reduction
+            nodes = np.flatnonzero(one.admitted)
+            levels = one.cluster.level(broader), one.cluster.level(name)
+            inside, room = np.unique(np.stack([level.domain_of[nodes] for level in levels]), axis=1, return_counts=True)
+            rooms = np.split(room, np.flatnonzero(np.diff(inside[0])) + 1)
+            shape = one.job.grid.rows, one.job.grid.columns
+            self._lines[broader, name] = tuple(
+                LineTouches(length, lines, rooms, self.params.touch_table) for length, lines in (shape, shape[::-1])
+            )
+        columns, rows = self._lines[broader, name]
+        return columns.fewest(pair[0]), rows.fewest(pair[1])
+
+    @property
+    def _levels(self) -> tuple[str, ...]:
+        return tuple(level.name for level in self.reduction.cluster.levels)
+
+    def _corners(self, name: str, weights: Sequence[Mapping[str, tuple[float, float]]]) -> list[Pair]:
+        """Return the least pairs of a level that are not refuted.
+
+        Where parts of TP groups may lie apart a column touches more domains than its DP groups: counting says nothing.
+        """
+        one = self.reduction
+        if one.job.nodes_of_tp > 1:
+            held = one.job.holds_on(one.cluster)[-1].level
+            if one.cluster.level_index(name) > one.cluster.level_index(held):
+                return [(1, 1)]
+        if name not in self.lattices:
+            dp, pp = (sum(of.get(name, (0.0, 0.0))[i] for of in weights) for i in range(2))
+            self.lattices[name] = self._counted(name, dp / (dp + pp) if dp + pp else 0.5)
+        return unrefuted(self.lattices[name])
+
+    def _counted(self, name: str, alpha: float) -> Lattice:
+        """Return the lattice of a level with what counting refutes."""
+        one = self.reduction
+        problem = GridReduction(one.cluster, one.job.replace(level=name), one.slowest).problem
+        lattice = Lattice(problem, alpha, 1.0 - alpha)
+        seconds = min(self.limits.seconds, max(self.params.least_seconds, self.end - clock()))
+        search = PairSearch(lattice, replace(self.limits, seconds=seconds), self.params)
+        for stage in (count_edges, apply_product, count_coverage, count_rectangles_if_quick):
+            stage(search)
+            if not lattice.open():
+                break
+        return lattice
+
+    def _fewest(self, term: Count) -> int:
+        """Return how many domains of its level the largest group of a family touches at least."""
+        one = self.reduction
+        fewest = least_spread(one.cluster, one.job, term.family, term.level, one.admitted)
+        if fewest > 1 or one.job.grid.groups[term.family].largest == 1:
+            return fewest
+        held = one.job.replace(holds=(*one.job.holds, Hold(term.family, term.level)))
+        return 2 if GridReduction(one.cluster, counted_where_held(one.cluster, held), one.slowest).refusal else 1
+
+
+def unrefuted(lattice: Lattice) -> list[Pair]:
+    """Return the least pairs of a lattice that are not refuted."""
+    pp = lattice.problem.largest_pair[1]
+    return corners((s, most + 1) for s, most in enumerate(lattice.most_refuted, start=1) if most < pp)
+
+
+def _weights(terms: Iterable[Count]) -> dict[str, tuple[float, float]]:
+    """Return the weights of S and R at each level."""
+    found: dict[str, tuple[float, float]] = {}
+    for one in terms:
+        dp, pp = found.get(one.level, (0.0, 0.0))
+        if one.family == "dp":
+            found[one.level] = dp + one.weight, pp
+        elif one.family == "pp":
+            found[one.level] = dp, pp + one.weight
+    return found
+
+
+def _undominated(sums: Sequence[tuple[float, ...]]) -> list[tuple[float, ...]]:
+    kept: list[tuple[float, ...]] = []
+    for one in sorted(set(sums)):
+        if not any(all(x <= y for x, y in zip(other, one, strict=True)) for other in kept):
+            kept.append(one)
+    return kept

@@ -1,0 +1,357 @@
+"""Placements to begin with: what quick rules propose, fills that need no search, and the pairs of jobs like it.
+
+Where the objective has terms that the pairs (S, R) do not see, the best pair need not lead to the best placement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations, islice, pairwise, product
+from math import inf
+
+import numpy as np
+
+from scheduler.job import FAMILIES, Hold, Job
+from scheduler.objective import TOLERANCE, objective_terms
+from scheduler.placement.admission import admissible
+from scheduler.placement.exact.goals import GoalSearch, WeighedPlacement, weighed
+from scheduler.placement.exact.lattice import PairSearch
+from scheduler.placement.exact.level_bounds import LevelBounds
+from scheduler.placement.exact.params import ExactParams
+from scheduler.placement.exact.problem import GridReduction, counted_where_held
+from scheduler.placement.exact.solve import search_reduction, seat_cells, seat_pair, seating_seconds
+from scheduler.placement.heuristic import Heuristic
+from scheduler.placement.types import ALGORITHMS, Limits
+from scheduler.work_clock import clock
+from topology.cluster import BoolArray, Cluster, IndexArray, IntArray, Level
+
+# -- quick_starts --
+# What the quick rules of the house propose, as placements to begin with: none that was asked is better in the end.
+#
+# A quick rule is any algorithm of this package that is a :class:`scheduler.placement.heuristic.Heuristic`: it asks no
+# solver.  Those of other packages are asked by name alone: one that cannot be imported must not stop the others.  Rules
+# know nothing of holds; the evaluator puts aside what breaks one.
+
+
+def quick_rules(names: Collection[str] = ()) -> list[Heuristic]:
+    """Return rules of these names, none = all, those that go pod by pod last."""
+    own = [ALGORITHMS.load(name) for name in names or ALGORITHMS.names(inside="scheduler")]
+    return sorted((rule for rule in own if isinstance(rule, Heuristic)), key=lambda rule: rule.pod_by_pod)
+
+
+def quick_starts(
+    reduction: GridReduction, limits: Limits, params: ExactParams, *, names: Collection[str] = (), end: float = inf
+) -> Iterator[IntArray]:
+    """Yield nodes, shape [rows, columns] each, from one rule after another until their share of the time is used up.
+
+    Those that go pod by pod come last, and have a smaller share: on hundreds of cells each takes as long as all others.
+
+    :param names: of the rules that are asked; empty = all; ``end``: of the time, when little of their share is left.
+    """
+    cluster, job = reduction.cluster, reduction.job
+    # a rule takes any node that the job admits, so those slower than the threshold are hidden from it
+    hidden = np.flatnonzero(admissible(cluster, job) & ~reduction.admitted)
+    offered = cluster.with_busy(hidden) if len(hidden) else cluster
+    start = clock()
+    for rule in quick_rules(names):
+        share = params.pod_rules_share if rule.pod_by_pod else params.rules_share
+        until = min(start + share * limits.seconds, max(end, start + params.rules_least * limits.seconds))
+        if clock() > until:
+            return
+        nodes = rule.in_time(until).place(offered, job, limits).nodes
+        if nodes is not None:
+            yield nodes
+
+
+# -- tight_fills --
+# Placements that need no search: segments of cells one after another, each on the fewest domains that hold it.
+#
+# Where the objective has terms that the pairs (S, R) do not see, the best pair need not lead to the best placement.
+# These fills look at every level from the broadest on, each for one family of groups; they are placements to begin
+# with.
+
+
+def tight_fills(reduction: GridReduction) -> Iterator[IntArray]:
+    """Yield nodes, shape [rows, columns] each: the cells as one segment, then a segment for each group of a family."""
+    cluster, grid = reduction.cluster, reduction.job.grid
+    along = cluster.along_the_tree
+    admitted = reduction.admitted[along]
+    tree = _Tree.of(cluster)
+    for segments in _segmentations(reduction.job):
+        filled = np.empty(grid.cells, dtype=np.int32)
+        room = _Room.of(tree, admitted)
+        for cells in segments:
+            filled[cells] = along[np.sort(room.take_tightest(len(cells)))]
+        yield filled.reshape(grid.rows, grid.columns)
+    depth = cluster.level_index(reduction.job.level)
+    for first, last_come in product(dict.fromkeys((0, depth)), (False, True)):
+        roomy = along[_roomiest(cluster, np.flatnonzero(admitted), grid.cells, first, last_come=last_come)]
+        if last_come:
+            roomy = _alternating(cluster, roomy, reduction.level)
+        for (cells,) in islice(_segmentations(reduction.job), 3):
+            nodes = np.empty(grid.cells, dtype=np.int32)
+            nodes[cells] = roomy
+            yield nodes.reshape(grid.rows, grid.columns)
+    cell = np.arange(grid.cells).reshape(grid.rows, grid.columns)
+    for lines, last_come in product((cell, cell.T), (False, True)):
+        slices = _in_slices(cluster, np.flatnonzero(admitted), lines.shape, depth, last_come=last_come)
+        for mixed in (False, True) if slices else ():
+            ordered = [along[one] for one in slices]
+            if mixed:
+                ordered = [_alternating(cluster, one, cluster.levels[-1]) for one in ordered]
+            nodes = np.empty(grid.cells, dtype=np.int32)
+            nodes[lines.ravel()] = np.concatenate(ordered)
+            yield nodes.reshape(grid.rows, grid.columns)
+
+
+def _segmentations(job: Job) -> Iterator[Sequence[IndexArray]]:
+    """Yield ways to cut the cells into segments: not at all, in three orders; and by the groups of each family."""
+    grid = job.grid
+    cell = np.arange(grid.cells).reshape(grid.rows, grid.columns)
+    yield [cell.T.ravel()]
+    yield [cell.ravel()]
+    yield [np.argsort(grid.node_rank.ravel(), kind="stable")]
+    for family in FAMILIES:
+        groups = grid.groups[family]
+        if groups.one_each and 1 < groups.largest < grid.cells:
+            by_group = np.argsort(groups.group, kind="stable")
+            yield np.split(by_group, np.cumsum(groups.sizes)[:-1])
+
+
+def _in_slices(
+    cluster: Cluster, places: IndexArray, shape: tuple[int, ...], depth: int, *, last_come: bool
+) -> list[IndexArray]:
+    """Return places for as many slices of one size, domain by domain of a level, each slice whole in one; or none.
+
+    Domains that hold most slices come first, the last is the tightest; inside, the roomiest closer domains.
+
+    :param shape: number of slices, and their size; ``last_come``: of equal domains the last ones are taken.
+    """
+    wanted, size = shape
+    domain = cluster.levels[depth].domain_of[cluster.along_the_tree[places]]
+    free = np.bincount(domain, minlength=len(cluster.levels[depth]))
+    slices = free // size
+    if int(slices.sum()) < wanted:
+        return []
+    # of domains with as many slices the one with fewer nodes over
+    turn = -1 if last_come else 1
+    order = np.lexsort((turn * np.arange(len(free)), free, -slices))
+    found: list[IndexArray] = []
+    while wanted:
+        fits = order[slices[order] >= wanted]
+        k = int(fits[slices[fits].argmin()]) if len(fits) else int(order[0])
+        some = min(wanted, int(slices[k]))
+        found.append(_roomiest(cluster, places[domain == k], some * size, depth + 1, last_come=last_come))
+        order = order[order != k]
+        wanted -= some
+    return found
+
+
+def _roomiest(cluster: Cluster, places: IndexArray, wanted: int, first: int, *, last_come: bool) -> IndexArray:
+    """Return so many of the places, ascending: level by level of the roomiest domains, as few as hold them.
+
+    Closer domains of all that were chosen compete together, so that small ones are left out wherever they lie.
+
+    :param first: depth to begin at; ``last_come``: of equal domains the last ones are taken.
+    """
+    along = cluster.along_the_tree
+    for level in cluster.levels[first:]:
+        # few places may lie in few of very many domains
+        numbers, domain = np.unique(level.domain_of[along[places]], return_inverse=True)
+        counts = np.bincount(domain)
+        order = np.lexsort((-numbers if last_come else numbers, -counts))
+        needed = int(np.searchsorted(np.cumsum(counts[order]), wanted))
+        rest = wanted - int(counts[order[:needed]].sum())
+        others = order[needed:]
+        # the last is the tightest that has room for the rest
+        last = others[counts[others] >= rest]
+        last = last[counts[last].argmin()]
+        chosen = np.isin(domain, order[:needed])
+        places = np.concatenate([places[chosen], places[domain == last]])
+    return np.sort(places[:wanted])
+
+
+def _alternating(cluster: Cluster, nodes: IntArray, level: Level) -> IntArray:
+    """Return the nodes with the domains of a level in another order: most nodes for each closest domain, then fewest.
+
+    Segments one after another so touch about as many closest domains each.
+    """
+    domain, closest = level.domain_of[nodes], cluster.levels[-1].domain_of[nodes]
+    kinds, of_node = np.unique(domain, return_inverse=True)
+    pairs = np.unique(np.stack([of_node, closest]), axis=1)
+    by_ratio = np.argsort(-np.bincount(of_node) / np.bincount(pairs[0]), kind="stable")
+    half = -(-len(kinds) // 2)
+    rank = np.empty(len(kinds), dtype=np.int64)
+    rank[by_ratio[:half]] = 2 * np.arange(half)
+    rank[by_ratio[half:][::-1]] = 2 * np.arange(len(kinds) - half) + 1
+    order = np.argsort(rank[of_node], kind="stable")
+    ordered: IntArray = nodes[order]
+    return ordered
+
+
+@dataclass(frozen=True, slots=True)
+class _Tree:
+    """Where the domains of each level lie along the tree, numbered in that order from the broadest level on."""
+
+    starts: list[IndexArray]  # for each level, shape [domains + 1], the first place of each, and where the last ends
+    # for each level, shape [domains + 1], the first child of each; of the closest, the places
+    children: list[IndexArray]
+
+    @classmethod
+    def of(cls, cluster: Cluster) -> _Tree:
+        """Return the domains along the tree."""
+        along = cluster.along_the_tree
+        inside = [level.domain_of[along] for level in cluster.levels]
+        starts = [np.append(np.flatnonzero(np.diff(domain, prepend=-1)), len(along)) for domain in inside]
+        children = [np.searchsorted(closer, first) for first, closer in pairwise(starts)]
+        return cls(starts, [*children, starts[-1]])
+
+
+@dataclass(frozen=True, slots=True)
+class _Room:
+    """The places that are left, and how many of them each domain has."""
+
+    tree: _Tree
+    free: BoolArray  # shape [nodes], by place along the tree
+    counts: list[IndexArray]  # for each level, shape [domains]
+
+    @classmethod
+    def of(cls, tree: _Tree, free: BoolArray) -> _Room:
+        """Return room on all places that are free."""
+        before = np.concatenate([[0], np.cumsum(free)])
+        return cls(tree, free.copy(), [np.diff(before[starts]) for starts in tree.starts])
+
+    def take_tightest(self, wanted: int) -> IndexArray:
+        """Take so many places, of the fewest domains level by level, and return them."""
+        taken: list[IndexArray] = []
+        self._take(0, 0, len(self.counts[0]), wanted, taken)
+        return np.concatenate(taken)
+
+    def _take(self, depth: int, first: int, last: int, wanted: int, taken: list[IndexArray]) -> None:
+        """Take places of some domains of a level, numbered from first to before last."""
+        counts = self.counts[depth][first:last]
+        while wanted:
+            fits = np.flatnonzero(counts >= wanted)
+            # the tightest that has room for the rest, or the roomiest
+            k = int(fits[counts[fits].argmin()]) if len(fits) else int(counts.argmax())
+            some = min(wanted, int(counts[k]))
+            start, end = (int(one) for one in self.tree.children[depth][first + k : first + k + 2])
+            if depth + 1 < len(self.counts):
+                self._take(depth + 1, start, end, some, taken)
+            else:
+                places = start + np.flatnonzero(self.free[start:end])[:some]
+                self.free[places] = False
+                taken.append(places)
+            counts[k] -= some
+            wanted -= some
+
+
+# -- soft_terms --
+# Terms of the objective beyond the pair (S, R): what is tried for them, and where the search for them begins.
+#
+# A soft term is least where its groups touch one domain each, which is a hard constraint: so every choice of a few
+# terms is tried as holds, on the lattice of the pairs that are left.  Terms of DP and PP groups at another level are
+# also put first: a search at that level, seated from there on down.  What comes of it are placements to begin with; how
+# far they are from the least is for :mod:`scheduler.placement.exact.goals` to say.
+
+
+pass
+pass
+
+
+def has_more_terms(cluster: Cluster, job: Job) -> bool:
+    """Return whether the pair does not decide: soft terms count, or a hold broader than the job's level."""
+    return bool(job.soft) or _held_broader(cluster, job)
+
+
+def _held_broader(cluster: Cluster, job: Job) -> bool:
+    """Return whether a hold is broader than the level at which spread counts."""
+    return cluster.level(counted_where_held(cluster, job).level) is not cluster.level(job.level)
+
+
+def goals_of(
+    reduction: GridReduction, search: PairSearch, limits: Limits, end: float, params: ExactParams
+) -> GoalSearch:
+    """Return the goals of a job on nodes up to some slowdown, begun with the best placement that pairs lead to."""
+    cluster, job = reduction.cluster, reduction.job
+    bounds = LevelBounds(reduction, limits, params, {reduction.level.name: search.lattice}, end=end)
+    found: list[WeighedPlacement] = []
+    for nodes in _starts(reduction, search, limits, end, params):
+        if one := weighed(cluster, job, nodes):
+            found.append(one)
+        # each may take tenths of a second: once there is one, the others wait for time
+        if found and clock() > end:
+            break
+    best = min(found, key=lambda one: one.order)
+    effort = (params.term_effort if has_more_terms(cluster, job) else params.goal_effort) * limits.seconds
+    return GoalSearch(reduction, bounds, best, [], limits, params, effort, end)
+
+
+def other_seats(
+    reduction: GridReduction, search: PairSearch, limits: Limits, end: float, params: ExactParams
+) -> Iterator[IntArray]:
+    """Yield nodes, shape [rows, columns] each, of placements that may be as good and better at closer levels."""
+    lattice, seconds = search.lattice, seating_seconds(limits, params)
+    yield from tight_fills(reduction)
+    if not reduction.job.grid.aligned:
+        return
+    equal = [pair for pair in lattice.built if lattice.cost(pair) <= lattice.cost(lattice.best) + TOLERANCE]
+    for pair in sorted(equal):
+        best_fit = reduction.domain_of_cell(lattice.built[pair])
+        looked_inside = reduction.domain_of_cell(lattice.built[pair], closer_first=True)
+        if pair != lattice.best:
+            yield seat_cells(reduction, best_fit, seconds, params, end=end)
+        if not np.array_equal(best_fit, looked_inside):
+            yield seat_cells(reduction, looked_inside, seconds, params, end=end)
+
+
+def _starts(
+    reduction: GridReduction, search: PairSearch, limits: Limits, end: float, params: ExactParams
+) -> Iterator[IntArray]:
+    """Yield nodes for the cheapest pair; with more terms for every corner of the front, and for other jobs like it."""
+    cluster, job, lattice = reduction.cluster, reduction.job, search.lattice
+    seconds = seating_seconds(limits, params)
+    if not has_more_terms(cluster, job):
+        yield seat_pair(reduction, lattice, lattice.best, seconds, params, end=end)
+        return
+    yield from quick_starts(reduction, limits, params, end=end)
+    yield from tight_fills(reduction)
+    for point in lattice.pareto():
+        yield seat_pair(reduction, lattice, (point.dp, point.pp), seconds, params, end=end)
+    others = list(_others(cluster, job, params))
+    for number, other in enumerate(others):
+        asked = GridReduction(cluster, other, reduction.slowest)
+        if asked.refusal:
+            continue
+        share = max(params.least_seconds, (end - clock()) / (len(others) - number + 1))
+        found = search_reduction(asked, limits, share, params).lattice
+        yield seat_pair(asked, found, found.best, seconds, params, end=end)
+
+
+def _others(cluster: Cluster, job: Job, params: ExactParams) -> Iterator[Job]:
+    """Yield jobs whose best pair may serve the terms better: some terms held, or the spread counted elsewhere."""
+    counted = (one for one in job.soft if one.weight > 0.0 and job.grid.groups[one.family].largest > 1)
+    terms = sorted({(one.family, one.level) for one in counted})
+    if _held_broader(cluster, job):
+        yield counted_where_held(cluster, job)
+    for count in range(1, min(len(terms), params.held_terms) + 1):
+        for chosen in combinations(terms, count):
+            held = job.replace(holds=(*job.holds, *(Hold(family, level) for family, level in chosen)))
+            yield counted_where_held(cluster, held)
+            if counted_where_held(cluster, held).level != held.level:
+                yield held
+    for level in dict.fromkeys(one.level for one in job.soft if one.family in ("dp", "pp")):
+        at_level = [one for one in objective_terms(cluster, job) if one.level == level]
+        dp, pp = (sum(one.weight for one in at_level if one.family == family) for family in ("dp", "pp"))
+        if dp + pp:
+            # spread is not counted inside TP groups of several nodes: held there they keep what the job asks as well
+            within = level if _inside_tp_groups(cluster, job, level) else job.tp_level
+            yield job.replace(level=level, tp_level=within, alpha=dp / (dp + pp))
+
+
+def _inside_tp_groups(cluster: Cluster, job: Job, level: str) -> bool:
+    """Return whether a level is closer than the one that holds TP groups of several nodes."""
+    if job.nodes_of_tp == 1:
+        return False
+    return cluster.level_index(level) > cluster.level_index(job.holds_on(cluster)[-1].level)
