@@ -10,7 +10,7 @@ import numpy as np
 
 from benchmarks.report import Promise, promises, section, table
 from scheduler.placement.types import ALGORITHMS, Limits
-from scheduler.queue.queue_policy import POLICIES
+from scheduler.queue.policy import POLICIES
 from simulator.engine.engine import Engine
 from simulator.job_record import JobRecord
 from simulator.pools.node_pool import NodePool

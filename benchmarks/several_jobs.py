@@ -16,8 +16,7 @@ from scheduler.algorithm_run import run
 from scheduler.job import Job
 from scheduler.placement.types import ALGORITHMS, Limits
 from scheduler.several.joint_question import JointQuestion
-from scheduler.several.together import JointOutcome, place_together
-from scheduler.several.turns import in_turn
+from scheduler.several.together import JointOutcome, in_turn, place_together
 from topology.cluster import Cluster
 from topology.generate import fragment, minipods
 

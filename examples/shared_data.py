@@ -1,6 +1,6 @@
 """How many samples do four jobs load that read 10,000 of the same 13,333 each, alone and together?"""
 
-from scheduler.data_sets import DataSet
+from scheduler.job import DataSet
 from simulator.job_record import JobRecord
 from simulator.replay import prepare
 from simulator.replay_settings import ReplaySettings

@@ -24,7 +24,7 @@ from extender.gangs.pods_on_nodes import nodes_needed, on_nodes
 from extender.gangs.types import Gang, GangKey, InvalidGang
 from extender.kubernetes_names import SCHEDULER
 from extender.plans.reservation import Reservation
-from scheduler.queue.queue_policy import CapacityReservation, QueuedJob, Running, Waiting
+from scheduler.queue.policy import CapacityReservation, QueuedJob, Running, Waiting
 from topology.cluster import BoolArray, IntArray
 from topology.kubernetes.pods import Pod
 

@@ -25,10 +25,15 @@ from scheduler.placement.admission import (
     type_choices,
 )
 from scheduler.placement.types import Limits, PlacementAlgorithm, Proposal, Status
-from scheduler.subproblems.gpu_types import best_of_types
-from scheduler.subproblems.preferred_nodes import Preference, prefer, pulls_of
-from scheduler.subproblems.second_constraints import SecondConstraints
-from scheduler.subproblems.trunks import propose, propose_in_a_trunk
+from scheduler.subproblems import (
+    Preference,
+    SecondConstraints,
+    best_of_types,
+    prefer,
+    propose,
+    propose_in_a_trunk,
+    pulls_of,
+)
 from scheduler.work_clock import clock, on_clock, share_until, stopwatch
 from topology.cluster import Cluster, FloatArray
 from topology.flags import HEALTHY

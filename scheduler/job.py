@@ -1,32 +1,111 @@
-"""Job and Parallelism: a training job, its degrees of parallelism, and what it asks of its nodes.
+"""Job and Parallelism: a training job, its degrees of parallelism, what it asks of its nodes, and what it reads.
 
 Megatron numbers the GPUs of a job by a mixed radix over its dimensions, the first of ``order`` running fastest, and
-numbers them once more for the layers of experts (:mod:`scheduler.rank_groups`).  Expert parallelism does not multiply
-the number of GPUs: expert groups are cut out of the ranks of tensor x context x data parallelism.
+numbers them once more for the layers of experts.  Expert parallelism does not multiply the number of GPUs: expert
+groups are cut out of the ranks of tensor x context x data parallelism.  A *cell* of the job is one node; how cells form
+a grid is the matter of :mod:`scheduler.grid`.
 
-A *cell* of the job is one node; how cells form a grid is the matter of :mod:`scheduler.node_grid`.
+Of each data set a job reads a number of samples, all of them or a random part that is independent of what other jobs
+read.  Two jobs that read a and b samples out of N then have a b / N in common on average.  Any unit does, samples or
+bytes, as long as all jobs use the same.  Without N nothing says which part a job reads: the larger of the two is taken
+for the whole, so that the smaller lies inside it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from dataclasses import replace as dataclass_replace
 from functools import cached_property
-from math import inf
-from typing import TYPE_CHECKING, Any, Literal
+from math import inf, prod
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from ground.errors import InvalidJob
-from scheduler.data_sets import DataSet
-from scheduler.node_grid import Grid, grid_of, nodes_of_tp, shape_of
-from scheduler.rank_groups import RankNumbering, expert_numbering
+from scheduler.grid import Grid, RankNumbering, expert_numbering, grid_of, nodes_of_tp, shape_of
 from topology.taints import Toleration
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from topology.cluster import Cluster
+    from topology.cluster import Cluster, FloatArray, IntArray
+
+# -- data_sets --
+# Data sets that jobs read, and how much of them jobs have in common.
+#
+# Of each data set a job reads a number of samples, all of them or a random part that is independent of what other jobs
+# read.  Two jobs that read a and b samples out of N then have a b / N in common on average.  Any unit does, samples or
+# bytes, as long as all jobs use the same.  Without N nothing says which part a job reads: the larger of the two is
+# taken for the whole, so that the smaller lies inside it.
+
+
+class DataSet(NamedTuple):
+    """What a job reads of a data set."""
+
+    name: str
+    size: float  # samples or bytes that it reads of it, above 0
+
+
+def affinity(
+    one: Iterable[DataSet], other: Iterable[DataSet], *, whole: Mapping[str, float] = MappingProxyType({})
+) -> float:
+    """Return what two jobs have in common of what either reads, ``|A and B| / |A or B|``: 0 = nothing, 1 = all.
+
+    :param whole: size of each data set where that is known.
+    """
+    ours, theirs = dict(one), dict(other)
+    both = ours.keys() & theirs.keys()
+    common = sum(ours[name] * theirs[name] / whole.get(name, max(ours[name], theirs[name])) for name in sorted(both))
+    read = sum(ours.values()) + sum(theirs.values())
+    return common / (read - common) if read else 0.0
+
+
+def union_size(parts: Iterable[float], whole: float) -> float:
+    """Return how many samples out of ``whole`` are expected in at least one of some random parts of these sizes.
+
+    ``N (1 - product of (1 - n / N))``; parts that are all of it make it exact.
+    """
+    return whole * (1.0 - prod(1.0 - part / whole for part in parts))
+
+
+def near_shared_data(
+    data: Sequence[DataSet],
+    cache_of: IntArray,
+    running: Iterable[tuple[Sequence[DataSet], IntArray]],
+    *,
+    whole: Mapping[str, float] = MappingProxyType({}),
+) -> FloatArray:
+    """Return shape [nodes]: the affinity with a job that reads the same data near the node's cache, 0 = there is none.
+
+    :param data: what the new job reads.
+    :param cache_of: shape [nodes], the number of the cache that each node uses.
+    :param running: what each running job reads, and the indices of its nodes, any shape; of several jobs near a cache
+        the one with the largest affinity counts.
+    :param whole: as in :func:`affinity`.
+    """
+    import numpy as np  # here, as the help of commands reads the types of jobs alone
+
+    best = np.zeros(int(cache_of.max(initial=-1)) + 1)
+    for theirs, nodes in running:
+        if shared := affinity(data, theirs, whole=whole):
+            caches = cache_of[nodes].ravel()
+            best[caches] = np.maximum(best[caches], shared)
+    return best[cache_of]
+
+
+# -- job --
+# Job and Parallelism: a training job, its degrees of parallelism, and what it asks of its nodes.
+#
+# Megatron numbers the GPUs of a job by a mixed radix over its dimensions, the first of ``order`` running fastest, and
+# numbers them once more for the layers of experts (:mod:`scheduler.grid`).  Expert parallelism does not multiply
+# the number of GPUs: expert groups are cut out of the ranks of tensor x context x data parallelism.
+#
+# A *cell* of the job is one node; how cells form a grid is the matter of :mod:`scheduler.grid`.
+
+
+pass
+
 
 Family = Literal["tp", "cp", "ep", "dp", "pp"]
 FAMILIES: tuple[Family, ...] = ("tp", "cp", "ep", "dp", "pp")
@@ -49,7 +128,7 @@ class Parallelism:
     """Degrees of parallelism, all at least 1.
 
     :raises InvalidJob: a degree below 1, an order that does not name the five dimensions, expert groups that Megatron
-        refuses (:func:`scheduler.rank_groups.expert_numbering`).
+        refuses (:func:`scheduler.grid.expert_numbering`).
     """
 
     tp: int = 1
@@ -96,7 +175,7 @@ class Parallelism:
         return expert_numbering(self.dense, etp=self.degree("etp"), ep=self.ep)
 
     def grid(self, gpus_per_node: int) -> Grid:
-        """Return the grid of node-sized cells; raises as :func:`scheduler.node_grid.grid_of`."""
+        """Return the grid of node-sized cells; raises as :func:`scheduler.grid.grid_of`."""
         return grid_of(self.dense, self.expert, gpus_per_node)
 
     def shape(self, gpus_per_node: int) -> tuple[int, int]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ground.files import read_source
 from scheduler.algorithm_run import run
-from scheduler.explanation.cheaper_pairs import cheaper_pairs, why_not
+from scheduler.explanation import cheaper_pairs, why_not
 from scheduler.job_files.job_file import load_job
 from scheduler.outcome import Instance, Outcome
 from scheduler.placement.types import ALGORITHMS, Limits

@@ -18,9 +18,8 @@ import numpy as np
 
 from ground.errors import InvalidPlacement
 from ground.records import AtLeastOne, JsonRecord
+from scheduler.grid import CellGroups, Grid
 from scheduler.job import FAMILIES, Count, Family, Job, stage_slowdown
-from scheduler.node_grid import Grid
-from scheduler.rank_groups import CellGroups
 from topology.cluster import Cluster, IntArray, Level
 from topology.flags import HEALTHY
 

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ground.errors import InvalidInput
 from ground.files import write_file
-from scheduler.queue.queue_policy import CapacityReservation
+from scheduler.queue.policy import CapacityReservation
 from simulator.engine.engine import Engine
 from simulator.engine.hooks import Incident
 from simulator.engine.simulated_cluster import Event, EventQueue

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from scheduler.affinity import Gains, Model
-from scheduler.data_sets import DataSet
-from scheduler.job import Avoid, Count, Hold, Job, Parallelism, Speed
+from scheduler.job import Avoid, Count, DataSet, Hold, Job, Parallelism, Speed
 from scheduler.job_affinity import NAMED_MODELS, job_affinity
 
 Status = Literal["completed", "failed", "cancelled", "unknown"]

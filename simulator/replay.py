@@ -11,7 +11,7 @@ import numpy as np
 from ground.errors import InvalidInput
 from scheduler.placement.types import ALGORITHMS, Limits
 from scheduler.power_caps import power_caps
-from scheduler.queue.queue_policy import POLICIES, QueuePolicy
+from scheduler.queue.policy import POLICIES, QueuePolicy
 from simulator.cluster_fit import check_against
 from simulator.engine.engine import Engine
 from simulator.engine.hooks import SavedByRound

@@ -21,7 +21,7 @@ from simulator.throughputs import Throughputs
 from topology.flags import FAULTY, NodeFlag
 
 if TYPE_CHECKING:
-    from scheduler.queue.queue_policy import QueuePolicy
+    from scheduler.queue.policy import QueuePolicy
 
 COUNT_ONLY = "none"  # The algorithm that places nothing: GPUs are counted
 NO_COST = "none"  # The model of communication under which place has no effect, but for slow nodes

@@ -8,7 +8,7 @@ from enum import IntEnum
 from math import inf
 from typing import Any, ClassVar
 
-from scheduler.queue.allocation import Allocation
+from scheduler.queue.dispatch import Allocation
 from scheduler.queue.run_times import Prediction
 from simulator.job_record import JobRecord
 

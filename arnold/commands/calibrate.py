@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from arnold.commands.calibrate_inputs import MeasuredSteps
     from arnold.documents.calibrate_answer import CalibrateDocument
     from scheduler.affinity import Gains
-    from scheduler.job_files.job_document import JobDocument
+    from scheduler.job_files.job_file import JobDocument
     from simulator.cost.gain_fit import GainFit
 
 MOST_COST = 50.0  # Percent of a step that spread over two domains costs: ten times the most that is published
@@ -101,8 +101,7 @@ def _job(file: str, measured: MeasuredSteps) -> JobDocument:
     :raises InvalidJob: it cannot be, or is not the job that was measured.
     """
     from ground.documents import load_document
-    from scheduler.job_files.job_document import JobDocument
-    from scheduler.job_files.job_file import load_job
+    from scheduler.job_files.job_file import JobDocument, load_job
 
     source = read_source(file)
     degrees = load_job(source).job.parallelism

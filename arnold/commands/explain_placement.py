@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from arnold.documents.explain_answer import ExplainDocument
-    from scheduler.explanation.cheaper_pairs import CheaperPair
-    from scheduler.explanation.remedies import Misfit
+    from scheduler.explanation import CheaperPair, Misfit
     from scheduler.outcome import Instance, Outcome
 
 
@@ -56,8 +55,7 @@ def command(*, as_json: bool, html: str | None, inputs: PlacementInputs) -> int:
     """
     from arnold.documents.explain_answer import explain_document
     from scheduler.algorithm_run import run
-    from scheduler.explanation.explain_slow_nodes import weigh
-    from scheduler.explanation.remedies import diagnose
+    from scheduler.explanation import diagnose, weigh
     from scheduler.placement.types import ALGORITHMS
 
     solver = ALGORITHMS.load("exact")
@@ -98,7 +96,7 @@ def _print(out: Console, instance: Instance, outcome: Outcome, document: Explain
 def _beside_the_pairs(document: ExplainDocument) -> list[tuple[str, Sequence[str]]]:
     """Return title and sentences of what is said besides the cheaper pairs; some have no sentence."""
     from arnold.texts.place_text import flag_sentences
-    from scheduler.subproblems.gpu_types import in_words
+    from scheduler.subproblems import in_words
 
     prices = document.prices if len(document.prices) > len(document.options) else ()
     binding = [f"{in_words(one.gpu_types)}: {one.sentence}" for one in document.binding]
@@ -115,7 +113,7 @@ def _ways(document: ExplainDocument) -> list[str]:
     """Return what avoiding slow nodes costs against using them, and which they are."""
     from arnold.texts.place_text import LONGEST_NAMES
     from ground.quantities import capitalised
-    from scheduler.explanation.explain_slow_nodes import comparison
+    from scheduler.explanation import comparison
     from topology.node_names import spell_names
 
     lines = []
@@ -128,7 +126,7 @@ def _ways(document: ExplainDocument) -> list[str]:
 
 
 def _heading(document: ExplainDocument) -> str:
-    from scheduler.subproblems.gpu_types import in_words
+    from scheduler.subproblems import in_words
 
     if not document.cheaper:
         return "Nothing can be cheaper"
@@ -144,7 +142,7 @@ def _heading(document: ExplainDocument) -> str:
 def _reasons(pairs: Sequence[CheaperPair]) -> list[str]:
     """Return a line for each pair that no other exceeds, with the smaller ones that go with it."""
     from arnold.texts.place_text import LONGEST
-    from scheduler.explanation.cheaper_pairs import why_not
+    from scheduler.explanation import why_not
 
     lines = []
     for one in why_not(pairs):

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from arnold.options.job_options import JointInputs
     from arnold.options.placement_outputs import PlaceOptions
     from scheduler.outcome import Instance
-    from scheduler.several.turns import TurnResult
+    from scheduler.several.together import TurnResult
 
 JOB = "{job}"  # What stands for the name of the job in the name of a file
 

@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 
     from arnold.documents.place_answer import RepairDocument
     from scheduler.job import Job
-    from scheduler.repair import Repair
-    from scheduler.repair.repair_problem import Prefer
+    from scheduler.repair import Prefer, Repair
     from topology.cluster import Cluster
 
 EXAMPLES = """\b

@@ -16,7 +16,7 @@ OTHERS: Mapping[str, str] = {
     "error": "arnold.documents.error:ErrorDocument",
     "certificate": "scheduler.certificates.certificate:Certificate",
     "jobs": "arnold.documents.joint_answer:JointDocument",
-    "job": "scheduler.job_files.job_document:JobDocument",
+    "job": "scheduler.job_files.job_file:JobDocument",
     "power": "simulator.power.power_file:PowerSettings",
     "records": "scheduler.job_files.records_file:RecordsDocument",
     "startup": "simulator.startup.startup_settings:StartUpSettings",

@@ -180,7 +180,7 @@ def _run(
 
 def _prepare(inputs: Inputs, scale: float) -> Replay:
     """Return the one run of the inputs."""
-    from scheduler.queue.queue_policy import POLICIES
+    from scheduler.queue.policy import POLICIES
     from simulator.replay import prepare
     from simulator.traces import scale_load
 

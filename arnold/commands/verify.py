@@ -17,8 +17,8 @@ from ground.quantities import decimal, plural
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from scheduler.verification.refutation_kinds import Told
-    from scheduler.verification.verification import Verdict, Verification
+    from scheduler.verification.refutations import Told
+    from scheduler.verification.verdict import Verdict, Verification
 
 EXIT_CODES: dict[Verdict, int] = {"verified": 0, "not verified": 5, "cannot be told": 4}
 STYLES: dict[Verdict, str] = {"verified": GOOD, "not verified": BAD, "cannot be told": SO_SO}
@@ -32,7 +32,7 @@ Examples:
 """
 
 
-@click.command("verify", cls=JsonCommand, document="scheduler.verification.verification:Verification", epilog=EXAMPLES)
+@click.command("verify", cls=JsonCommand, document="scheduler.verification.verdict:Verification", epilog=EXAMPLES)
 @click.argument("certificate", type=FILE)
 @placement_inputs
 @click.option(

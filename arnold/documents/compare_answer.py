@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from math import inf
 
 from ground.records import JsonRecord, NotNegative, record_of
-from scheduler.job_files.job_document import JobDocument
-from scheduler.job_files.job_file import job_document
+from scheduler.job_files.job_file import JobDocument, job_document
 from scheduler.objective import Spread
 from scheduler.outcome import Instance, Outcome
 from scheduler.placement.types import ALGORITHMS, Status

@@ -6,11 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ground.records import JsonRecord, record_of
-from scheduler.explanation.cheaper_pairs import CheaperPair, TypeBinding, cheaper_pairs, left_over, what_binds
-from scheduler.explanation.explain_slow_nodes import AvoidanceOption
-from scheduler.explanation.remedies import Misfit
-from scheduler.job_files.job_document import JobDocument
-from scheduler.job_files.job_file import job_document
+from scheduler.explanation import (
+    AvoidanceOption,
+    CheaperPair,
+    Misfit,
+    TypeBinding,
+    cheaper_pairs,
+    left_over,
+    what_binds,
+)
+from scheduler.job_files.job_file import JobDocument, job_document
 from scheduler.objective import Spread
 from scheduler.outcome import Instance, Outcome, TypeOption
 from scheduler.placement.types import ParetoPoint, PriceOption, Status

@@ -9,8 +9,7 @@ from typing import Literal
 from arnold.documents.place_answer import PlaceDocument, place_document
 from ground.records import JsonRecord, NotNegative, Share, record_of
 from scheduler.outcome import Instance
-from scheduler.several.together import JointOutcome
-from scheduler.several.turns import TurnResult
+from scheduler.several.together import JointOutcome, TurnResult
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,13 +8,11 @@ from typing import Literal
 
 from ground.records import Count, JsonRecord, NotNegative, Share, record_of
 from scheduler.job import Family
-from scheduler.job_files.job_document import JobDocument
-from scheduler.job_files.job_file import job_document
+from scheduler.job_files.job_file import JobDocument, job_document
 from scheduler.objective import Spread
 from scheduler.outcome import CloserSpread, ExpertSpread, Instance, Outcome, RefusedPlacement, TypeOption
 from scheduler.placement.types import ParetoPoint, PriceOption
-from scheduler.repair import Repair
-from scheduler.repair.repair_problem import Prefer
+from scheduler.repair import Prefer, Repair
 from topology.cluster import IntArray
 from topology.flags import NodeFlag
 from topology.summary import ClusterSummary, summarise_cluster

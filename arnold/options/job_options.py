@@ -94,7 +94,7 @@ class PlacementInputs(_Inputs):
         instance = replace(instance, cluster=instance.cluster.tolerating(instance.job.tolerations))
         if not self.running:
             return instance
-        from scheduler.several.near_running import near_running_jobs
+        from scheduler.several.running_jobs import near_running_jobs
 
         return near_running_jobs(instance, running_jobs(self.running, instance.cluster))
 

@@ -51,6 +51,6 @@ def complete_algorithm(_: click.Context, __: click.Parameter, incomplete: str) -
 
 def complete_policy(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
     """Return names of queue policies, for the shell."""
-    from scheduler.queue.queue_policy import POLICIES
+    from scheduler.queue.policy import POLICIES
 
     return complete_names(POLICIES.names(), incomplete)

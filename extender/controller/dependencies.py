@@ -16,7 +16,7 @@ from extender.controller.api_writer import Writer
 from extender.controller.pacing import Timeouts
 from extender.extender_metrics import Metrics
 from scheduler.placement.types import Limits
-from scheduler.queue.queue_policy import QueuePolicy
+from scheduler.queue.policy import QueuePolicy
 
 Q = TypeVar("Q")
 A = TypeVar("A")

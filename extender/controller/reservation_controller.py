@@ -25,7 +25,7 @@ from extender.plans.reservation import Reservation, ReservationKey, ReservationP
 from extender.queueing import gang_for
 from extender.texts import counted, named
 from ground.errors import ArnoldError
-from scheduler.queue.queue_policy import QueuePolicy
+from scheduler.queue.policy import QueuePolicy
 
 logger = logging.getLogger(__name__)
 

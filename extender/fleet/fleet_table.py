@@ -14,7 +14,7 @@ from extender.fleet.hosts import GONE, Demand, Host
 from extender.fleet.node_resources import Shortage
 from ground.errors import ArnoldError
 from scheduler.job import NodeSize
-from scheduler.node_sizes import count_sizes
+from scheduler.job_on_cluster import count_sizes
 from scheduler.occupancy import Occupancy
 from topology.build import build_cluster, with_second_levels
 from topology.cluster import SECOND, BoolArray, Cluster, IntArray, Node

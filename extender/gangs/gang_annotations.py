@@ -147,7 +147,7 @@ def parse_microbatches(text: str) -> int:
 def parse_model(text: str) -> Model:
     """Read the name or the shape of a model, or raise ``InvalidGang``: neither."""
     # not at the top: it takes pydantic, which most gangs can do without
-    from scheduler.job_files.job_parts import read_model
+    from scheduler.job_files.job_file import read_model
 
     _check_length(text, MODEL, reason="InvalidModel")
     try:
@@ -167,7 +167,7 @@ def _check_length(text: str, key: str, *, reason: str) -> None:
 
 def parse_constraints(text: str) -> tuple[tuple[Hold, ...], tuple[Count, ...]]:
     """Read hard and soft constraints, or raise ``InvalidGang``: no list as in the job file, or levels are no labels."""
-    from scheduler.job_files.job_parts import read_constraints
+    from scheduler.job_files.job_file import read_constraints
 
     _check_length(text, CONSTRAINTS, reason="InvalidConstraints")
     try:

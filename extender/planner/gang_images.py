@@ -5,7 +5,7 @@ from __future__ import annotations
 from extender.fleet.node_images import NodeImages, full_name
 from extender.gangs.types import Gang
 from scheduler.job import ContainerImage, Job
-from scheduler.subproblems.preferred_nodes import cold_nodes, pulls_of
+from scheduler.subproblems import cold_nodes, pulls_of
 from topology.cluster import Cluster, IntArray
 
 

@@ -13,10 +13,9 @@ from extender.gangs.types import GangKey
 from extender.planner.question import Question, question_of, without
 from extender.plans.gang_plan import GangPlan
 from extender.queueing import FleetState, UsableRows, waiting_gang
-from scheduler.queue.candidate import Candidate, closed_to
-from scheduler.queue.dispatch import Dispatch
-from scheduler.queue.priority_preemption import PriorityAge
-from scheduler.queue.queue_policy import QueuedJob, QueuePolicy
+from scheduler.queue.dispatch import Candidate, Dispatch, closed_to
+from scheduler.queue.policy import QueuedJob, QueuePolicy
+from scheduler.queue.priority import PriorityAge
 
 
 @dataclass(frozen=True)

@@ -24,10 +24,10 @@ from extender.plans.gang_plan import GangPlan
 from extender.queueing import FleetState, RunningEntry, key_of_pod, waiting_gang
 from ground.errors import ArnoldError, did_you_mean
 from scheduler.job import Job, NodeSize
-from scheduler.queue.candidate import Candidate, closed_to, live_candidate
-from scheduler.queue.queue_policy import CapacityReservation, Keep, QueuedJob, QueuePolicy, Running
+from scheduler.job_on_cluster import named_in_full
+from scheduler.queue.dispatch import Candidate, closed_to, live_candidate
+from scheduler.queue.policy import CapacityReservation, Keep, QueuedJob, QueuePolicy, Running
 from scheduler.queue.run_times import Prediction
-from scheduler.second_levels import named_in_full
 from topology.cluster import BoolArray, Cluster, IntArray
 
 

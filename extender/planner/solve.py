@@ -27,16 +27,16 @@ from extender.plans.reservation import Reservation
 from extender.queueing import UsableRows
 from ground.errors import ArnoldError, Infeasible
 from scheduler.algorithm_run import fits, run
-from scheduler.explanation.remedies import nodes_to_free, shares
+from scheduler.explanation import nodes_to_free, shares
 from scheduler.job import Job
+from scheduler.job_on_cluster import within_the_tree
 from scheduler.objective import evaluate, trivial_bound
 from scheduler.outcome import Outcome
 from scheduler.placement.admission import admissible, check_held_together, shortage
 from scheduler.placement.types import ALGORITHMS, Limits
 from scheduler.queue.arnold import place_zone
 from scheduler.repair import Repair, repair
-from scheduler.second_levels import within_the_tree
-from scheduler.subproblems.gpu_types import in_words
+from scheduler.subproblems import in_words
 from topology.cluster import Cluster, IntArray
 
 _FITS_SHARE = 0.2  # part of the time limit that each of the questions behind a refusal may take

@@ -23,7 +23,7 @@ from extender.extender_metrics import CONTENT_TYPE, Metrics
 from extender.verbs.filter_preempt import Refusal, filter_nodes, preempt
 from extender.verbs.protocol import FilterResult, decode_filter, decode_preempt, encode
 from ground.errors import ArnoldError
-from scheduler.queue.queue_policy import QueuePolicy
+from scheduler.queue.policy import QueuePolicy
 from topology.kubernetes.pods import Pod
 
 logger = logging.getLogger(__name__)

@@ -56,7 +56,7 @@ from extender.service.settings import (
     parse_power_caps,
 )
 from ground.errors import InvalidInput
-from scheduler.placement.solver_clock import load_solver
+from scheduler.placement.cpsat import load_solver
 from scheduler.placement.types import Limits
 from topology.kubernetes.labels import parse_domains
 

@@ -18,7 +18,7 @@ from ground.errors import InvalidInput
 from topology.node_gpus import GPU_CLASSES
 
 if TYPE_CHECKING:
-    from scheduler.queue.queue_policy import QueuePolicy
+    from scheduler.queue.policy import QueuePolicy
 
 _OBJECT_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 
@@ -171,7 +171,7 @@ def parse_gpu_classes(text: str) -> tuple[str, ...]:
 
 def live_policy(name: str) -> QueuePolicy:
     """Return a policy, or raise ``InvalidInput``: for simulation alone; ``UnknownName``: no package offers it."""
-    from scheduler.queue.queue_policy import POLICIES
+    from scheduler.queue.policy import POLICIES
 
     policy = POLICIES.load(name, where="--policy")
     if policy.stops_any_time:

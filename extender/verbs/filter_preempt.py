@@ -25,8 +25,8 @@ from extender.queueing import FleetState, waiting_pod
 from extender.texts import clip
 from extender.verbs.protocol import FilterArgs, FilterResult, PreemptArgs, PreemptResult, RawNodeList
 from scheduler.occupancy import tightest as tightest_nodes
-from scheduler.queue.candidate import live_candidate
-from scheduler.queue.queue_policy import Keep, QueuePolicy
+from scheduler.queue.dispatch import live_candidate
+from scheduler.queue.policy import Keep, QueuePolicy
 from topology.kubernetes.pods import Pod
 
 RESERVED = "reserved for a gang that was announced"  # why a node of a zone is refused

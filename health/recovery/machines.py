@@ -1,6 +1,6 @@
 """The machines of a job: which ranks run on each, and which parallel groups it belongs to.
 
-Machines are numbered by node rank, and a machine is a cell of the job's grid (:mod:`scheduler.node_grid`).  At this
+Machines are numbered by node rank, and a machine is a cell of the job's grid (:mod:`scheduler.grid`).  At this
 level a TP group is one machine (or several, which follow each other), a PP group a row of the grid, a DP group a
 column: one pipeline stage (or those of its machines that have the same part of it).
 """

@@ -15,8 +15,8 @@ from typing import Any
 from ground.documents import load_document
 from ground.errors import InvalidInput
 from ground.files import Source
+from scheduler.grid import filling
 from scheduler.job import MEGATRON_ORDER, Parallelism
-from scheduler.node_grid import filling
 
 Nodes = Mapping[tuple[int, int], str]
 HEADER = ("dp", "stage", "node")

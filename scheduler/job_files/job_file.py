@@ -1,28 +1,291 @@
 """Job files (docs: job.md): YAML (or JSON) in, jobs out, every mistake named with its line.
 
-A job file may leave alpha to a model description; what was derived or assumed is said in ``notes``, for the user.
+A job file may leave alpha to a model description; what was derived or assumed is said in ``notes``, for the user.  Some
+of its parts also stand in annotations of pods and in cells of a trace: constraints and the model.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from functools import lru_cache
+from typing import Annotated, Any, Literal, NamedTuple
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from ground.documents import load_document
-from ground.errors import InvalidJob, InvalidTopology, TooLarge, UnknownName, did_you_mean
+from ground.errors import InvalidInput, InvalidJob, InvalidTopology, TooLarge, UnknownName, did_you_mean
 from ground.files import Source
-from scheduler.affinity import Gains
-from scheduler.data_sets import DataSet
-from scheduler.job import MEGATRON_ORDER, ContainerImage, Job, LevelWeight, Overrides, Parallelism, Speed
-from scheduler.job_affinity import job_affinity
-from scheduler.job_files.job_document import JobDocument, ParallelismFile
-from scheduler.job_files.job_parts import ConstraintFile, TolerationFile, constraints_of
-from scheduler.node_grid import filling
-from scheduler.node_sizes import NodeSizes, node_sizes
+from ground.records import AtLeastOne, Share
+from scheduler.affinity import Gains, Model, Size
+from scheduler.grid import filling
+from scheduler.job import (
+    MEGATRON_ORDER,
+    Avoid,
+    ContainerImage,
+    Count,
+    DataSet,
+    Family,
+    Hold,
+    Job,
+    LevelWeight,
+    Overrides,
+    Parallelism,
+    Speed,
+)
+from scheduler.job_affinity import job_affinity, named_model
+from scheduler.job_on_cluster import NodeSizes, named_in_full, node_sizes, within_the_tree
 from scheduler.outcome import Instance
 from scheduler.placement.admission import check_held_together
-from scheduler.second_levels import named_in_full, within_the_tree
 from topology.cluster import DEFAULT_GPUS, SECOND, Cluster
+from topology.taints import Toleration, parse_toleration
+
+# -- job_parts --
+# Parts of a job file that also stand in annotations of pods and in cells of a trace: constraints and the model.
+
+
+MOST_CONSTRAINTS = 256  # of a job: more than there are families and levels of any cluster; each takes time
+Factor = Annotated[float, Field(ge=0.0, le=1e6)]
+
+
+class StrictModel(BaseModel):
+    """Part of a file: unknown keys, text for numbers, NaN and infinities are refused."""
+
+    model_config = ConfigDict(
+        extra="forbid", strict=True, frozen=True, allow_inf_nan=False, use_attribute_docstrings=True
+    )
+
+
+class ConstraintFile(StrictModel):
+    """A hard constraint (``within``) or a soft one (``level`` and ``weight``)."""
+
+    family: Family
+    """Kind of the groups."""
+    within: str | None = None
+    """Level inside one domain of which each group is kept; null = the constraint is soft."""
+    level: str | None = None
+    """Level whose domains are counted; null = the constraint is hard."""
+    weight: Factor | None = None
+    """What each domain that the widest group touches adds to the objective; null = the constraint is hard."""
+
+    @model_validator(mode="after")
+    def _hard_or_soft(self) -> ConstraintFile:
+        soft = self.level is not None and self.weight is not None
+        if (self.within is None) != soft or (self.within is not None and (self.level or self.weight is not None)):
+            raise ValueError("give either within (hard), or level and weight (soft)")
+        return self
+
+
+ConstraintFiles = Annotated[tuple[ConstraintFile, ...], Field(max_length=MOST_CONSTRAINTS, strict=False)]
+
+
+def _by_name(given: Any) -> Any:
+    """Return the model that a name stands for; anything else as it is."""
+    try:
+        return named_model(given) if isinstance(given, str) else given
+    except InvalidJob as error:
+        raise ValueError(f"{error.message}; {error.fix}") from None
+
+
+NamedOrDescribed = Annotated[Model, BeforeValidator(_by_name, json_schema_input_type=Model | str)]
+"""A model as a job file gives it: its shape, or a name of ``scheduler.job_affinity.NAMED_MODELS``."""
+
+
+def _printable(name: str) -> str:
+    """Return a name that may be printed on a terminal; raise ValueError where it has control characters."""
+    if not name.isprintable():
+        raise ValueError(f"it has control characters: {name[:60]!r}")
+    return name
+
+
+JobName = Annotated[str, Field(min_length=1, max_length=253), AfterValidator(_printable)]
+
+
+def _type_names(given: object) -> object:
+    """Return what a file says of types of GPU; raise ValueError, in our words, where it is neither a list nor any."""
+    named = isinstance(given, list | tuple) and given and all(isinstance(one, str) and one for one in given)
+    if given is None or given == "any" or named:
+        return given
+    raise ValueError("give a list of names such as [H200, H100], or any")
+
+
+GpuTypes = Annotated[
+    Literal["any"] | Annotated[tuple[str, ...], Field(min_length=1, strict=False)], BeforeValidator(_type_names)
+]
+DataSizes = Annotated[dict[str, Annotated[float, Field(gt=0.0, le=1e18)]], Field(max_length=256)]
+
+
+class TolerationFile(StrictModel):
+    """Taints that a job puts up with, as a pod's toleration says it."""
+
+    key: str = ""
+    """Key of the taints; empty = any, with the operator Exists."""
+    operator: Literal["Equal", "Exists"] = "Equal"
+    """Equal: of this value. Exists: of any value."""
+    value: str = ""
+    """Value of the taints."""
+    effect: Literal["", "NoSchedule", "PreferNoSchedule", "NoExecute"] = ""
+    """Effect of the taints; empty = any."""
+    toleration_seconds: Annotated[int | None, Field(alias="tolerationSeconds", exclude=True)] = None
+    """How long a pod puts up with NoExecute; taken for ever."""
+
+    @model_validator(mode="after")
+    def _as_kubernetes(self) -> TolerationFile:
+        if not self.key and self.operator != "Exists":
+            raise ValueError("give a key, or the operator Exists for taints of any key")
+        if self.value and self.operator == "Exists":
+            raise ValueError("Exists is of any value: leave value out, or write Equal")
+        return self
+
+    @property
+    def toleration(self) -> Toleration:
+        """What it says."""
+        return Toleration(self.key, self.operator, self.value, self.effect)
+
+
+def _toleration(given: Any) -> Any:
+    """Return what a short form ``KEY[=VALUE]`` stands for; anything else as it is."""
+    if not isinstance(given, str):
+        return given
+    short = parse_toleration(given)
+    return {"key": short.key, "operator": short.operator, "value": short.value, "effect": short.effect}
+
+
+TolerationFiles = Annotated[
+    tuple[Annotated[TolerationFile, BeforeValidator(_toleration, json_schema_input_type=TolerationFile | str)], ...],
+    Field(max_length=MOST_CONSTRAINTS, strict=False),
+]
+
+
+class Constraints(NamedTuple):
+    """What constraints of a job file come to."""
+
+    holds: tuple[Hold, ...] = ()
+    counts: tuple[Count, ...] = ()
+
+
+def constraints_of(written: Iterable[ConstraintFile]) -> Constraints:
+    """Return the hard ones, each once, and the soft ones."""
+    holds: dict[Hold, None] = {}
+    counts: list[Count] = []
+    for one in written:
+        if one.within is not None:
+            holds[Hold(one.family, one.within)] = None
+        if one.level is not None and one.weight is not None:
+            counts.append(Count(one.family, one.level, one.weight))
+    return Constraints(tuple(holds), tuple(counts))
+
+
+@lru_cache(1024)  # jobs of a trace, and pods of a gang, say the same
+def read_constraints(text: str) -> Constraints:
+    """Return what YAML (or JSON) says that stands in a job file under ``constraints``.
+
+    :raises InvalidJob: not such a list.
+    """
+    with _refused_as("constraints"):
+        return constraints_of(load_document(Source("constraints", text)).parse(ConstraintFiles))
+
+
+@lru_cache(1024)
+def read_model(text: str) -> Model:
+    """Return what YAML (or JSON) says that stands in a job file under ``model``: its shape, or a name.
+
+    :raises InvalidJob: neither, or no model is called that.
+    """
+    if not text.strip():
+        return named_model("")
+    with _refused_as("model"):
+        document = load_document(Source("model", text))
+        return named_model(document.data) if isinstance(document.data, str) else document.parse(Model)
+
+
+@contextmanager
+def _refused_as(name: str) -> Iterator[None]:
+    """Turn what is wrong with a text into an error of the job, at this key."""
+    try:
+        yield
+    except InvalidInput as error:
+        raise InvalidJob(error.message, where=name, fix=error.fix) from None
+
+
+# -- job_document --
+# Keys of a job file (docs: job.md) as they stand in it; ``scheduler.job_files.job_file`` makes a job of them.
+
+
+pass
+
+
+class ParallelismFile(StrictModel):
+    """Degrees of parallelism: the job has tp * cp * pp * dp GPUs."""
+
+    tp: AtLeastOne = 1
+    """Tensor parallelism, GPUs of a group."""
+    cp: AtLeastOne = 1
+    """Context parallelism."""
+    ep: AtLeastOne = 1
+    """Expert parallelism, which is cut out of tp * cp * dp."""
+    dp: AtLeastOne = 1
+    """Data parallelism, replicas."""
+    pp: AtLeastOne = 1
+    """Pipeline parallelism, stages."""
+    etp: AtLeastOne | None = None
+    """Tensor parallelism of the experts; null = tp."""
+    order: str | None = None
+    """How ranks run, the fastest first; null = tp-cp-ep-dp-pp. May stand here or beside `parallelism`."""
+
+
+class JobDocument(StrictModel):
+    """What a job file says; job.md of the docs explains each key."""
+
+    parallelism: ParallelismFile
+    """Degrees of parallelism."""
+    name: JobName = "job"
+    """Name for people."""
+    gpus_per_node: Size | None = None
+    """GPUs of each of its nodes; null = what the nodes of the cluster have."""
+    order: str | None = None
+    """How ranks run, the fastest first; null = tp-cp-ep-dp-pp."""
+    alpha: Share | None = None
+    """DP affinity, the weight of DP spread in the objective; PP spread has 1 - alpha. null = from `model`, else 0.3."""
+    model: NamedOrDescribed | None = None
+    """Model that it trains, by shape or name, from which alpha is derived; null = not known."""
+    level: str | None = None
+    """Level of the cluster whose domains spread counts; null = the broadest with more than one domain."""
+    tp_level: str | None = None
+    """Level whose domains hold a TP group of several nodes; null = the closest."""
+    avoid: Avoid = "price"
+    """Slow nodes: `strict` uses none, `price` weighs their slowdown against spread, `ignore` takes no notice."""
+    gpu_types: GpuTypes | None = None
+    """Types of GPU allowed, or `any` to mix them; null = any one of them."""
+    speed: dict[str, Annotated[float, Field(gt=0.0, le=1e6)]] | None = None
+    """Relative speed of the job by type of GPU; null = 1 for all."""
+    constraints: ConstraintFiles = ()
+    """Hard and soft constraints on groups."""
+    levels: dict[str, Factor] | None = None
+    """Level -> weight of Eq. 2, counted there, in the objective; null = none."""
+    microbatches: Size | None = None
+    """Microbatches of a step; null = from `model`, else not known."""
+    spread_cost: Factor | None = None
+    """Share of the step time that one unit of the objective costs; null = from `model`, else 0.0257."""
+    data_sets: DataSizes | None = None
+    """Data set -> what the job reads of it, samples or bytes, for all jobs alike; null = not known."""
+    data_level: str | None = None
+    """Level whose domains have a cache in common; null = the closest."""
+    images: dict[str, Factor] | None = None
+    """Image that every node needs -> GB to pull; null = none are named."""
+    tolerations: TolerationFiles = ()
+    """Taints that it puts up with, so that their nodes are its too: those of Kubernetes, or KEY, or KEY=VALUE."""
+
+
+# -- job_file --
+# Job files (docs: job.md): YAML (or JSON) in, jobs out, every mistake named with its line.
+#
+# A job file may leave alpha to a model description; what was derived or assumed is said in ``notes``, for the user.
+
+
+pass
+pass
 
 MAX_CELLS = 1_000_000  # Most nodes of one job; ten times the largest cluster that is known
 

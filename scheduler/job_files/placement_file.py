@@ -15,8 +15,7 @@ from ground.errors import InvalidInput, InvalidPlacement
 from ground.files import Source
 from ground.records import Count
 from scheduler.job import Job
-from scheduler.job_files.job_document import JobDocument
-from scheduler.job_files.job_file import JobFile, job_of
+from scheduler.job_files.job_file import JobDocument, JobFile, job_of
 from topology.cluster import Cluster, IntArray
 
 LONGEST_AGE = 1e9  # Seconds since a checkpoint, thirty years: beyond it is a slip

@@ -11,8 +11,7 @@ from ground.errors import InvalidInput, InvalidJob
 from ground.files import Source
 from scheduler.affinity import Gains, Model, Record
 from scheduler.job import Parallelism
-from scheduler.job_files.job_document import ParallelismFile
-from scheduler.job_files.job_parts import Factor, StrictModel
+from scheduler.job_files.job_file import Factor, ParallelismFile, StrictModel
 
 MEASURED = ("dp_gain", "pp_gain", "dp_band", "pp_band", "published")  # What all measurements say, beside their name
 

@@ -15,8 +15,8 @@ from typing import Literal, Protocol, runtime_checkable
 import numpy as np
 
 from ground.errors import Infeasible
+from scheduler.grid import Grid
 from scheduler.job import Job
-from scheduler.node_grid import Grid
 from scheduler.placement.admission import admissible, shortage
 from scheduler.placement.types import Limits, Proposal
 from scheduler.work_clock import clock, stopwatch

@@ -21,14 +21,15 @@ from scheduler.algorithm_run import run
 from scheduler.job import Job
 from scheduler.outcome import Outcome
 from scheduler.placement.types import Limits, PlacementAlgorithm
-from scheduler.queue.base_policy import PriorityFirst, surely_ends_by
-from scheduler.queue.queue_policy import (
+from scheduler.queue.policy import (
     CapacityReservation,
     ClusterState,
     HeldNodes,
     Keep,
+    PriorityFirst,
     Running,
     Waiting,
+    surely_ends_by,
 )
 from topology.cluster import Cluster
 

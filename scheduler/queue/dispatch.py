@@ -36,18 +36,371 @@ change while the solver works.  Hence four differences, all of them here:
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Generator, Hashable, Iterable, Sequence
-from itertools import takewhile
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from heapq import heapify, heappop, heappush, heapreplace
+from itertools import count, islice, takewhile
 from math import inf
 from operator import itemgetter
 from typing import Generic, TypeVar
 
-from scheduler.queue.backlog import Backlog, KindQueue
-from scheduler.queue.candidate import Candidate, candidate_without, live_candidate
-from scheduler.queue.namespace_turns import Place, Turns
-from scheduler.queue.queue_policy import ClusterState, HeldNodes, QueuedJob, QueuePolicy, Waiting
+import numpy as np
+
+from scheduler.queue.policy import (
+    CapacityReservation,
+    ClusterState,
+    HeldNodes,
+    Keep,
+    QueuedJob,
+    QueuePolicy,
+    Rank,
+    Running,
+    Waiting,
+)
+
+# -- allocation --
+# How a job may lie on nodes of which types, and how fast it is so.
+
+
+@dataclass(frozen=True, slots=True)
+class Allocation:
+    """How a job may lie."""
+
+    gpu_types: tuple[str, ...]  # types of GPU that its nodes have
+    nodes: int
+    gpus: int  # units on each
+    # seconds of its work that it does in a second, by the slowest type; 1 = as the trace says
+    speed: float = field(compare=False, default=1.0)
+
+    @property
+    def units(self) -> int:
+        """Units in all."""
+        return self.nodes * self.gpus
+
+
+# -- candidate --
+# A job whose turn it is: on which terms it may start now, and what the driver of the pass answers.
+
+
+pass
 
 J = TypeVar("J", bound=Waiting)
+
+
+@dataclass(eq=False)
+class Candidate(Generic[J]):
+    """A question: whether a job has room now; and the driver's answer."""
+
+    job: J
+    offers: Iterable[Keep]
+    """What the job must leave free, one array for each attempt; the first attempt that finds room counts.  None at all
+    = it may not start now."""
+    # A default that is not set by the constructor costs nothing: replays make hundreds of thousands of candidates.
+    ahead: Sequence[J] = field(default=(), init=False)  # Jobs before it for which something is kept
+    passing: bool = field(default=True, init=False)  # Whether any job may pass one that waits
+    outshared: bool = field(default=False, init=False)
+    """The first before it is of another namespace, whose turn came first by its share."""
+    emptying: bool = field(default=False, init=False)
+    """Its own zone will be clear when those have gone that are leaving or may be stopped."""
+    victims: Sequence[Running] = field(default=(), init=False)
+    """Asked as if these had left; those of them that are on nodes that it then has are to be stopped for it."""
+    allocations: Sequence[Allocation] = field(default=(), init=False)
+    """In rounds, how the job may lie, in place of offers: the first that has room counts; a victim may be the job
+    itself, which then moves."""
+    trial: bool = field(default=False, init=False)  # Nothing is to be started or stopped
+    found: bool | None = field(default=None, init=False)
+    """The answer; ``None`` = there is none, and the job is left out of this pass."""
+    objective: float = field(default=inf, init=False)
+    """Of a placement with which a set of victims is compared with others, its objective; infinite = it has none."""
+    possible: bool = field(default=True, init=False)
+    """Of a live cluster, whether the job would have room if the cluster were empty."""
+
+
+def live_candidate(
+    policy: QueuePolicy, job: J, cluster: ClusterState, *, holds: Sequence[HeldNodes] = ()
+) -> Candidate[J]:
+    """Return the question on which terms a job may start now on a live cluster; ``holds`` are for those before it."""
+    seen: Waiting = job
+    if job.preemptible and any(one.claimed and one.name != job.reservation for one in cluster.reservations):
+        seen = QueuedJob.of(job, preemptible=False)
+    offers = policy.offers(seen, cluster, holds)
+    emptying = _is_being_emptied(job, cluster)
+    candidate = Candidate(job, tuple(islice(offers, 1) if emptying else offers))
+    candidate.emptying = emptying
+    return candidate
+
+
+def candidate_without(
+    victims: Sequence[Running], policy: QueuePolicy, job: J, cluster: ClusterState, *, live: bool
+) -> Candidate[J]:
+    """Return the question whether a job has room when some others have left."""
+    candidate = live_candidate(policy, job, cluster) if live else Candidate(job, policy.offers(job, cluster, ()))
+    candidate.victims = sorted(victims, key=lambda one: (one.started, one.key))
+    return candidate
+
+
+def closed_to(candidate: Candidate[J], cluster: ClusterState) -> tuple[CapacityReservation, ...]:
+    """Return the reservations whose zone is closed to a job of a live cluster even in the last attempt."""
+    offers = tuple(candidate.offers)
+    last = offers[-1] if offers else cluster.total
+    if last is None:
+        return ()
+    others = (one for one in cluster.reservations if one.zone and one.name != candidate.job.reservation)
+    return tuple(one for one in others if last[list(one.zone)].any())
+
+
+def _is_being_emptied(job: Waiting, cluster: ClusterState) -> bool:
+    """Return whether all that are left in a job's own zone go away for it, and it has room there then."""
+    own = next((one for one in cluster.reservations if job.reservation and one.name == job.reservation), None)
+    if own is None or np.count_nonzero(cluster.usable(job)[list(own.zone)]) < job.nodes:
+        return False
+    zone = set(own.zone)
+    there = [one for one in cluster.running if not zone.isdisjoint(one.places)]
+    return bool(there) and all(one.preemptible or one.leaving for one in there)
+
+
+# -- backlog --
+# The jobs that wait, sorted at all times: joining at the end and leaving at the front cost next to nothing.
+
+
+_COMPACT = 1024  # Places in front that may be empty before they are given back
+
+
+class KindQueue(Generic[J]):
+    """Jobs of one kind, by rank; and their predicted times, the least first."""
+
+    def __init__(self) -> None:
+        self.jobs: list[tuple[Rank, J, tuple[float, float]]] = []
+        """Rank, job, and its predicted seconds with those that it will hardly exceed; infinite where unknown."""
+        self._predicted: list[float] = []
+        self._high: list[float] = []
+
+    def join(self, rank: Rank, job: J) -> None:
+        """Add a job."""
+        predicted = inf if job.predicted is None else job.predicted
+        high = inf if job.predicted_high is None else job.predicted_high
+        insort(self.jobs, (rank, job, (predicted, high)))
+        insort(self._predicted, predicted)
+        insort(self._high, high)
+
+    def leave(self, rank: Rank) -> None:
+        """Remove the job of that rank."""
+        _, _, (predicted, high) = self.jobs.pop(bisect_left(self.jobs, (rank,)))
+        del self._predicted[bisect_left(self._predicted, predicted)]
+        del self._high[bisect_left(self._high, high)]
+
+    @property
+    def shortest(self) -> tuple[float, float]:
+        """The least predicted time, and the least that will hardly be exceeded, maybe of two jobs; of at least one."""
+        return self._predicted[0], self._high[0]
+
+    def has_shorter(self, predicted: tuple[float, float]) -> bool:
+        """Return whether any job is predicted to run shorter, by either measure."""
+        return self._predicted[0] < predicted[0] or self._high[0] < predicted[1]
+
+    def next_shorter(self, place: int, predicted: float, high: float) -> int | None:
+        """Return from a place on the first job predicted to run shorter, by either measure; infinite = any job."""
+        jobs = self.jobs
+        if predicted == inf:
+            return place if place < len(jobs) else None
+        for i in range(place, len(jobs)):
+            mine, mine_high = jobs[i][2]
+            if mine < predicted or mine_high < high:
+                return i
+        return None
+
+
+class Backlog(Generic[J]):
+    """Jobs that wait, by rank.  Ranks are distinct, since each ends with the key of its job.
+
+    What a rank and a kind follow from does not change while a job waits.
+
+    :param rank: of a job; the least is first.
+    :param kind: jobs of one kind differ in nothing but their predicted times, for the policy's offers and for the
+        cluster; ``None`` = :attr:`queues` are not kept.
+    :param group: jobs of which have their own queues.
+    """
+
+    def __init__(
+        self,
+        rank: Callable[[J], Rank],
+        *,
+        kind: Callable[[J], Hashable] | None = None,
+        group: Callable[[J], str] = lambda _: "",
+    ) -> None:
+        self.rank = rank
+        self._kind, self._group = kind, group
+        self._jobs: list[tuple[Rank, J]] = []
+        self._front = 0
+        self.queues: dict[str, dict[Hashable, KindQueue[J]]] = {}  # by group and kind; none is empty
+        self.firsts: dict[str, Rank] = {}  # the least rank in the queues of each group
+
+    def __len__(self) -> int:
+        return len(self._jobs) - self._front
+
+    def __iter__(self) -> Iterator[J]:
+        return (job for _, job in islice(self._jobs, self._front, None))
+
+    @property
+    def first(self) -> J | None:
+        """The job of the least rank; ``None`` = none waits."""
+        return self._jobs[self._front][1] if self._front < len(self._jobs) else None
+
+    def ahead(self, job: J, *, most: int | None) -> tuple[J, ...]:
+        """Return the first jobs of lower rank than a job, so many at the most; ``None`` = all."""
+        end = bisect_left(self._jobs, (self.rank(job),), lo=self._front)
+        if most is not None:
+            end = min(end, self._front + most)
+        return tuple(other for _, other in islice(self._jobs, self._front, end))
+
+    def join(self, job: J) -> None:
+        """Add a job."""
+        jobs, rank = self._jobs, self.rank(job)
+        if self._front == len(jobs) or jobs[-1][0] < rank:
+            jobs.append((rank, job))
+        else:
+            insort(jobs, (rank, job), lo=self._front)
+        if self._kind is not None:
+            group, kind = self._group(job), self._kind(job)
+            queues = self.queues.setdefault(group, {})
+            self.firsts[group] = min(rank, self.firsts.get(group, rank))
+            if kind not in queues:
+                queues[kind] = KindQueue()
+            queues[kind].join(rank, job)
+
+    def leave(self, job: J) -> None:
+        """Remove a job."""
+        jobs = self._jobs
+        if jobs[self._front][1] is job:
+            self._front += 1
+            if self._front > _COMPACT and 2 * self._front > len(jobs):
+                del jobs[: self._front]
+                self._front = 0
+        else:
+            del jobs[bisect_left(jobs, (self.rank(job),), lo=self._front)]
+        if self._kind is not None:
+            group, kind, rank = self._group(job), self._kind(job), self.rank(job)
+            queues = self.queues[group]
+            queues[kind].leave(rank)
+            if not queues[kind].jobs:
+                del queues[kind]
+            if not queues:
+                del self.queues[group], self.firsts[group]
+            elif self.firsts[group] == rank:
+                self.firsts[group] = min(queue.jobs[0][0] for queue in queues.values())
+
+    def __contains__(self, job: J) -> bool:
+        place = bisect_left(self._jobs, (self.rank(job),), lo=self._front)
+        return place < len(self._jobs) and self._jobs[place][1] is job
+
+
+# -- namespace_turns --
+# Whose turn it is in a dispatch pass: of the namespace with the smallest share, the first by rank.
+
+
+T = TypeVar("T")
+
+Place = tuple[float, Rank]
+"""Share of a namespace when its turn came, and rank: the order in which jobs of a pass have their turns."""
+
+
+class Turns(Generic[T]):
+    """What has not had its turn yet: a heap of namespaces by share, and in each a heap by rank.
+
+    A turn costs the logarithm of the number of namespaces, as the share of the one alone changes that was served.
+
+    :param share: of a namespace now; while a pass goes on it only grows, unless :meth:`renew` is called.
+    :param items: what has turns, each with its rank and its namespace.
+    """
+
+    def __init__(self, share: Callable[[str], float], items: Iterable[tuple[Rank, str, T]]) -> None:
+        self._share = share
+        self._queues: dict[str, list[tuple[Rank, int, T]]] = {}
+        self._order: list[tuple[float, Rank, str]] = []  # an entry for the head of each queue, maybe with an old share
+        self._number = count()  # of two with the same rank, the one that was added first is first
+        for rank, namespace, item in items:
+            self._queues.setdefault(namespace, []).append((rank, next(self._number), item))
+        for queue in self._queues.values():
+            heapify(queue)
+        self.renew()
+
+    def add(self, rank: Rank, namespace: str, item: T) -> None:
+        """Let something have a turn."""
+        queue = self._queues.setdefault(namespace, [])
+        heappush(queue, (rank, next(self._number), item))
+        if queue[0][0] is rank:
+            heappush(self._order, (self._share(namespace), rank, namespace))
+
+    def renew(self) -> None:
+        """Look at all shares anew, as some may have become smaller."""
+        self._order = [(self._share(name), queue[0][0], name) for name, queue in self._queues.items()]
+        heapify(self._order)
+
+    def next(self) -> tuple[Place, T] | None:
+        """Take out what has the next turn; ``None`` = nothing is left."""
+        order, queues = self._order, self._queues
+        while order:
+            before, rank, namespace = order[0]
+            queue = queues.get(namespace)
+            if queue is None or queue[0][0] is not rank:  # the entry of one that is not the first any more
+                heappop(order)
+                continue
+            share = self._share(namespace)
+            if share != before:
+                heapreplace(order, (share, rank, namespace))
+                continue
+            _, _, item = heappop(queue)
+            if queue:
+                heapreplace(order, (share, queue[0][0], namespace))
+            else:
+                heappop(order)
+                del queues[namespace]
+            return (share, rank), item
+        return None
+
+
+# -- dispatch --
+# The pass over the queue: which job is asked next, on what terms, and what follows from the answer.
+#
+# There is one pass.  The simulator's engine drives it and answers at once; the Kubernetes controller drives it and has
+# an answer after seconds, while the cluster goes on changing.  So a pass is a generator of questions, and its driver
+# writes the answer into each before it asks for the next::
+#
+#     while dispatch.due:
+#         for candidate in dispatch.candidates():
+#             candidate.found = ...  # place candidate.job under candidate.offers; where there is room, start it
+#
+# *Which job is asked again, and when*: a job without room has none later either unless room is given back or a running
+# job outlives its prediction.  For starts take room away, and a waiting job's expected end only moves away from what is
+# kept for others; but of a job that is overdue the end is now, so that more may be free when the first blocked job has
+# room than was thought.  So until one of these happens only those that came since are asked; and of several of one
+# kind, when one has no room, only those that are predicted to run shorter.  This saves questions and changes no answer.
+#
+# *Where namespaces share* (``QueuePolicy.sharing``) they take turns: the next job asked is the first by rank of the
+# namespace with the smallest share at that moment.  Those that have no room are before all that are asked after them
+# until the pass is over; so a start behind them, after which another namespace may come first, calls for another pass.
+# As shares change with every start and end, every pass asks all; it ends when all that is free is kept for the blocked.
+#
+# *On a live cluster* (``live``) a stopped job takes its time to leave, its nodes come free one by one, and other things
+# change while the solver works.  Hence four differences, all of them here:
+#
+# 1. A job is not started on the nodes of those that were stopped for it: it is asked again when they have left.  Those
+#    that are leaving are not stopped again.
+# 2. While a zone is being emptied for a job that is here, no other job counts as preemptible: one that came in now
+# would
+#    have to leave at once.
+# 3. That job is offered its own zone alone, as soon as all that are left there go away for it: the first free nodes
+#    elsewhere would be as good to the policy as a zone that is nearly clear.
+# 4. When the cluster has changed, the first blocked job is asked again, in turn with the others; if it has room now,
+# the
+#    pass is over, for what was said to those behind it does not hold any more.  A job that would not fit even if the
+#    cluster were empty blocks none.  Where the policy lets no job pass, those behind are told so.
+
+
+pass
+pass
+pass
+
 
 DIGITS = 9  # Decimals to which objectives are compared: sums in another order differ by less
 

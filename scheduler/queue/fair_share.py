@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from ground.errors import InvalidInput
-from scheduler.queue.priority_preemption import PriorityAge
+from scheduler.queue.priority import PriorityAge
 
 # Nine digits are enough for any ratio of weights, and keep shares apart from zero and infinity.
 _WEIGHT = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")

@@ -7,8 +7,7 @@ from math import inf
 
 import numpy as np
 
-from scheduler.queue.base_policy import BasePolicy, usable_together
-from scheduler.queue.queue_policy import ClusterState, HeldNodes, Rank, Waiting
+from scheduler.queue.policy import BasePolicy, ClusterState, HeldNodes, Rank, Waiting, usable_together
 from topology.cluster import BoolArray, IntArray
 
 

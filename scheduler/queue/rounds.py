@@ -13,10 +13,8 @@ from collections.abc import Generator, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, cast
 
-from scheduler.queue.allocation import Allocation
-from scheduler.queue.candidate import Candidate
-from scheduler.queue.dispatch import Dispatch, J
-from scheduler.queue.queue_policy import ClusterState, QueuePolicy, Waiting
+from scheduler.queue.dispatch import Allocation, Candidate, Dispatch, J
+from scheduler.queue.policy import ClusterState, QueuePolicy, Waiting
 
 
 class RoundJob(Waiting, Protocol):

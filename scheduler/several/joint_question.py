@@ -1,26 +1,48 @@
-"""Several jobs and their weights on one cluster, and what a placement of one of them costs in the sum."""
+"""Several jobs and their weights on one cluster, and what every search of them shares.
+
+What a placement of one of them costs in the sum; the placements that were seen so far, to be laid out anew, and what
+every placement satisfies, in a program (:mod:`scheduler.placement.share_program`); and the way from shares of classes
+back to nodes that no two jobs share, and cells on them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from math import floor, inf, lcm
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from scheduler.algorithm_run import run
 from scheduler.job import Job
+from scheduler.job_on_cluster import closest_named, within_the_tree
 from scheduler.objective import Evaluation, objective_of, objective_terms, slowest_in_use, trivial_bound, worth_of
 from scheduler.outcome import Outcome
-from scheduler.placement.admission import for_each_size
-from scheduler.placement.sharing.job_shapes import PlacementShape
-from scheduler.placement.sharing.node_classes import NodeOption
-from scheduler.placement.sharing.share_part import OptionCosts
+from scheduler.placement.admission import blocks_at, for_each_size
+from scheduler.placement.exact.solve import solve_grid
+from scheduler.placement.node_classes import NodeClasses, NodeDemand, NodeOption
+from scheduler.placement.seating import seat
+from scheduler.placement.share_parts import (
+    CellWays,
+    OptionCosts,
+    PlacementShape,
+    even_rectangles,
+    pairs_up_to,
+    shape_placed,
+)
 from scheduler.placement.types import Limits, PlacementAlgorithm
-from scheduler.second_levels import closest_named
-from topology.cluster import BoolArray, Cluster, IntArray
+from topology.cluster import BoolArray, Cluster, IntArray, count_nodes
+
+if TYPE_CHECKING:
+    from scheduler.placement.share_parts import JobWays, SharePart
+    from scheduler.placement.share_program import Solution, Variable
+
+# -- joint_question --
+# Several jobs and their weights on one cluster, and what a placement of one of them costs in the sum.
+
 
 MOST_SCALE = 10**6  # Whole numbers in a program are at most so many to one: finer ones make its arithmetic slow
 ROUNDING = 1e-9  # A number this close to a fraction of a small denominator is that fraction
@@ -153,3 +175,227 @@ def bound_at(speed: float, job: Job, proved: Outcome) -> float | None:
     if proved.bound is None or proved.evaluation is None:
         return None
     return proved.bound / job.speed_on(proved.evaluation.gpu_types) * speed
+
+
+# -- seen_placements --
+# What a program knows of one job: placements seen so far, to be laid out anew, and what every placement satisfies.
+
+
+pass
+
+
+class SeenPlacements:
+    """Placements of one job, by its ways: as shapes, whose parts may go elsewhere, or, where a constraint is at a
+    second hierarchy, as the classes of their cells.
+
+    :param j: number of the job; ``by_cell``: its ways of which a program may decide each cell.
+    """
+
+    def __init__(self, question: JointQuestion, j: int, classes: NodeClasses, by_cell: CellWays) -> None:
+        self._question, self._j, self._classes, self._by_cell = question, j, classes, by_cell
+        self._shapes: list[dict[tuple[object, ...], PlacementShape]] = [{} for _ in classes.demands[j]]
+        self._cells: list[dict[bytes, tuple[IntArray, int]]] = [{} for _ in classes.demands[j]]
+
+    def __len__(self) -> int:
+        return sum(map(len, self._shapes)) + sum(map(len, self._cells))
+
+    def learn(self, nodes: IntArray) -> None:
+        """Take in a placement, on any nodes of the cluster; one that breaks a rule is left out."""
+        question, empty = self._question, self._question.emptied
+        job = question.sized(self._j, nodes)
+        if (worth := worth_of(empty, job, nodes)) is None:
+            return
+        sizes = [demand.job.gpus_per_node for demand in self._classes.demands[self._j]]
+        w = sizes.index(job.gpus_per_node)
+        demand, classes = self._classes.demands[self._j][w], self._classes.class_of[nodes.ravel()]
+        if not demand.beside:
+            shape = shape_placed(empty, job, worth, nodes, movable=demand.movable)
+            self._shapes[w].setdefault(shape.key, shape)
+        elif (classes >= 0).all() and demand.admits[classes].all():
+            self._cells[w][classes.tobytes()] = classes, question.whole(question.cost_of(self._j, worth))
+
+    def offer(self, part: JobWays, *, most: int | None, count: int) -> Variable:
+        """Add that the job has one of these placements, or another with the same shape; return its cost.
+
+        :param most: in whole numbers, what a placement may cost; ``None`` = anything.
+        :param count: how many placements of each way at most, the cheapest.
+        """
+        question, j, costs = self._question, self._j, []
+        for w, way in enumerate(part.ways):
+            options = way.demand.options
+            if way.demand.beside and (j, w) in self._by_cell:
+                costs.append(way.add_cells(question.term_prices(j, options)))
+            elif way.demand.beside:
+                known = sorted(self._cells[w].values(), key=lambda one: one[1])
+                costs.append(way.add_known(known[:count]))
+            else:
+                shapes = self._offered(way.demand, self._shapes[w].values(), most=most, count=count)
+                prices, edges = question.shape_costs(j, shapes, options), question.option_costs(j, options)
+                costs.append(way.add_shapes(shapes, prices, edges, most=most))
+        return part.together(costs)
+
+    def _offered(
+        self, demand: NodeDemand, known: Iterable[PlacementShape], *, most: int | None, count: int
+    ) -> list[PlacementShape]:
+        """Return known shapes of one way, and even rectangles, the cheapest; parameters as of :meth:`offer`."""
+        question, j, shapes = self._question, self._j, list(known)
+        job = question.jobs[j]
+        if demand.movable:
+            domains = len(np.unique(demand.blocks.domain_of[demand.admits]))
+            pairs = list(pairs_up_to(demand.rows, demand.columns, (domains, domains)))
+            if demand.aligned:
+                # R = 1 and S = 1 need no shape; only with soft terms one that is known says more
+                pairs = [pair for pair in pairs if min(pair) > 1]
+                shapes = [shape for shape in shapes if min(shape.pair) > 1 or job.soft]
+            cheap = sorted(pairs, key=lambda pair: (objective_of(job, *pair), max(pair)))[:count]
+            shapes += [even_rectangles(demand.rows, demand.columns, pair) for pair in cheap]
+        costs = {shape.key: (question.shape_cost(j, shape, demand.fastest), len(shape.sizes)) for shape in shapes}
+        distinct = {shape.key: shape for shape in shapes if most is None or question.whole(costs[shape.key][0]) <= most}
+        return sorted(distinct.values(), key=lambda shape: costs[shape.key])[:count]
+
+
+def bounded_cost(
+    question: JointQuestion, j: int, part: JobWays, *, least: int, most: int | None, by_cell: CellWays
+) -> Variable:
+    """Add what every placement of a job satisfies; return its cost.
+
+    :param least: in whole numbers, a cost below which it has no placement, whatever the others take.
+    :param most: a cost above which a placement is of no use; ``None`` = any may be.
+    :param by_cell: ways of which each cell is decided: then nothing is left out.
+    """
+    costs = []
+    for w, way in enumerate(part.ways):
+        options = way.demand.options
+        cost = way.add_rectangles(question.option_costs(j, options), least=least, most=most)
+        if (j, w) in by_cell:
+            # by cells is what the job costs, by cases what it costs at least: the program sees that sooner
+            by_cases, cost = cost, way.add_cells(question.term_prices(j, options))
+            part.cp.add(cost >= by_cases)
+        costs.append(cost)
+    return part.together(costs)
+
+
+# -- lay_out --
+# From shares of classes to nodes: nodes that no two jobs share, and cells on them.
+
+
+SEATING_SECONDS = 0.1  # Most wall time of seating one job: its spread is fixed, this is about closer levels
+
+
+def disjoint_grants(
+    cluster: Cluster, classes: NodeClasses, shares: Sequence[Mapping[int, int]], *, free: BoolArray
+) -> list[BoolArray]:
+    """Return nodes for each job, shape [nodes], no node twice: all of a class that no other job takes, else its share.
+
+    :param shares: class -> nodes, for each job.
+    :param free: shape [nodes], nodes to choose among; of each class at least as many as all shares together.
+    """
+    grants = [np.zeros(len(cluster), dtype=np.bool_) for _ in shares]
+    ordered = orderly(cluster, free & (classes.class_of >= 0))
+    for c in {c for share in shares for c in share}:
+        left = ordered[classes.class_of[ordered] == c]
+        takers = sorted((j for j, share in enumerate(shares) if share.get(c)), key=lambda j: -shares[j][c])
+        for j in takers:
+            count = len(left) if len(takers) == 1 else shares[j][c]
+            grants[j][left[:count]] = True
+            left = left[count:]
+    return grants
+
+
+def orderly(cluster: Cluster, nodes: BoolArray) -> IntArray:
+    """Return nodes, by index, in the order in which jobs get them: healthy ones first, whole racks before broken ones.
+
+    :param nodes: shape [nodes].
+    """
+    closest, some = cluster.levels[-1], np.flatnonzero(nodes).astype(np.int32)
+    room = count_nodes(closest, nodes)[closest.domain_of[some]]
+    return some[np.lexsort((some, closest.domain_of[some], -room, cluster.slowdown[some]))]
+
+
+def last_of_each(cluster: Cluster, classes: NodeClasses, nodes: BoolArray, counts: Mapping[int, int]) -> BoolArray:
+    """Return the last of some nodes, in order: as many of each class as are counted; shape [nodes]."""
+    ordered, last = orderly(cluster, nodes), np.zeros_like(nodes)
+    for c, count in counts.items():
+        # a slice from -0 on would be all of them
+        if count:
+            last[ordered[classes.class_of[ordered] == c][-count:]] = True
+    return last
+
+
+def seat_on(cluster: Cluster, job: Job, domain_of_block: IntArray, granted: BoolArray) -> IntArray:
+    """Return the node of each cell, shape [rows, columns], given the domain of each block and nodes enough in each."""
+    blocks = blocks_at(cluster, job, cluster.level_index(job.level))
+    return _seated(cluster, job, domain_of_block[blocks.row_of[:, None], blocks.column_of[None, :]], granted)
+
+
+def seat_in_classes(
+    cluster: Cluster, job: Job, class_of_cell: IntArray, classes: NodeClasses, granted: BoolArray
+) -> IntArray:
+    """Return the node of each cell, shape [rows, columns], given its class, shape [cells], and nodes enough in each."""
+    places: dict[int, list[int]] = {}
+    for node in reversed(orderly(cluster, granted & (classes.class_of >= 0)).tolist()):
+        places.setdefault(int(classes.class_of[node]), []).append(node)
+    nodes = np.empty(len(class_of_cell), dtype=np.int32)
+    for cell in np.argsort(job.grid.node_rank.ravel()).tolist():
+        nodes[cell] = places[int(class_of_cell[cell])].pop()
+    return nodes.reshape(job.grid.rows, job.grid.columns)
+
+
+def placed_as_in(
+    cluster: Cluster, way: SharePart, solver: Solution, *, classes: NodeClasses, granted: BoolArray
+) -> IntArray | None:
+    """Return the node of each cell, shape [rows, columns], as a way of a job is in a solution; ``None`` = the program
+    does not say where its cells are.
+
+    :param granted: shape [nodes], of each class at least as many nodes as the job takes.
+    """
+    job = way.demand.job
+    if (class_of_cell := way.class_of_cell(solver)) is not None:
+        return seat_in_classes(cluster, job, class_of_cell, classes, granted)
+    if (domain_of_block := way.laid_out(solver)) is None:
+        return None
+    return seat_on(cluster, job, domain_of_block, granted & classes.among(way.admitted(solver)))
+
+
+def seated_again(
+    cluster: Cluster, jobs: Sequence[Job], *, nodes: Sequence[IntArray], classes: NodeClasses
+) -> list[IntArray]:
+    """Return other nodes for some placements, closer together at closer levels: each cell stays in its domain.
+
+    :param jobs: the jobs of the classes, each as one for nodes of the size that it has.
+    :param nodes: of each job, shape [rows, columns], none twice.
+    """
+    left, after = classes.class_of >= 0, []
+    for one in nodes:
+        left[one.ravel()] = False
+    for j, (job, one) in enumerate(zip(jobs, nodes, strict=True)):
+        left[one.ravel()] = True
+        after.append(one)
+        if job.grid.aligned:
+            alike = np.isin(cluster.gpu_type_of, cluster.gpu_type_of[one]) & (cluster.gpus == job.gpus_per_node)
+            granted = left & classes.admitted(j) & alike & (cluster.slowdown <= cluster.slowdown[one].max())
+            # one after the other a job may have come to nodes slower than it has alone
+            granted[one.ravel()] = True
+            domain_of_cell = cluster.level(job.level).domain_of[one]
+            again = _seated(cluster, within_the_tree(cluster, job), domain_of_cell, granted)
+            now, then = (worth_of(cluster, job, placed) for placed in (one, again))
+            if now is not None and then is not None and _rank(then) < _rank(now):
+                after[-1] = again
+        left[after[-1].ravel()] = False
+    return after
+
+
+def _rank(worth: Evaluation) -> tuple[float, ...]:
+    return tuple(round(one, 9) for one in worth.goals)
+
+
+def _seated(cluster: Cluster, job: Job, domain_of_cell: IntArray, granted: BoolArray) -> IntArray:
+    return seat(
+        cluster,
+        job,
+        level=cluster.level(job.level),
+        domain_of_cell=domain_of_cell,
+        admitted=granted,
+        solve_grid=solve_grid,
+        seconds=SEATING_SECONDS,
+    )

@@ -1,18 +1,25 @@
-"""Jobs that run: where they are, what that is worth, and what they ask of the classes of nodes if they may move."""
+"""Jobs that run: where they are, what that is worth, and what they ask of the classes of nodes if they may move; and a
+job placed near running ones that read the same data.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 
-from ground.errors import InvalidInput, InvalidPlacement
-from scheduler.job import Job
+from ground.errors import InvalidInput, InvalidPlacement, did_you_mean
+from scheduler.job import Job, near_shared_data
 from scheduler.objective import Evaluation, evaluate, slowest_in_use, worth_of
-from scheduler.placement.sharing.node_classes import NodeClasses, classify
-from scheduler.placement.sharing.running_part import RunningShare, running_terms
-from scheduler.repair.repair_problem import of_its_type
+from scheduler.outcome import Instance
+from scheduler.placement.node_classes import NodeClasses, classify
+from scheduler.placement.share_program import RunningShare, running_terms
+from scheduler.repair import of_its_type
+from scheduler.subproblems import pulls_of
 from topology.cluster import Cluster, IntArray
+
+# -- running_jobs --
+# Jobs that run: where they are, what that is worth, and what they ask of the classes of nodes if they may move.
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,3 +107,38 @@ def classes_with_running(
         columns = kept.grid.columns
         shares.append(RunningShare(demand, options, homes, columns, terms, costs, most, one.lost_seconds))
     return classes, shares
+
+
+# -- near_running --
+# A job placed near running ones that read the same data: what nodes cost it, and which nodes are left.
+
+
+pass
+
+
+def near_running_jobs(instance: Instance, jobs: Sequence[RunningJob]) -> Instance:
+    """Return the instance with the nodes of running jobs in use, where nodes cost less near those that read the same
+    data.
+
+    :raises ArnoldError: two running jobs have one node, or one breaks a rule of its job or the cluster.
+    """
+    cluster, job = instance.cluster, instance.job
+    check_running(opened(cluster, jobs), jobs)
+    free = cluster.free_gpus.copy()
+    for one in jobs:
+        free[one.nodes] = 0
+    read = [name for one in jobs for name, _ in one.job.data_sets]
+    unread = [name for name, _ in job.data_sets if name not in read]
+    notes = tuple(f"No running job reads {name!r}{_meant(name, read)}." for name in unread)
+    where = job.data_level or cluster.levels[-1].name
+    reading = [(one.job.data_sets, one.nodes) for one in jobs]
+    costs, near = pulls_of(cluster, job), near_shared_data(job.data_sets, cluster.level(where).domain_of, reading)
+    if near.any():
+        costs = -near if costs is None else costs - near
+    return replace(instance, cluster=cluster.replace(free_gpus=free), notes=(*instance.notes, *notes), costs=costs)
+
+
+def _meant(name: str, known: Sequence[str]) -> str:
+    """Return a name that was probably meant, in words to put behind."""
+    meant = did_you_mean(name, known)
+    return f" ({meant.strip()})" if meant else ""

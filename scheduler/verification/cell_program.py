@@ -12,13 +12,13 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from scheduler.objective import Spread
-from scheduler.verification.counted_grid import CountedGrid
-from scheduler.verification.refutation_kinds import Recount
+from scheduler.verification.question import CountedGrid
+from scheduler.verification.refutations import Recount
 
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model
 
-    from scheduler.verification.recounted_parts import SolverCheck
+    from scheduler.verification.verdict import SolverCheck
 
 MOST_CHOICES = 200_000  # Choices of a domain for a cell up to which the program is written down
 ORDERED = 30  # Domains by which equal lines are put in order: weights are powers of two, in 64 bits

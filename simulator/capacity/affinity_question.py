@@ -45,7 +45,7 @@ class AffinityQuestion(OwnRecords, CapacityQuestion[A]):
         if self.model is None:
             return None
         # not at the top: it takes pydantic, which the help can do without
-        from scheduler.job_files.job_parts import read_model
+        from scheduler.job_files.job_file import read_model
 
         try:
             # How many microbatches there are depends on the size, and a batch divides into few of those that are tried.

@@ -21,7 +21,7 @@ from types import MappingProxyType
 
 from ground.errors import ArnoldError
 from ground.quantities import DAY
-from scheduler.queue.queue_policy import CapacityReservation, QueuePolicy
+from scheduler.queue.policy import CapacityReservation, QueuePolicy
 from scheduler.queue.run_times import Prediction
 from simulator.engine.hooks import Incident, Incidents, Pace, Recovery, StartUp
 from simulator.engine.round_cluster import RoundCluster

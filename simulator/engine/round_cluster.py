@@ -7,8 +7,7 @@ from functools import cached_property
 from math import inf
 
 from ground.errors import InvalidInput
-from scheduler.queue.allocation import Allocation
-from scheduler.queue.candidate import Candidate
+from scheduler.queue.dispatch import Allocation, Candidate
 from scheduler.queue.rounds import RoundDispatch
 from simulator.engine.simulated_cluster import EventPhase, SimulatedCluster
 from simulator.pools.node_pool import NodePool

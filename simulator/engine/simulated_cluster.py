@@ -14,9 +14,8 @@ from math import inf
 from types import MappingProxyType
 from typing import Any, Protocol
 
-from scheduler.queue.backlog import Backlog
-from scheduler.queue.dispatch import Dispatch
-from scheduler.queue.queue_policy import CapacityReservation, QueuePolicy, Running
+from scheduler.queue.dispatch import Backlog, Dispatch
+from scheduler.queue.policy import CapacityReservation, QueuePolicy, Running
 from scheduler.queue.rounds import RoundDispatch
 from simulator.engine.hooks import FromScratch, Pace, Recovery, StartUp, Why
 from simulator.pools.pool import Found, Pool

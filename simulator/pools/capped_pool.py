@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from scheduler.power_caps import PowerCaps
-from scheduler.queue.queue_policy import Keep
+from scheduler.queue.policy import Keep
 from simulator.job_record import JobRecord
 from simulator.pools.node_pool import NodePool
 from simulator.pools.pool import Disagreement, Found

@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from scheduler.queue.queue_policy import Keep, Waiting
+from scheduler.queue.policy import Keep, Waiting
 from simulator.job_record import JobRecord
 from simulator.pools.pool import Disagreement, Found
 from simulator.sim_job import UNITS, Need, SimJob

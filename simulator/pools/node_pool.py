@@ -17,14 +17,14 @@ from ground.errors import InvalidJob, UnknownName
 from scheduler.affinity import Gains
 from scheduler.algorithm_run import run
 from scheduler.job import Job, Parallelism
+from scheduler.job_on_cluster import within_the_tree
 from scheduler.objective import spread
 from scheduler.occupancy import Occupancy, Rows, fewest_domains, tightest
 from scheduler.outcome import Outcome
 from scheduler.placement.admission import check_held_together
 from scheduler.placement.types import Limits, PlacementAlgorithm
 from scheduler.queue.arnold import find_zone
-from scheduler.queue.queue_policy import Keep, Waiting
-from scheduler.second_levels import within_the_tree
+from scheduler.queue.policy import Keep, Waiting
 from simulator.gang_shape import shape
 from simulator.job_record import JobRecord
 from simulator.pools.nodes_by_type import NodesByType, Types

@@ -10,7 +10,7 @@ import numpy as np
 
 from ground.errors import did_you_mean
 from scheduler.placement.admission import typed
-from scheduler.queue.allocation import Allocation
+from scheduler.queue.dispatch import Allocation
 from simulator.job_record import JobRecord
 from simulator.pools.pool import Disagreement
 from simulator.sim_job import UNITS, Need

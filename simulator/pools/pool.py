@@ -8,7 +8,7 @@ from math import inf
 from typing import Protocol
 
 from scheduler.outcome import Outcome
-from scheduler.queue.queue_policy import Keep, Waiting
+from scheduler.queue.policy import Keep, Waiting
 from simulator.job_record import JobRecord
 from simulator.sim_job import Need, SimJob
 from topology.cluster import BoolArray, IntArray

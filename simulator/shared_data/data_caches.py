@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from scheduler.data_sets import DataSet, near_shared_data, union_size
+from scheduler.job import DataSet, near_shared_data, union_size
 from simulator.shared_data.data_plan import NODE, DataPlan
 from simulator.shared_data.loading_rate import samples_by_form, seconds_a_sample
 from simulator.sim_job import SimJob

@@ -12,7 +12,7 @@ from annotated_types import Interval
 from ground.errors import InvalidInput, UnknownName, did_you_mean
 from ground.files import Source
 from ground.records import FiniteFloat, JsonRecord, Share
-from scheduler.data_sets import DataSet
+from scheduler.job import DataSet
 from simulator.job_record import JobRecord
 
 if TYPE_CHECKING:

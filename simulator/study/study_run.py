@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from scheduler.queue.queue_policy import QueuePolicy
+from scheduler.queue.policy import QueuePolicy
 from simulator.checkpoints import fingerprint
 from simulator.engine.engine import Diverged
 from simulator.replay import prepare
@@ -92,7 +92,7 @@ def check_names(grid: StudyGrid) -> list[QueuePolicy]:
     :raises UnknownName: one is not installed.
     """
     from scheduler.placement.types import ALGORITHMS
-    from scheduler.queue.queue_policy import POLICIES
+    from scheduler.queue.policy import POLICIES
 
     for algorithm in grid.algorithms:
         if algorithm != COUNT_ONLY:

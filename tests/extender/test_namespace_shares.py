@@ -22,7 +22,7 @@ from extender.plans.gang_plan import GangPlan, PlanPhase
 from extender.service import announcements
 from extender.service.reflectors import make_reflectors
 from scheduler.queue.fair_share import FairShare
-from scheduler.queue.queue_policy import POLICIES
+from scheduler.queue.policy import POLICIES
 from tests.case_counts import examples
 from tests.extender.fake_cluster import FakeCluster
 from tests.extender.things import NOW, Json, member_json, minipods, pod_json, state_of

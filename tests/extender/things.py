@@ -14,7 +14,7 @@ from extender.planner.planning_round import Answer, PlanningRound
 from extender.planner.solve import solve
 from extender.plans.reservation import Reservation, decode_reservation
 from scheduler.placement.types import Limits
-from scheduler.queue.queue_policy import QueuePolicy
+from scheduler.queue.policy import QueuePolicy
 from topology.kubernetes.objects import NodeObject
 from topology.kubernetes.pods import Pod
 

@@ -14,7 +14,7 @@ from extender.extender_metrics import Metrics
 from extender.plans.gang_plan import PlanPhase
 from extender.plans.reservation import ReservationPhase
 from scheduler.job import Parallelism
-from scheduler.queue.queue_policy import POLICIES
+from scheduler.queue.policy import POLICIES
 from tests.manifests.rendering import MANIFESTS, read
 
 DOCS = MANIFESTS.parent / "docs"

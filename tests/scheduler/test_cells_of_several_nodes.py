@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from ground.errors import InvalidJob, UnknownName
 from scheduler.algorithm_run import run
-from scheduler.explanation.cheaper_pairs import left_over
-from scheduler.explanation.remedies import diagnose
+from scheduler.explanation import diagnose, left_over
 from scheduler.job import FAMILIES, MEGATRON_ORDER, Count, Family, Hold, Job, Parallelism
 from scheduler.placement.admission import check_held_together
 from scheduler.placement.types import ALGORITHMS, Limits

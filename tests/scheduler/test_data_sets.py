@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.data_sets import DataSet, affinity, near_shared_data, union_size
+from scheduler.job import DataSet, affinity, near_shared_data, union_size
 from tests.case_counts import examples
 from topology.generate import minipods
 

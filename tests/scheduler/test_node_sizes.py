@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from ground.errors import InvalidJob
 from ground.files import Source
 from scheduler.algorithm_run import run
-from scheduler.explanation.remedies import nodes_to_free
+from scheduler.explanation import nodes_to_free
 from scheduler.job import Job, NodeSize, Parallelism
 from scheduler.job_files.job_file import JobFile, job_document, load_job
 from scheduler.outcome import Instance

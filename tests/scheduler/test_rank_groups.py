@@ -11,9 +11,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from ground.errors import InvalidJob
+from scheduler.grid import CellGroups, Grid, RankNumbering, cell_groups, joined
 from scheduler.job import FAMILIES, MEGATRON_ORDER, Family, Parallelism
-from scheduler.node_grid import Grid
-from scheduler.rank_groups import CellGroups, RankNumbering, cell_groups, joined
 from tests.case_counts import every_fourth
 
 Groups = list[list[int]]

@@ -9,7 +9,7 @@ from time import perf_counter, sleep
 import pytest
 from ortools.sat.python import cp_model
 
-from scheduler.placement.solver_clock import limit_time, work_of
+from scheduler.placement.cpsat import limit_time, work_of
 from scheduler.work_clock import ClockKind, clock, counts_work, on_clock, side_by_side, spend
 
 

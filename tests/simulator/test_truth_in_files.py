@@ -12,7 +12,7 @@ import pytest
 from ground.documents import Document, load_document
 from ground.errors import InvalidInput
 from ground.files import Source
-from scheduler.job_files.job_document import JobDocument
+from scheduler.job_files.job_file import JobDocument
 from simulator.power.power_file import PowerSettings
 from simulator.shared_data.data_plan import DataPlan
 from simulator.startup.startup_settings import StartUpSettings

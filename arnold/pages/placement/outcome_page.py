@@ -14,7 +14,7 @@ from arnold.pages.placement.grid import grid_drawing
 from arnold.pages.placement.panel import Panel, panel
 from ground.errors import InvalidInput
 from ground.quantities import one_of, percent, plural, several
-from scheduler.explanation.cheaper_pairs import CheaperPair, cheaper_pairs, why_not
+from scheduler.explanation import CheaperPair, cheaper_pairs, why_not
 from scheduler.job import FAMILIES, Job
 from scheduler.outcome import Outcome, status_words
 from topology.cluster import Cluster, IntArray

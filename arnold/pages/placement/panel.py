@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ground.quantities import decimal, fixed, one_of, percent, plural, seconds, several
-from scheduler.explanation.cheaper_pairs import CheaperPair
+from scheduler.explanation import CheaperPair
 from scheduler.job import FAMILIES, Job
 from scheduler.objective import TOLERANCE, Evaluation, objective_of
 from scheduler.outcome import Outcome, status_words

@@ -17,6 +17,7 @@ from ground.errors import InvalidJob, SolverTimeout
 from scheduler.job import Hold, Job
 from scheduler.objective import TOLERANCE, closer_levels, objective_terms, step_time
 from scheduler.placement.admission import admissible
+from scheduler.placement.cpsat import load_solver
 from scheduler.placement.exact.goals import GoalSearch, WeighedPlacement
 from scheduler.placement.exact.lattice import Lattice, PairSearch
 from scheduler.placement.exact.level_bounds import LevelBounds
@@ -28,7 +29,6 @@ from scheduler.placement.exact.shared_stages import search_shared_stages
 from scheduler.placement.exact.solve import search_reduction, seat_cells, seat_pair, seating_seconds
 from scheduler.placement.exact.starts import goals_of, has_more_terms, other_seats, quick_rules, quick_starts
 from scheduler.placement.heuristic import Heuristic
-from scheduler.placement.solver_clock import load_solver
 from scheduler.placement.types import GridProof, Limits, PriceOption, Proposal
 from scheduler.work_clock import clock, stopwatch
 from topology.cluster import Cluster

@@ -22,9 +22,9 @@ from scheduler.placement.exact.params import ExactParams
 from scheduler.placement.exact.problem import GridProblem, GridReduction
 from scheduler.placement.exact.solve import search_grid, usable_part
 from scheduler.placement.exact.starts import quick_starts
-from scheduler.placement.seating.brim_fills import Indices
-from scheduler.placement.seating.quick_seat import (
+from scheduler.placement.quick_seating import (
     FreeNodes,
+    Indices,
     SeatedGang,
     fill_tightest,
     listed,

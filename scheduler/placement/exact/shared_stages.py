@@ -15,8 +15,8 @@ from math import ceil
 import numpy as np
 
 from ground.errors import SolverTimeout
+from scheduler.grid import Grid, joined
 from scheduler.job import Count, Family, Job, Parallelism
-from scheduler.node_grid import Grid
 from scheduler.objective import TOLERANCE
 from scheduler.placement.admission import blocks_at, capacity_by_level, least_spread
 from scheduler.placement.exact.goals import GoalSearch, WeighedPlacement, weighed
@@ -27,11 +27,9 @@ from scheduler.placement.exact.problem import GridReduction
 from scheduler.placement.exact.schedule import fill_front
 from scheduler.placement.exact.solve import search_reduction
 from scheduler.placement.exact.starts import quick_starts, tight_fills
-from scheduler.placement.moves.move_choices import MoveChoices, closest_depth, greedy_targets, trimmed
-from scheduler.placement.moves.move_model import MoveModel
+from scheduler.placement.moves import MoveChoices, MoveModel, closest_depth, greedy_targets, trimmed
 from scheduler.placement.seating import seat
 from scheduler.placement.types import Limits, Pair
-from scheduler.rank_groups import joined
 from scheduler.work_clock import clock
 from topology.cluster import IntArray, count_nodes
 

@@ -12,7 +12,7 @@ from annotated_types import Interval
 from ground.errors import InvalidInput
 from ground.quantities import label_of, number, times
 from ground.records import AtLeastOne, JsonRecord, NotNegative, Seed, Share
-from scheduler.data_sets import union_size
+from scheduler.job import union_size
 from simulator.capacity.answer_range import InputPoints, percentiles
 from simulator.capacity.capacity_question import AnswerFigure, CapacityAnswer, CapacityQuestion
 from simulator.capacity.uncertain_input import option_input

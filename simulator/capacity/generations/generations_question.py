@@ -76,7 +76,7 @@ class GenerationsQuestion(CapacityQuestion[GenerationsAnswer]):
     """Seconds from the start of a job that a queue policy in rounds had stopped until it works again."""
 
     def __post_init__(self) -> None:
-        from scheduler.queue.queue_policy import POLICIES
+        from scheduler.queue.policy import POLICIES
 
         super().__post_init__()
         if self.gpus % NODE_GPUS:

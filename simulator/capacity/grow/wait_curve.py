@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ground.quantities import DAY
-from scheduler.queue.queue_policy import POLICIES
+from scheduler.queue.policy import POLICIES
 from simulator.capacity.cluster_question import background_jobs
 from simulator.capacity.uncertain_input import BATCHES, MOST_CHANCE
 from simulator.engine.engine import Engine

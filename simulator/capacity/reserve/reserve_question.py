@@ -211,7 +211,7 @@ class ReserveQuestion(ClusterQuestion[ReserveAnswer], NodePrices):
         """Return a replay and its large job, announced so many hours ahead, with a share of the others preemptible."""
         import numpy as np
 
-        from scheduler.queue.queue_policy import POLICIES
+        from scheduler.queue.policy import POLICIES
         from simulator.engine.engine import Engine
         from simulator.pools.node_pool import NodePool
 

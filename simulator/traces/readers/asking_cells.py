@@ -14,8 +14,7 @@ from ground.errors import InvalidJob, did_you_mean
 from ground.records import json_data
 from ground.rows import BadRow
 from scheduler.affinity import Model
-from scheduler.data_sets import DataSet
-from scheduler.job import DEGREES, FAMILIES, MEGATRON_ORDER, Avoid, Parallelism
+from scheduler.job import DEGREES, FAMILIES, MEGATRON_ORDER, Avoid, DataSet, Parallelism
 from scheduler.type_names import ANY, read_type_names
 from simulator.job_record import JobRecord
 from simulator.traces.job_fields import number, optional, text, whole
@@ -87,7 +86,7 @@ def _model(cells: Mapping[str, Any]) -> str | Model:
     if not written.lstrip().startswith(("{", "[")):
         return written
     # not at the top: it takes pydantic, which most traces, and the help, can do without
-    from scheduler.job_files.job_parts import read_model
+    from scheduler.job_files.job_file import read_model
 
     return _part(read_model, written, "model")
 
@@ -104,7 +103,7 @@ def _constraints(cells: Mapping[str, Any]) -> dict[str, Any]:
     written = _as_text(cells, "constraints")
     if not written:
         return {}
-    from scheduler.job_files.job_parts import read_constraints
+    from scheduler.job_files.job_file import read_constraints
 
     return _part(read_constraints, written, "constraints")._asdict()
 

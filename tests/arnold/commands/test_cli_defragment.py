@@ -169,7 +169,7 @@ def test_numbers_beyond_all_that_runs(world: Arnold, tmp_path: Path) -> None:
 
 def test_what_the_limit_stopped_says_so(world: Arnold) -> None:
     """With no time to search, in text and JSON; with time it is proved."""
-    with patch("scheduler.several.move_search.MoveSearch._start"):
+    with patch("scheduler.several.defragmentation.MoveSearch._start"):
         said = world("--time-limit", "0.001", "--json").json
         text = world("--time-limit", "0.001").out
     assert (said["status"], said["stopped_at"]) == ("feasible", 0.001)

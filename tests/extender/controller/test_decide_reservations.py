@@ -14,8 +14,8 @@ from extender.controller.reservation_controller import Next, decide_reservation
 from extender.plans.gang_plan import GangPlan, PlanPhase
 from extender.plans.reservation import Reservation, ReservationPhase, decode_reservation
 from scheduler.queue.arnold import Arnold, NoReserve
-from scheduler.queue.priority_preemption import PriorityAge
-from scheduler.queue.queue_policy import QueuePolicy
+from scheduler.queue.policy import QueuePolicy
+from scheduler.queue.priority import PriorityAge
 from tests.case_counts import examples
 from tests.extender.things import NOW, gang_pods, key, minipods, node, pod, reservation_json, reserve, state_of
 

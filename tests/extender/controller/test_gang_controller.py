@@ -34,8 +34,8 @@ from extender.plans.gang_plan import GangPlan, PlanPhase, decode_plan
 from extender.plans.reservation import Reservation, ReservationPhase, decode_reservation
 from scheduler.placement.types import Limits
 from scheduler.queue.arnold import Arnold
-from scheduler.queue.priority_preemption import PriorityAge
-from scheduler.queue.queue_policy import QueuePolicy
+from scheduler.queue.policy import QueuePolicy
+from scheduler.queue.priority import PriorityAge
 from tests.extender.fake_cluster import FakeCluster, unreachable
 from tests.extender.things import (
     LIMITS,

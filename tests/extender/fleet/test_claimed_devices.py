@@ -14,7 +14,7 @@ from extender.objects import decode_allocation, decode_node, decode_owner, decod
 from extender.plans.gang_plan import PlanPhase
 from extender.verbs.filter_preempt import filter_nodes, preempt
 from extender.verbs.protocol import decode_filter, decode_preempt, encode
-from scheduler.queue.priority_preemption import PriorityAge
+from scheduler.queue.priority import PriorityAge
 from tests.allocation_objects import (
     DRIVER,
     claim_json,

@@ -17,8 +17,8 @@ from extender.plans.gang_history import EndedRun, GangHistory
 from extender.plans.gang_plan import PlanPhase
 from scheduler.queue.arnold import Arnold, NoJct, NoReserve
 from scheduler.queue.fifo_and_backfill import Fifo, FifoBackfill, ShortestFirst
-from scheduler.queue.priority_preemption import PriorityPreempt
-from scheduler.queue.queue_policy import QueuePolicy
+from scheduler.queue.policy import QueuePolicy
+from scheduler.queue.priority import PriorityPreempt
 from tests.case_counts import examples
 from tests.extender.things import (
     LIMITS,

@@ -11,7 +11,7 @@ from typing import Any
 from extender.cluster_cache import ClusterCache
 from extender.extender_metrics import Metrics
 from extender.service.app import BodyReader, HttpApplication
-from scheduler.queue.priority_preemption import PriorityAge
+from scheduler.queue.priority import PriorityAge
 from tests.extender.things import NOW
 
 

@@ -15,7 +15,7 @@ from extender.service.app import BodyReader, HttpApplication
 from extender.service.connection import RotatingContext, TlsFiles
 from extender.service.server import web_server
 from extender.service.settings import ServeOptions
-from scheduler.queue.priority_preemption import PriorityAge
+from scheduler.queue.priority import PriorityAge
 from tests.case_counts import cases
 from tests.extender.service.hostile_requests import MUTATIONS, hostile_requests, request, statuses
 from tests.extender.service.https import Authority, install, run, send, started

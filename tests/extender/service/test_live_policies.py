@@ -6,7 +6,7 @@ import pytest
 
 from extender.service.settings import live_policy
 from ground.errors import InvalidInput, UnknownName
-from scheduler.queue.queue_policy import POLICIES
+from scheduler.queue.policy import POLICIES
 
 
 @pytest.mark.parametrize("name", [name for name in POLICIES.names() if not POLICIES.load(name).stops_any_time])

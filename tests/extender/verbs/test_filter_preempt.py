@@ -14,7 +14,7 @@ from extender.objects import decode_pod
 from extender.plans.gang_plan import PlanPhase, canonical_uid
 from extender.verbs.filter_preempt import RefusalKind, filter_nodes, preempt
 from extender.verbs.protocol import decode_filter, decode_preempt, encode
-from scheduler.queue.priority_preemption import PriorityAge
+from scheduler.queue.priority import PriorityAge
 from tests.case_counts import examples
 from tests.extender.things import (
     NOW,

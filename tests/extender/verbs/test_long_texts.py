@@ -14,7 +14,7 @@ from extender.plans.gang_plan import PlanPhase, encode_plan, object_name
 from extender.texts import LONGEST
 from extender.verbs.filter_preempt import filter_nodes
 from extender.verbs.protocol import decode_filter, encode
-from scheduler.queue.priority_preemption import PriorityAge
+from scheduler.queue.priority import PriorityAge
 from tests.case_counts import every_fourth
 from tests.extender.controller.world import World
 from tests.extender.service.asgi import Client

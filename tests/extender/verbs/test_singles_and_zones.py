@@ -10,8 +10,8 @@ from extender.cluster_cache import ClusterCache
 from extender.verbs.filter_preempt import RefusalKind, filter_nodes, preempt
 from extender.verbs.protocol import decode_filter, decode_preempt, encode
 from scheduler.queue.arnold import Arnold, NoJct
-from scheduler.queue.priority_preemption import PriorityAge
-from scheduler.queue.queue_policy import QueuePolicy
+from scheduler.queue.policy import QueuePolicy
+from scheduler.queue.priority import PriorityAge
 from tests.extender.things import NOW, Json, gang_pods, minipods, pod, pod_json, reserve, state_of
 
 NAMES = ["m0-0", "m0-1", "m0-2", "m0-3"]

@@ -9,7 +9,7 @@ from math import inf
 
 import numpy as np
 
-from scheduler.queue.queue_policy import CapacityReservation, Running, Waiting
+from scheduler.queue.policy import CapacityReservation, Running, Waiting
 from topology.cluster import BoolArray, IntArray
 
 

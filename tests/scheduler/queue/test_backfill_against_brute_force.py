@@ -14,7 +14,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from scheduler.queue.fifo_and_backfill import FifoBackfill, shadow
-from scheduler.queue.queue_policy import HeldNodes
+from scheduler.queue.policy import HeldNodes
 from tests.case_counts import examples
 from tests.scheduler.queue.flat_clusters import Flat, Runs, Wants
 

@@ -8,11 +8,10 @@ from dataclasses import replace
 import pytest
 
 from scheduler.queue.arnold import Arnold, NoReserve
-from scheduler.queue.candidate import Candidate
-from scheduler.queue.dispatch import Dispatch
+from scheduler.queue.dispatch import Candidate, Dispatch
 from scheduler.queue.fifo_and_backfill import Fifo, FifoBackfill
-from scheduler.queue.priority_preemption import PriorityAge, PriorityPreempt
-from scheduler.queue.queue_policy import CapacityReservation, QueuePolicy
+from scheduler.queue.policy import CapacityReservation, QueuePolicy
+from scheduler.queue.priority import PriorityAge, PriorityPreempt
 from tests.scheduler.queue.flat_clusters import Flat, Runs, Wants
 
 Driver = Callable[[Candidate[Wants]], bool | None]

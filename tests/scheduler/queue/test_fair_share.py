@@ -9,10 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ground.errors import InvalidInput
-from scheduler.queue.backlog import Backlog
-from scheduler.queue.dispatch import Dispatch
+from scheduler.queue.dispatch import Backlog, Dispatch, Turns
 from scheduler.queue.fair_share import FairShare, read_weight, read_weights
-from scheduler.queue.namespace_turns import Turns
 from tests.case_counts import examples
 from tests.scheduler.queue.flat_clusters import Flat, Runs, Wants
 

@@ -26,8 +26,8 @@ from scheduler.placement.types import Limits
 from scheduler.queue.arnold import Arnold
 from scheduler.queue.fair_share import FairShare
 from scheduler.queue.fifo_and_backfill import FifoBackfill
-from scheduler.queue.priority_preemption import PriorityAge, PriorityPreempt
-from scheduler.queue.queue_policy import QueuePolicy
+from scheduler.queue.policy import QueuePolicy
+from scheduler.queue.priority import PriorityAge, PriorityPreempt
 from scheduler.queue.run_times import Prediction
 from simulator.engine.engine import Engine
 from simulator.engine.hooks import Incident, Why

@@ -8,8 +8,8 @@ import numpy as np
 
 from scheduler.queue.arnold import Arnold, NoJct
 from scheduler.queue.fifo_and_backfill import FifoBackfill, ShortestFirst, shadow
-from scheduler.queue.priority_preemption import PriorityAge
-from scheduler.queue.queue_policy import CapacityReservation, Keep
+from scheduler.queue.policy import CapacityReservation, Keep
+from scheduler.queue.priority import PriorityAge
 from tests.scheduler.queue.flat_clusters import Flat, Runs, Wants
 
 

@@ -10,8 +10,7 @@ from math import inf
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.queue.priority_preemption import PriorityPreempt
-from scheduler.queue.priority_victims import DEAREST, victim_choices
+from scheduler.queue.priority import DEAREST, PriorityPreempt, victim_choices
 from tests.scheduler.queue.flat_clusters import Flat, Runs, Wants
 
 

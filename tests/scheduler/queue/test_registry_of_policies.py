@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ground.errors import UnknownName
-from scheduler.queue.queue_policy import POLICIES
+from scheduler.queue.policy import POLICIES
 
 
 def test_policies_are_found_by_name() -> None:

@@ -140,7 +140,7 @@ def test_no_bound_is_false_where_cells_are_too_many(situation: tuple[Racks, Job,
     racks, job, running = situation
     cluster = cluster_of(racks)
     placed = running_on(cluster, racks, running)
-    with patch("scheduler.placement.sharing.running_part.MOST_CHOICES", 0):
+    with patch("scheduler.placement.share_program.MOST_CHOICES", 0):
         found = defragment(cluster, job, placed, solver=EXACT, limits=LIMITS)
     least = least_moves(job, [(one, cells, 0) for one, cells, _ in running], racks, found.target)
     if least is None or found.outcome.objective is None:

@@ -142,7 +142,7 @@ def test_no_bound_is_false_where_not_each_cell_is_decided(question: tuple[Kinds,
     """
     kinds, jobs, weights = question
     least = least_sum(jobs, weights, kinds)
-    with patch("scheduler.placement.sharing.cell_choice.MOST_CHOICES", 0):
+    with patch("scheduler.placement.share_parts.MOST_CHOICES", 0):
         outcome = together(kinds, jobs, weights)
     if outcome.objective is None:
         assert outcome.status in ("infeasible", "timeout")
@@ -241,8 +241,8 @@ def test_no_bound_of_moves_is_false_where_not_each_cell_is_decided(
     """As for large jobs: what is found can be done, and what is said of the least is true."""
     kinds, job, running = situation
     with (
-        patch("scheduler.placement.sharing.cell_choice.MOST_CHOICES", 0),
-        patch("scheduler.placement.sharing.running_part.MOST_CHOICES", 0),
+        patch("scheduler.placement.share_parts.MOST_CHOICES", 0),
+        patch("scheduler.placement.share_program.MOST_CHOICES", 0),
     ):
         found = moved(situation)
     least = least_moves(job, running, kinds, found.target)

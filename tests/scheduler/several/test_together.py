@@ -14,11 +14,10 @@ from hypothesis import strategies as st
 from scheduler.algorithm_run import run
 from scheduler.job import Count, Hold, Job, Parallelism, Speed
 from scheduler.objective import evaluate
-from scheduler.placement.sharing.node_classes import classify
+from scheduler.placement.node_classes import classify
 from scheduler.placement.types import ALGORITHMS, Limits
 from scheduler.several.joint_question import JointQuestion
-from scheduler.several.joint_search import JointSearch
-from scheduler.several.together import JointOutcome, place_together
+from scheduler.several.together import JointOutcome, JointSearch, place_together
 from tests.case_counts import examples
 from tests.scheduler.several.every_placement import Racks, cluster_of, grid, least_sum, smallest_left_out
 from topology.build import build_cluster
@@ -112,7 +111,7 @@ def test_the_sum_is_the_least_with_soft_terms(racks: Racks, jobs: tuple[Job, ...
 def test_no_bound_is_false_with_soft_terms(racks: Racks, jobs: tuple[Job, ...]) -> None:
     """Of large jobs, of which not each cell is decided: the bound is below every placement, the sum is one there is."""
     cluster, least = cluster_of(racks), least_sum(jobs, [1.0] * len(jobs), racks)
-    with patch("scheduler.placement.sharing.cell_choice.MOST_CHOICES", 0):
+    with patch("scheduler.placement.share_parts.MOST_CHOICES", 0):
         outcome = together(cluster, jobs)
     if least == inf:
         assert outcome.status == "infeasible"
@@ -131,7 +130,7 @@ def test_numbers_of_domains_may_be_one_case(racks: Racks, jobs: tuple[Job, ...],
     """Numbers of domains beyond the first few are one case of the program: its bound stays true, and the least."""
     weighing = some[: len(jobs)]
     if (least := least_sum(jobs, weighing, racks)) < inf:
-        with patch("scheduler.placement.sharing.spread_cases.MOST_CASES", 1):
+        with patch("scheduler.placement.share_parts.MOST_CASES", 1):
             search = without_a_start(cluster_of(racks), jobs, weighing)
         assert (search.cost, search.bound) == pytest.approx((least, least))
 

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from scheduler.job import Hold, Job, Parallelism
 from scheduler.placement.exact.problem import GridReduction, counted_where_held
-from scheduler.verification.counted_grid import CountedGrid, counted_grid, counted_out, usable
-from scheduler.verification.question_choices import node_choices
+from scheduler.verification.question import CountedGrid, counted_grid, counted_out, node_choices, usable
 from tests.case_counts import examples
 from tests.scheduler.placement.exact.every_placement import tiny_instance
 from topology.build import build_cluster

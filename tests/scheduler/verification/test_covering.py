@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.objective import Spread
-from scheduler.verification.counted_grid import CountedGrid
-from scheduler.verification.covering import Covering
-from scheduler.verification.effort import Effort, TooMuch
+from scheduler.verification.question import CountedGrid
+from scheduler.verification.refutations import Covering, Effort, TooMuch
 from scheduler.witnesses import Multipliers
 from tests.case_counts import examples
 

@@ -20,8 +20,8 @@ from ground.records import json_data
 from scheduler.certificates.certificate import Certificate, RefutedPair
 from scheduler.job import Count, Hold, Job, Parallelism, Speed
 from scheduler.objective import Spread
-from scheduler.verification.counted_grid import CountedGrid
-from scheduler.verification.refutation_kinds import recount
+from scheduler.verification.question import CountedGrid
+from scheduler.verification.refutations import recount
 from scheduler.verification.verdict import verify
 from scheduler.witnesses import Multipliers
 from tests.case_counts import examples

@@ -13,10 +13,8 @@ from hypothesis import strategies as st
 from scheduler.objective import Spread
 from scheduler.placement.exact.bounds import PatternBound, least_pattern_bound
 from scheduler.placement.exact.problem import GridProblem
-from scheduler.verification.counted_grid import CountedGrid
-from scheduler.verification.effort import Effort, TooMuch
-from scheduler.verification.pattern_covering import least_weight, pattern_slack
-from scheduler.verification.refutation_kinds import recount
+from scheduler.verification.question import CountedGrid
+from scheduler.verification.refutations import Effort, TooMuch, least_weight, pattern_slack, recount
 from scheduler.witnesses import PatternPrices
 from tests.case_counts import examples
 from tests.scheduler.placement.exact.tiny import corners, pairs, problems

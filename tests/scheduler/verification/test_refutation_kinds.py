@@ -15,11 +15,16 @@ from scheduler.placement.exact.problem import GridProblem
 from scheduler.placement.exact.schedule import apply_product, count_coverage, count_edges, count_rectangles
 from scheduler.placement.types import Limits
 from scheduler.verification.cell_program import solver_check
-from scheduler.verification.column_groups import can_be_covered
-from scheduler.verification.column_trees import fewest_tree_rows
-from scheduler.verification.counted_grid import CountedGrid
-from scheduler.verification.effort import Effort, TooMuch
-from scheduler.verification.refutation_kinds import KINDS, recount, recount_groups
+from scheduler.verification.question import CountedGrid
+from scheduler.verification.refutations import (
+    KINDS,
+    Effort,
+    TooMuch,
+    can_be_covered,
+    fewest_tree_rows,
+    recount,
+    recount_groups,
+)
 from scheduler.witnesses import Multipliers
 from tests.case_counts import cases, every_fourth, examples
 from tests.scheduler.placement.exact.brute_force import feasible, instances

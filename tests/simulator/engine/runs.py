@@ -7,7 +7,7 @@ from typing import Any
 
 from scheduler.placement.exact.algorithm import Exact
 from scheduler.placement.types import Limits
-from scheduler.queue.queue_policy import QueuePolicy
+from scheduler.queue.policy import QueuePolicy
 from simulator.engine.engine import Engine
 from simulator.job_record import JobRecord
 from simulator.pools.gpu_pool import GpuPool

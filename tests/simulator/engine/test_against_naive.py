@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from scheduler.queue.fair_share import FairShare
 from scheduler.queue.fifo_and_backfill import Fifo, FifoBackfill, ShortestFirst
-from scheduler.queue.priority_preemption import PriorityPreempt
-from scheduler.queue.queue_policy import QueuePolicy
+from scheduler.queue.policy import QueuePolicy
+from scheduler.queue.priority import PriorityPreempt
 from scheduler.queue.run_times import Prediction
 from simulator.engine.engine import Engine
 from simulator.job_record import JobRecord

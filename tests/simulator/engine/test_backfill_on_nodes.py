@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from scheduler.placement.types import ALGORITHMS, Limits
 from scheduler.queue.fifo_and_backfill import FifoBackfill
-from scheduler.queue.queue_policy import ClusterState, HeldNodes, Waiting
+from scheduler.queue.policy import ClusterState, HeldNodes, Waiting
 from simulator.engine.engine import Engine
 from simulator.job_record import JobRecord
 from simulator.pools.node_pool import NodePool

@@ -12,8 +12,8 @@ from hypothesis import given
 from scheduler.queue.arnold import Arnold
 from scheduler.queue.fair_share import FairShare
 from scheduler.queue.fifo_and_backfill import Fifo, FifoBackfill, ShortestFirst
-from scheduler.queue.priority_preemption import PriorityAge, PriorityPreempt
-from scheduler.queue.queue_policy import QueuePolicy
+from scheduler.queue.policy import QueuePolicy
+from scheduler.queue.priority import PriorityAge, PriorityPreempt
 from simulator.job_record import JobRecord
 from simulator.sim_job import UNITS, JobState, SimJob
 from tests.case_counts import examples

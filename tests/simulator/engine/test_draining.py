@@ -6,7 +6,7 @@ import pytest
 
 from scheduler.queue.arnold import Arnold
 from scheduler.queue.fifo_and_backfill import Fifo
-from scheduler.queue.priority_preemption import PriorityPreempt
+from scheduler.queue.priority import PriorityPreempt
 from simulator.engine.engine import Engine
 from simulator.engine.hooks import Incident
 from simulator.job_record import JobRecord

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.queue.fair_share import FairShare
-from scheduler.queue.priority_preemption import PriorityAge
+from scheduler.queue.priority import PriorityAge
 from simulator.job_record import JobRecord
 from tests.case_counts import examples
 from tests.simulator.clusters import racks

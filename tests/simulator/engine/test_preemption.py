@@ -8,7 +8,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.queue.priority_preemption import PriorityPreempt
+from scheduler.queue.priority import PriorityPreempt
 from simulator.engine.engine import Engine
 from simulator.engine.hooks import Why
 from simulator.job_record import JobRecord

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from scheduler.queue.base_policy import BasePolicy
 from scheduler.queue.fifo_and_backfill import Fifo, FifoBackfill
-from scheduler.queue.priority_preemption import PriorityPreempt
+from scheduler.queue.policy import BasePolicy
+from scheduler.queue.priority import PriorityPreempt
 from simulator.job_record import JobRecord
 from simulator.pools.pool import Disagreement
 from tests.simulator.clusters import racks

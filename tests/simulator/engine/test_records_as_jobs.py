@@ -17,7 +17,7 @@ from scheduler.affinity import RECORDS, affinity
 from scheduler.job import DEFAULT_ALPHA, Hold, Parallelism
 from scheduler.job_affinity import NAMED_MODELS
 from scheduler.job_files.job_file import load_job
-from scheduler.queue.queue_policy import POLICIES
+from scheduler.queue.policy import POLICIES
 from scheduler.queue.run_times import Prediction
 from simulator.cluster_fit import check_against
 from simulator.job_record import JobRecord

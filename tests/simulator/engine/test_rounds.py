@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
 from scheduler.job import Speed
-from scheduler.queue.gavel_shares import GavelAgnostic, GavelFinishTime, GavelMaxMin, GavelThroughput
-from scheduler.queue.hadar_prices import Hadar
-from scheduler.queue.queue_policy import QueuePolicy
+from scheduler.queue.gavel import GavelAgnostic, GavelFinishTime, GavelMaxMin, GavelThroughput
+from scheduler.queue.hadar import Hadar
+from scheduler.queue.policy import QueuePolicy
 from simulator.checkpoints import EngineSnapshot, restore, snapshot
 from simulator.engine.engine import Engine, Overload
 from simulator.engine.hooks import SavedByRound

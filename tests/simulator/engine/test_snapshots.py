@@ -14,8 +14,8 @@ from pydantic import TypeAdapter
 from arnold.exports.tables import job_rows
 from scheduler.queue.arnold import Arnold
 from scheduler.queue.fifo_and_backfill import Fifo, FifoBackfill
-from scheduler.queue.priority_preemption import PriorityPreempt
-from scheduler.queue.queue_policy import QueuePolicy
+from scheduler.queue.policy import QueuePolicy
+from scheduler.queue.priority import PriorityPreempt
 from simulator.checkpoints import EngineSnapshot, restore, snapshot
 from simulator.engine.engine import Engine, Watch
 from simulator.engine.hooks import Incident

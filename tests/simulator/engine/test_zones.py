@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.queue.arnold import Arnold, NoJct, NoReserve
-from scheduler.queue.queue_policy import QueuePolicy
+from scheduler.queue.policy import QueuePolicy
 from simulator.engine.engine import Engine
 from simulator.job_record import JobRecord
 from tests.case_counts import examples

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
-from scheduler.data_sets import DataSet
+from scheduler.job import DataSet
 from simulator.checkpoints import EngineSnapshot, restore, snapshot
 from simulator.job_record import JobRecord
 from simulator.replay import Replay, prepare

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from arnold.exports.tables import JOB_COLUMNS, job_rows, table_bytes
-from scheduler.data_sets import DataSet
-from scheduler.job import FAMILIES, Count, Hold, Parallelism
+from scheduler.job import FAMILIES, Count, DataSet, Hold, Parallelism
 from scheduler.job_affinity import NAMED_MODELS
 from scheduler.queue.run_times import Prediction
 from simulator.job_record import JobRecord

@@ -7,8 +7,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from scheduler.algorithm_run import run
+from scheduler.grid import Grid
 from scheduler.job import MEGATRON_ORDER, Count, Hold, Job, Parallelism
-from scheduler.node_grid import Grid
 from scheduler.placement.exact.algorithm import Exact
 from scheduler.placement.exact.shared_stages import embedded_grid
 from scheduler.placement.types import Limits

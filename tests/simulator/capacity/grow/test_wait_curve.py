@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from ground.quantities import DAY, MINUTE
 from scheduler.placement.types import ALGORITHMS, Limits
-from scheduler.queue.queue_policy import POLICIES
+from scheduler.queue.policy import POLICIES
 from simulator.capacity.cluster_question import background_jobs
 from simulator.capacity.grow.wait_curve import HIGHEST, ReplayedLoad, WaitCurve, wait_curve
 from simulator.capacity.uncertain_input import chance_of

@@ -1,0 +1,665 @@
+"""Why a placement cannot be better, what slow nodes cost, why a job does not fit, and what would help.
+
+Of jobs that were placed: each cheaper pair of spreads, with what rules it out; and what it costs to avoid slow nodes,
+and to use them, both solved whatever the job says.  Of jobs that were not: the smallest changes that would make it fit,
+each verified by solving the changed instance; one that was not settled within its time is not suggested.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from math import inf
+from typing import Literal
+
+import numpy as np
+
+from ground.errors import InvalidJob
+from ground.quantities import decimal, one_of, plural
+from ground.records import AtLeastOne, JsonRecord
+from scheduler.algorithm_run import fits, run
+from scheduler.grid import filling
+from scheduler.job import FAMILIES, Job
+from scheduler.job_on_cluster import within_the_tree
+from scheduler.objective import TOLERANCE, Evaluation, Spread, objective_of, slowest_in_use, step_time
+from scheduler.outcome import Outcome
+from scheduler.placement.admission import (
+    Blocks,
+    admissible,
+    blocks_at,
+    capacity_by_level,
+    choices,
+    repelling_taints,
+    shortage,
+    types_of,
+)
+from scheduler.placement.types import Limits, Pair, PlacementAlgorithm, Refutation, Status
+from topology.cluster import BoolArray, Cluster, IntArray, count_nodes
+from topology.flags import HEALTHY
+from topology.taints import Toleration
+
+# -- cheaper_pairs --
+# Why a placement cannot be better: each cheaper pair of spreads, with what rules it out.
+
+
+LONGEST = 3  # Kinds of domains that a sentence names
+
+
+@dataclass(frozen=True, slots=True)
+class CheaperPair(JsonRecord):
+    """A pair of spreads that would cost less than the placement found."""
+
+    dp: AtLeastOne
+    """DP spread S."""
+    pp: AtLeastOne
+    """PP spread R."""
+    objective: float
+    """What it would cost, with the least that soft constraints can add."""
+    refuted: Spread | None
+    """The pair that was refuted, at least as large in both, and rules this one out with it, where slow nodes have a
+    price on nodes no slower than were admitted; null = not settled."""
+    refuted_by: str | None
+    """The bound or search that refuted it."""
+    sentence: str | None
+    """The reason in words."""
+    maximal: bool
+    """No other cheaper pair is at least as large in both: ruling out these rules out all."""
+
+
+def left_over(cluster: Cluster, job: Job) -> tuple[str, ...]:
+    """Return for each level at which something is held which usable nodes no placement can use, and why: a sentence
+    each, from the closest level on.
+    """
+    sentences = []
+    job = within_the_tree(cluster, job)
+    usable = admissible(cluster, job)
+    room = capacity_by_level(cluster, job, usable)
+    held = {cluster.level_index(hold.level) for hold in job.holds_on(cluster)}
+    for depth in sorted(held, reverse=True):
+        level, size = cluster.levels[depth], blocks_at(cluster, job, depth).size
+        have = count_nodes(level, usable)
+        if not (over := have - room[depth]).any():
+            continue
+        kinds = {hold.family for hold in job.holds_on(cluster) if cluster.level_index(hold.level) >= depth}
+        named = " and ".join(family.upper() for family in FAMILIES if family in kinds)
+        each = Counter(zip(over[over > 0].tolist(), have[over > 0].tolist(), strict=True))
+        listed = [f"{left} of {all_} in each of {count}" for (left, all_), count in each.most_common(LONGEST)]
+        more = ["others elsewhere"] if len(each) > LONGEST else []
+        sentences.append(
+            f"{named} groups take {size} nodes of one {one_of(level.name)} at a time: of the "
+            f"{plural(len(level), level.name)}, {int(over.sum()):,} usable nodes are left over "
+            f"({', '.join([*listed, *more])})"
+        )
+    return tuple(sentences)
+
+
+def cheaper_pairs(cluster: Cluster, job: Job, outcome: Outcome) -> tuple[CheaperPair, ...]:
+    """Return every pair (S, R) that would cost less than the outcome's placement, dearest first.
+
+    A pair refuted in the outcome's proposal rules out every pair that is as small in both.  Where the placement is
+    proved optimal, its bound rules out the rest: what a pair would cost counts the least that soft terms can add.
+    """
+    if outcome.objective is None:
+        return ()
+    refutations = sorted(outcome.proposal.refutations, key=lambda refutation: refutation.pair)
+    costs = {pair: cost for pair, cost in _costs(cluster, job) if cost < outcome.objective - TOLERANCE}
+    decisive, admitted = _antichain(costs), _admitted(outcome)
+    pairs = []
+    for (dp, pp), cost in costs.items():
+        # the refuted pair closest above (dp, pp)
+        known = next((known for known in refutations if known.covers(dp, pp)), None)
+        known = known or _by_bound(outcome, (dp, pp), cost)
+        refuted, by, sentence = (None, None, None) if known is None else (Spread(*known.pair), known.by, known.sentence)
+        if sentence is not None and admitted < inf:
+            on = "nodes that are not slow" if admitted == HEALTHY else f"nodes up to {admitted:.4g} times slower"
+            sentence += f" (on {on}: a step on slower ones takes longer)"
+        pairs.append(CheaperPair(dp, pp, cost, refuted, by, sentence, (dp, pp) in decisive))
+    return tuple(sorted(pairs, key=lambda pair: (-pair.objective, pair.dp)))
+
+
+@dataclass(frozen=True, slots=True)
+class WhyNot:
+    """A pair of spreads that would cost less than the placement found, and why it cannot be had."""
+
+    pair: CheaperPair
+    with_it: tuple[CheaperPair, ...]
+    """Smaller pairs that are ruled out with it, or open as it is; each stands with one pair only."""
+
+    @property
+    def sentence(self) -> str:
+        """The reason in words."""
+        known = self.pair.refuted
+        if known is None:
+            return "open: not settled within the time; a longer --time-limit may help"
+        if known == Spread(self.pair.dp, self.pair.pp):
+            return str(self.pair.sentence)
+        return f"not even ({known.dp}, {known.pp}) can be had: {self.pair.sentence}"
+
+    @property
+    def line(self) -> str:
+        """The pair, what it would cost, and the reason."""
+        return f"({self.pair.dp}, {self.pair.pp}) at {decimal(self.pair.objective)}: {self.sentence}"
+
+    @property
+    def rest(self) -> str:
+        """What holds for the smaller pairs."""
+        return f"ruled out with ({self.pair.dp}, {self.pair.pp})" if self.pair.refuted else "open as well"
+
+
+def why_not(pairs: Sequence[CheaperPair]) -> list[WhyNot]:
+    """Return every cheaper pair (given dearest first) with the reason: first those that none exceeds, by DP spread."""
+    first = sorted((pair for pair in pairs if pair.maximal), key=lambda pair: pair.dp)
+    heads: dict[CheaperPair, list[CheaperPair]] = {pair: [] for pair in first}
+    for pair in pairs:
+        if pair in heads:
+            continue
+        above = [head for head in heads if head.dp >= pair.dp and head.pp >= pair.pp]
+        settled = [head for head in above if head.refuted is not None]
+        if settled or pair.refuted is None:
+            heads[[*settled, *above][0]].append(pair)
+        else:
+            heads[pair] = []
+    return [WhyNot(pair, tuple(rest)) for pair, rest in heads.items()]
+
+
+@dataclass(frozen=True, slots=True)
+class TypeBinding(JsonRecord):
+    """What binds on nodes of one type of GPU, or of several where the job may mix them."""
+
+    gpu_types: tuple[str, ...]
+    """The types; empty text = nodes of which no type is said."""
+    sentence: str
+    """Why the job has no placement there, or the dearest pair of spreads that would cost less and what rules it out."""
+
+
+def what_binds(cluster: Cluster, outcome: Outcome) -> tuple[TypeBinding, ...]:
+    """Return what binds for each choice of types that was compared; empty where there was nothing to choose."""
+    return tuple(TypeBinding(types_of(cluster, job), _what_binds(cluster, job, one)) for job, one in outcome.by_type)
+
+
+def _what_binds(cluster: Cluster, job: Job, outcome: Outcome) -> str:
+    if outcome.evaluation is None:
+        return outcome.reason
+    heads = why_not(cheaper_pairs(cluster, job, outcome))
+    if not heads:
+        return "nothing can be cheaper: every group touches one domain"
+    first = max(heads, key=lambda one: one.pair.objective)
+    more = f" ({len(heads) - 1:,} more)" if len(heads) > 1 else ""
+    return f"{first.line}{more}"
+
+
+def _antichain(pairs: Collection[Pair]) -> set[Pair]:
+    """Return the pairs that no other one exceeds in both: ruling these out rules out all."""
+    kept: list[Pair] = []
+    for dp, pp in sorted(pairs, reverse=True):
+        if not kept or pp > kept[-1][1]:
+            kept.append((dp, pp))
+    return set(kept)
+
+
+def _costs(cluster: Cluster, job: Job) -> Iterator[tuple[Pair, float]]:
+    domains = len(cluster.level(job.level))
+    for dp in range(1, min(job.grid.groups["dp"].largest, domains) + 1):
+        for pp in range(1, min(job.grid.groups["pp"].largest, domains) + 1):
+            yield (dp, pp), objective_of(job, dp, pp, job.least_soft)
+
+
+def _admitted(outcome: Outcome) -> float:
+    """Return up to which slowdown nodes were admitted for the placement; infinite = nothing was left out for that."""
+    widest = max((option.slowest for option in outcome.proposal.prices), default=inf)
+    chosen = next((option.slowest for option in outcome.proposal.prices if option.chosen), inf)
+    return inf if chosen == widest else chosen
+
+
+def _by_bound(outcome: Outcome, pair: Pair, cost: float) -> Refutation | None:
+    """Return the certified bound as what rules out a pair that is said to cost less."""
+    bound = outcome.bound_up_to(_admitted(outcome))
+    if bound is None or cost >= bound - TOLERANCE:
+        return None
+    return Refutation(pair, "bound", f"no placement can have an objective below {bound:.4g}, all terms counted")
+
+
+# -- explain_slow_nodes --
+# Slow nodes: what it costs to avoid them, and what to use them.  Both are solved, whatever the job says.
+#
+# Predicted step time: :func:`scheduler.objective.step_time` with the slowest node that is really in use.
+
+
+Way = Literal["avoid", "some", "use"]
+"""``avoid``: no slow node.  ``use``: any, as if they were healthy, and of equal spreads the fewest.  ``some``: only
+those up to a slowdown, where that is better than either."""
+
+
+SAME = 5e-4  # Predicted step times closer than this are the same to people
+WORDS = {"avoid": "avoid all slow nodes", "some": "use the less slow ones", "use": "use slow nodes freely"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AvoidanceOption(JsonRecord):
+    """One way to treat slow nodes, solved."""
+
+    way: Way
+    """avoid: no slow node; use: any, as if they were healthy; some: only those up to a slowdown, where the job's own
+    placement is neither."""
+    chosen: bool
+    """Whether the job's placement is this one."""
+    status: Status
+    """Status of the exact solver; infeasible when the job does not fit this way."""
+    spread: Spread | None
+    """Spread of the placement; null = there is none."""
+    objective: float | None
+    """Its objective."""
+    bound: float | None
+    """No placement of this way has a smaller one."""
+    step_time: float | None
+    """Predicted step time, 1 = no spread and no slow node."""
+    slowest: float | None
+    """Slowdown of the slowest node in use, 1 = none is slow."""
+    used: tuple[str, ...]
+    """Flagged nodes in use."""
+    left_out: tuple[str, ...]
+    """Flagged nodes that could be used and are not."""
+    sentence: str
+    """The option in words."""
+
+
+def weigh(
+    cluster: Cluster, job: Job, outcome: Outcome, *, solver: PlacementAlgorithm, limits: Limits
+) -> tuple[AvoidanceOption, ...]:
+    """Weigh the ways to treat slow nodes: to avoid them, to use them, and the job's own where it is neither.
+
+    :returns: nothing where no node that the job could use is slow.
+    """
+    slow = np.flatnonzero(admissible(cluster, job.replace(avoid="ignore")) & (cluster.slowdown > HEALTHY))
+    if not slow.size:
+        return ()
+
+    def solved(avoid: Literal["strict", "ignore"]) -> Outcome:
+        limits.say({"strict": "what if slow nodes are avoided?", "ignore": "what if they are used?"}[avoid])
+        return run(solver, cluster, job.replace(avoid=avoid), limits)
+
+    def option(way: Way, found: Outcome) -> AvoidanceOption:
+        return _option(cluster, job, way, found, slow=set(slow.tolist()), chosen=found is outcome)
+
+    own = _way_of(cluster, job, outcome)
+    ways: dict[Way, Callable[[], Outcome]] = {"avoid": lambda: solved("strict"), "use": lambda: solved("ignore")}
+    if own == "some":
+        ways = {"avoid": ways["avoid"], "some": lambda: outcome, "use": ways["use"]}
+    return tuple(option(way, outcome if way == own else solve()) for way, solve in ways.items())
+
+
+def _way_of(cluster: Cluster, job: Job, outcome: Outcome) -> Way | None:
+    """Return how the outcome treats slow nodes; ``None`` where it is a mere refusal, which tells of no way."""
+    if job.avoid == "strict":
+        return "avoid"
+    if job.avoid == "ignore":
+        return "use"
+    if outcome.evaluation is None:
+        return None
+    if not outcome.evaluation.flagged:
+        return "avoid"
+    widest = max((price.slowest for price in outcome.proposal.prices), default=HEALTHY)
+    return "use" if slowest_in_use(cluster, outcome.evaluation) >= widest else "some"
+
+
+def _option(cluster: Cluster, job: Job, way: Way, outcome: Outcome, *, slow: set[int], chosen: bool) -> AvoidanceOption:
+    evaluation = outcome.evaluation
+    used = () if evaluation is None else evaluation.flagged
+    slowest = time = None
+    sentence = f"{WORDS[way]}: {outcome.verdict}"
+    if evaluation is not None:
+        slowest = slowest_in_use(cluster, evaluation)
+        time = step_time(job.replace(avoid="price"), objective=evaluation.objective, slowest=slowest)
+        in_use = f"{len(used)} in use, up to {slowest:.4g} times slower" if used else "none in use"
+        proved = "" if outcome.status == "optimal" else f" (not proved best, gap {outcome.gap:.1%})"
+        sentence = (
+            f"{WORDS[way]}: predicted step time {time:.3f} x ideal, DP spread {evaluation.dp}, "
+            f"PP spread {evaluation.pp}, objective {decimal(evaluation.objective)}{proved}; {in_use}"
+            f"{', chosen' if chosen else ''}"
+        )
+    return AvoidanceOption(
+        way=way,
+        chosen=chosen,
+        status=outcome.status,
+        spread=outcome.spread,
+        objective=outcome.objective,
+        bound=outcome.bound,
+        step_time=time,
+        slowest=slowest,
+        used=tuple(cluster.names[i] for i in used),
+        left_out=tuple(cluster.names[i] for i in sorted(slow - {*used})),
+        sentence=sentence,
+    )
+
+
+def comparison(options: Sequence[AvoidanceOption]) -> str:
+    """Say what avoiding slow nodes costs or gains against using them; empty when either cannot be had."""
+    times = {option.way: option.step_time for option in options}
+    avoid, use = times.get("avoid"), times.get("use")
+    if avoid is None or use is None:
+        return ""
+    if abs(avoid - use) < SAME:
+        return "Either way the predicted step time is the same."
+    if avoid < use:
+        return f"Using them makes steps {use / avoid - 1:.1%} longer than avoiding them."
+    return f"Avoiding them makes steps {avoid / use - 1:.1%} longer than using them."
+
+
+# -- remedies --
+# Why a job does not fit, and the smallest changes that would make it fit.
+#
+# Each change is verified by solving the changed instance; one that was not settled within its time is not suggested.
+
+
+RemedyKind = Literal[
+    "smaller-dp",
+    "smaller-ep",
+    "free-nodes",
+    "admit-flagged",
+    "tolerate-taint",
+    "admit-shared",
+    "drop-constraint",
+    "broader-tp-level",
+    "other-node-size",
+]
+Constraint = Literal["nodes", "hold", "unknown"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remedy(JsonRecord):
+    """A change that makes the job fit, verified by solving the changed instance."""
+
+    kind: RemedyKind
+    """smaller-dp, smaller-ep, free-nodes, admit-flagged, tolerate-taint, admit-shared, drop-constraint,
+    broader-tp-level or other-node-size.
+    """
+    sentence: str
+    """What to do."""
+    spread: Spread
+    """Spread of the placement that the change allows."""
+    objective: float
+    """Objective of the same."""
+    dp: int | None
+    """The smaller data parallelism, for smaller-dp."""
+    free: tuple[str, ...]
+    """Nodes to free, for free-nodes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Misfit(JsonRecord):
+    """Why the job does not fit."""
+
+    constraint: Constraint
+    """What binds: nodes (too few), hold (a hard constraint although there are enough nodes), unknown."""
+    reason: str
+    """What binds, in words."""
+    would_fit_if_empty: bool | None
+    """Whether the job would fit if no GPU of the cluster were in use; null = not settled in time."""
+    changes: tuple[Remedy, ...]
+    """Smallest changes that would help, each of them alone."""
+
+
+def diagnose(cluster: Cluster, job: Job, outcome: Outcome, *, solver: PlacementAlgorithm, limits: Limits) -> Misfit:
+    """Return why the job does not fit, and what would help; the outcome is the solver's, infeasible."""
+    too_few = shortage(cluster, job)
+    binding: Constraint = "nodes" if too_few else "hold" if job.holds_groups else "unknown"
+    return Misfit(
+        constraint=binding,
+        reason=too_few or outcome.reason,
+        would_fit_if_empty=fits(cluster.emptied(), job, solver=solver, limits=limits),
+        changes=tuple(_changes(cluster, job, solver, limits)),
+    )
+
+
+def _changes(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limits: Limits) -> Iterator[Remedy]:
+    attempts = {
+        "with slow nodes": _admit_flagged,
+        "with taints tolerated": _tolerate_taints,
+        "with GPUs that are shared": _admit_shared,
+        "with fewer constraints": _drop_constraint,
+        "with TP groups farther apart": _broader_tp_level,
+        "with nodes freed": _free_nodes,
+        "with a smaller dp": _smaller_dp,
+        "with a smaller ep": _smaller_ep,
+        "on nodes of another size": _other_node_size,
+    }
+    for words, attempt in attempts.items():
+        limits.say(f"does it fit {words}?")
+        yield from attempt(cluster, job, solver, limits)
+
+
+def _solved(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limits: Limits) -> Evaluation | None:
+    """Return what the placement of a changed instance is worth, if there is one."""
+    return None if shortage(cluster, job) else run(solver, cluster, job, limits).evaluation
+
+
+def _change(
+    kind: RemedyKind, sentence: str, worth: Evaluation, *, dp: int | None = None, free: tuple[str, ...] = ()
+) -> Remedy:
+    """Return a change, its sentence ended with what the placement is worth."""
+    sentence += f"; then DP spread {worth.dp}, PP spread {worth.pp}."
+    return Remedy(kind=kind, sentence=sentence, spread=worth.spread, objective=worth.objective, dp=dp, free=free)
+
+
+def _admit_flagged(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limits: Limits) -> Iterator[Remedy]:
+    if job.avoid != "strict":
+        return
+    if (worth := _solved(cluster, job.replace(avoid="price"), solver, limits)) is not None:
+        sentence = f"Admit slow nodes (avoid: price): {len(worth.flagged)} of them would be used"
+        yield _change("admit-flagged", sentence, worth)
+
+
+def _tolerate_taints(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limits: Limits) -> Iterator[Remedy]:
+    """Yield each taint that it would be enough to tolerate; where none is, all of them together."""
+    taints = repelling_taints(cluster, job)
+    enough = False
+    for some in [*((taint,) for taint in taints), *([taints] if len(taints) > 1 else [])]:
+        if enough and len(some) > 1:
+            return
+        more = (Toleration(taint.key, "Equal", taint.value or "", taint.effect) for taint in some)
+        changed = job.replace(tolerations=(*job.tolerations, *more))
+        if (worth := _solved(cluster, changed, solver, limits)) is not None:
+            enough = True
+            names = [*dict.fromkeys(map(str, some))]
+            options = " ".join(f"--tolerate {name}" for name in names)
+            opened = int((admissible(cluster, changed) & ~admissible(cluster, job)).sum())
+            whose = f"the taint{'s' * (len(names) > 1)} {', '.join(names)}"
+            sentence = f"Tolerate {whose} ({options}), which would admit {plural(opened, 'more node')}"
+            yield _change("tolerate-taint", sentence, worth)
+
+
+def _admit_shared(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limits: Limits) -> Iterator[Remedy]:
+    if not cluster.sharing:
+        return
+    if (worth := _solved(cluster.without_sharing(), job, solver, limits)) is not None:
+        ways = " or ".join(sorted({*cluster.sharing.values()}))
+        sentence = f"Hand out whole GPUs instead of shared ones ({ways}) on {len(cluster.sharing)} nodes"
+        yield _change("admit-shared", f"{sentence}, and count them with --shared-gpus whole", worth)
+
+
+def _drop_constraint(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limits: Limits) -> Iterator[Remedy]:
+    for hold in job.holds:
+        others = tuple(other for other in job.holds if other != hold)
+        if (worth := _solved(cluster, job.replace(holds=others), solver, limits)) is not None:
+            sentence = (
+                f"Drop the constraint that every {hold.family.upper()} group stays in one {hold.level}, or make it "
+                f"soft: a group would touch up to {worth.by_level[hold.level][hold.family]}"
+            )
+            yield _change("drop-constraint", sentence, worth)
+
+
+def _broader_tp_level(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limits: Limits) -> Iterator[Remedy]:
+    """Yield the closest broader level whose domains have room for the TP groups, where these take several nodes."""
+    if job.nodes_of_tp == 1:
+        return
+    held, counted = cluster.level_index(job.holds_on(cluster)[-1].level), cluster.level_index(job.level)
+    for level in reversed(cluster.levels[counted:held]):
+        if (worth := _solved(cluster, job.replace(tp_level=level.name), solver, limits)) is not None:
+            touched = worth.by_level[cluster.levels[held].name]["tp"]
+            sentence = (
+                f"Let a TP group of {job.nodes_of_tp} nodes leave its {cluster.levels[held].name} (tp_level: "
+                f"{level.name}): it would touch up to {touched}"
+            )
+            yield _change("broader-tp-level", sentence, worth)
+            return
+
+
+def _smaller_dp(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limits: Limits) -> Iterator[Remedy]:
+    """Yield the largest dp that fits: what holds a job holds it with fewer replicas, so bisection finds it."""
+    candidates = list(_smaller_jobs(job, int(admissible(cluster, job).sum())))
+    best: Evaluation | None = None
+    low, high = 0, len(candidates)
+    while low < high:
+        # without holds the largest that has nodes enough fits
+        middle = (low + high) // 2 if job.holds_groups else low
+        if (worth := _solved(cluster, candidates[middle], solver, limits)) is None:
+            low = middle + 1
+        else:
+            best, high = worth, middle
+    if best is not None:
+        dp = candidates[high].parallelism.dp
+        yield _change("smaller-dp", f"Lower dp from {job.parallelism.dp} to {dp}", best, dp=dp)
+
+
+def _smaller_jobs(job: Job, nodes: int) -> Iterator[Job]:
+    """Yield the job with fewer replicas and at most that many nodes, largest first, that fill nodes as its own do."""
+    most = nodes * job.gpus_per_node * job.parallelism.dp // job.parallelism.gpus
+    evenly = not filling(job.parallelism.dense, job.gpus_per_node)
+    for dp in range(min(job.parallelism.dp - 1, most), 0, -1):
+        try:
+            smaller = job.replace(parallelism=replace(job.parallelism, dp=dp))
+            if filling(smaller.parallelism.dense, job.gpus_per_node) and evenly:
+                continue
+            smaller.grid.tied([hold.family for hold in job.holds])
+        except InvalidJob:
+            continue
+        yield smaller
+
+
+def _smaller_ep(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limits: Limits) -> Iterator[Remedy]:
+    """Yield the largest ep that fits, where expert groups are held inside domains."""
+    ep = job.parallelism.ep
+    if all(hold.family != "ep" for hold in job.holds):
+        return
+    for smaller in (n for n in range(ep // 2, 0, -1) if ep % n == 0):
+        try:
+            changed = job.replace(parallelism=replace(job.parallelism, ep=smaller))
+            changed.grid.tied([hold.family for hold in job.holds])
+        except InvalidJob:
+            continue
+        if (worth := _solved(cluster, changed, solver, limits)) is not None:
+            sentence = f"Lower ep from {ep} to {smaller}, with {ep // smaller} times as many experts on each GPU"
+            yield _change("smaller-ep", sentence, worth)
+            return
+
+
+def _other_node_size(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limits: Limits) -> Iterator[Remedy]:
+    """Yield nodes of another size, where the cluster has mostly those."""
+    sizes = Counter(int(size) for size in cluster.gpus[cluster.idle] if size != job.gpus_per_node)
+    for size, _ in sizes.most_common(2):
+        try:
+            job.parallelism.shape(size)
+        except InvalidJob:
+            continue
+        if (worth := _solved(cluster, job.replace(gpus_per_node=size), solver, limits)) is not None:
+            nodes = f"Use the nodes of {size} GPUs (gpus_per_node: {size}"
+            if cluster.gpus_assumed:
+                nodes += (
+                    f"), if they have {size}, which is assumed: the cluster file does not say it (--gpus-per-node "
+                    f"{job.gpus_per_node} if they have {job.gpus_per_node}"
+                )
+            yield _change("other-node-size", f"{nodes})", worth)
+
+
+def _free_nodes(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limits: Limits) -> Iterator[Remedy]:
+    if not len(freed := nodes_to_free(cluster, job)):
+        return
+    free_gpus = cluster.free_gpus.copy()
+    free_gpus[freed] = cluster.gpus[freed]
+    if (worth := _solved(cluster.replace(free_gpus=free_gpus), job, solver, limits)) is not None:
+        sentence = f"Free {len(freed)} of the nodes in use: {shares(cluster, job, freed)}"
+        yield _change("free-nodes", sentence, worth, free=tuple(cluster.names[i] for i in freed))
+
+
+def shares(cluster: Cluster, job: Job, nodes: IntArray) -> str:
+    """Return how many of some nodes lie in each domain that matters to a job: ``8 in mp01, 4 in mp02``."""
+    level = cluster.level(_freeing_level(cluster, job))
+    counts = count_nodes(level, np.isin(np.arange(len(cluster)), nodes))
+    return ", ".join(f"{counts[k]} in {level.domains[k]}" for k in np.argsort(-counts, kind="stable") if counts[k])
+
+
+def _freeing_level(cluster: Cluster, job: Job) -> str | None:
+    return next((hold.level for hold in job.holds_on(cluster)), job.level)
+
+
+def nodes_to_free(cluster: Cluster, job: Job) -> IntArray:
+    """Return nodes in use that would make room once they are free, as few as possible, in the domains that need fewest.
+
+    Without hard constraints any (cells - free) nodes do, and they are taken where most nodes are free already, so that
+    large domains become whole.  Under a hard constraint a domain hosts ``floor(free / g)`` groups of g cells, and nodes
+    are taken where the next group is cheapest.
+
+    All of the type of GPU and the size that needs fewest, unless the job may mix types of one size; and where nothing
+    joins the trunks of the cluster, all in the one that needs fewest.
+
+    :returns: indices of nodes; empty when no choice helps.
+    """
+    nowhere = np.zeros(0, dtype=np.int32)
+    if (job.node_sizes or not job.mix_types) and len(jobs := choices(cluster, job)) > 1:
+        of_types = [nodes_to_free(cluster, one) for one in jobs]
+        return min((nodes for nodes in of_types if len(nodes)), key=len, default=nowhere)
+    job = within_the_tree(cluster, job)
+    if (trunks := cluster.trunks) is None:
+        return _nodes_to_free(cluster, job)
+    job = job.replace(level=cluster.level(job.level).name)
+    parts = [np.flatnonzero(trunks.domain_of == k).astype(np.int32) for k in range(len(trunks))]
+    found = [part[_nodes_to_free(cluster.subset(part), job)] for part in parts]
+    return min((nodes for nodes in found if len(nodes)), key=len, default=nowhere)
+
+
+def _nodes_to_free(cluster: Cluster, job: Job) -> IntArray:
+    level = cluster.level(_freeing_level(cluster, job))
+    admitted = admissible(cluster, job)
+    freeable = admissible(cluster.emptied(), job) & ~admitted
+    free, room = count_nodes(level, admitted), count_nodes(level, freeable)
+    held = blocks_at(cluster, job, cluster.level_index(level.name))
+    take = np.zeros_like(free) if held.size == 1 else _for_groups(free, room, held)
+    missing = job.grid.cells - int(free.sum() + take.sum())
+    for k in np.argsort(-free, kind="stable"):
+        more = min(max(missing, 0), int(room[k] - take[k]))
+        take[k] += more
+        missing -= more
+    if missing > 0:
+        return np.zeros(0, dtype=np.int32)
+    return _choose(cluster, level.domain_of, freeable, take)
+
+
+def _for_groups(free: IntArray, room: IntArray, held: Blocks) -> IntArray:
+    """Return how many nodes to free in each domain so that enough whole groups fit, cheapest next group first.
+
+    :param free: shape [domains], admissible nodes; ``room``: same shape, nodes that could be freed.
+    """
+    size = held.size
+    missing = held.rows * held.columns - int((free // size).sum())
+    steps: list[tuple[int, int, int]] = []
+    for k, (have, more) in enumerate(zip(free.tolist(), room.tolist(), strict=True)):
+        groups = (have + more) // size - have // size
+        costs = [size - have % size, *[size] * (groups - 1)][:groups]
+        steps += [(cost, -have, k) for cost in costs]
+    take = np.zeros_like(free)
+    for cost, _, k in sorted(steps)[: max(missing, 0)]:
+        take[k] += cost
+    return take
+
+
+def _choose(cluster: Cluster, domain_of: IntArray, freeable: BoolArray, take: IntArray) -> IntArray:
+    """Return the nodes of each domain with most GPUs free already: they disturb fewest jobs."""
+    chosen: list[int] = []
+    left = take.copy()
+    candidates = np.flatnonzero(freeable)
+    for node in candidates[np.argsort(-cluster.free_gpus[candidates], kind="stable")]:
+        if left[domain_of[node]] > 0:
+            left[domain_of[node]] -= 1
+            chosen.append(int(node))
+    return np.array(chosen, dtype=np.int32)

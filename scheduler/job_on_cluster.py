@@ -1,0 +1,146 @@
+"""A job as one for a cluster: the levels and second hierarchies that it names, and the GPUs of a node where it
+leaves them to the cluster.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from ground.errors import InvalidJob
+from scheduler.job import Job, NodeSize, Parallelism
+from topology.cluster import SECOND, Cluster, Level
+
+# -- second_levels --
+# What a job names of a cluster: levels of the tree, and second hierarchies beside it.
+
+
+def named_in_full(job: Job, levels: Collection[str], beside: Collection[str]) -> Job:
+    """Return a job whose constraints name second hierarchies with their ``@``: a label that was a level, and of which a
+    domain cuts across the tree now, is still meant.
+
+    :param levels: names of the levels of the tree; ``beside``: of the second hierarchies.
+    """
+    bare = {name.removeprefix(SECOND): name for name in beside if name.removeprefix(SECOND) not in levels}
+    if bare.keys().isdisjoint(job.constrained_levels):
+        return job
+    holds = tuple(replace(hold, level=bare.get(hold.level, hold.level)) for hold in job.holds)
+    return job.replace(
+        holds=holds, counts=tuple(replace(count, level=bare.get(count.level, count.level)) for count in job.counts)
+    )
+
+
+def hierarchies_beside(cluster: Cluster, job: Job) -> tuple[Level, ...]:
+    """Return the second hierarchies that the constraints of a job name."""
+    named = set(job.constrained_levels)
+    return tuple(level for level in cluster.second_levels if level.name in named)
+
+
+def named_beside(cluster: Cluster, job: Job) -> str | None:
+    """Return the first second hierarchy that a constraint of a job names; ``None`` = none does."""
+    beside = {level.name for level in cluster.second_levels}
+    return next((name for name in job.constrained_levels if name in beside), None)
+
+
+def within_the_tree(cluster: Cluster, job: Job) -> Job:
+    """Return a job without its constraints at second hierarchies, hard and soft; the job itself if it has none."""
+    beside = {level.name for level in cluster.second_levels}
+    return job if beside.isdisjoint(job.constrained_levels) else without_levels(job, beside)
+
+
+def without_levels(job: Job, names: Collection[str]) -> Job:
+    """Return a job without its constraints at some levels."""
+    holds = tuple(hold for hold in job.holds if hold.level not in names)
+    return job.replace(holds=holds, counts=tuple(count for count in job.counts if count.level not in names))
+
+
+def closest_named(cluster: Cluster, job: Job) -> int:
+    """Return the depth of the closest level of the tree that the objective or the constraints of a job look at."""
+    job = within_the_tree(cluster, job)
+    held = (hold.level for hold in job.holds_on(cluster))
+    return max(cluster.level_index(name) for name in (job.level, *job.constrained_levels, *held))
+
+
+# -- node_sizes --
+# GPUs of a node, where a job leaves them to the cluster: what the nodes of each type that it admits have.
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSizes:
+    """What was taken."""
+
+    usual: int  # GPUs of a node of the type of which there are most
+    by_type: tuple[NodeSize, ...]  # where types differ, most nodes first; empty = all nodes that it admits are alike
+    # types into whose nodes the job cuts, where it does not into those of others that it would admit; else empty
+    fitting: tuple[str, ...]
+    note: str  # for the user, one sentence without its full stop
+
+
+def count_sizes(cluster: Cluster) -> dict[NodeSize, int]:
+    """Return how many nodes of each type have how many GPUs: most nodes first, of equally many by type, then GPUs.
+
+    Nodes that share their GPUs count only where there are no others.
+    """
+    counts = cluster.whole if cluster.whole.any() else ~cluster.whole
+    types, gpus = cluster.gpu_type_of[counts].tolist(), cluster.gpus[counts].tolist()
+    counted = Counter(zip(types, gpus, strict=True))
+    sizes = ((NodeSize(cluster.gpu_types[of], gpus), count) for (of, gpus), count in counted.items())
+    return dict(sorted(sizes, key=lambda one: (-one[1], one[0].gpu_type, one[0].gpus)))
+
+
+def node_sizes(cluster: Cluster, parallelism: Parallelism, gpu_types: Collection[str] | None) -> NodeSizes:
+    """Return the GPUs of a node for a job that does not say them.
+
+    :param gpu_types: types that the job admits; ``None`` = any, of which those are left out that it cannot be cut into.
+    :raises InvalidJob: nodes of one type differ, or no type will do.
+    """
+    counted = {one: n for one, n in count_sizes(cluster).items() if gpu_types is None or one.gpu_type in gpu_types}
+    _check_alike(counted)
+    found = list(counted)
+    if len({one.gpus for one in found}) < 2:
+        usual = found[0].gpus if found else cluster.node_size
+        return NodeSizes(usual, (), (), "" if cluster.gpus_assumed else _note([NodeSize("", usual)]))
+    fitting = [one for one in found if _cuts(parallelism, one.gpus, named=gpu_types is not None)]
+    if not fitting:
+        parallelism.shape(found[0].gpus)
+    cut = [one.gpu_type or "nodes of no type that is said" for one in found if one not in fitting]
+    several = tuple(fitting) if len({one.gpus for one in fitting}) > 1 else ()
+    named = tuple(one.gpu_type for one in fitting) if cut else ()
+    return NodeSizes(fitting[0].gpus, several, named, _note(fitting, cut))
+
+
+def _check_alike(counted: Mapping[NodeSize, int]) -> None:
+    """Refuse nodes of one type with different numbers of GPUs; most nodes come first."""
+    types = [one.gpu_type for one in counted]
+    name = next((one for one in types if types.count(one) > 1), None)
+    if name is not None:
+        which = f"nodes of the type {name}" if name else "the cluster's nodes"
+        sizes = {one.gpus: count for one, count in counted.items() if one.gpu_type == name}
+        counts = ", ".join(f"{count} with {gpus}" for gpus, count in sizes.items())
+        raise InvalidJob(
+            f"{which} differ in GPUs ({counts}), and the job does not say which it wants",
+            where="gpus_per_node",
+            fix=f"add gpus_per_node to the job, for example gpus_per_node: {next(iter(sizes))}",
+        )
+
+
+def _cuts(parallelism: Parallelism, gpus: int, *, named: bool) -> bool:
+    """Return whether a job cuts into nodes of a size; raise ``InvalidJob`` where it names their type, and does not."""
+    try:
+        parallelism.shape(gpus)
+    except InvalidJob:
+        if named:
+            raise
+        return False
+    return True
+
+
+def _note(sizes: Sequence[NodeSize], cut: Sequence[str] = ()) -> str:
+    if len({one.gpus for one in sizes}) == 1:
+        said = f"gpus_per_node {sizes[0].gpus}, which is what the nodes have: the job does not say it"
+    else:
+        listed = ", ".join(f"{one.gpus} on {one.gpu_type or 'nodes of no type that is said'}" for one in sizes)
+        said = f"gpus_per_node is what the nodes of each type have, as the job does not say it: {listed}"
+    left_out = f"; left out, as the job does not cut into their nodes: {', '.join(cut)}" if cut else ""
+    return f"{said}{left_out}"

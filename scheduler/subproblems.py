@@ -1,0 +1,743 @@
+"""What an algorithm is asked instead of the whole problem, so that it need know nothing of these.
+
+There is one question for each type of GPU, and there for each trunk where nothing joins the trunks, in a tree that
+heeds second hierarchies; the best answer counts.  Then the same is asked on preferred nodes: a tie-break among
+placements that are equally good.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import takewhile
+from math import inf
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from ground.errors import Infeasible, SolverTimeout
+from ground.quantities import number
+from scheduler.job import Job
+from scheduler.job_on_cluster import named_beside, without_levels
+from scheduler.objective import TOLERANCE, Evaluation, closer_levels, slowest_in_use, step_time, trivial_bound, worth_of
+from scheduler.outcome import Instance, Outcome, PredictedStep, TypeOption
+from scheduler.placement.admission import Blocks, TypeChoice, admissible, least_spread, shortage
+from scheduler.placement.heuristic import AsksRules
+from scheduler.placement.types import (
+    Limits,
+    ParetoPoint,
+    PlacementAlgorithm,
+    PriceOption,
+    Proposal,
+    Refutation,
+    Status,
+    corners,
+)
+from scheduler.work_clock import clock, share_until
+from topology.cluster import BoolArray, Cluster, IntArray, Level, count_nodes
+
+if TYPE_CHECKING:
+    from topology.cluster import FloatArray, IndexArray
+
+# -- trunks --
+# Asking an algorithm for a proposal: of the whole cluster, or of each trunk where nothing joins the trunks.
+#
+# There the best answer counts: so every algorithm heeds trunks without knowing of them, and a proof in each trunk is a
+# proof for the cluster.
+
+
+@dataclass(frozen=True, slots=True)
+class WeighedProposal:
+    """What an algorithm says of a part of the question, with nodes of the whole cluster."""
+
+    proposal: Proposal
+    evaluation: Evaluation | None  # `None` = no placement, or none that is valid
+    time: float  # predicted step time; `inf` without a placement
+
+    @property
+    def rank(self) -> tuple[float, ...]:
+        """By which answers are compared, the least the best."""
+        if self.evaluation is None:
+            return inf, inf, float(self.proposal.nodes is None)
+        # alpha 0 or 1 gives one of the spreads no weight: of equal objectives the smaller spreads are a corner
+        worth = self.evaluation
+        costs = (self.time, *worth.goals)
+        return *(round(one, 9) for one in costs), worth.dp + worth.pp
+
+
+def propose(algorithm: PlacementAlgorithm, cluster: Cluster, job: Job, limits: Limits) -> Proposal:
+    """Return what an algorithm proposes; that nothing fits, or that time ran out, is a proposal too."""
+    try:
+        return algorithm.place(cluster, job, limits)
+    except Infeasible as error:
+        return Proposal(None, infeasible=error.message)
+    except SolverTimeout:
+        return Proposal(None, complete=False)
+
+
+def propose_in_a_trunk(algorithm: PlacementAlgorithm, cluster: Cluster, job: Job, limits: Limits) -> Proposal:
+    """Return the best proposal over all trunks with enough nodes; of equal ones, that in the tightest trunk."""
+    trunks = cluster.levels[0]
+    # the level is the cluster's: a trunk by itself might count its spread elsewhere
+    job = job.replace(level=cluster.level(job.level).name)
+    if reason := shortage(cluster, job):
+        return Proposal(None, infeasible=reason)
+    free = count_nodes(trunks, admissible(cluster, job))
+    fitting = [int(k) for k in np.argsort(free, kind="stable") if free[k] >= job.grid.cells]
+    end = clock() + limits.seconds
+    answers = []
+    for number, trunk in enumerate(fitting):
+        seconds = share_until(end, len(fitting) - number)
+        nodes = np.flatnonzero(trunks.domain_of == trunk).astype(np.int32)
+        proposal = propose(algorithm, cluster.subset(nodes), job, replace(limits, seconds=seconds))
+        proofs = tuple(replace(proof, trunk=trunks.domains[trunk]) for proof in proposal.proofs)
+        proposal = replace(proposal, proofs=proofs)
+        answers.append(weighed(cluster, job, nodes, proposal))
+    return _together(answers)
+
+
+def weighed(cluster: Cluster, job: Job, nodes: IntArray, proposal: Proposal) -> WeighedProposal:
+    """Return a proposal for some nodes (a trunk's, by their indices in the cluster) as one for the cluster."""
+    if proposal.nodes is None:
+        return WeighedProposal(proposal, None, inf)
+    chosen = nodes[proposal.nodes]
+    proposal = replace(proposal, nodes=chosen)
+    if (evaluation := worth_of(cluster, job, chosen)) is None:
+        return WeighedProposal(proposal, None, inf)
+    slowest = slowest_in_use(cluster, evaluation)
+    time = step_time(job, objective=evaluation.objective, slowest=slowest)
+    return WeighedProposal(proposal, evaluation, time)
+
+
+def _together(answers: Sequence[WeighedProposal]) -> Proposal:
+    best = min(answers, key=lambda answer: answer.rank)
+    unrivalled = _unrivalled(best, answers)
+    proposals = [answer.proposal for answer in answers]
+    placed = [proposal for proposal in proposals if not proposal.infeasible]
+    infeasible = "" if placed else proposals[0].infeasible
+    return replace(
+        best.proposal,
+        expert_bound=best.proposal.expert_bound if unrivalled else 1.0,
+        closer_bounds=best.proposal.closer_bounds if unrivalled else {},
+        lower_bound=_least([proposal.lower_bound for proposal in placed]),
+        step_time_bound=_least([proposal.step_time_bound for proposal in placed]),
+        complete=all(proposal.complete for proposal in proposals),
+        infeasible=infeasible,
+        pareto=_front(placed),
+        refutations=_refuted_everywhere(best.proposal, placed),
+        proofs=(
+            *best.proposal.proofs,
+            *(one for other in answers if other is not best for one in other.proposal.proofs),
+        ),
+        solve_seconds=sum(proposal.solve_seconds for proposal in proposals),
+    )
+
+
+def _least(bounds: Sequence[float | None]) -> float | None:
+    """Return what holds in all trunks; ``None`` = in one nothing is claimed, or there is none."""
+    return None if None in bounds else min((bound for bound in bounds if bound is not None), default=None)
+
+
+def _unrivalled(best: WeighedProposal, answers: Sequence[WeighedProposal]) -> bool:
+    """Return whether a placement in no other trunk is as good, so that what is said of the goals after holds of all."""
+    if best.evaluation is None:
+        return False
+    reached = best.evaluation.objective + TOLERANCE
+    others = (one.proposal for one in answers if one is not best and not one.proposal.infeasible)
+    return all(other.lower_bound is not None and other.lower_bound > reached for other in others)
+
+
+def _front(proposals: Sequence[Proposal]) -> tuple[ParetoPoint, ...]:
+    """Return the corners of all fronts that no other corner beats; proved where each trunk's front is."""
+    points = {point for proposal in proposals for point in proposal.pareto}
+    all_proved = all(point.proved for point in points) and all(proposal.pareto for proposal in proposals)
+    return tuple(ParetoPoint(dp, pp, all_proved) for dp, pp in corners((point.dp, point.pp) for point in points))
+
+
+def _refuted_everywhere(best: Proposal, proposals: Sequence[Proposal]) -> tuple[Refutation, ...]:
+    """Return what rules a pair out in the chosen trunk, where something rules it out in each other trunk too."""
+    return tuple(
+        known
+        for known in best.refutations
+        if all(any(other.covers(*known.pair) for other in one.refutations) for one in proposals)
+    )
+
+
+# -- second_constraints --
+# Constraints at second hierarchies, which nest with nothing: every algorithm heeds them without knowing of them.
+#
+# Algorithms search a tree.  So a second hierarchy is laid into the tree, after none, one or all of its levels: what
+# lies in the same domain there and in the same domain of the second hierarchy is a domain of the new level, and closer
+# levels are cut along it.  Every placement on such a tree is one on the cluster; not the other way round, unless the
+# hierarchy nests there by itself.  Where it does, the answer for that tree is the answer, with its proof.  Where it
+# nests nowhere, the best of the answers for all these trees, and without the constraints, is taken; and the only bound
+# is that of the job without them, with the least that its soft ones can add.
+
+
+pass
+
+RULES_SHARE = 0.2  # Of the time limit, for what quick rules propose; the exact search gives them as much
+
+
+@dataclass(frozen=True, slots=True)
+class SecondConstraints:
+    """An algorithm that heeds constraints at second hierarchies as well, made from one that heeds those of levels."""
+
+    algorithm: PlacementAlgorithm
+
+    @property
+    def name(self) -> str:
+        """Name of the algorithm."""
+        return self.algorithm.name
+
+    @property
+    def summary(self) -> str:
+        """Summary of the algorithm."""
+        return self.algorithm.summary
+
+    def place(self, cluster: Cluster, job: Job, limits: Limits) -> Proposal:
+        """Propose the best placement found; its bound holds for all there are."""
+        if (name := named_beside(cluster, job)) is None:
+            return propose(self.algorithm, cluster, job, limits)
+        if refusal := _counted_out(cluster, job, name):
+            return Proposal(None, infeasible=refusal)
+        job = with_levels_named(cluster, job)
+        if (nested := nested_depth(cluster, job, name)) is not None:
+            return self._nested(cluster, job, name, nested, limits)
+        return self._unnested(cluster, job, name, limits)
+
+    def _nested(self, cluster: Cluster, job: Job, name: str, depth: int, limits: Limits) -> Proposal:
+        """Return the best placement where a hierarchy is a level of the tree after so many levels, with its proof.
+
+        Closer levels that it cuts count otherwise there, so of placements as good others may be better on the cluster.
+        """
+        end, everywhere = clock() + limits.seconds, np.arange(len(cluster), dtype=np.int32)
+        found = self.place(laid_into_tree(cluster, name, depth), job, limits)
+        kept = _as_in_the_tree(cluster, job, name, depth)
+        bounds = {level: bound for level, bound in found.closer_bounds.items() if level in kept}
+        # domains of that tree may be cut: what was counted there cannot be recounted on the cluster
+        found = replace(found, closer_bounds=bounds, proofs=())
+        if found.nodes is None or limits.told != "everything" or kept.issuperset(closer_levels(cluster, job)):
+            return found
+        rest = replace(limits, seconds=share_until(end))
+        whole = self.place(cluster, without_levels(job, {name}), rest)
+        answers = [weighed(cluster, job, everywhere, one) for one in (found, whole)]
+        best = min((*answers, *self._of_rules(cluster, job, rest)), key=lambda one: one.rank)
+        return replace(found, nodes=best.proposal.nodes)
+
+    def _unnested(self, cluster: Cluster, job: Job, name: str, limits: Limits) -> Proposal:
+        """Return the best placement on all trees and without constraints at a hierarchy, and the bound without them."""
+        end, everywhere = clock() + limits.seconds, np.arange(len(cluster), dtype=np.int32)
+        parts = len(cluster.levels) + 2
+        free = without_levels(job, {name})
+        relaxed = self.place(cluster, free, replace(limits, seconds=limits.seconds / parts))
+        first = weighed(cluster, job, everywhere, relaxed)
+        if relaxed.lower_bound is not None:
+            usable = admissible(cluster, job)
+            counts = [count for count in job.counts if count.level == name]
+            soft = sum(one.weight * least_spread(cluster, job, one.family, name, usable) for one in counts)
+            # on a slow node a unit of the objective costs more time yet
+            shortest = None if relaxed.step_time_bound is None else relaxed.step_time_bound + job.spread_cost * soft
+            prices = tuple(replace(option, bound=(option.bound or 0.0) + soft) for option in relaxed.prices)
+            least = relaxed.lower_bound + soft
+            relaxed = replace(relaxed, lower_bound=least, step_time_bound=shortest, prices=prices)
+        placed = first.evaluation is not None
+        if relaxed.infeasible or (len(free.counts) == len(job.counts) and placed) or _is_best(first, relaxed):
+            return _with_claims(first, job, relaxed, ())
+        answers = [first] if first.evaluation is not None else []
+        for number, depth in enumerate(whole_first(cluster, job, name)):
+            if clock() > end and any(one.evaluation is not None for one in answers):
+                relaxed = replace(relaxed, complete=False)
+                break
+            seconds = share_until(end, parts - 1 - number)
+            tree = laid_into_tree(cluster, name, depth)
+            answers.append(weighed(cluster, job, everywhere, self.place(tree, job, replace(limits, seconds=seconds))))
+        answers += self._of_rules(cluster, job, limits)
+        note = (
+            f"{name} nests with no level of the tree: searched were placements on trees that it is laid into, and the "
+            f"bound is that without its constraints."
+        )
+        return _with_claims(min(answers, key=lambda one: one.rank), job, relaxed, (note,))
+
+    def _of_rules(self, cluster: Cluster, job: Job, limits: Limits) -> Iterator[WeighedProposal]:
+        """Yield what quick rules propose, each on all those trees, until their share of the time is used up: on a tree
+        they may be worse than the algorithm, and better on the cluster.
+        """
+        if not isinstance(self.algorithm, AsksRules) or limits.told != "everything":
+            return
+        until, everywhere = clock() + RULES_SHARE * limits.seconds, np.arange(len(cluster), dtype=np.int32)
+        for rule in self.algorithm.quick_rules():
+            if clock() > until:
+                return
+            found = SecondConstraints(rule.in_time(until)).place(cluster, job, limits)
+            yield weighed(cluster, job, everywhere, replace(found, notes=()))
+
+
+def with_levels_named(cluster: Cluster, job: Job) -> Job:
+    """Return a job that says at which levels of a cluster its spread counts and its TP groups are held: a tree with one
+    level more might do either elsewhere.
+    """
+    job = job.replace(level=cluster.level(job.level).name)
+    if job.nodes_of_tp > 1 and job.tp_level is None:
+        return job.replace(tp_level=cluster.levels[-1].name)
+    return job
+
+
+def _is_best(answer: WeighedProposal, relaxed: Proposal) -> bool:
+    """Return whether nothing is better than an answer, by the bounds of the job without some constraints."""
+    least, shortest = relaxed.lower_bound, inf
+    if relaxed.prices:
+        # slow nodes have a price: the time decides, and then the objective on nodes no slower
+        least = next(option.bound for option in relaxed.prices if option.chosen)
+        shortest = relaxed.step_time_bound or 0.0
+    if answer.evaluation is None or least is None:
+        return False
+    return answer.time <= shortest + TOLERANCE and answer.evaluation.objective <= least + TOLERANCE
+
+
+def _options(answer: WeighedProposal, job: Job, relaxed: Proposal) -> tuple[PriceOption, ...]:
+    """Return the ways to treat slow nodes with the bounds of the job without some constraints: of those not taken no
+    placement is known that keeps them.
+    """
+    options = []
+    for option in answer.proposal.prices:
+        wider = [one.bound for one in relaxed.prices if one.bound is not None and one.slowest >= option.slowest]
+        bound, objective, time = max(wider, default=relaxed.lower_bound), None, None
+        if option.chosen and answer.evaluation is not None:
+            objective = answer.evaluation.objective
+            time = step_time(job, objective=objective, slowest=option.slowest)
+            bound = None if bound is None else min(bound, objective)
+        options.append(
+            PriceOption.of(option.slowest, objective=objective, bound=bound, step_time=time, chosen=option.chosen)
+        )
+    return tuple(options)
+
+
+def laid_into_tree(cluster: Cluster, name: str, depth: int) -> Cluster:
+    """Return the cluster with a second hierarchy as a level after so many levels of the tree, closer ones cut along it.
+
+    Domains of the new level, and those that are cut, have the nodes that two domains share.  Any placement on it is one
+    on the cluster, and no group touches fewer domains of a level than there.
+    """
+    second = cluster.level(name)
+    levels = list(cluster.levels[:depth])
+    broader = levels[-1].domain_of if levels else np.zeros(len(cluster), dtype=np.int32)
+    for one in (second, *cluster.levels[depth:]):
+        shared = broader.astype(np.int64) * len(one) + one.domain_of
+        pairs, first, number = np.unique(shared, return_index=True, return_inverse=True)
+        own, domain_of = pairs % len(one), number.astype(np.int32)
+        names = tuple(one.domains[k] for k in own.tolist())
+        levels.append(Level(one.name, names, domain_of, broader[first].astype(np.int32), one.implicit[own]))
+        broader = domain_of
+    rest = tuple(level for level in cluster.second_levels if level is not second)
+    # joined, as a job is given one trunk at a time: the hierarchy is no trunk, though it may be the broadest level
+    return cluster.replace(levels=tuple(levels), second_levels=rest, joined=True)
+
+
+def whole_first(cluster: Cluster, job: Job, name: str) -> list[int]:
+    """Return the depths at which a hierarchy can be laid into the tree: first where fewest of the levels that count for
+    the job are cut along it, of these the broadest, whose domains have most room.
+    """
+    nodes, second = admissible(cluster, job), cluster.level(name)
+    counted = {job.level, *job.constrained_levels, *closer_levels(cluster, job)}
+    cut = [level.name in counted and not _refines(level.domain_of, second.domain_of, nodes) for level in cluster.levels]
+    return sorted(range(len(cut) + 1), key=lambda depth: (sum(cut[depth:]), depth))
+
+
+def nested_depth(cluster: Cluster, job: Job, name: str) -> int | None:
+    """Return after how many levels a second hierarchy is a level of the tree by itself; ``None`` = nowhere."""
+    depths = range(len(cluster.levels) + 1)
+    return next((depth for depth in depths if _nests(cluster, job, name, depth)), None)
+
+
+def _nests(cluster: Cluster, job: Job, name: str, depth: int) -> bool:
+    """Return whether a second hierarchy is a level of the tree there, for the nodes and the levels that a job uses."""
+    nodes, second = admissible(cluster, job), cluster.level(name)
+    used = {job.level, *job.constrained_levels}
+    if depth and not _refines(second.domain_of, cluster.levels[depth - 1].domain_of, nodes):
+        return False
+    return all(
+        _refines(level.domain_of, second.domain_of, nodes) for level in cluster.levels[depth:] if level.name in used
+    )
+
+
+def _as_in_the_tree(cluster: Cluster, job: Job, name: str, depth: int) -> set[str]:
+    """Return the closer levels of which a tree with a second hierarchy after so many levels says what the cluster's
+    does: those before it, and, where it is no closer level itself, those after it down to the first that it cuts.
+    """
+    nodes, second, counted = admissible(cluster, job), cluster.level(name), cluster.level_index(job.level)
+    if depth > counted:
+        return {level.name for level in cluster.levels[counted + 1 : depth]}
+    closer = cluster.levels[counted + 1 :]
+    whole = takewhile(lambda level: _refines(level.domain_of, second.domain_of, nodes), closer)
+    return {level.name for level in whole}
+
+
+def _refines(closer: IntArray, broader: IntArray, nodes: BoolArray) -> bool:
+    """Return whether each domain of one partition of some nodes lies inside one domain of another."""
+    pairs = np.unique(np.stack([closer[nodes], broader[nodes]]), axis=1)
+    return bool(len(np.unique(pairs[0])) == pairs.shape[1])
+
+
+def _counted_out(cluster: Cluster, job: Job, name: str) -> str:
+    """Return why the groups held at a second hierarchy cannot lie there; empty = counting does not show it."""
+    held = [hold.family for hold in job.holds if hold.level == name]
+    if not held:
+        return ""
+    blocks = Blocks(*job.grid.tied(held))
+    wanted = blocks.rows * blocks.columns
+    room = int((count_nodes(cluster.level(name), admissible(cluster, job)) // blocks.size).sum())
+    if room >= wanted:
+        return ""
+    families = " and ".join(f"every {family} group" for family in held)
+    return (
+        f"holding {families} inside one {name} makes {wanted} blocks of {blocks.size} nodes, and the free nodes have "
+        f"room for {room} such blocks"
+    )
+
+
+def _with_claims(answer: WeighedProposal, job: Job, relaxed: Proposal, notes: tuple[str, ...]) -> Proposal:
+    """Return a proposal with the bound and the refutations of the job without some constraints, which hold with them.
+
+    Corners of the trade hold only as far as placements are known: that of the proposal alone.
+    """
+    proposal, worth = answer.proposal, answer.evaluation
+    if worth is None and not relaxed.infeasible:
+        proposal = replace(proposal, nodes=None, infeasible="")
+    pair = None if worth is None else (worth.dp, worth.pp)
+    return replace(
+        proposal,
+        lower_bound=relaxed.lower_bound,
+        step_time_bound=relaxed.step_time_bound,
+        prices=_options(answer, job, relaxed),
+        expert_bound=relaxed.expert_bound,
+        closer_bounds=relaxed.closer_bounds,
+        refutations=relaxed.refutations,
+        proofs=relaxed.proofs,
+        pareto=tuple(point for point in relaxed.pareto if (point.dp, point.pp) == pair),
+        complete=proposal.complete and relaxed.complete,
+        notes=(*proposal.notes, *notes),
+    )
+
+
+# -- gpu_types --
+# Which types of GPU a gang may be on, and on which of them it is best.
+#
+# All nodes of a gang have GPUs of one type, unless its job says that it may mix them.  So a job is placed once for each
+# type that it admits, as a job for the nodes of that type alone; and the choice is what has the least
+# ``objective / speed``, the speed of the job on the type.
+#
+# A mixed gang is as fast as the slowest type in it.  Of all mixed placements the best is found by one more placement
+# for each speed: on all types that are at least as fast.  Every placement is one of those whose slowest type is its
+# own, so the least of ``bound / speed`` over all choices is a bound for every placement there is.
+
+
+# Where nothing was placed: what leaves most hope comes first
+_HOPE: Sequence[Status] = ("timeout", "gave-up", "refused", "infeasible")
+
+
+def best_of_types(choices: Sequence[TypeChoice], outcomes: Sequence[Outcome], short: str) -> Outcome:
+    """Return the best of the outcomes for all choices of types, at least one, its bound that of all of them.
+
+    The least ``objective / speed`` wins; of equal ones fewest flagged nodes, one type before several, and the type of
+    which most nodes are left.
+
+    :param short: why the job cannot fit on any of them, whatever its shape; empty = on one it might.
+    """
+    pairs = list(zip(choices, outcomes, strict=True))
+    ranks = [_rank(*pair) for pair in pairs]
+    best = ranks.index(min(ranks))
+    options = [_option(*pair, chosen=pair is pairs[best]) for pair in pairs]
+    chosen = replace(outcomes[best], types=tuple(options))
+    if len(pairs) == 1:
+        return chosen
+    compared = tuple((choice.job, outcome) for choice, outcome in pairs)
+    chosen = replace(chosen, by_type=compared, gpus_per_node=choices[best].job.gpus_per_node)
+    # of objective / speed: no placement on any of the types has less
+    least = min(_bound(*pair) / pair[0].job.speed_on(pair[0].gpu_types) for pair in pairs)
+    bound = least * options[best].speed
+    proposal = replace(
+        chosen.proposal,
+        lower_bound=None if chosen.evaluation is None else bound,
+        complete=all(outcome.proposal.complete for outcome in outcomes),
+        solve_seconds=sum(outcome.proposal.solve_seconds for outcome in outcomes),
+    )
+    if chosen.evaluation is not None:
+        weighed = chosen.weighed(proposal, chosen.evaluation, bound, chosen.step)
+        if any(outcome.step is not None for outcome in outcomes):
+            # each answer is the best on its types by its step, which the bound of objectives says nothing about
+            rivals = (_open(*pair, cost=ranks[best][0]) for pair in pairs if pair is not pairs[best])
+            proved = outcomes[best].status == "optimal" and not any(rivals)
+            weighed = replace(weighed, status="optimal" if proved else "feasible")
+        return weighed
+    reason = short or "; ".join(f"{in_words(choice.gpu_types)}: {outcome.reason}" for choice, outcome in pairs)
+    return replace(chosen, proposal=replace(proposal, infeasible=proposal.infeasible and reason), reason=reason)
+
+
+def _rank(choice: TypeChoice, outcome: Outcome) -> tuple[float, ...]:
+    """Return by what outcomes for several choices of types are compared, the least the best."""
+    worth = outcome.evaluation
+    if worth is None:
+        return inf, _HOPE.index(outcome.status)
+    left = choice.usable - choice.job.grid.cells
+    cost = worth.objective / choice.job.speed_on(worth.gpu_types)
+    return round(cost, 9), len(worth.flagged), len(choice.gpu_types) > 1, -left
+
+
+def _open(choice: TypeChoice, outcome: Outcome, *, cost: float) -> bool:
+    """Return whether an answer on some types is not settled, and may yet be chosen over one of some cost."""
+    if outcome.status in ("optimal", "infeasible"):
+        return False
+    return _bound(choice, outcome) / choice.job.speed_on(choice.gpu_types) < cost - TOLERANCE
+
+
+def _bound(choice: TypeChoice, outcome: Outcome) -> float:
+    """Return what no placement on some types is below; infinite = there is none."""
+    if outcome.bound is not None:
+        return outcome.bound
+    if outcome.status == "infeasible":
+        return inf
+    return max(trivial_bound(choice.job), outcome.proposal.lower_bound or 0.0)
+
+
+def _option(choice: TypeChoice, outcome: Outcome, *, chosen: bool) -> TypeOption:
+    """Return the outcome for some types as what is shown; chosen is one with a placement."""
+    names, worth = choice.gpu_types, outcome.evaluation
+    speed = choice.job.speed_on(names if worth is None else worth.gpu_types)
+    sentence = f"{in_words(names)}: {outcome.verdict}"
+    if worth is not None and speed != 1.0:
+        sentence += f"; speed {speed:g}, so as good as {worth.objective / speed:.4g} at speed 1"
+    placed = chosen and worth is not None
+    return TypeOption(
+        gpu_types=names,
+        nodes=choice.usable,
+        status=outcome.status,
+        speed=speed,
+        objective=outcome.objective,
+        bound=outcome.bound,
+        cost=None if worth is None else worth.objective / speed,
+        chosen=placed,
+        sentence=f"{sentence}; chosen" if placed else sentence,
+    )
+
+
+def on_nodes(
+    outcome: Outcome, which: int, *, cluster: Cluster, job: Job, nodes: IntArray, worth: Evaluation
+) -> Outcome:
+    """Return an outcome on other nodes that are worth the same, of one of its choices of types.
+
+    :param job: as one for these types.
+    """
+    there = outcome.by_type[which][1] if outcome.by_type else outcome
+    step = None if there.step is None else PredictedStep.of(cluster, job, worth, bound=there.step.bound)
+    proposal = replace(outcome.proposal, nodes=nodes, prices=there.proposal.prices)
+    moved = replace(outcome, proposal=proposal, evaluation=worth, step=step)
+    if not outcome.by_type:
+        return moved
+    compared, options = list(outcome.by_type), []
+    for i, option in enumerate(outcome.types):
+        choice = TypeChoice(compared[i][0], option.gpu_types, option.nodes)
+        if i == which:
+            proposal = replace(there.proposal, nodes=nodes)
+            compared[i] = choice.job, there.weighed(proposal, worth, _bound(choice, there), step)
+        options.append(_option(choice, compared[i][1], chosen=i == which))
+    size = compared[which][0].gpus_per_node
+    return replace(moved, types=tuple(options), by_type=tuple(compared), gpus_per_node=size)
+
+
+def speed_of(cluster: Cluster, job: Job, nodes: IntArray) -> float:
+    """Return the relative speed of a job on some nodes, at least one: that of the slowest type in use."""
+    return job.speed_on(cluster.gpu_types[k] for k in np.unique(cluster.gpu_type_of[nodes]))
+
+
+def in_words(names: Sequence[str]) -> str:
+    """Return types of GPU as text: ``H100``, ``H100 and H200 mixed``."""
+    spoken = [name or "nodes of no type that is said" for name in names]
+    return spoken[0] if len(spoken) == 1 else f"{' and '.join(spoken)} mixed"
+
+
+# -- preferred_nodes --
+# Preferred nodes: a tie-break among placements that are equally good, by what each node costs beside the objective.
+#
+# The cost of a node is the GB of images that it would pull minus the affinity of its data: full affinity weighs one GB.
+# It never buys anything: spreads, objective, speed, bound and status stay, and no closer level and no slow node is
+# worse; where a job may be on several types of GPU, it is among all that are worth the same.  That no placement as good
+# costs less is not proved.
+#
+# How: nodes of the placement, and of that on each other type, give way to cheaper ones that are alike in all that is
+# counted.  Then nodes are put in order, the cheapest
+# first, and the shortest beginning of that order is sought on which the algorithm finds as good a placement.  Whatever
+# fits on a beginning fits on a longer one, so halving finds it.
+
+
+pass
+
+
+def pulls_of(cluster: Cluster, job: Job) -> FloatArray | None:
+    """Return shape [nodes], GB of the job's images that each node does not have.
+
+    :returns: ``None`` = the job names no image, or no node is known to have any.
+    """
+    if not (job.images and cluster.cached):
+        return None
+    pulls = np.zeros(len(cluster))
+    for image in job.images:
+        having = cluster.cached.get(image.name, frozenset())
+        pulls += image.gb * np.array([name not in having for name in cluster.names])
+    return pulls
+
+
+def cold_nodes(pulls: FloatArray) -> str:
+    """Return how many nodes pull something, in words.
+
+    :param pulls: GB that each node would pull.
+    """
+    return f"{np.count_nonzero(pulls):,} of {pulls.size:,} nodes would pull up to {number(float(pulls.max()))} GB"
+
+
+class Preference(NamedTuple):
+    """What is asked again on fewer nodes, and what nodes cost beside the objective."""
+
+    instance: Instance
+    costs: FloatArray  # shape [nodes]
+    again: Callable[[Cluster, float], Outcome]  # the same question on another cluster, in so many seconds
+    end: float  # on the clock of the work
+
+
+def prefer(asked: Preference, found: Outcome) -> Outcome:
+    """Return an outcome on nodes that cost as little as this finds in time, and notes on what they cost.
+
+    An algorithm that claims no bound keeps to its own rule: there only the notes are new.
+    """
+    best, why = found, ""
+    if found.proposal.lower_bound is not None and asked.costs.any():
+        for which, nodes in _choices(asked, found):
+            best = _with_nodes(asked, best, which, _given_way(asked, nodes))
+        best, why = _on_a_beginning(asked, best)
+    return replace(best, notes=(*best.notes, *_notes(asked, best, found, why)))
+
+
+def _choices(asked: Preference, found: Outcome) -> Iterator[tuple[int, IntArray]]:
+    """Yield the number of each choice of types, and its nodes where it has some."""
+    for which, (_, outcome) in enumerate(found.by_type or [(asked.instance.job, found)]):
+        if outcome.proposal.nodes is not None:
+            yield which, outcome.proposal.nodes
+
+
+def _job_on(asked: Preference, found: Outcome, which: int) -> Job:
+    """Return the job as one for a choice of types, with the size of their nodes."""
+    if found.by_type:
+        return found.by_type[which][0]
+    return asked.instance.job.replace(
+        gpus_per_node=found.gpus_per_node or asked.instance.job.gpus_per_node, node_sizes=()
+    )
+
+
+def _on_a_beginning(asked: Preference, best: Outcome) -> tuple[Outcome, str]:
+    """Return the best outcome on the shortest beginning of the order of nodes that has one as good, and what there is
+    on the nodes alone that cost nothing, in words.
+    """
+    cluster, costs, nodes, why = asked.instance.cluster, asked.costs, best.proposal.nodes, ""
+    assert nodes is not None
+    order = _order(asked, nodes)
+    fewest = min(_job_on(asked, best, which).grid.cells for which, _ in _choices(asked, best))
+    low, high = fewest, int(np.isin(order, nodes).nonzero()[0].max()) + 1
+    if costs[nodes].sum() <= costs[order[:low]].sum() + TOLERANCE:
+        return best, why
+    # most often the largest step of costs decides: warm nodes or cold ones, near data or not
+    length = min(max(low, int(np.diff(costs[order]).argmax()) + 1), high - 1)
+    while low < high and clock() < asked.end:
+        free = np.zeros_like(cluster.free_gpus)
+        free[order[:length]] = cluster.free_gpus[order[:length]]
+        other = asked.again(cluster.replace(free_gpus=free), share_until(asked.end))
+        if good := [one for one in _choices(asked, other) if _as_good(asked, best, *one)]:
+            high = length
+            for one in good:
+                best = _with_nodes(asked, best, *one)
+        else:
+            low = length + 1
+            if other.evaluation is not None and length == np.count_nonzero(costs[order] <= 0.0):
+                why = f"; on warm nodes alone: {other.verdict}"
+        length = (low + high) // 2
+    return best, why
+
+
+def _as_good(asked: Preference, found: Outcome, which: int, nodes: IntArray) -> Evaluation | None:
+    """Return what a placement on a choice of types is worth if it is as good in everything that is counted."""
+    job = _job_on(asked, found, which)
+    old, new = found.evaluation, worth_of(asked.instance.cluster, job, nodes)
+    if old is None or new is None or (new.dp, new.pp) != (old.dp, old.pp):
+        return None
+    one_type = len(new.gpu_types) == 1 or len(old.gpu_types) > 1
+    fast = job.speed_on(new.gpu_types) == job.speed_on(old.gpu_types) and one_type
+    spreads = (new.by_level[level][family] <= most for level, by in old.by_level.items() for family, most in by.items())
+    slow = [(slowest_in_use(asked.instance.cluster, one), len(one.flagged)) for one in (new, old)]
+    good = new.objective <= old.objective + TOLERANCE and fast and all(spreads) and slow[0] <= slow[1]
+    return new if good else None
+
+
+def _with_nodes(asked: Preference, found: Outcome, which: int, nodes: IntArray) -> Outcome:
+    """Return an outcome with other nodes, on a choice of types, if they are as good and cost less; else as it was."""
+    costs = asked.costs
+    if costs[nodes].sum() >= costs[found.proposal.nodes].sum():
+        return found
+    worth = _as_good(asked, found, which, nodes)
+    if worth is None:
+        return found
+    job = _job_on(asked, found, which)
+    return on_nodes(found, which, cluster=asked.instance.cluster, job=job, nodes=nodes, worth=worth)
+
+
+def _order(asked: Preference, used: IntArray) -> IndexArray:
+    """Return the nodes that a job may have, the cheapest first; of equal ones those in domains that cost least in all,
+    so that domains are left out whole, and of these the nodes that are used.
+    """
+    usable, costs = np.flatnonzero(asked.instance.usable), asked.costs
+    keys: list[FloatArray | IndexArray | IntArray] = [costs[usable]]
+    for level in asked.instance.cluster.levels:
+        domain_of = level.domain_of[usable]
+        keys += [np.bincount(domain_of, costs[usable], minlength=len(level))[domain_of], domain_of]
+    # lexsort sorts by its last key first
+    return usable[np.lexsort((~np.isin(usable, used), *reversed(keys)))]
+
+
+def _given_way(asked: Preference, nodes: IntArray) -> IntArray:
+    """Return a placement whose nodes gave way to cheaper usable ones, alike in all that is counted: domain, second
+    hierarchies, type and number of GPUs, and slowdown.
+    """
+    cluster, costs = asked.instance.cluster, asked.costs
+    levels = [level.domain_of.tolist() for level in (*cluster.levels[-1:], *cluster.second_levels)]
+    counted = (cluster.gpu_type_of, cluster.gpus, cluster.slowdown)
+    kinds = list(zip(*levels, *(one.tolist() for one in counted), strict=True))
+    spare = asked.instance.usable.copy()
+    spare[nodes] = False
+    left: dict[tuple[float, ...], list[int]] = {}
+    for node in sorted(np.flatnonzero(spare).tolist(), key=lambda node: -float(costs[node])):
+        left.setdefault(kinds[node], []).append(node)
+    renamed = np.arange(len(cluster), dtype=np.int32)
+    for node in sorted(nodes.ravel().tolist(), key=lambda node: -float(costs[node])):
+        others = left.get(kinds[node])
+        if others and costs[others[-1]] < costs[node]:
+            renamed[node] = others.pop()
+    return renamed[nodes]
+
+
+def _notes(asked: Preference, best: Outcome, plain: Outcome, why: str) -> list[str]:
+    """Return what nodes would pull, and how many are near their data, a sentence each."""
+    cluster, job = asked.instance.cluster, asked.instance.job
+    pulls = pulls_of(cluster, job)
+    pulls = np.maximum(asked.costs, 0.0) if pulls is None else pulls
+    shared = pulls - asked.costs
+    each, nodes, notes = pulls[best.proposal.nodes], best.proposal.nodes, []
+    assert nodes is not None
+    if each.any():
+        notes.append(f"{cold_nodes(each)}{why}.")
+    if shared.any():
+        before, now = (int(np.count_nonzero(shared[one.proposal.nodes])) for one in (plain, best))
+        than = f", {before:,} of them where nothing is preferred" if before != now else ""
+        where = job.data_level or cluster.levels[-1].name
+        most = f"(affinity up to {shared.max():.2f})"
+        notes.append(
+            f"{now:,} of {nodes.size:,} nodes share a {where} with a running job that reads the same data {most}{than}."
+        )
+    return notes
