@@ -12,16 +12,15 @@ from types import MappingProxyType
 
 from extender.fleet.claimed_devices import ClaimedDevices
 from extender.fleet.fleet import Fleet
-from extender.gangs.gang_assembly import assemble
+from extender.gangs.assembly import assemble
 from extender.gangs.recognise import recognise
 from extender.gangs.types import Gang, GangKey, GangMember
 from extender.kubernetes_names import SCHEDULER
 from extender.namespace_weights import NamespaceWeights
 from extender.objects import Owner
 from extender.plans.definitions import Definitions
-from extender.plans.gang_history import GangHistory
+from extender.plans.gang_history import GangHistory, GangPredictor
 from extender.plans.gang_plan import GangPlan, canonical_uid
-from extender.plans.gang_predictor import GangPredictor
 from extender.plans.reservation import Reservation, ReservationKey
 from scheduler.queue.run_times import Prediction
 from topology.kubernetes.objects import NodeObject

@@ -11,11 +11,10 @@ from dataclasses import dataclass
 
 import msgspec
 
-from extender.cluster_api.api_errors import Refused
-from extender.cluster_api.client import ALLOCATION, NODES, PODS, ClusterApi, Resource
+from extender.cluster_api.client import ALLOCATION, NODES, PODS, ClusterApi, Refused, Resource
 from extender.cluster_api.connect import WhichCluster, ask_cluster
 from extender.cluster_api.reflector import pages_of
-from extender.controller.api_writer import GANGPLANS
+from extender.controller.store import GANGPLANS
 from extender.gangs.recognise import recognise
 from extender.gangs.types import GangKey
 from extender.objects import decode_allocation, decode_node, decode_pod

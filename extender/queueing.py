@@ -18,9 +18,9 @@ from math import inf
 import numpy as np
 
 from extender.cluster_cache import ClusterCache
-from extender.fleet.fleet_table import FleetTable
-from extender.gangs.gang_annotations import hints_of
-from extender.gangs.pods_on_nodes import nodes_needed, on_nodes
+from extender.fleet.table import FleetTable
+from extender.gangs.annotations import hints_of
+from extender.gangs.job import nodes_needed, on_nodes
 from extender.gangs.types import Gang, GangKey, InvalidGang
 from extender.kubernetes_names import SCHEDULER
 from extender.plans.reservation import Reservation

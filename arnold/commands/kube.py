@@ -91,7 +91,7 @@ def describe(*, as_json: bool, gang: str, namespace: str | None, which: WhichClu
     are known by, or that of the gang alone.
     """
     from arnold.documents.gang_answers import gang_document
-    from extender.cluster_api.api_errors import Refused
+    from extender.cluster_api.client import Refused
     from extender.live_cluster import list_cluster, list_plans
 
     try:

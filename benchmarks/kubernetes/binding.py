@@ -28,7 +28,7 @@ import yaml
 from benchmarks.kubernetes.processor_time import ProcessorTime
 from benchmarks.kubernetes.stage import Bindings, clear, new_namespace, say, warm_arnold
 from benchmarks.report import Promise, promises, section, table
-from extender.controller.pod_release import release_mark, release_patch
+from extender.controller.actions import release_mark, release_patch
 from extender.gangs.types import GangKey
 from extender.objects import decode_pod
 from tests.e2e.harness.arnold import MANIFESTS, SYSTEM

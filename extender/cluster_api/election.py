@@ -22,8 +22,7 @@ from time import monotonic
 
 import msgspec
 
-from extender.cluster_api.api_errors import ClusterError, NotFound
-from extender.cluster_api.client import LEASES, ClusterApi, Document
+from extender.cluster_api.client import LEASES, ClusterApi, ClusterError, Document, NotFound
 
 logger = logging.getLogger(__name__)
 

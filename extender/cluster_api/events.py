@@ -15,8 +15,7 @@ from secrets import token_hex
 from time import monotonic
 from typing import Literal
 
-from extender.cluster_api.api_errors import ClusterError
-from extender.cluster_api.client import EVENTS, ClusterApi, Document, Resource
+from extender.cluster_api.client import EVENTS, ClusterApi, ClusterError, Document, Resource
 from extender.texts import clip
 
 logger = logging.getLogger(__name__)

@@ -18,8 +18,7 @@ from typing import Generic, Protocol, TypeVar
 
 import msgspec
 
-from extender.cluster_api.api_errors import ClusterError, Gone, LongAnswer, Refused, refusal
-from extender.cluster_api.client import ClusterApi, Resource
+from extender.cluster_api.client import ClusterApi, ClusterError, Gone, LongAnswer, Refused, Resource, refusal
 from extender.cluster_api.flow import Backoff
 from ground.errors import InvalidInput
 

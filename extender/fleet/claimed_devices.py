@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterator
 
 from msgspec.structs import replace
 
-from extender.fleet.fleet_table import Problem
+from extender.fleet.table import Problem
 from extender.objects import Owner, with_claims
 from extender.texts import counted
 from topology.kubernetes.claim_table import ClaimTable, Reference, claims_made, reference_to, references

@@ -13,11 +13,10 @@ from types import MappingProxyType
 
 import numpy as np
 
-from extender.fleet.fleet_table import NOWHERE, FleetTable, GangView, Own, Problem, make_table, make_view
-from extender.fleet.held_gpus import HeldGpus
 from extender.fleet.hosts import GONE, Demand, Host, host_of, widest_of
-from extender.fleet.node_images import NodeImages
-from extender.fleet.node_resources import NodeResources
+from extender.fleet.images import NodeImages
+from extender.fleet.resources import HeldGpus, NodeResources
+from extender.fleet.table import NOWHERE, FleetTable, GangView, Own, Problem, make_table, make_view
 from extender.gangs.types import GangKey
 from scheduler.occupancy import Occupancy
 from topology.cluster import BoolArray, Cluster

@@ -2,7 +2,7 @@
 
 These are rules of Kubernetes (``nodeaffinity.GetRequiredNodeAffinity``, ``v1helper.TolerationsTolerateTaint``); a plan
 that ignored them would name nodes on which the scheduler never binds.  What pods ask besides GPUs is added up in
-:mod:`extender.fleet.pod_requests`; affinity to other pods is left to the scheduler: a plan that it refuses expires.
+:mod:`extender.fleet.resources`; affinity to other pods is left to the scheduler: a plan that it refuses expires.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
 
-from extender.fleet.pod_requests import NOTHING, PodRequest, like_boxes, offered, request_of, widest
+from extender.fleet.resources import NOTHING, PodRequest, like_boxes, offered, request_of, widest
 from ground.errors import InvalidTopology
 from topology.flags import FAULTY, NodeFlag
 from topology.kubernetes.nodes import annotated_flag, broken, faults, node_gpus

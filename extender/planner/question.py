@@ -1,9 +1,9 @@
-"""What the solver is asked about a gang: everything it needs, nothing that changes."""
+"""Questions: what the solver is asked about a gang, everything it needs and nothing that changes."""
 
 from __future__ import annotations
 
 from bisect import bisect
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -12,23 +12,131 @@ import numpy as np
 
 from extender.cluster_cache import ClusterCache
 from extender.fleet.fleet import Fleet
-from extender.fleet.fleet_table import NOWHERE, FleetTable, Own
 from extender.fleet.hosts import demands_of
-from extender.gangs.gang_job import holds_for
-from extender.gangs.pods_on_nodes import on_nodes
+from extender.fleet.images import with_images
+from extender.fleet.table import NOWHERE, FleetTable, Own
+from extender.gangs.annotations import watts_of
+from extender.gangs.job import holds_for, on_nodes
 from extender.gangs.types import Gang, GangKey, InvalidGang, TopologyRequest
-from extender.planner.gang_images import with_images
-from extender.planner.power_room import without_power
-from extender.planner.stopping import Stopping, stopping_of
 from extender.plans.gang_plan import GangPlan
 from extender.queueing import FleetState, RunningEntry, key_of_pod, waiting_gang
 from ground.errors import ArnoldError, did_you_mean
 from scheduler.job import Job, NodeSize
 from scheduler.job_on_cluster import named_in_full
+from scheduler.power_caps import power_caps
 from scheduler.queue.dispatch import Candidate, closed_to, live_candidate
 from scheduler.queue.policy import CapacityReservation, Keep, QueuedJob, QueuePolicy, Running
 from scheduler.queue.run_times import Prediction
-from topology.cluster import BoolArray, Cluster, IntArray
+from topology.cluster import BoolArray, Cluster, FloatArray, IntArray
+from topology.kubernetes.pods import Pod
+
+# -- stopping --
+# What a gang without room would have stopped: whole gangs, and single pods.
+
+
+@dataclass(frozen=True)
+class Stopping:
+    """Whole gangs, in this order, and single pods that may be stopped, and would have to for a gang to have room."""
+
+    gangs: tuple[GangKey, ...]
+    pods: tuple[Pod, ...]
+    nodes: Mapping[GangKey, frozenset[str]]  # those that each gang holds
+
+    def on(self, nodes: Sequence[str]) -> Stopping:
+        """Return those that hold any of some nodes: the others need not be stopped."""
+        gangs = tuple(one for one in self.gangs if not self.nodes[one].isdisjoint(nodes))
+        return Stopping(gangs, tuple(pod for pod in self.pods if pod.node in nodes), self.nodes)
+
+
+def stopping_of(state: ClusterCache, entries: Sequence[RunningEntry]) -> Stopping:
+    """Return those of some that run and are not leaving already."""
+    stay = {one.key for one in entries if not one.leaving}
+    gangs = tuple(one.key for one in entries if one.key in stay and state.gang(one.key) is not None)
+    pods = tuple(
+        pod
+        for uid, pod in sorted(state.pods.items())
+        if state.member(uid) is None and key_of_pod(pod) in stay and not pod.leaving and not pod.terminal
+    )
+    hosts = state.fleet.table.hosts
+    return Stopping(gangs, pods, {one.key: frozenset(hosts[row].name for row in one.places) for one in entries})
+
+
+# -- power_room --
+# Which nodes the pods of a gang would overload a power domain on, by what pods say of their peak.
+
+
+def without_power(
+    state: ClusterCache,
+    gang: Gang,
+    table: FleetTable,
+    cluster: Cluster,
+    rows: IntArray,
+    *,
+    kept: Sequence[str] = (),
+    lost: Sequence[str] = (),
+    gone: AbstractSet[GangKey] = frozenset(),
+) -> BoolArray:
+    """Return shape [nodes of the cluster], idle nodes that the gang may not have: their power domain has too little.
+
+    :param rows: shape [nodes of the cluster], the row of each in the table; -1 = it is gone.
+    :param kept: nodes of its plan, which it may have in any case.
+    :param lost: those of them that its pods leave.
+    :param gone: gangs that are taken to be gone.
+    """
+    dark = np.zeros(len(cluster), dtype=np.bool_)
+    watts = max((watts_of(pod) for pod in gang.pods), default=0.0)
+    if table.tree is None or not watts:
+        return dark
+    levels = {level.name: level for level in table.tree.second_levels}
+    here = np.flatnonzero(cluster.idle & (rows >= 0))
+    candidates = np.zeros(len(table.tree), dtype=np.bool_)
+    candidates[rows[here]] = True
+    each = 1 if gang.job is None else max(1, gang.job.gpus_per_node)
+    more = watts * np.clip(table.tree.gpus // each, 1, len(gang.members) or 1).astype(np.float64)
+    drawn = _drawn(state, table, leaving={(gang.key, name) for name in lost}, gone=gone)
+    for name, cap in state.power_caps.items():
+        if name in levels:
+            caps = power_caps(levels[name], each=cap, named={})
+            candidates = caps.admitted(table.tree, candidates, more, drawn)
+    dark[here] = ~candidates[rows[here]]
+    dark[[cluster.index_of[name] for name in kept if name in cluster.index_of]] = False
+    return dark
+
+
+def _drawn(
+    state: ClusterCache, table: FleetTable, *, leaving: AbstractSet[tuple[GangKey, str]], gone: AbstractSet[GangKey]
+) -> FloatArray:
+    """Return what is drawn at peak on each node of the table, by pods that are there and those that are to come."""
+    drawn = np.zeros(len(table.hosts))
+
+    def add(key: GangKey, name: str, watts: float) -> None:
+        row = None if key in gone or (key, name) in leaving else table.index_of.get(name)
+        if row is not None:
+            drawn[row] += watts
+
+    for uid, pod in state.pods.items():
+        node = pod.node or state.fleet.pinned(uid)
+        if node is not None and not pod.terminal:
+            member = state.member(uid)
+            add(key_of_pod(pod) if member is None else member.key, node, watts_of(pod))
+    for plan in state.plans.values():
+        gang = state.gang(plan.key) if plan.holding else None
+        if gang is None:
+            continue
+        watts = max((watts_of(pod) for pod in gang.pods), default=0.0)
+        for rank, name in enumerate(plan.nodes):
+            there = gang.members[rank] if rank < len(gang.members) else None
+            if rank not in gang.done and (there is None or there.pod.node is None):
+                add(plan.key, name, watts)
+    return drawn
+
+
+# -- question --
+# What the solver is asked about a gang: everything it needs, nothing that changes.
+
+
+pass
+pass
 
 
 @dataclass(frozen=True)

@@ -14,15 +14,14 @@ from datetime import UTC, datetime
 import numpy as np
 
 from extender.cluster_cache import ClusterCache
-from extender.fleet.fleet_table import NOWHERE, Own
-from extender.gangs.pods_on_nodes import nodes_of_pods
+from extender.fleet.images import pulling
+from extender.fleet.table import NOWHERE, Own
+from extender.gangs.job import nodes_of_pods
 from extender.gangs.types import InvalidGang
 from extender.kubernetes_names import EXPECTED_DURATION, PREEMPTIBLE
-from extender.planner.gang_images import pulling
-from extender.planner.planning_round import Answer
 from extender.planner.question import Question, levels_counted, placed_in
-from extender.plans.gang_plan import NO_PLAN, WEIGHED, GangPlan, PlanPhase, uids_of, with_doubts
-from extender.plans.plan_spec import PlanSpec
+from extender.planner.round import Answer
+from extender.plans.gang_plan import NO_PLAN, WEIGHED, GangPlan, PlanPhase, PlanSpec, uids_of, with_doubts
 from extender.plans.reservation import Reservation
 from extender.queueing import UsableRows
 from ground.errors import ArnoldError, Infeasible

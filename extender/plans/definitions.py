@@ -17,8 +17,7 @@ import msgspec
 from extender.kubernetes_names import GROUP, HISTORY_KIND, KIND, RESERVATION_KIND, VERSION
 from extender.plans.custom_resource import CustomResource
 from extender.plans.gang_history import GangHistory
-from extender.plans.gang_plan import GangPlan
-from extender.plans.plan_spec import PlanSpec
+from extender.plans.gang_plan import GangPlan, PlanSpec
 from extender.plans.reservation import Reservation, ReservationSpec
 from ground.errors import InvalidInput
 

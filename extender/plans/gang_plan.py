@@ -1,5 +1,5 @@
-"""A plan: the node and the pod of each rank of a gang, what the placement is worth, and how long it waits for its pods.
-Where pods share nodes, ranks in turn have the same node (:mod:`extender.gangs.pods_on_nodes`).
+"""A plan: what was asked, the node and the pod of each rank of a gang, what the placement is worth, and how long it
+waits for its pods.  Where pods share nodes, ranks in turn have the same node (:mod:`extender.gangs.job`).
 
 A plan is stored as a ``GangPlan``, the only durable state there is, and promises its nodes from the moment it is
 written until its gang is gone, in the phases of :data:`HOLDING`.  Beyond the fields of the struct the stored form has
@@ -22,22 +22,104 @@ from uuid import UUID
 
 import msgspec
 
-from extender.gangs.gang_annotations import format_parallelism, parse_parallelism
-from extender.gangs.pods_on_nodes import nodes_by_rank, nodes_of_pods, ranks_by_node
+from extender.gangs.annotations import format_parallelism, parse_parallelism
+from extender.gangs.job import nodes_by_rank, nodes_of_pods, pods_of, ranks_by_node
 from extender.gangs.types import Gang, GangKey
 from extender.kubernetes_names import KIND
 from extender.plans.custom_resource import (
     CustomResource,
     Instant,
     StoredObject,
+    StoredPart,
     decode_resource,
     encode_resource,
     written,
 )
-from extender.plans.plan_spec import PlanSpec
 from ground.quantities import duration
+from scheduler.job import DEFAULT_SPREAD_COST, Avoid, Count, Hold, Job
 from scheduler.objective import Evaluation
 from scheduler.queue.run_times import Prediction
+
+# -- plan_spec --
+# What was asked of a plan, as its pods say it: all it takes to make the same job again.
+
+
+OF_JOB = [
+    "alpha",
+    "level",
+    "tp_level",
+    "avoid",
+    "holds",
+    "counts",
+    "gpu_types",
+    "mix_types",
+    "microbatches",
+    "spread_cost",
+]
+"""Fields that a job has too, under the same names."""
+
+
+class PlanSpec(StoredPart, frozen=True):
+    """What was asked: all it takes to make the same :class:`~scheduler.job.Job` again."""
+
+    dialect: str = ""
+    size: int | None = None  # pods of the gang; None = no pod says
+    # of each pod, 0 while the gang is not understood; it is called after the nodes since each pod had one
+    gpus_per_pod: int = msgspec.field(default=0, name="gpusPerNode")
+    # degrees, tp=8,cp=1,ep=1,dp=12,pp=8; None while the gang is not understood, as the rest
+    parallelism: str | None = None
+    order: str | None = None  # dimensions from the fastest running rank to the slowest
+    alpha: float | None = None
+    level: str | None = None
+    tp_level: str | None = None  # whose domains hold a TP group of several nodes; None = no group takes several
+    avoid: Avoid | None = None
+    holds: tuple[Hold, ...] | None = None
+    counts: tuple[Count, ...] = ()
+    gpu_types: tuple[str, ...] | None = None  # that its nodes may have; None = any
+    mix_types: bool = False  # whether they may have several of these
+    microbatches: int | None = None
+    spread_cost: float = DEFAULT_SPREAD_COST
+    priority: int = written(0)
+
+    @cached_property
+    def gpus(self) -> int:
+        """GPUs of the gang in all; 0 while it is not understood."""
+        return parse_parallelism(self.parallelism).gpus if self.parallelism else 0
+
+    @classmethod
+    def of(cls, job: Job, *, dialect: str, priority: int) -> PlanSpec:
+        """Return the spec that makes this job, whose cells are pods."""
+        return cls(
+            dialect=dialect,
+            size=pods_of(job.parallelism, job.gpus_per_node),
+            gpus_per_pod=job.gpus_per_node,
+            parallelism=format_parallelism(job.parallelism),
+            order=job.parallelism.order,
+            priority=priority,
+            **{name: getattr(job, name) for name in OF_JOB},
+        )
+
+    def job(self, name: str) -> Job | None:
+        """Return the job that was asked for, a cell for each pod; ``None`` while the gang is not understood."""
+        if not self.parallelism:
+            return None
+        degrees = parse_parallelism(self.parallelism, order=self.order)
+        given: dict[str, Any] = {name: value for name in OF_JOB if (value := getattr(self, name)) is not None}
+        return Job(name=name, parallelism=degrees, gpus_per_node=self.gpus_per_pod, **given)
+
+
+# -- gang_plan --
+# A plan: the node and the pod of each rank of a gang, what the placement is worth, and how long it waits for its pods.
+# Where pods share nodes, ranks in turn have the same node (:mod:`extender.gangs.job`).
+#
+# A plan is stored as a ``GangPlan``, the only durable state there is, and promises its nodes from the moment it is
+# written until its gang is gone, in the phases of :data:`HOLDING`.  Beyond the fields of the struct the stored form has
+# ``spec.gang`` and ``status.assignment``: its ``nodes`` are base64 of zlib of the node names in the order of ranks, one
+# a line, its ``pods`` base64 of 16 bytes a rank, the UID of its pod (all zero: none).  12,500 ranks take some 300 kB;
+# etcd takes 1.5 MB.
+
+
+pass
 
 CHECKED = "Checked"  # condition: whether plans look at all that pods ask for; absent where they always did
 HINTS_READ = "HintsRead"  # condition: whether hints to the queue policy can be read; absent where they always could

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from extender.fleet.hosts import Demand
-from extender.gangs.gang_job import understand
+from extender.gangs.job import understand
 from extender.gangs.types import Asked, GangKey, InvalidGang
 from extender.kubernetes_names import GANG_SIZE, GROUP, RESERVATION_KIND
 from extender.plans.custom_resource import (

@@ -2,6 +2,10 @@
 
 One process: the cache is in its memory.  It starts without an API server and waits for it; it ends on SIGTERM, in this
 order: no new requests, requests under way are answered, patches under way are finished, the Lease is released.
+
+Beside them it follows the kinds of objects that fill the cache, knows whether that can be trusted, and tells operators
+and users once what they should know of the cluster.  Logs are one JSON object a line, with the gang and the pod that it
+is about (``extra={"gang": "train/llm", "pod": "llm-0"}``: every extra becomes a key); text on a terminal.
 """
 
 from __future__ import annotations
@@ -12,42 +16,37 @@ import logging
 import signal
 import socket
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import suppress
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from time import monotonic
 from typing import Any
 
+import msgspec
 import uvicorn
 from starlette.applications import Starlette
 
-from extender.cluster_api.client import ClusterApi
-from extender.cluster_api.credentials import Credentials, find_cluster
+from extender.cluster_api.client import ALLOCATION, NAMESPACES, NODES, PODS, ClusterApi, ClusterError, Resource
+from extender.cluster_api.connect import Credentials, find_cluster
 from extender.cluster_api.election import Election
-from extender.cluster_api.events import EventRecorder
+from extender.cluster_api.events import EventRecorder, Regarding
 from extender.cluster_api.flow import FlowControl
 from extender.cluster_api.reflector import Reflector
 from extender.cluster_cache import ClusterCache
-from extender.controller.api_writer import Writer
-from extender.controller.dependencies import Dependencies
-from extender.controller.gang_controller import GangController
-from extender.controller.object_store import Stores
+from extender.controller.loop import GangController
 from extender.controller.pacing import Timeouts
-from extender.controller.reservation_controller import ReservationController
+from extender.controller.reservations import ReservationController
+from extender.controller.store import GANGPLANS, HISTORIES, RESERVATIONS, Dependencies, Stores, Writer, decode_own_plan
 from extender.extender_metrics import Metrics
-from extender.service.announcements import (
-    follow_definitions,
-    log_topology,
-    look_at_definitions,
-    passed_over,
-    report_faults,
-)
-from extender.service.app import BodyReader, HttpApplication
-from extender.service.connection import MOST_STRANGERS, Connection, RotatingContext, Strangers, tls_files
-from extender.service.logs import set_up_logs
-from extender.service.reflectors import Readiness, make_reflectors
+from extender.kubernetes_names import FAIR_SHARE_WEIGHT, GANG, GANG_SIZE, GATE, PARALLELISM, SCHEDULER
+from extender.objects import decode_allocation, decode_namespace, decode_node, decode_owner, decode_pod
+from extender.plans.definitions import OPENAPI, read_definitions
+from extender.plans.gang_history import decode_history
+from extender.plans.reservation import decode_reservation
 from extender.service.settings import (
     Address,
+    LogFormat,
     ServeOptions,
     live_policy,
     parse_address,
@@ -55,12 +54,290 @@ from extender.service.settings import (
     parse_levels,
     parse_power_caps,
 )
+from extender.service.web import (
+    MOST_STRANGERS,
+    BodyReader,
+    Connection,
+    HttpApplication,
+    RotatingContext,
+    Strangers,
+    tls_files,
+)
+from extender.texts import clip, counted
 from ground.errors import InvalidInput
 from scheduler.placement.cpsat import load_solver
 from scheduler.placement.types import Limits
 from topology.kubernetes.labels import parse_domains
+from topology.kubernetes.pods import Pod
+
+# -- logs --
+# Logs: one JSON object a line, with the gang and the pod that it is about; text on a terminal.
+#
+# Say ``logger.info("...", extra={"gang": "train/llm", "pod": "llm-0"})``; every extra becomes a key.
+
+
+# Bytes of a message, and of each key beside it, in one line; traces of faults of ours are written whole.
+LONGEST_MESSAGE, LONGEST_EXTRA = 4096, 512
+
+_OWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "color_message"}
+
+
+class JsonLines(logging.Formatter):
+    """A record as one line of JSON."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line."""
+        fields: dict[str, object] = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": clip(record.getMessage(), LONGEST_MESSAGE),
+        }
+        fields |= _extras(record)
+        if record.exc_info:
+            fields["exception"] = self.formatException(record.exc_info)
+        return msgspec.json.encode(fields, enc_hook=str).decode()
+
+
+class TextLines(logging.Formatter):
+    """A record for people, its extras behind it."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line."""
+        line = super().format(record)
+        extras = [f"{key}={value}" for key, value in _extras(record).items()]
+        return f"{line}  [{' '.join(extras)}]" if extras else line
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802
+        """Return the line without its trace."""
+        record.message = clip(record.message, LONGEST_MESSAGE)
+        return super().formatMessage(record)
+
+
+def _extras(record: logging.LogRecord) -> dict[str, object]:
+    """Return what was said beside the message."""
+    found = ((key, value) for key, value in vars(record).items() if key not in _OWN)
+    return {key: clip(value, LONGEST_EXTRA) if isinstance(value, str) else value for key, value in found}
+
+
+def set_up_logs(*, level: str, form: LogFormat) -> None:
+    """Send all logs of this process to stderr."""
+    handler = logging.StreamHandler(sys.stderr)
+    text = TextLines("%(asctime)s %(levelname)-7s %(name)s: %(message)s")
+    handler.setFormatter(JsonLines() if form == "json" else text)
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(level.upper())
+    for noisy in ("uvicorn.error", "aiohttp", "asyncio"):
+        logging.getLogger(noisy).setLevel(max(logging.WARNING, root.level))
+
+
+# -- reflectors --
+# The kinds of objects that the cache follows, and whether it can be trusted: filled, and heard of lately.
+
+
+OWNERS = (
+    Resource("batch", "v1", "jobs", "Job"),
+    Resource("apps", "v1", "statefulsets", "StatefulSet"),
+    Resource("jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet"),
+    # Native groups are alpha, and each release has had its own version.
+    Resource("scheduling.k8s.io", "v1alpha2", "podgroups", "PodGroup"),
+    Resource("scheduling.k8s.io", "v1alpha3", "podgroups", "PodGroup"),
+    Resource("scheduling.x-k8s.io", "v1alpha1", "podgroups", "PodGroup"),
+    Resource("scheduling.volcano.sh", "v1beta1", "podgroups", "PodGroup"),
+)
+"""Makers of pods, and groups of them, which say how many belong together; a cluster need not have them."""
+
+STALE_SECONDS = 60.0  # a kind whose list and watch have failed for so long is out of date
+
+
+def make_reflectors(
+    api: ClusterApi, stores: Stores, *, changed: Callable[[], None], sharing: bool
+) -> list[Reflector[Any]]:
+    """Return what keeps each kind in the cache up to date.
+
+    :param sharing: whether the queue policy asks for the weights of namespaces.
+    """
+    weighed = [Reflector(api, NAMESPACES, decode=decode_namespace, sink=stores.namespaces, changed=changed)]
+    return [
+        *(weighed if sharing else ()),
+        Reflector(api, NODES, decode=decode_node, sink=stores.nodes, changed=changed),
+        *(
+            Reflector(api, kind, decode=decode_owner, sink=stores.owners(), changed=changed, optional=True)
+            for kind in OWNERS
+        ),
+        *(
+            Reflector(
+                api,
+                kind,
+                decode=decode_allocation[kind.kind],
+                sink=stores.allocation(),
+                changed=changed,
+                optional=True,
+                missed=", so that GPUs by ResourceClaim are not counted",
+            )
+            for kind in ALLOCATION
+        ),
+        Reflector(api, PODS, decode=decode_pod, sink=stores.pods, changed=changed),
+        Reflector(api, GANGPLANS, decode=decode_own_plan, sink=stores.plans, changed=changed),
+        Reflector(
+            api, RESERVATIONS, decode=decode_reservation, sink=stores.reservations, changed=changed, optional=True
+        ),
+        Reflector(api, HISTORIES, decode=decode_history, sink=stores.histories, changed=changed, optional=True),
+    ]
+
+
+class Readiness:
+    """What probes ask, and every answer before it is given."""
+
+    def __init__(self, reflectors: Sequence[Reflector[Any]], *, clock: Callable[[], float]) -> None:
+        self._reflectors = tuple(reflectors)
+        self._clock = clock
+        self._failing_since: dict[Reflector[Any], float] = {}
+
+    def synced(self) -> bool:
+        """Return whether every kind has been listed once."""
+        return all(reflector.synced for reflector in self._reflectors)
+
+    def reasons(self) -> list[str]:
+        """Return why the cache cannot be trusted, one sentence each; empty = it can."""
+        found = []
+        now = self._clock()
+        for reflector in self._reflectors:
+            name = reflector.resource.plural
+            if (problem := reflector.problem) is None:
+                self._failing_since.pop(reflector, None)
+            since = now if problem is None else self._failing_since.setdefault(reflector, now)
+            why = "" if problem is None else f": {problem.message}"
+            if not reflector.synced:
+                found.append(f"{name} are not listed yet{why}")
+            elif now - since >= STALE_SECONDS:
+                found.append(f"{name} may be out of date{why}")
+        return found
+
+
+# -- announcements --
+# What operators and users should know of the cluster, looked at now and then and said once.
+
 
 logger = logging.getLogger(__name__)
+
+LOOK_SECONDS = 5.0  # how often the cluster is looked at for news
+DEFINITIONS_SECONDS = 10.0  # how often the definitions of our kinds are read: some 30 kB
+
+
+async def log_topology(state: ClusterCache, *, ready: Callable[[], bool]) -> None:
+    """Log what is worth knowing of nodes and namespaces once they are listed, each time that it changes, for ever."""
+    fleet = state.fleet
+    said: dict[str, str] = {}
+    while True:
+        if ready():
+            news = {"levels": fleet.table.sentence}
+            for problem in (*fleet.problems, *state.claimed.problems):
+                where = f"node {problem.node}: " if problem.node else ""
+                news[f"{problem.reason} {problem.node}"] = f"{where}{problem.message}\nTo fix: {problem.fix}"
+            for one, error in state.weights.unreadable:
+                news[f"BadWeight {one.metadata.name}"] = f"namespace {one.metadata.name}: {_no_weight(error)}"
+            for about, sentence in news.items():
+                if said.get(about) != sentence:
+                    logger.log(logging.INFO if about == "levels" else logging.WARNING, "%s", sentence)
+            for about in said.keys() - news.keys():
+                logger.info("mended: %s", said[about])
+            said = news
+        await asyncio.sleep(LOOK_SECONDS)
+
+
+async def look_at_definitions(state: ClusterCache, api: ClusterApi) -> None:
+    """Read which of our fields the cluster keeps; where that cannot be read, what was known of it stands."""
+    try:
+        definitions = read_definitions(await api.read(OPENAPI))
+    except (ClusterError, InvalidInput) as error:
+        # without our kinds there is no such document: that they cannot be listed is said louder
+        logger.debug("the definitions of our kinds cannot be read: %s", error)
+        return
+    if definitions != state.definitions:
+        for sentence in definitions.sentences or ["the definitions in the cluster have all fields"]:
+            logger.log(logging.WARNING if definitions.lacking else logging.INFO, "%s", sentence)
+    state.definitions = definitions
+
+
+async def follow_definitions(state: ClusterCache, api: ClusterApi, *, changed: Callable[[], None]) -> None:
+    """Read now and then which of our fields the cluster keeps, for ever, as definitions are replaced under us."""
+    while True:
+        await asyncio.sleep(DEFINITIONS_SECONDS)
+        before = state.definitions
+        await look_at_definitions(state, api)
+        if state.definitions != before:
+            state.changed()
+            changed()
+
+
+async def report_faults(state: ClusterCache, events: EventRecorder, *, leads: Callable[[], bool]) -> None:
+    """Post an event about each orphan, a pod of each gang that is passed over, and each namespace with a weight that is
+    none, for ever, from the leader; the recorder does not repeat itself.
+    """
+    while True:
+        for pod, why in orphans(state) if leads() else ():
+            regarding = Regarding(PODS, pod.namespace, pod.name, pod.uid)
+            events.say(regarding, reason="NoGang", note=f"waits behind the gate {GATE} for ever: {why}", kind="Warning")
+        for gang, pods in passed_over(state).items() if leads() else ():
+            pod = min(pods, key=lambda pod: pod.name)
+            scheduler = clip(pod.spec.scheduler_name or "none")
+            note = (
+                f"gang {clip(gang)} is not planned: {counted(len(pods), 'pod')} of it have no gate {GATE}, and "
+                f"{scheduler} places each alone. To fix: write schedulerName: {SCHEDULER} and that scheduling gate "
+                "into the pod template, or install the admission policies of Arnold's manifests (before Kubernetes "
+                f"1.36: the component before-1.36), or take the label {GANG} off"
+            )
+            regarding = Regarding(PODS, pod.namespace, pod.name, pod.uid)
+            events.say(regarding, reason="PassedOver", note=note, kind="Warning")
+        for one, error in state.weights.unreadable if leads() else ():
+            regarding = Regarding(NAMESPACES, "", one.metadata.name, one.metadata.uid)
+            events.say(regarding, reason="BadWeight", note=_no_weight(error), kind="Warning")
+        await asyncio.sleep(LOOK_SECONDS)
+
+
+def passed_over(state: ClusterCache) -> dict[str, list[Pod]]:
+    """Return the pods with GPUs that say they are of a gang, and which another scheduler places one by one, by gang.
+
+    Where no admission policy adds gate and scheduler, as on an API server that knows none, a label alone does nothing.
+    """
+    gangs = defaultdict[str, list[Pod]](list)
+    for pod in state.pods.values():
+        says = GANG in pod.labels or GANG_SIZE in pod.annotations or PARALLELISM in pod.annotations
+        if not says or pod.spec.scheduler_name == SCHEDULER or pod.gated_by(GATE) or pod.terminal or pod.leaving:
+            continue
+        if pod.readable_gpus:
+            maker = pod.name if pod.owner is None else pod.owner.name
+            gangs[f"{pod.namespace}/{pod.labels.get(GANG) or maker}"].append(pod)
+    return gangs
+
+
+def _no_weight(error: InvalidInput) -> str:
+    return f"{FAIR_SHARE_WEIGHT}: {error.message}, so it counts as 1\nTo fix: {error.fix}"
+
+
+def orphans(state: ClusterCache) -> Iterator[tuple[Pod, str]]:
+    """Yield the pods behind our gate that no plan will ever release, as they belong to no gang: with the reason."""
+    for uid, pod in state.pods.items():
+        if pod.gated_by(GATE) and not pod.leaving and state.member(uid) is None:
+            why = f"it belongs to no gang that needs GPUs. To fix: name one in the label {GANG}"
+            if (scheduler := clip(pod.spec.scheduler_name or "none")) != SCHEDULER:
+                why = f"its scheduler is {scheduler}. To fix: set schedulerName: {SCHEDULER}"
+            yield pod, f"{why}, or take the gate off"
+
+
+# -- server --
+# The process of ``arnold extender serve``: cache, election, controller and HTTP server in one event loop.
+#
+# One process: the cache is in its memory.  It starts without an API server and waits for it; it ends on SIGTERM, in
+# this order: no new requests, requests under way are answered, patches under way are finished, the Lease is released.
+
+
+pass
+pass
+pass
+
 
 KEEP_ALIVE_SECONDS = 120  # longer than Go clients keep an idle connection (90 s): they never meet a closed one
 MOST_CONNECTIONS = 1_000  # connections and requests at once of clients that may ask; kube-scheduler needs a handful

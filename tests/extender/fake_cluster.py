@@ -15,8 +15,17 @@ from typing import Any
 
 import pytest
 
-from extender.cluster_api.api_errors import ClusterError, Conflict, Gone, LongAnswer, NotFound, PatchFailed
-from extender.cluster_api.client import Document, PatchKind, Resource
+from extender.cluster_api.client import (
+    ClusterError,
+    Conflict,
+    Document,
+    Gone,
+    LongAnswer,
+    NotFound,
+    PatchFailed,
+    PatchKind,
+    Resource,
+)
 
 Key = tuple[str, str]
 
@@ -228,7 +237,7 @@ class Mirror:
 
 def unreachable() -> ClusterError:
     """What a server that is away looks like."""
-    from extender.cluster_api.api_errors import Unreachable
+    from extender.cluster_api.client import Unreachable
 
     return Unreachable("the API server does not answer", fix="start it")
 

@@ -3,7 +3,7 @@
 import random
 from typing import Any
 
-from extender.controller.object_store import Stores
+from extender.controller.store import Stores
 from extender.objects import decode_owner, decode_pod
 from extender.plans.gang_plan import GangPlan, PlanPhase
 from tests.extender.things import SPACE, gang_of, gang_pods, key, member_json, minipods, missing, pod, state_of, uid

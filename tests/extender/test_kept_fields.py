@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from extender import dialect_names
-from extender.gangs.gang_annotations import ANNOTATIONS
+from extender.gangs.annotations import ANNOTATIONS
 from extender.kept_fields import MOST_LABELS
 from extender.kubernetes_names import MOST_TEXT
 from extender.objects import decode_allocation, decode_owner, decode_pod
@@ -31,7 +31,7 @@ FEED = """
 import re, sys
 from pathlib import Path
 from extender.cluster_cache import ClusterCache
-from extender.controller.object_store import Stores
+from extender.controller.store import Stores
 from extender.objects import decode_pod
 
 keys, bytes_, pods = ("example.com/notes", "arnold.dev/constraints", "pod-group-name"), *map(int, sys.argv[1:])

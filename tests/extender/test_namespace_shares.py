@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 from extender.cluster_api.client import NAMESPACES, ClusterApi
 from extender.cluster_api.events import EventRecorder
 from extender.cluster_cache import ClusterCache
-from extender.controller.object_store import Stores
-from extender.fleet.held_gpus import HeldGpus
+from extender.controller.store import Stores
+from extender.fleet.resources import HeldGpus
 from extender.gangs.types import GangKey
 from extender.objects import NamespaceObject, decode_namespace, decode_pod
-from extender.planner.planning_round import PlanningRound
+from extender.planner.round import PlanningRound
 from extender.planner.solve import solve
 from extender.plans.gang_plan import GangPlan, PlanPhase
-from extender.service import announcements
-from extender.service.reflectors import make_reflectors
+from extender.service import server
+from extender.service.server import make_reflectors
 from scheduler.queue.fair_share import FairShare
 from scheduler.queue.policy import POLICIES
 from tests.case_counts import examples
@@ -116,8 +116,8 @@ def test_a_weight_that_is_none_counts_as_1_and_is_told(text: str, caplog: pytest
     async def scenario() -> None:
         events = EventRecorder(api, instance="test")
         tasks = [
-            asyncio.create_task(announcements.report_faults(state, events, leads=lambda: True)),
-            asyncio.create_task(announcements.log_topology(state, ready=lambda: True)),
+            asyncio.create_task(server.report_faults(state, events, leads=lambda: True)),
+            asyncio.create_task(server.log_topology(state, ready=lambda: True)),
             asyncio.create_task(events.run()),
         ]
         await asyncio.sleep(0.01)
@@ -127,7 +127,7 @@ def test_a_weight_that_is_none_counts_as_1_and_is_told(text: str, caplog: pytest
             task.cancel()
 
     with pytest.MonkeyPatch.context() as patch, caplog.at_level("INFO"):
-        patch.setattr(announcements, "LOOK_SECONDS", 0)
+        patch.setattr(server, "LOOK_SECONDS", 0)
         asyncio.run(scenario())
     (event,) = api.objects["events"].values()
     assert (event["reason"], event["regarding"]["kind"], event["regarding"]["name"]) == (

@@ -10,7 +10,7 @@ from uuid import NAMESPACE_DNS, uuid5
 from extender.cluster_cache import ClusterCache
 from extender.gangs.types import Gang, GangKey
 from extender.objects import decode_node, decode_pod
-from extender.planner.planning_round import Answer, PlanningRound
+from extender.planner.round import Answer, PlanningRound
 from extender.planner.solve import solve
 from extender.plans.reservation import Reservation, decode_reservation
 from scheduler.placement.types import Limits

@@ -13,8 +13,7 @@ import urllib3
 from extender.gangs.types import GangKey
 from extender.plans.custom_resource import Condition
 from extender.plans.gang_history import MOST_KINDS, EndedRun, GangHistory, decode_history, encode_history
-from extender.plans.gang_plan import GangPlan, PlanPhase, decode_plan, encode_plan
-from extender.plans.plan_spec import PlanSpec
+from extender.plans.gang_plan import GangPlan, PlanPhase, PlanSpec, decode_plan, encode_plan
 from extender.plans.reservation import ReservationPhase, decode_reservation, encode_reservation
 from scheduler.job import Count, Hold
 from scheduler.queue.run_times import Prediction

@@ -201,7 +201,7 @@ def test_a_users_own_kustomization(tmp_path: Path, rendered: list[Object]) -> No
 @pytest.mark.parametrize("file", ["jobset.yaml", "indexed-job.yaml", "pytorchjob.yaml"])
 def test_examples_of_gangs_agree_with_themselves(file: str) -> None:
     """Size, parallelism, number of pods and what torchrun is told say the same, and ranks are the controller's."""
-    from extender.gangs.gang_annotations import parse_parallelism
+    from extender.gangs.annotations import parse_parallelism
 
     maker = read(f"examples/{file}")[-1]
     templates, pods = _templates(maker)

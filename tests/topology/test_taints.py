@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extender.fleet.fleet_table import NOWHERE, make_table, make_view
 from extender.fleet.hosts import Demand, Host
+from extender.fleet.table import NOWHERE, make_table, make_view
 from ground.errors import InvalidInput
 from ground.files import Source
 from scheduler.job import Job, Parallelism

@@ -9,11 +9,9 @@ from typing import Any
 import pytest
 
 from arnold import main
-from extender.cluster_api.api_errors import refusal
-from extender.cluster_api.client import NODES
-from extender.controller.api_writer import GANGPLANS
-from extender.plans.gang_plan import GangPlan, PlanPhase, encode_plan
-from extender.plans.plan_spec import PlanSpec
+from extender.cluster_api.client import NODES, refusal
+from extender.controller.store import GANGPLANS
+from extender.plans.gang_plan import GangPlan, PlanPhase, PlanSpec, encode_plan
 from scheduler.job import Hold, Job, Parallelism
 from scheduler.objective import Evaluation
 from tests.extender.fake_cluster import FakeCluster, stand_in

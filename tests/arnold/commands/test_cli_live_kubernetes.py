@@ -10,13 +10,11 @@ from typing import Any
 import pytest
 import yaml
 
-from extender.cluster_api.api_errors import refusal
-from extender.cluster_api.client import ALLOCATION, NODES, PODS
-from extender.controller.api_writer import GANGPLANS
-from extender.controller.pod_release import release_mark, release_patch
+from extender.cluster_api.client import ALLOCATION, NODES, PODS, refusal
+from extender.controller.actions import release_mark, release_patch
+from extender.controller.store import GANGPLANS
 from extender.objects import decode_pod
-from extender.plans.gang_plan import GangPlan, PlanPhase, encode_plan
-from extender.plans.plan_spec import PlanSpec
+from extender.plans.gang_plan import GangPlan, PlanPhase, PlanSpec, encode_plan
 from scheduler.job import Job, Parallelism
 from tests.allocation_objects import claim_json, claiming, request, slice_json
 from tests.extender.fake_cluster import FakeCluster, patched, stand_in, unreachable

@@ -13,9 +13,19 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from extender.cluster_api.api_errors import Busy, Conflict, Gone, InvalidKubeconfig, LongAnswer, Refused, Unreachable
-from extender.cluster_api.client import NODES, PODS, ClusterApi
-from extender.cluster_api.credentials import find_cluster
+from extender.cluster_api.client import (
+    NODES,
+    PODS,
+    Busy,
+    ClusterApi,
+    Conflict,
+    Gone,
+    InvalidKubeconfig,
+    LongAnswer,
+    Refused,
+    Unreachable,
+)
+from extender.cluster_api.connect import find_cluster
 from extender.cluster_api.flow import FlowControl
 from ground.errors import ArnoldError
 

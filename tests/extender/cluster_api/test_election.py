@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from extender.cluster_api.api_errors import Conflict
-from extender.cluster_api.client import LEASES
+from extender.cluster_api.client import LEASES, Conflict
 from extender.cluster_api.election import Election, LeaseTimes
 from tests.extender.fake_cluster import FakeCluster, unreachable
 

@@ -10,11 +10,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extender.cluster_api.api_errors import Busy, Conflict, Gone, NotFound, PatchFailed, Refused, refusal
-from extender.cluster_api.client import EVENTS, LEASES, NODES, PODS, Resource
+from extender.cluster_api.client import (
+    EVENTS,
+    LEASES,
+    NODES,
+    PODS,
+    Busy,
+    Conflict,
+    Gone,
+    Lines,
+    NotFound,
+    PatchFailed,
+    Refused,
+    Resource,
+    refusal,
+)
 from extender.cluster_api.events import LONGEST_NOTE, REPEAT_SECONDS, EventRecorder, Regarding
 from extender.cluster_api.flow import FlowControl
-from extender.cluster_api.watch_lines import Lines
 from tests.case_counts import examples
 from tests.extender.fake_cluster import FakeCluster, soon, unreachable
 

@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from extender.cluster_api.api_errors import ClusterError, Gone, refusal
-from extender.cluster_api.client import PODS
+from extender.cluster_api.client import PODS, ClusterError, Gone, refusal
 from extender.cluster_api.reflector import PAGE, Reflector
 from ground.errors import InvalidInput
 from tests.extender.fake_cluster import FakeCluster, Mirror, soon, unreachable

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from extender.cluster_cache import ClusterCache
-from extender.controller.reservation_controller import Next, decide_reservation
+from extender.controller.reservations import Next, decide_reservation
 from extender.plans.gang_plan import GangPlan, PlanPhase
 from extender.plans.reservation import Reservation, ReservationPhase, decode_reservation
 from scheduler.queue.arnold import Arnold, NoReserve

@@ -12,19 +12,24 @@ from typing import Any
 
 import pytest
 
-from extender.cluster_api.api_errors import Busy, Conflict, PatchFailed, Refused
-from extender.cluster_api.client import EVENTS, NODES, PODS, Resource
+from extender.cluster_api.client import EVENTS, NODES, PODS, Busy, Conflict, PatchFailed, Refused, Resource
 from extender.cluster_api.events import EventRecorder
 from extender.cluster_api.reflector import Reflector
 from extender.cluster_cache import ClusterCache
 from extender.controller import pacing
-from extender.controller.api_writer import GANGPLANS, HISTORIES, RESERVATIONS, Writer
-from extender.controller.dependencies import Dependencies
-from extender.controller.gang_controller import GangController
-from extender.controller.object_store import Stores, decode_own_plan
+from extender.controller.loop import GangController
 from extender.controller.pacing import Timeouts
-from extender.controller.reservation_controller import ReservationController
-from extender.controller.side_writes import TOGETHER
+from extender.controller.reservations import ReservationController
+from extender.controller.store import (
+    GANGPLANS,
+    HISTORIES,
+    RESERVATIONS,
+    TOGETHER,
+    Dependencies,
+    Stores,
+    Writer,
+    decode_own_plan,
+)
 from extender.extender_metrics import Metrics
 from extender.gangs.types import GangKey
 from extender.objects import decode_node, decode_pod
@@ -58,9 +63,9 @@ SIZE = 6
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """The loop without its pauses, which are there for real clusters."""
     monkeypatch.setattr("extender.controller.pacing.PAUSE", 0.001)
-    monkeypatch.setattr("extender.controller.gang_controller.QUIET", 0.01)
-    monkeypatch.setattr("extender.controller.single_pods.SETTLE", 0.01)
-    monkeypatch.setattr("extender.controller.reservation_controller.LOOK_SECONDS", 0.005)
+    monkeypatch.setattr("extender.controller.loop.QUIET", 0.01)
+    monkeypatch.setattr("extender.controller.loop.SETTLE", 0.01)
+    monkeypatch.setattr("extender.controller.reservations.LOOK_SECONDS", 0.005)
     monkeypatch.setattr(pacing, "LONGEST_IDLE", 0.01)
     monkeypatch.setattr(pacing, "AGAIN", 0.01)
 
@@ -470,7 +475,7 @@ def test_the_head_of_the_queue_need_not_wait_for_a_whole_round(monkeypatch: pyte
 
 def test_all_gangs_are_thought_about_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
     """Although a gang that is to be bound in five minutes is due only then: the flag of another's node runs out."""
-    monkeypatch.setattr("extender.controller.gang_controller.RETHINK", 0.05)
+    monkeypatch.setattr("extender.controller.loop.RETHINK", 0.05)
 
     def healthy(api: FakeCluster) -> str | None:
         found = plan(api, "runs")
@@ -653,7 +658,7 @@ def test_a_zone_that_could_not_be_written_is_found_again() -> None:
 
 def test_nodes_that_come_while_a_zone_is_sought_count(monkeypatch: pytest.MonkeyPatch) -> None:
     """The solver was told of four nodes, and six are there when it answers: it is asked once more."""
-    monkeypatch.setattr("extender.controller.reservation_controller.RETHINK", 0.01)
+    monkeypatch.setattr("extender.controller.reservations.RETHINK", 0.01)
     asked = 0
 
     async def scenario() -> None:
@@ -671,7 +676,7 @@ def test_nodes_that_come_while_a_zone_is_sought_count(monkeypatch: pytest.Monkey
                         time.sleep(0.001)
                 return answer
 
-            monkeypatch.setattr("extender.controller.reservation_controller.find_zone", slowly)
+            monkeypatch.setattr("extender.controller.reservations.find_zone", slowly)
             announce(api, 6)
             await until(lambda: reserved(api).held, "a zone")
 
@@ -834,7 +839,7 @@ class SlowPlans(FakeCluster):
 
 def test_who_comes_behind_many_hears_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """300 gangs of one namespace wait on a full cluster; one of another that comes is told before a score of these."""
-    monkeypatch.setattr("extender.controller.newcomers.PATIENCE", 0.001)
+    monkeypatch.setattr("extender.controller.loop.PATIENCE", 0.001)
 
     async def scenario() -> None:
         api = SlowPlans(4)
@@ -871,7 +876,7 @@ def test_who_comes_behind_many_hears_at_once(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_the_end_waits_for_few_newcomers(monkeypatch: pytest.MonkeyPatch) -> None:
     """A replica that ends finishes the plans that it is writing, and begins none for those that have not been told."""
-    monkeypatch.setattr("extender.controller.newcomers.PATIENCE", 0.001)
+    monkeypatch.setattr("extender.controller.loop.PATIENCE", 0.001)
 
     async def scenario() -> None:
         api = SlowPlans(0)

@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from extender.controller.actions import Evict, Recreate, Release, RepairAction, Write
-from extender.controller.decide_gangs import decide
+from extender.controller.decide import decide
 from extender.extender_metrics import Metrics
 from extender.objects import decode_node, decode_pod
 from extender.plans.gang_plan import GangPlan, PlanPhase
-from extender.verbs.filter_preempt import planned_node
+from extender.verbs import planned_node
 from tests.case_counts import examples
 from tests.extender.controller.world import TERMS, World
 from tests.extender.things import key, minipods, node_json, pod_json, state_of

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from extender.cluster_api.client import NODES, PODS
-from extender.controller import gang_controller, pacing
-from extender.controller.decide_gangs import decide
+from extender.controller import loop, pacing
+from extender.controller.decide import decide
 from extender.plans.gang_plan import PlanPhase
 from tests.extender.controller.test_gang_controller import run, running, until
 from tests.extender.fake_cluster import FakeCluster
@@ -26,12 +26,12 @@ def test_a_gang_is_looked_at_when_its_last_pod_comes(monkeypatch: pytest.MonkeyP
         looks.append(len(args[0].pods))
         return decide(*args, **named)
 
-    monkeypatch.setattr(gang_controller, "decide", look)
+    monkeypatch.setattr(loop, "decide", look)
     monkeypatch.setattr(pacing, "PAUSE", 0.001)
     # A look makes a rest of an hour, which only what must be heard at once ends.
     monkeypatch.setattr(pacing, "GANG_SHARE", 1e-12)
     monkeypatch.setattr(pacing, "LONGEST_REST", 3600.0)
-    monkeypatch.setattr(gang_controller, "QUIET", 3600.0)
+    monkeypatch.setattr(loop, "QUIET", 3600.0)
 
     async def scenario() -> None:
         api = FakeCluster()

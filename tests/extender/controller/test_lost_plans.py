@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from extender.controller.pod_release import release_mark
+from extender.controller.actions import release_mark
 from extender.plans.gang_plan import PlanPhase
 from tests.extender.controller.world import TERMS, World
 from tests.extender.things import NOW, key, member_json, minipods, pod_json

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from extender.cluster_cache import ClusterCache
-from extender.controller.object_store import Stores
+from extender.controller.store import Stores
 from extender.objects import decode_owner, decode_pod
 from extender.plans.gang_plan import GangPlan, PlanPhase
 from extender.plans.reservation import decode_reservation

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extender.cluster_api.api_errors import PatchFailed
-from extender.controller.pod_release import release_patch
+from extender.cluster_api.client import PatchFailed
+from extender.controller.actions import release_patch
 from extender.fleet.hosts import _holds, _terms
 from extender.objects import decode_pod
 from tests.case_counts import examples

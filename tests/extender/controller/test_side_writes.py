@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from extender.controller.side_writes import TOGETHER, SideWrites
+from extender.controller.store import TOGETHER, SideWrites
 from extender.gangs.types import GangKey
 
 

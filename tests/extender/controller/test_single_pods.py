@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from extender.cluster_api.client import PODS
-from extender.controller.single_pods import SinglePods
+from extender.controller.loop import SinglePods
 from extender.objects import decode_pod
 from extender.plans.gang_plan import PlanPhase
 from tests.extender.controller.test_gang_controller import bind, cluster, phase, run, running, submit, until
@@ -22,8 +22,8 @@ from topology.kubernetes.pods import Pod
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """The loop without its pauses."""
     monkeypatch.setattr("extender.controller.pacing.PAUSE", 0.001)
-    monkeypatch.setattr("extender.controller.gang_controller.QUIET", 0.01)
-    monkeypatch.setattr("extender.controller.single_pods.SETTLE", 0.05)
+    monkeypatch.setattr("extender.controller.loop.QUIET", 0.01)
+    monkeypatch.setattr("extender.controller.loop.SETTLE", 0.05)
 
 
 def waits(api: FakeCluster, name: str, *, gpus: int = 8, tried: bool = True, scheduler: str = "arnold") -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from extender.controller.actions import Evict, Write
-from extender.controller.decide_gangs import decide
+from extender.controller.decide import decide
 from extender.plans.gang_plan import PlanPhase
 from tests.extender.controller.world import TERMS, World
 from tests.extender.things import key

@@ -8,16 +8,25 @@ from datetime import timedelta
 from typing import Any
 
 from extender.cluster_cache import ClusterCache
-from extender.controller.actions import Decision, Forget, Learn, NotifyPod, Recreate, Release, RepairAction, Write
-from extender.controller.decide_gangs import decide
+from extender.controller.actions import (
+    Decision,
+    Forget,
+    Learn,
+    NotifyPod,
+    Recreate,
+    Release,
+    RepairAction,
+    Write,
+    release_patch,
+)
+from extender.controller.decide import decide
+from extender.controller.loop import without_spare
 from extender.controller.pacing import Timeouts
-from extender.controller.planning import without_spare
-from extender.controller.pod_release import release_patch
 from extender.gangs.types import GangKey
 from extender.kubernetes_names import GATE, PLANNED
 from extender.objects import decode_pod
-from extender.planner.planning_round import PlanningRound
 from extender.planner.question import repair_question, worth_question
+from extender.planner.round import PlanningRound
 from extender.planner.solve import solve, weigh
 from extender.plans.gang_history import GangHistory
 from extender.plans.gang_plan import GangPlan, PlanPhase

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from extender.cluster_cache import ClusterCache
 from extender.objects import decode_allocation, decode_node, decode_owner, decode_pod
 from extender.plans.gang_plan import PlanPhase
-from extender.verbs.filter_preempt import filter_nodes, preempt
-from extender.verbs.protocol import decode_filter, decode_preempt, encode
+from extender.verbs import decode_filter, decode_preempt, encode, filter_nodes, preempt
 from scheduler.queue.priority import PriorityAge
 from tests.allocation_objects import (
     DRIVER,

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from extender.fleet.fleet import Fleet
-from extender.fleet.fleet_table import Own
 from extender.fleet.hosts import Demand, demand_of
+from extender.fleet.table import Own
 from extender.objects import decode_node
 from scheduler.job import NodeSize
 from tests.case_counts import examples

@@ -6,7 +6,7 @@ import tracemalloc
 
 import pytest
 
-from extender.fleet.node_images import MOST_NAMES, NodeImages, full_name
+from extender.fleet.images import MOST_NAMES, NodeImages, full_name
 from extender.objects import decode_node
 from tests.extender.things import Json, node_json
 from topology.kubernetes.objects import NodeObject

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from extender.fleet.hosts import demands_of
-from extender.fleet.node_resources import NodeResources
-from extender.fleet.pod_requests import PodRequest
+from extender.fleet.resources import NodeResources, PodRequest
 from tests.case_counts import examples
 from tests.extender.things import NOW, node, pod, state_of
 from topology.kubernetes.pods import Pod

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extender.fleet.pod_requests import in_words, offered, request_of, widest
+from extender.fleet.resources import in_words, offered, request_of, widest
 from extender.objects import decode_pod
 from tests.extender.things import pod_json
 

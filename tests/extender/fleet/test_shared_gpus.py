@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 
 from extender.fleet.fleet import Fleet
-from extender.verbs.filter_preempt import filter_nodes
-from extender.verbs.protocol import decode_filter, encode
+from extender.verbs import decode_filter, encode, filter_nodes
 from scheduler.queue.arnold import Arnold
 from tests.extender.things import (
     GRID,

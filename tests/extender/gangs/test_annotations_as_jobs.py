@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from extender.gangs.gang_job import understand
+from extender.gangs.job import understand
 from extender.gangs.types import Asked, GangKey, InvalidGang, TopologyRequest
-from extender.plans.gang_plan import GangPlan, PlanPhase, decode_plan, encode_plan
-from extender.plans.plan_spec import PlanSpec
+from extender.plans.gang_plan import GangPlan, PlanPhase, PlanSpec, decode_plan, encode_plan
 from ground.files import Source
 from scheduler.job import DEFAULT_ALPHA, Count, Hold, Job
 from scheduler.job_affinity import NAMED_MODELS

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extender.gangs.gang_annotations import format_parallelism, parse_parallelism
-from extender.gangs.gang_assembly import assemble
+from extender.gangs.annotations import format_parallelism, parse_parallelism
+from extender.gangs.assembly import assemble
 from extender.gangs.recognise import recognise
 from extender.gangs.types import Gang
 from extender.objects import decode_owner, decode_pod

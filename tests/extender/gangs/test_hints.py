@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extender.gangs.gang_annotations import hints_of, parse_duration
+from extender.gangs.annotations import hints_of, parse_duration
 from extender.gangs.types import InvalidGang
 from extender.plans.gang_plan import PlanPhase
 from tests.case_counts import examples

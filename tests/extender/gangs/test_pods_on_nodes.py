@@ -6,16 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extender.gangs.gang_assembly import assemble
-from extender.gangs.pods_on_nodes import (
-    node_rank,
-    nodes_by_rank,
-    nodes_needed,
-    nodes_of_pods,
-    on_nodes,
-    pods_of,
-    ranks_by_node,
-)
+from extender.gangs.assembly import assemble
+from extender.gangs.job import node_rank, nodes_by_rank, nodes_needed, nodes_of_pods, on_nodes, pods_of, ranks_by_node
 from extender.gangs.recognise import recognise
 from extender.gangs.types import Gang, InvalidGang
 from scheduler.job import Hold, Job, NodeSize, Parallelism

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from extender.controller.planning import _worth
+from extender.controller.loop import _worth
 from extender.objects import decode_node
 from extender.plans.gang_plan import PlanPhase
 from tests.extender.controller.world import World

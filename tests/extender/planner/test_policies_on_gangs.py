@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from extender.cluster_cache import ClusterCache
 from extender.objects import decode_pod
-from extender.planner.planning_round import PlanningRound
 from extender.planner.question import repair_question
+from extender.planner.round import PlanningRound
 from extender.planner.solve import solve
 from extender.plans.gang_history import EndedRun, GangHistory
 from extender.plans.gang_plan import PlanPhase

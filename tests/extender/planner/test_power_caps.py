@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from extender.cluster_cache import ClusterCache
-from extender.controller.pod_release import release_mark, release_patch
+from extender.controller.actions import release_mark, release_patch
 from extender.objects import decode_pod
 from extender.planner.question import repair_question
 from extender.planner.solve import solve

@@ -13,22 +13,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from extender.gangs.types import GangKey
-from extender.plans import gang_predictor
+from extender.plans import gang_history
 from extender.plans.gang_history import (
     LONGEST,
     LONGEST_PATTERN,
     MOST_COUNTED,
     MOST_KINDS,
+    MOST_KINDS_KEPT,
     SHORTEST,
     AlikeGangs,
     EndedRun,
     GangHistory,
+    GangPredictor,
     decode_history,
     encode_history,
     likeness_of,
     name_pattern,
 )
-from extender.plans.gang_predictor import MOST_KINDS_KEPT, GangPredictor
 from ground.errors import InvalidInput
 from scheduler.queue.run_times import FEWEST, Likeness, Prediction, RunTimes
 from tests.extender.things import SPACE, uid
@@ -210,7 +211,7 @@ def test_a_namespace_always_knows_its_own(monkeypatch: pytest.MonkeyPatch) -> No
     """Room for 40 kinds, two namespaces of 20: those of which most gangs ended tell about others; one's own does too,
     whatever it is.
     """
-    monkeypatch.setattr(gang_predictor, "MOST_KINDS_KEPT", 40)
+    monkeypatch.setattr(gang_history, "MOST_KINDS_KEPT", 40)
     predictor = GangPredictor()
     for name, jobs, seconds in (("a", 5, 10.0), ("b", 7, 20.0), ("c", 6, 40.0)):
         predictor.put(full(name, 1, jobs=jobs, seconds=seconds))
@@ -246,7 +247,7 @@ def test_it_does_not_matter_in_which_order_namespaces_are_heard_of(order: list[i
         predictor = GangPredictor()
         for one in histories:
             predictor.put(one)
-        with patch.object(gang_predictor, "MOST_KINDS_KEPT", room):
+        with patch.object(gang_history, "MOST_KINDS_KEPT", room):
             return predictor.predict(Likeness("new", "llm-#", 8))
 
     found = foreseen([stored[number] for number in order])

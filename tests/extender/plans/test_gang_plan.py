@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extender.gangs.pods_on_nodes import nodes_of_pods
+from extender.gangs.job import nodes_of_pods
 from extender.gangs.types import GangKey
 from extender.plans import gang_plan
 from extender.plans.custom_resource import Condition
@@ -20,12 +20,12 @@ from extender.plans.gang_plan import (
     HOLDING,
     GangPlan,
     PlanPhase,
+    PlanSpec,
     canonical_uid,
     decode_plan,
     encode_plan,
     object_name,
 )
-from extender.plans.plan_spec import PlanSpec
 from ground.errors import InvalidInput
 from scheduler.job import Count, Hold, Job, Parallelism
 from tests.case_counts import examples

@@ -12,8 +12,7 @@ import pytest
 from extender.gangs.types import GangKey
 from extender.plans.custom_resource import Condition, CustomResource
 from extender.plans.gang_history import LONGEST_PATTERN, MOST_COUNTED, MOST_KINDS, AlikeGangs, GangHistory
-from extender.plans.gang_plan import GangPlan, PlanPhase, decode_plan, encode_plan
-from extender.plans.plan_spec import PlanSpec
+from extender.plans.gang_plan import GangPlan, PlanPhase, PlanSpec, decode_plan, encode_plan
 from extender.plans.reservation import Reservation, ReservationPhase, ReservationSpec
 from ground.documents import parse
 from ground.files import Source

@@ -10,7 +10,7 @@ from typing import Any
 
 from extender.cluster_cache import ClusterCache
 from extender.extender_metrics import Metrics
-from extender.service.app import BodyReader, HttpApplication
+from extender.service.web import BodyReader, HttpApplication
 from scheduler.queue.priority import PriorityAge
 from tests.extender.things import NOW
 

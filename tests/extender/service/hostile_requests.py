@@ -12,7 +12,7 @@ from typing import Any
 
 from httptools import HttpParserError, HttpResponseParser
 
-from extender.service.connection import HEAD_BYTES
+from extender.service.web import HEAD_BYTES
 
 DEPTH = 100_000
 NAMES = 100_000

@@ -13,7 +13,7 @@ from typing import Any
 import trustme
 import uvicorn
 
-from extender.service.connection import Connection, Strangers, TlsFiles
+from extender.service.web import Connection, Strangers, TlsFiles
 
 Message = dict[str, Any]
 

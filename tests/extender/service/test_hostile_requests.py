@@ -11,10 +11,9 @@ from pathlib import Path
 import pytest
 
 from extender.extender_metrics import Metrics
-from extender.service.app import BodyReader, HttpApplication
-from extender.service.connection import RotatingContext, TlsFiles
 from extender.service.server import web_server
 from extender.service.settings import ServeOptions
+from extender.service.web import BodyReader, HttpApplication, RotatingContext, TlsFiles
 from scheduler.queue.priority import PriorityAge
 from tests.case_counts import cases
 from tests.extender.service.hostile_requests import MUTATIONS, hostile_requests, request, statuses

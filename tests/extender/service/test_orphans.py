@@ -10,7 +10,7 @@ import pytest
 from extender.cluster_api.events import EventRecorder
 from extender.cluster_cache import ClusterCache
 from extender.extender_metrics import Metrics
-from extender.service import announcements
+from extender.service import server
 from tests.extender.fake_cluster import FakeCluster
 from tests.extender.things import gang_pods, pod
 from topology.kubernetes.pods import Pod
@@ -31,7 +31,7 @@ def test_what_is_told(more: dict[str, Any], what: str) -> None:
     """No label, an empty one, no GPUs, another scheduler: each says why the pod waits, and what to do."""
     state = ClusterCache()
     state.put_pod(pod("stray", gate=True, **more))
-    ((found, why),) = announcements.orphans(state)
+    ((found, why),) = server.orphans(state)
     assert found.name == "stray"
     assert what in why
     assert "To fix: " in why
@@ -42,7 +42,7 @@ def test_who_is_not_told() -> None:
     state = ClusterCache()
     for one in (*gang_pods("g", 2), pod("free"), pod("going", gate=True, leaving=True)):
         state.put_pod(one)
-    assert list(announcements.orphans(state)) == []
+    assert list(server.orphans(state)) == []
 
 
 def default(name: str, **more: Any) -> Pod:
@@ -66,20 +66,20 @@ def test_gangs_that_are_passed_over() -> None:
         *gang_pods("h", 2, gate=False),
     ):
         state.put_pod(one)
-    found = {gang: [one.name for one in pods] for gang, pods in announcements.passed_over(state).items()}
+    found = {gang: [one.name for one in pods] for gang, pods in server.passed_over(state).items()}
     assert found == {"team/llm": ["llm-0", "llm-1"], "team/train": ["on-node"]}
 
 
 def test_of_a_gang_that_is_passed_over_one_pod_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is wrong and what helps, once for the gang; and a metric counts its pods."""
-    monkeypatch.setattr(announcements, "LOOK_SECONDS", 0)
+    monkeypatch.setattr(server, "LOOK_SECONDS", 0)
     state, api = ClusterCache(), FakeCluster()
     for rank in range(3):
         state.put_pod(default(f"llm-{rank}", labels={"arnold.dev/gang": "llm"}))
 
     async def scenario() -> None:
         events = EventRecorder(api, instance="test")
-        telling = announcements.report_faults(state, events, leads=lambda: True)
+        telling = server.report_faults(state, events, leads=lambda: True)
         tasks = [asyncio.create_task(telling), asyncio.create_task(events.run())]
         await asyncio.sleep(0.02)
         for task in tasks:
@@ -89,13 +89,13 @@ def test_of_a_gang_that_is_passed_over_one_pod_is_told(monkeypatch: pytest.Monke
     (event,) = api.objects["events"].values()
     assert (event["regarding"]["name"], event["reason"], event["type"]) == ("llm-0", "PassedOver", "Warning")
     assert all(part in event["note"] for part in ("team/llm", "3 pods", "default-scheduler", "To fix: ", "before-1.36"))
-    metrics = Metrics(plans=tuple, leads=bool, passed_over=lambda: len(announcements.passed_over(state)["team/llm"]))
+    metrics = Metrics(plans=tuple, leads=bool, passed_over=lambda: len(server.passed_over(state)["team/llm"]))
     assert b"arnold_passed_over_pods 3.0" in metrics.text()
 
 
 def test_the_leader_tells_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """However often it looks; a follower says nothing."""
-    monkeypatch.setattr(announcements, "LOOK_SECONDS", 0)
+    monkeypatch.setattr(server, "LOOK_SECONDS", 0)
     state, api = ClusterCache(), FakeCluster()
     state.put_pod(pod("stray", gate=True))
     leading = False
@@ -103,7 +103,7 @@ def test_the_leader_tells_once(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario() -> None:
         nonlocal leading
         events = EventRecorder(api, instance="test")
-        telling = announcements.report_faults(state, events, leads=lambda: leading)
+        telling = server.report_faults(state, events, leads=lambda: leading)
         tasks = [asyncio.create_task(telling), asyncio.create_task(events.run())]
         await asyncio.sleep(0.01)
         assert told(api) == []

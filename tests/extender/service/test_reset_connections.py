@@ -10,8 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from extender.cluster_api.api_errors import Unreachable
-from extender.cluster_api.client import NODES, ClusterApi
+from extender.cluster_api.client import NODES, ClusterApi, Unreachable
 from extender.cluster_api.flow import FlowControl
 from extender.service import server
 from extender.service.settings import ServeOptions

@@ -9,11 +9,10 @@ from pathlib import Path
 import pytest
 
 from arnold.commands.run import run
-from extender.cluster_api.api_errors import Refused, Unreachable
-from extender.service.connection import tls_files
-from extender.service.logs import JsonLines, TextLines
-from extender.service.reflectors import STALE_SECONDS, Readiness
+from extender.cluster_api.client import Refused, Unreachable
+from extender.service.server import STALE_SECONDS, JsonLines, Readiness, TextLines
 from extender.service.settings import Address, parse_address, parse_gpu_classes, parse_levels
+from extender.service.web import tls_files
 from ground.errors import InvalidInput
 
 

@@ -7,13 +7,13 @@ import asyncio
 import pytest
 
 from extender.cluster_cache import ClusterCache
-from extender.service import announcements
+from extender.service import server
 from tests.extender.things import MINIPOD, RACK, minipods, node
 
 
 def test_levels_and_what_is_wrong_with_them(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
     """Which labels are the levels is told once; nodes that lack one are told, and that they do not any more."""
-    monkeypatch.setattr(announcements, "LOOK_SECONDS", 0)
+    monkeypatch.setattr(server, "LOOK_SECONDS", 0)
     state = ClusterCache([MINIPOD, RACK])
     for one in minipods(2):
         state.put_node(one)
@@ -21,7 +21,7 @@ def test_levels_and_what_is_wrong_with_them(caplog: pytest.LogCaptureFixture, mo
 
     async def scenario() -> None:
         nonlocal listed
-        task = asyncio.create_task(announcements.log_topology(state, ready=lambda: listed))
+        task = asyncio.create_task(server.log_topology(state, ready=lambda: listed))
         await asyncio.sleep(0)
         assert caplog.messages == []
         listed = True

@@ -17,7 +17,7 @@ import pytest
 
 from extender.gangs.types import GangKey
 from extender.objects import decode_namespace, decode_pod
-from extender.planner.planning_round import PlanningRound
+from extender.planner.round import PlanningRound
 from extender.planner.solve import find_zone, solve, zone_question
 from extender.plans.gang_plan import PlanPhase
 from extender.plans.reservation import ReservationPhase, decode_reservation

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extender.fleet.fleet_table import make_table
 from extender.fleet.hosts import Host
+from extender.fleet.table import make_table
 from ground.errors import UnknownName
 from ground.files import Source
 from scheduler.algorithm_run import run

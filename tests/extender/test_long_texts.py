@@ -12,8 +12,7 @@ from extender.cluster_cache import ClusterCache
 from extender.kept_fields import READ
 from extender.plans.gang_plan import PlanPhase, encode_plan, object_name
 from extender.texts import LONGEST
-from extender.verbs.filter_preempt import filter_nodes
-from extender.verbs.protocol import decode_filter, encode
+from extender.verbs import decode_filter, encode, filter_nodes
 from scheduler.queue.priority import PriorityAge
 from tests.case_counts import every_fourth
 from tests.extender.controller.world import World

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extender.verbs.protocol import (
+from extender.verbs import (
     FilterResult,
     MetaPod,
     MetaVictims,

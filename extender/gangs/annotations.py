@@ -1,4 +1,4 @@
-"""What users write about a gang, read with a clear word about every mistake."""
+"""Annotations: what users write about a gang, read with a clear word about every mistake."""
 
 from __future__ import annotations
 

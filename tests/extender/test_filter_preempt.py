@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from extender.cluster_cache import ClusterCache
 from extender.objects import decode_pod
 from extender.plans.gang_plan import PlanPhase, canonical_uid
-from extender.verbs.filter_preempt import RefusalKind, filter_nodes, preempt
-from extender.verbs.protocol import decode_filter, decode_preempt, encode
+from extender.verbs import RefusalKind, decode_filter, decode_preempt, encode, filter_nodes, preempt
 from scheduler.queue.priority import PriorityAge
 from tests.case_counts import examples
 from tests.extender.things import (

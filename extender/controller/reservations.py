@@ -1,4 +1,4 @@
-"""What becomes of a reservation, as a pure decision, and the task that keeps reservations.
+"""Reservations: what becomes of each, as a pure decision, and the task that keeps them.
 
 It looks at all of them every second: there are few, and arrivals, ends of pods and expiries change them by time alone.
 """
@@ -15,10 +15,9 @@ from typing import NamedTuple
 from extender.cluster_api.events import Regarding
 from extender.cluster_api.flow import Backoff
 from extender.cluster_cache import ClusterCache
-from extender.controller.api_writer import RESERVATIONS, NotLeading
-from extender.controller.context import repelling_taint
-from extender.controller.dependencies import Dependencies
+from extender.controller.decide import repelling_taint
 from extender.controller.pacing import RETHINK
+from extender.controller.store import RESERVATIONS, Dependencies, NotLeading
 from extender.gangs.types import Gang, InvalidGang
 from extender.planner.solve import find_zone, zone_question
 from extender.plans.reservation import Reservation, ReservationKey, ReservationPhase, ReservationSpec

@@ -1,8 +1,9 @@
-"""Which nodes have which images, as far as their kubelets say: the largest that each has, 50 unless it is told another
-number, each by several names.
+"""Images: which nodes have those of a gang's pods, for the choice between equal placements, and what others pull.
 
-A cluster of 5,000 nodes lists a million bytes of such names many times over, and gangs ask for a few of them.  So of a
-name its hash stays, which may be that of another one day: nothing but a choice between equal placements hangs on it.
+Known as far as kubelets say: the largest that each node has, 50 unless it is told another number, each by several
+names.  A cluster of 5,000 nodes lists a million bytes of such names many times over, and gangs ask for a few of them.
+So of a name its hash stays, which may be that of another one day: nothing but a choice between equal placements hangs
+on it.
 """
 
 from __future__ import annotations
@@ -15,7 +16,20 @@ from typing import NamedTuple
 
 from msgspec.structs import force_setattr
 
+from extender.gangs.types import Gang
+from scheduler.job import ContainerImage, Job
+from scheduler.subproblems import cold_nodes, pulls_of
+from topology.cluster import Cluster, IntArray
 from topology.kubernetes.objects import NodeImage, NodeObject
+
+# -- node_images --
+# Which nodes have which images, as far as their kubelets say: the largest that each has, 50 unless it is told another
+# number, each by several names.
+#
+# A cluster of 5,000 nodes lists a million bytes of such names many times over, and gangs ask for a few of them.  So of
+# a name its hash stays, which may be that of another one day: nothing but a choice between equal placements hangs on
+# it.
+
 
 MOST_NAMES = 256  # of the images of a node that are kept: 50 images have 5 names each at most
 _BYTES = 10**9  # of a GB
@@ -85,3 +99,34 @@ def _named(images: Iterable[NodeImage]) -> Iterable[tuple[int, float]]:
     for image in images:
         for name in image.names or ():
             yield hash(full_name(name)), image.size_bytes / _BYTES
+
+
+# -- gang_images --
+# The images of a gang's pods: which nodes have them, for the choice between equal placements, and what others pull.
+
+
+pass
+
+
+def images_of(gang: Gang) -> tuple[str, ...]:
+    """Return the full names of the images of all containers of a gang's pods."""
+    specs = (member.pod.spec for member in gang.members if member is not None)
+    found = dict.fromkeys(
+        box.image for spec in specs for box in (*(spec.containers or ()), *(spec.init_containers or ()))
+    )
+    return tuple(full_name(image) for image in found if image)
+
+
+def with_images(job: Job, cluster: Cluster, gang: Gang, images: NodeImages) -> tuple[Job, Cluster]:
+    """Return a gang's job with those of its images of which a node says how large they are, and the cluster
+    with the nodes that have them.
+    """
+    known = {name: found for name in images_of(gang) if (found := images.holders(name)).gb}
+    asked = tuple(ContainerImage(name, found.gb) for name, found in known.items())
+    return job.replace(images=asked), cluster.replace(cached={name: found.nodes for name, found in known.items()})
+
+
+def pulling(cluster: Cluster, job: Job, nodes: IntArray) -> tuple[str, ...]:
+    """Return how many nodes of a placement pull images, a sentence; none where none does, as far as is known."""
+    pulls = pulls_of(cluster, job)
+    return () if pulls is None or not pulls[nodes].any() else (cold_nodes(pulls[nodes]),)

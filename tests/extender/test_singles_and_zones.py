@@ -7,8 +7,7 @@ import json
 import pytest
 
 from extender.cluster_cache import ClusterCache
-from extender.verbs.filter_preempt import RefusalKind, filter_nodes, preempt
-from extender.verbs.protocol import decode_filter, decode_preempt, encode
+from extender.verbs import RefusalKind, decode_filter, decode_preempt, encode, filter_nodes, preempt
 from scheduler.queue.arnold import Arnold, NoJct
 from scheduler.queue.policy import QueuePolicy
 from scheduler.queue.priority import PriorityAge

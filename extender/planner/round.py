@@ -1,4 +1,4 @@
-"""One dispatch pass over the gangs of the cluster: which is asked about next, and what came of it."""
+"""Rounds: one dispatch pass over the gangs of the cluster, which is asked about next and what came of it."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from types import MappingProxyType
 import numpy as np
 
 from extender.fleet.hosts import GONE, Demand, Host
-from extender.fleet.node_resources import Shortage
+from extender.fleet.resources import Shortage
 from ground.errors import ArnoldError
 from scheduler.job import NodeSize
 from scheduler.job_on_cluster import count_sizes

@@ -1,0 +1,421 @@
+"""Between the API server and the cache: what is read fills the cache, what is decided is written, by the leader.
+
+Objects have names there, UIDs or keys here.  Answers to our own writes are taken up too, so that the next decision
+knows of them.  The watch may be behind such an answer: older versions are passed over.  It may also be ahead, up to the
+object's end: an answer brings nothing back.  A write that comes too late raises; the watch brings the newer object.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import partial
+from time import perf_counter
+from types import TracebackType
+from typing import Any, Generic, Literal, NamedTuple, Self, TypeVar
+
+import msgspec
+
+from extender import kubernetes_names as names
+from extender.cluster_api.client import (
+    PODS,
+    ClusterApi,
+    ClusterError,
+    Conflict,
+    Document,
+    NotFound,
+    PatchFailed,
+    Resource,
+)
+from extender.cluster_api.events import EventRecorder
+from extender.cluster_cache import ClusterCache
+from extender.controller.actions import release_patch
+from extender.controller.pacing import Timeouts
+from extender.extender_metrics import Metrics
+from extender.gangs.types import GangKey
+from extender.kubernetes_names import HISTORY_NAME
+from extender.objects import NamespaceObject, Owner, decode_pod
+from extender.plans.custom_resource import StoredObject
+from extender.plans.gang_history import EndedRun, GangHistory, decode_history, encode_history
+from extender.plans.gang_plan import GangPlan, decode_plan, encode_plan, object_name
+from extender.plans.reservation import Reservation, decode_reservation, encode_reservation
+from ground.errors import InvalidInput
+from scheduler.placement.types import Limits
+from scheduler.queue.policy import QueuePolicy
+from topology.kubernetes.claim_table import reference_to
+from topology.kubernetes.objects import AllocationObject, Metadata, NodeObject
+from topology.kubernetes.pods import Pod
+
+# -- object_store --
+# From the API server into the cache: objects by name there, by UID or key here.
+#
+# Answers to our own writes are taken up too, so that the next decision knows of them.  The watch may be behind such an
+# answer: older versions are passed over.  It may also be ahead, up to the object's end: an answer brings nothing back.
+
+
+T = TypeVar("T")
+
+
+class Identity(NamedTuple):
+    """What tells an object from others: its place (namespace and name) in the API server, its key in the cache."""
+
+    place: tuple[str, str]
+    key: Any
+    uid: str
+    version: int  # resourceVersions are comparable decimal numbers (KEP-5504); 0 for anything else
+
+
+class ObjectStore(Generic[T]):
+    """The objects of one kind in the cache: a reflector fills it, and the writer tells it of its answers."""
+
+    def __init__(
+        self, put: Callable[[T], None], drop: Callable[[Any], None], identify: Callable[[T], Identity]
+    ) -> None:
+        self._put, self._drop, self._identify = put, drop, identify
+        self._known: dict[tuple[str, str], Identity] = {}
+
+    def replace(self, objects: Iterable[T]) -> None:
+        """Take up a new list of all objects, whatever their versions: those that are not in it are gone."""
+        found = {identity.place: (identity, one) for one in objects for identity in (self._identify(one),)}
+        for place in self._known.keys() - found.keys():
+            self.remove(*place)
+        for identity, one in found.values():
+            self._set(identity, one)
+
+    def put(self, found: T) -> None:
+        """Take up an object that appeared or changed, unless a newer version of it is known."""
+        new = self._identify(found)
+        if (old := self._known.get(new.place)) is None or new.version >= old.version:
+            self._set(new, found)
+
+    def wrote(self, answer: T, *, new: bool = False) -> None:
+        """Take up the answer to a write of ours; an object that is gone stays gone, unless it was made just now."""
+        written = self._identify(answer)
+        known = self._known.get(written.place)
+        if new or (known is not None and known.uid == written.uid):
+            self.put(answer)
+
+    def knows(self, namespace: str, name: str, version: str) -> bool:
+        """Return whether this very version of an object is known: the watch repeats what an answer has said."""
+        known = self._known.get((namespace, name))
+        return known is not None and known.version == _version(version) > 0
+
+    def remove(self, namespace: str, name: str) -> None:
+        """Forget an object."""
+        if (old := self._known.pop((namespace, name), None)) is not None:
+            self._drop(old.key)
+
+    def _set(self, new: Identity, found: T) -> None:
+        old = self._known.get(new.place)
+        if old is not None and old.key != new.key:
+            self._drop(old.key)
+        self._known[new.place] = new
+        self._put(found)
+
+
+class Stores:
+    """The stores of all kinds, which fill one cache."""
+
+    def __init__(self, cache: ClusterCache) -> None:
+        self._cache = cache
+        self.nodes = ObjectStore[NodeObject](
+            cache.put_node, cache.drop_node, lambda node: _identity(node.metadata, node.name)
+        )
+        self.pods = ObjectStore[Pod](cache.put_pod, cache.drop_pod, lambda pod: _identity(pod.metadata, pod.uid))
+        self.plans = ObjectStore[GangPlan](
+            cache.put_plan, cache.drop_plan, lambda plan: _our_identity(plan, object_name(plan.key))
+        )
+        self.namespaces = ObjectStore[NamespaceObject](
+            cache.weights.put, cache.weights.drop, lambda one: _identity(one.metadata, one.metadata.name)
+        )
+        self.reservations = ObjectStore[Reservation](
+            cache.put_reservation, cache.drop_reservation, lambda one: _our_identity(one, one.key.name)
+        )
+
+        self.histories = ObjectStore[GangHistory](
+            cache.put_history,
+            cache.drop_history,
+            lambda one: Identity((one.namespace, HISTORY_NAME), one.namespace, one.uid, _version(one.resource_version)),
+        )
+
+    def allocation(self) -> ObjectStore[AllocationObject]:
+        """Return a store of one kind of dynamic resource allocation."""
+        claimed = self._cache.claimed
+        return ObjectStore(claimed.put, claimed.drop, lambda one: _identity(one.metadata, reference_to(one)))
+
+    def owners(self) -> ObjectStore[Owner]:
+        """Return a store of one kind of makers of pods."""
+        cache = self._cache
+        return ObjectStore(cache.put_owner, cache.drop_owner, lambda one: _identity(one.metadata, one.metadata.uid))
+
+
+def _our_identity(found: GangPlan | Reservation, name: str) -> Identity:
+    return Identity((found.key.namespace, name), found.key, found.uid, _version(found.resource_version))
+
+
+def _identity(meta: Metadata, key: Any) -> Identity:
+    return Identity((meta.namespace or "", meta.name), key, meta.uid, _version(meta.resource_version))
+
+
+def _version(text: str) -> int:
+    return int(text) if text.isdecimal() else 0
+
+
+def decode_own_plan(raw: bytes) -> GangPlan:
+    """Return the plan of a GangPlan that bears the name of its gang, or raise ``InvalidInput``: it is none of ours."""
+    plan = decode_plan(raw)
+    if msgspec.json.decode(raw, type=StoredObject).metadata.name != object_name(plan.key):
+        raise InvalidInput(f"it is not the GangPlan of gang {plan.key}", fix="delete it; Arnold makes GangPlans itself")
+    return plan
+
+
+# -- api_writer --
+# Writes to the API server, each followed by the same change in the cache.
+#
+# Only the leader writes.  A write that comes too late raises; the watch brings the newer object.
+
+
+pass
+
+DISRUPTED = "DisruptionTarget"  # Kubernetes' own condition of a pod that goes for reasons which are not its own
+
+GANGPLANS = Resource(names.GROUP, names.VERSION, names.PLURAL, names.KIND)
+HISTORIES = Resource(names.GROUP, names.VERSION, names.HISTORY_PLURAL, names.HISTORY_KIND)
+RESERVATIONS = Resource(names.GROUP, names.VERSION, names.RESERVATION_PLURAL, names.RESERVATION_KIND)
+
+
+class NotLeading(ClusterError):
+    """The Lease is lost: another replica goes on from here."""
+
+
+@dataclass(kw_only=True)
+class Writer:
+    """Writes of the leader; other replicas may not."""
+
+    state: ClusterCache
+    stores: Stores
+    for_pods: ClusterApi  # writes pods, many at once
+    for_plans: ClusterApi  # writes plans, which do not wait for the pods of other gangs
+    leads: Callable[[], bool]  # whether this replica leads, at this very moment
+    metrics: Metrics
+    # held while a history is written: of gangs that end together each adds to what the one before has written
+    _learning: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def write(self, plan: GangPlan) -> GangPlan:
+        """Write a plan, and return it as it is stored now, or raise ``Conflict``: it was written since it was read."""
+        with self._counted("plan"):
+            stored = decode_own_plan(await self._store(plan))
+        self.stores.plans.wrote(stored, new=not plan.uid)
+        return stored
+
+    async def release(self, pod: Pod, node: str, mark: str) -> None:
+        """Take the gate off a pod, pin and mark it, or raise ``PatchFailed``: the pod is not what it was."""
+        with self._counted("release"):
+            change = release_patch(pod, node, mark)
+            raw = await self.for_pods.patch(PODS, pod.name, change, kind="json-patch", namespace=pod.namespace)
+        self.stores.pods.wrote(decode_pod(raw))
+
+    async def tell(self, pod: Pod, node: str) -> None:
+        """Write into a pod's status that it has a node."""
+        with self._counted("tell"):
+            self.stores.pods.wrote(await self._set_condition(pod, names.PLANNED, "Planned", f"planned on node {node}"))
+
+    async def tell_of_room(self, pod: Pod) -> None:
+        """Write into the status of a pod without a gang that nodes were given back, so that it is tried again."""
+        what = "nodes that were promised or reserved are free again"
+        with self._counted("tell"):
+            self.stores.pods.wrote(await self._set_condition(pod, names.PLANNED, "NodesFree", what, holds=False))
+
+    async def stop(self, what: Literal["recreate", "evict"], pod: Pod, why: str) -> None:
+        """Delete a pod, with its grace period, unless it is another of the same name by now.
+
+        It is told first that it is disrupted, as the eviction API does, so that the podFailurePolicy of a Job that
+        ignores disruptions does not count it as a failure.
+        """
+        reason = {"recreate": "PlannedElsewhere", "evict": "PreemptedByArnold"}[what]
+        with suppress(NotFound, Conflict), self._counted(what):
+            await self._set_condition(pod, DISRUPTED, reason, why)
+            await self.for_pods.delete(PODS, pod.name, namespace=pod.namespace, uid=pod.uid)
+
+    async def reserve(self, reservation: Reservation) -> None:
+        """Write the status of a reservation, or raise ``Conflict``: it was written since it was read."""
+        name, namespace = reservation.key.name, reservation.key.namespace
+        with self._counted("reservation"), suppress(NotFound):
+            raw = await self.for_plans.replace(
+                RESERVATIONS, name, encode_reservation(reservation), namespace=namespace, subresource="status"
+            )
+            self.stores.reservations.wrote(decode_reservation(raw))
+
+    async def learn(self, run: EndedRun) -> None:
+        """Add a gang that ended to the history of its namespace, or raise ``Conflict``: another replica writes it."""
+        namespace = run.key.namespace
+        async with self._learning:
+            known = self.state.histories.get(namespace)
+            if known is not None and known.learnt(run) is known:
+                return
+            with self._counted("history"):
+                try:
+                    stored = await self._remember(known or GangHistory(namespace=namespace), run)
+                except Conflict:
+                    # The watch is behind, or what is there could not be read.
+                    raw = await self.for_plans.get(HISTORIES, names.HISTORY_NAME, namespace=namespace)
+                    stored = await self._remember(decode_history(raw), run)
+            self.stores.histories.wrote(stored, new=known is None)
+
+    async def _remember(self, before: GangHistory, run: EndedRun) -> GangHistory:
+        """Write a history with one more gang, unless that is in it, and return it as it is stored."""
+        after = before.learnt(run)
+        if after is before:
+            return before
+        self._check()
+        document, name = encode_history(after), names.HISTORY_NAME
+        if before.uid:
+            raw = await self.for_plans.replace(HISTORIES, name, document, namespace=before.namespace)
+        else:
+            raw = await self.for_plans.create(HISTORIES, document, namespace=before.namespace)
+        return decode_history(raw)
+
+    async def forget(self, plan: GangPlan) -> None:
+        """Delete a plan, or raise ``Conflict``: it is another of the same name by now."""
+        name, namespace = object_name(plan.key), plan.key.namespace
+        with suppress(NotFound), self._counted("forget"):
+            await self.for_plans.delete(GANGPLANS, name, namespace=namespace, uid=plan.uid)
+        self.stores.plans.remove(namespace, name)
+
+    async def _set_condition(self, pod: Pod, kind: str, reason: str, message: str, *, holds: bool = True) -> Pod:
+        """Write a condition into a pod's status, and return the pod as it is stored now."""
+        now = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
+        condition = {"type": kind, "status": str(holds), "reason": reason, "message": message}
+        condition |= {"lastProbeTime": now, "lastTransitionTime": now}
+        change = {"metadata": {"uid": pod.uid}, "status": {"conditions": [condition]}}
+        raw = await self.for_pods.patch(
+            PODS, pod.name, change, kind="strategic-merge-patch", namespace=pod.namespace, subresource="status"
+        )
+        return decode_pod(raw)
+
+    async def _store(self, plan: GangPlan) -> bytes:
+        """Write the spec if it is new or has changed, then the status: the API server takes them apart."""
+        document = encode_plan(plan)
+        name, namespace = object_name(plan.key), plan.key.namespace
+        before = self.state.plans.get(plan.key)
+        spec: Document = {part: document[part] for part in ("apiVersion", "kind", "metadata", "spec")}
+        raw = b""
+        if not plan.uid:
+            self._check()
+            raw = await self.for_plans.create(GANGPLANS, spec, namespace=namespace)
+        elif before is None or before.spec != plan.spec:
+            self._check()
+            raw = await self.for_plans.replace(GANGPLANS, name, spec, namespace=namespace)
+        if raw:
+            # The second half names the version that the first has made.
+            written = decode_own_plan(raw)
+            document["metadata"] |= {"uid": written.uid, "resourceVersion": written.resource_version}
+        self._check()
+        return await self.for_plans.replace(GANGPLANS, name, document, namespace=namespace, subresource="status")
+
+    def _check(self) -> None:
+        if not self.leads():
+            raise NotLeading("this replica does not lead any more")
+
+    @contextmanager
+    def _counted(self, kind: str) -> Iterator[None]:
+        """Count what the block writes, if we may write at all."""
+        self._check()
+        started = perf_counter()
+        try:
+            yield
+        except ClusterError as error:
+            outcome = "conflict" if isinstance(error, Conflict | PatchFailed | NotFound) else "error"
+            self.metrics.wrote(kind, outcome, perf_counter() - started)
+            raise
+        self.metrics.wrote(kind, "ok", perf_counter() - started)
+
+
+# -- side_writes --
+# Writes side by side: the next gang is looked at while the API server takes what was decided about others.
+
+
+TOGETHER = 8  # writes at once, as many as the API server is sent at once
+
+
+class SideWrites:
+    """Tasks that write, one of a gang at a time; as a block it ends when all are done."""
+
+    def __init__(self) -> None:
+        self._tasks: dict[GangKey, asyncio.Task[None]] = {}
+
+    @property
+    def tasks(self) -> tuple[asyncio.Task[None], ...]:
+        """What is under way."""
+        return tuple(task for task in self._tasks.values() if not task.done())
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await asyncio.gather(*self._tasks.values())
+
+    async def done(self, key: GangKey) -> None:
+        """Return when nothing is being written about a gang."""
+        if (task := self._tasks.get(key)) is not None:
+            try:
+                await task
+            finally:  # not before: until then it is one of those under way
+                if self._tasks.get(key) is task:
+                    del self._tasks[key]
+
+    def start(self, key: GangKey, write: Coroutine[None, None, None]) -> None:
+        """Write about a gang, about which nothing is being written."""
+        self._tasks[key] = asyncio.create_task(write, name=f"write {key}")
+
+    async def place(self) -> None:
+        """Return when one more may be started."""
+        if len(self.tasks) >= TOGETHER:
+            await asyncio.wait(self.tasks, return_when=asyncio.FIRST_COMPLETED)
+        self._tasks = {key: task for key, task in self._tasks.items() if not task.done()}
+
+
+# -- dependencies --
+# What the tasks of the controller share: the cache, the way to the API server, the solver, and when they may act.
+
+
+pass
+
+Q = TypeVar("Q")
+A = TypeVar("A")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dependencies:
+    """What the tasks of the controller share."""
+
+    state: ClusterCache
+    writer: Writer
+    events: EventRecorder
+    metrics: Metrics
+    policy: QueuePolicy  # the order of gangs that wait
+    limits: Limits
+    terms: Timeouts
+    leads: Callable[[], bool]  # whether this replica leads, at this very moment
+    synced: Callable[[], bool]  # whether the cache holds the cluster
+    now: Callable[[], datetime] = field(default=partial(datetime.now, UTC))
+    # held while the solver is asked, and until its answer is in the cache: one question at a time
+    solver: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    @property
+    def active(self) -> bool:
+        """Whether this replica may decide now."""
+        return self.leads() and self.synced()
+
+    async def ask(self, solve: Callable[[Q, Limits], A], question: Q, *, what: str, found: Callable[[A], bool]) -> A:
+        """Ask the solver, in a thread, and count in metrics whether the answer is what was asked for."""
+        started = perf_counter()
+        answer = await asyncio.to_thread(solve, question, self.limits)
+        outcome = what if found(answer) else f"{what}-no-room"
+        self.metrics.plan_seconds.labels(outcome=outcome).observe(perf_counter() - started)
+        return answer

@@ -1,1 +1,0 @@
-"""What kube-scheduler asks and is told: Filter and Preempt as pure functions of state, request and time."""
