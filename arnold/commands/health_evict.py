@@ -81,8 +81,8 @@ def command(
     group that all others share is evicted.
     """
     from arnold.documents.recover_answers import evict_document
-    from health.recovery.dumps import read_dumps
     from health.recovery.eviction import decide, look_at
+    from health.recovery.stacks import read_dumps
 
     machines = read_machines(job_file, placement)
     looks = [read_dumps(paths, ranks=machines.ranks, lenient=lenient) for paths in _looks(dumps, rounds=rounds)]

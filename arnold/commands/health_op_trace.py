@@ -64,9 +64,9 @@ def command(
     be recovered is listed with what that disables.
     """
     from arnold.documents.traces_answer import op_trace_document
+    from health.whatif.conversion import write_conversion
     from health.whatif.converters import convert as convert_files
     from health.whatif.converters import sizes_of
-    from health.whatif.converters.op_trace_output import write_conversion
     from health.whatif.trace import layout_of, read_metadata
 
     sizes = sizes_of(files, source=source) if meta is None else read_metadata(read_source(meta))

@@ -19,8 +19,8 @@ from health.peers.sample_sources import SampleColumns
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from health.peers.peers_verdict import PeersVerdict
-    from health.peers.pipeline import ComparisonSettings
+    from health.peers.comparison import ComparisonSettings
+    from health.peers.verdict import PeersVerdict
 
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -60,9 +60,9 @@ class DetectorOptions:
 
     def settings(self, *, step: float | None) -> ComparisonSettings:
         """Return the settings of a comparison, ``step`` the seconds between samples; UnknownName: no such denoiser."""
+        from health.peers.comparison import ComparisonSettings
         from health.peers.denoise import load_denoiser
         from health.peers.metrics import canonical
-        from health.peers.pipeline import ComparisonSettings
 
         said = {
             "order": tuple(map(canonical, self.order)) or None,
@@ -100,7 +100,7 @@ Examples:
 """
 
 
-@click.command("peers", cls=JsonCommand, document="health.peers.peers_verdict:PeersVerdict", epilog=PEERS_EXAMPLES)
+@click.command("peers", cls=JsonCommand, document="health.peers.verdict:PeersVerdict", epilog=PEERS_EXAMPLES)
 @click.argument("files", nargs=-1, required=True, type=FILE, metavar="FILE...")
 @options_of(DetectorOptions)
 @flags_out_option
@@ -130,10 +130,9 @@ def peers(
     (a file a host), JSON answers of Prometheus, or the text of an exporter; - is standard input. A machine whose metric
     stays far from its peers' for minutes is flagged; one moment is shown and not judged.
     """
-    from health.peers.moment import at_moment, is_moment
-    from health.peers.peers_verdict import judge
-    from health.peers.pipeline import detect
+    from health.peers.comparison import at_moment, detect, is_moment
     from health.peers.recording_files import load_recordings
+    from health.peers.verdict import judge
 
     columns = replace(columns, metric=None) if columns.metric == "none" else columns
     settings = detector.settings(step=sample_interval)
@@ -192,7 +191,7 @@ def _print(out: Console, found: PeersVerdict, *, window: int) -> None:
 
     :param window: samples of a window.
     """
-    from health.peers.pipeline import counted_seconds
+    from health.peers.comparison import counted_seconds
 
     out.print(found.verdict, style="bold red" if found.flags else "bold green", soft_wrap=True)
     headers = ("metric", "machines", "sampled", "stood out longest", "for", "alert after", "score")

@@ -95,7 +95,7 @@ def _analyse(
 ) -> StragglersDocument:
     from arnold.documents.straggler_answers import stragglers_document
     from health import whatif
-    from health.whatif.converters.op_trace_output import heed, read_statement
+    from health.whatif.conversion import heed, read_statement
 
     with progress("Reading the trace", total=None) as say:
         sizes = None if meta is None else whatif.read_metadata(read_source(meta))
@@ -151,7 +151,7 @@ def _write_page(file: str, replayed: Replayed, analysis: Analysis, document: Str
 def _write_chrome_trace(file: str, replayed: Replayed, analysis: Analysis) -> list[str]:
     """Write the trace for Perfetto, gzip if the name ends so; says which steps did not fit."""
     from health.whatif import timelines_of
-    from health.whatif.step_chrome_trace import chrome_trace, steps_to_export
+    from health.whatif.replay import chrome_trace, steps_to_export
 
     steps = steps_to_export(analysis, len(replayed.trace.operations))
     timelines = timelines_of(replayed, steps)

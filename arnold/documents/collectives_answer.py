@@ -10,7 +10,7 @@ from typing import Literal
 from ground.records import JsonRecord, record_of
 from health.collectives.diagnosis import Certainty, Diagnosis, Status, verdict
 from health.collectives.flagging import withheld
-from health.collectives.flow_progress import Condition
+from health.collectives.stalls import Condition
 from topology.flags import NodeFlag
 
 

@@ -11,10 +11,9 @@ from annotated_types import Ge
 
 from ground.records import AtLeastOne, Count, JsonRecord, record_of
 from health.recovery.checkpoint_peers import CheckpointPeer, Peers, Rule, peer_notes, peer_sentence
-from health.recovery.dumps import Dropped, Dumps
 from health.recovery.eviction import Doubt, Eviction, Unit, evict_notes, evict_sentence
 from health.recovery.machines import JobMachine, Machines
-from health.recovery.stacks import StackView
+from health.recovery.stacks import Dropped, Dumps, StackView
 from health.recovery.two_phase_replay import (
     PHASES,
     Answer,

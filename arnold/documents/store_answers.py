@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ground.records import AwareTime, JsonRecord, record_of
-from health.flags.flag_history import Spell
+from health.flags.history import Spell
 from health.flags.rules import Rules
 from topology.flags import EventName, FlagEvent, NodeFlag
 

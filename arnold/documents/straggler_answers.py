@@ -6,11 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ground.records import JsonRecord, record_of
+from health.whatif.analysis import with_nodes
 from health.whatif.analysis_result import Analysis, Cause, LinkShare, Share, TracedJob
-from health.whatif.converters.op_trace_output import ConversionStatement
-from health.whatif.slow_links import with_nodes
+from health.whatif.conversion import Arrivals, ConversionStatement, StepBreakdown, verdict_with
 from health.whatif.slow_workers import SlowWorker
-from health.whatif.step_findings import Arrivals, StepBreakdown, verdict_with
 from topology.flags import NodeFlag
 
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ground.records import JsonRecord, record_of
-from health.whatif.converters.op_trace_output import ConversionStatement
+from health.whatif.conversion import ConversionStatement
 
 if TYPE_CHECKING:
-    from health.whatif.converters.op_trace_output import Conversion
+    from health.whatif.conversion import Conversion
     from health.whatif.trace import RankLayout
 
 

@@ -12,7 +12,7 @@ from ground.quantities import percent, seconds
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from health.whatif.step_findings import Arrivals, StepBreakdown
+    from health.whatif.conversion import Arrivals, StepBreakdown
 
 LONGEST = 16  # Most rows of a table
 

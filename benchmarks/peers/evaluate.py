@@ -12,11 +12,11 @@ from benchmarks.peers.faults import DURATIONS, KINDS, SIZES, Fault
 from benchmarks.peers.mahalanobis import whitened
 from benchmarks.peers.models import Detector, learnt_order, train_models, with_models
 from benchmarks.report import section, table
+from health.peers.comparison import ComparisonSettings, detect
 from health.peers.denoise import DENOISERS, load_denoiser
 from health.peers.metrics import PAPER_ORDER
-from health.peers.peers_verdict import Stretch
-from health.peers.pipeline import ComparisonSettings, detect
 from health.peers.streams import MetricRecording
+from health.peers.verdict import Stretch
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,11 +13,11 @@ import numpy as np
 from benchmarks.peers.cases import cases
 from benchmarks.peers.faults import DURATIONS
 from benchmarks.peers.streams import SECONDS, SHAPES, healthy_job, recording
+from health.peers.comparison import ComparisonSettings, examine
 from health.peers.denoise import Denoiser, LstmVae
 from health.peers.metrics import Labelled, in_order, learn_order
-from health.peers.peers_verdict import Stretch
-from health.peers.pipeline import ComparisonSettings, examine
 from health.peers.streams import FloatArray, MetricRecording, align
+from health.peers.verdict import Stretch
 
 Detector = Callable[[MetricRecording], Stretch | None]
 """The first alert on a recording."""

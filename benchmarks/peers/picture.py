@@ -14,10 +14,9 @@ import numpy as np
 from benchmarks.peers.faults import KINDS, Effect, Fault, inject
 from benchmarks.peers.streams import healthy_job, recording
 from ground.files import write_file
-from health.peers.distance import default_threshold
-from health.peers.peers_verdict import Stretch
-from health.peers.pipeline import ComparisonSettings, detect, scores
+from health.peers.comparison import ComparisonSettings, default_threshold, detect, scores
 from health.peers.streams import FloatArray, align
+from health.peers.verdict import Stretch
 
 WIDTH, LEFT, RIGHT = 760, 62, 24
 TOPS, HEIGHT = (58, 236), 130

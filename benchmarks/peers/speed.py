@@ -11,7 +11,7 @@ import numpy as np
 
 from benchmarks.peers.streams import healthy_job, recording
 from benchmarks.report import Promise, promises, section, table
-from health.peers.pipeline import ComparisonSettings, detect
+from health.peers.comparison import ComparisonSettings, detect
 from health.peers.streams import MetricRecording, Samples
 
 MINUTE = 60

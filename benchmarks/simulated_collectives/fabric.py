@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.simulated_collectives.traced_job import Algorithm
-from health.collectives.flow_progress import DOWN, P2P, RING, UP
 from health.collectives.recording import RankGroup
+from health.collectives.stalls import DOWN, P2P, RING, UP
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]

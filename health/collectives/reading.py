@@ -12,12 +12,11 @@ from collections.abc import Callable, Sequence
 from ground.errors import InvalidInput, UnknownName, did_you_mean
 from ground.files import MAX_BYTES, Source, decode_source, read_bytes, unpacked
 from ground.formats import FileFormat, unknown_format
-from health.collectives import flight_recorder_dump, inspector, inspector_prometheus, progress_format, ras
+from health.collectives import flight_recorder, inspector, progress, ras
 from health.collectives.diagnosis import Culprit, Diagnosis, diagnose, diagnose_snapshot
 from health.collectives.flight_recorder import read_flight_recorder
-from health.collectives.inspector import read_inspector
-from health.collectives.inspector_prometheus import BANDWIDTH, SECONDS, Averages, latecomers, read_prometheus
-from health.collectives.progress_format import NAME, read_progress
+from health.collectives.inspector import BANDWIDTH, SECONDS, Averages, latecomers, read_inspector, read_prometheus
+from health.collectives.progress import NAME, read_progress
 from health.collectives.ras import read_ras
 from health.collectives.trigger_settings import TriggerSettings
 
@@ -124,12 +123,12 @@ def _of_averages(averages: Averages) -> Diagnosis:
 Reader = Callable[[Sequence[Source], TriggerSettings, bool], Diagnosis]
 
 READERS: dict[FileFormat, Reader] = {
-    progress_format.FORMAT: lambda sources, settings, lenient: diagnose(
-        read_progress(sources, lenient=lenient), settings
-    ),
+    progress.FORMAT: lambda sources, settings, lenient: diagnose(read_progress(sources, lenient=lenient), settings),
     inspector.FORMAT: lambda sources, settings, lenient: diagnose(read_inspector(sources, lenient=lenient), settings),
-    inspector_prometheus.FORMAT: lambda sources, _, lenient: _of_averages(read_prometheus(sources, lenient=lenient)),
-    flight_recorder_dump.FORMAT: lambda sources, _, lenient: diagnose_snapshot(
+    inspector.INSPECTOR_PROMETHEUS_FORMAT: lambda sources, _, lenient: _of_averages(
+        read_prometheus(sources, lenient=lenient)
+    ),
+    flight_recorder.FORMAT: lambda sources, _, lenient: diagnose_snapshot(
         *read_flight_recorder(sources, lenient=lenient)
     ),
     ras.FORMAT: lambda sources, *_: diagnose_snapshot(*read_ras(sources)),

@@ -1,20 +1,189 @@
-"""A flag store that is open for writing: findings come in, events are written, flags begin and end."""
+"""A flag store that is open for writing: findings come in, events are written, flags begin and end.
+
+Deciding and remembering are apart: of one node and source a :class:`Track` holds what is known, :func:`found` and
+:func:`ended` look at it and make the next event of the store, :meth:`Track.after` takes an event and nothing else.
+What is remembered is therefore what is in the store.  Of one source the latest finding counts: upwards at once,
+downwards only when nothing worse was found for a while.  What it held before stays as a *step* until then, so that a
+slowdown that is measured as 1.5, 1.2, 1.5, ... is 1.5.
+
+On disk a store is SQLite in WAL mode: one writer, all of a change or nothing of it, readers that never wait.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+import os
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, fields, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
+from pathlib import Path
 from sqlite3 import Connection
+from typing import Any
 
 from ground.errors import InvalidInput
-from ground.records import json_data
+from ground.quantities import duration
+from ground.records import AwareTime, JsonRecord, json_data
 from health.flags.rules import MOST_FINDINGS, Rule, Rules, rules_of
-from health.flags.tracks import Track, ended, found, refuted, track_of
-from topology.flag_store import APPLICATION, VERSION, FlagLog, event_data, time_text
-from topology.flags import FAULTY, HEALTHY, LAST, FlagEvent, NodeFlag, severity
+from topology.flag_store import (
+    APPLICATION,
+    PATIENCE_SECONDS,
+    VERSION,
+    FlagLog,
+    check_store,
+    event_data,
+    exists,
+    has_events,
+    sqlite_errors,
+    time_text,
+)
+from topology.flags import FAULTY, HEALTHY, LAST, EventName, FlagEvent, HeldFlag, NodeFlag, severity
+
+# -- tracks --
+# What is known of one node by one source, and what a finding or the passing of time makes of it.
+#
+# Deciding and remembering are apart: :func:`found` and :func:`ended` look at a track and make the next event of the
+# store, :meth:`Track.after` takes an event and nothing else.  What is remembered is therefore what is in the store.
+#
+# Of one source the latest finding counts: upwards at once, downwards only when nothing worse was found for a while.
+# What it held before stays as a *step* until then, so that a slowdown that is measured as 1.5, 1.2, 1.5, ... is 1.5.
+
+
+@dataclass(frozen=True, slots=True)
+class Track:
+    """What is known of a node by a source."""
+
+    steps: tuple[HeldFlag, ...] = ()  # what the source holds against it; the slower come first and end first
+    noted: tuple[datetime, ...] = ()  # times of findings that did not suffice
+    relapses: int = 0
+    ended: datetime | None = None  # when its last flag ended; None = never, or a flag holds
+
+    def after(self, event: FlagEvent) -> Track:
+        """Return what is known after an event."""
+        if begins_anew(event):
+            over = event.time if event.event in ("cleared", "expired") else None
+            return Track(event.steps, (), event.relapses, over)
+        if event.finding is not None and event.finding.slowdown > HEALTHY:
+            return replace(self, noted=(*self.noted[-MOST_FINDINGS:], event.time))
+        return replace(self, noted=())
+
+
+def begins_anew(event: FlagEvent) -> bool:
+    """Return whether a track after this event does not depend on what was before it."""
+    return bool(event.steps) or event.event != "noted"
+
+
+def track_of(log: FlagLog, node: str, source: str, at: datetime = LAST) -> Track:
+    """Return what a store knows of a node by a source at an instant, timezone-aware."""
+    recent: list[FlagEvent] = []
+    newest_first = "node = ? AND source = ? AND time <= ? ORDER BY time DESC, number DESC"
+    for event in log.events(newest_first, node, source, time_text(at)):
+        recent.append(event)
+        if begins_anew(event):
+            break
+    track = Track()
+    for event in reversed(recent):
+        track = track.after(event)
+    return track
+
+
+def found(track: Track, flag: NodeFlag, now: datetime, rule: Rule, *, stamp: str = "") -> FlagEvent | None:
+    """Return the event that a finding makes of a track of which nothing has ended unnoticed by now; ``None`` = nothing
+    new: the source takes back what it does not say.
+    """
+    if flag.slowdown == HEALTHY:
+        return _taken_back(track, flag, now, rule, stamp)
+    recent = [time for time in track.noted if now - time <= rule.within]
+    enough = flag.slowdown == FAULTY or (rule.score is not None and flag.score is not None and flag.score >= rule.score)
+    if not track.steps and not enough and len(recent) + 1 < rule.raise_after:
+        because = f"{len(recent) + 1} of {rule.raise_after} findings within {duration(rule.within.total_seconds())}"
+        return _event(flag, now, "noted", finding=flag, stamp=stamp, because=because)
+    relapses = track.relapses if track.steps else _relapses(track, now, rule)
+    step = _step(flag, now, rule.quiet_after(relapses))
+    worse = (old for old in track.steps if old.flag.slowdown > flag.slowdown)
+    # that a node with a broken device is only slow today is no repair
+    kept = (old if old.flag.needs_repair else _cut(old, now, rule.all_clear_after(relapses)) for old in worse)
+    steps = (*(old for old in kept if old.until > now), step)
+    because = _why(track, step, relapses, recent)
+    raised = not track.steps or flag.slowdown > track.steps[0].flag.slowdown
+    name: EventName = "raised" if raised else "renewed"
+    return _event(flag, now, name, steps=steps, stamp=stamp, because=because, relapses=relapses)
+
+
+def refuted(event: FlagEvent, now: datetime, because: str) -> FlagEvent:
+    """Return the event by which what a source holds against a node ends, as other evidence refutes it."""
+    cleared = FlagEvent(time=now, event="cleared", node=event.node, source=event.source)
+    return replace(cleared, because=because, relapses=event.relapses)
+
+
+def ended(node: str, source: str, track: Track, now: datetime) -> Iterator[FlagEvent]:
+    """Yield what has ended by now, each with the time at which it did, in order."""
+    steps = track.steps
+    while steps and steps[0].until <= now:
+        over, steps = steps[0], steps[1:]
+        name: EventName = "lowered" if steps else "expired" if over.stated else "cleared"
+        because = "its source said that it holds until now" if over.stated else f"not found since {when(over.seen)}"
+        yield FlagEvent(
+            time=over.until, event=name, node=node, source=source, steps=steps, because=because, relapses=track.relapses
+        )
+
+
+def when(time: datetime) -> str:
+    """Return a time for people: ``2026-11-17 14:20 UTC``."""
+    return f"{time.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+
+
+def _step(flag: NodeFlag, now: datetime, quiet: timedelta) -> HeldFlag:
+    """Return a finding with its end: as its source says, and not before the quiet time is over; without one where a
+    device is broken, as an avoided node shows no symptoms and no device mends by waiting.
+    """
+    if flag.needs_repair:
+        return HeldFlag(replace(flag, until=None), seen=now)
+    end = min(LAST, now + quiet)
+    stated = flag.until is not None and flag.until > end
+    until = min(LAST, flag.until) if flag.until is not None and stated else end
+    return HeldFlag(replace(flag, until=until), seen=now, stated=stated)
+
+
+def _cut(step: HeldFlag, now: datetime, quiet: timedelta) -> HeldFlag:
+    """Return what is left of a step of which its source now says less: a while since it last said so."""
+    end = max(now, step.seen + quiet)
+    return step if step.until <= end else HeldFlag(replace(step.flag, until=end), seen=step.seen)
+
+
+def _taken_back(track: Track, flag: NodeFlag, now: datetime, rule: Rule, stamp: str) -> FlagEvent | None:
+    steps = tuple(_cut(step, now, rule.all_clear_after(track.relapses)) for step in track.steps)
+    if steps == track.steps and not track.noted:
+        return None
+    because = (
+        f"healthy, says its source; the flag ends {when(steps[-1].until)}" if steps else "healthy, says its source"
+    )
+    return _event(flag, now, "noted", steps=steps, finding=flag, stamp=stamp, because=because, relapses=track.relapses)
+
+
+def _relapses(track: Track, now: datetime, rule: Rule) -> int:
+    return track.relapses + 1 if track.ended is not None and now - track.ended <= rule.memory else 0
+
+
+def _why(track: Track, step: HeldFlag, relapses: int, recent: Sequence[datetime]) -> str:
+    if track.steps:
+        before = track.steps[0].flag.slowdown
+        return f"worse than {before:.4g}" if step.flag.slowdown > before else "found again"
+    words = f"finding {len(recent) + 1} in a row" if recent else "found"
+    return words + (f"; relapse {relapses}, so its quiet time is longer" if relapses else "")
+
+
+def _event(flag: NodeFlag, now: datetime, name: EventName, **fields: Any) -> FlagEvent:
+    return FlagEvent(time=now, event=name, node=flag.node, source=flag.source, **fields)
+
+
+# -- ledger --
+# A flag store that is open for writing: findings come in, events are written, flags begin and end.
+
+
+pass
 
 LAST_YEAR = 9900  # Of records: ends that lie later must still be dates
 SKEW = timedelta(minutes=5)  # Clocks of detectors and of the machine of the store may differ by this much
@@ -202,7 +371,7 @@ class Ledger(FlagLog):
         """Forget history before an instant, so that a store does not grow for ever; return how many events are gone.
 
         Of each node and source the last event with steps stays and all that came after it, for that is what a
-        :class:`~health.flags.tracks.Track` depends on.  What goes is what most of a store is made of: findings that
+        :class:`~health.flags.ledger.Track` depends on.  What goes is what most of a store is made of: findings that
         were found again later.  From that instant on the store answers and decides as it did.
         """
         forgotten = f"DELETE FROM events WHERE number IN ({_FORGOTTEN})"
@@ -264,3 +433,114 @@ def _digest(flag: NodeFlag, stamp: str) -> bytes:
     """Return what a finding is known again by; two of 16 bytes are never the same by chance."""
     words = (flag.node, flag.source, stamp, flag.kind, flag.slowdown, flag.score, flag.evidence)
     return blake2b(repr(words).encode(), digest_size=16).digest()
+
+
+# -- store --
+# A flag store on disk (SQLite in WAL mode): one writer, all of a change or nothing of it, readers that never wait.
+
+
+pass
+
+MAX_STORE_BYTES = 1024 * 1024 * 1024  # Largest store: some 2,000,000 events
+
+
+@dataclass(frozen=True, slots=True)
+class Compaction(JsonRecord):
+    """What ``arnold flags compact`` did."""
+
+    store: str
+    """The file."""
+    before: AwareTime
+    """History before this may be forgotten."""
+    kept: int
+    """Events that are left."""
+    dropped: int
+    """Events that are gone; 0 = the file was left alone."""
+    size_before: int
+    """Bytes before."""
+    size: int
+    """Bytes now."""
+    archive: str | None
+    """Where the whole store as it was is; null = nowhere."""
+
+
+@contextmanager
+def open_ledger(path: str | Path, *, now: datetime, create: bool = True) -> Iterator[Ledger]:
+    """Open a store for one change, written as a whole at the end, or not at all where an error is raised; ``now`` is
+    when a new store begins.  Raise InvalidInput for no store, or one that cannot be written or another process holds.
+    """
+    with _connected(path, create=create) as connection, _transaction(connection):
+        ledger = Ledger(connection, str(path))
+        if not has_events(connection, path):
+            ledger.open(now)
+        yield ledger
+
+
+def store_size(path: str | Path) -> int:
+    """Return the bytes of a store, with what is not yet in its file itself."""
+    return sum(file.stat().st_size for file in (Path(path), Path(f"{path}-wal")) if file.exists())
+
+
+def compact_store(path: str | Path, before: datetime, *, archive: str | Path | None = None) -> Compaction:
+    """Forget history before an instant (:meth:`~health.flags.ledger.Ledger.forget`), and make the file smaller.
+
+    :param archive: the whole store as it was is written here first; a file that must not be there yet.
+    """
+    with _connected(path, create=False) as connection:
+        if not has_events(connection, path):
+            raise InvalidInput("is empty", where=str(path), fix="there is nothing to forget")
+        size = store_size(path)
+        with _transaction(connection):
+            kept_in = "" if archive is None else f"; {archive} has it"
+            because = f"history before {before.isoformat()} is forgotten{kept_in}"
+            dropped = Ledger(connection, str(path)).forget(before, because=because)
+            if dropped and archive is not None:
+                _put_aside(path, archive)
+        if dropped:
+            with suppress(sqlite3.OperationalError):  # without room for a second copy the file keeps its size
+                connection.execute("VACUUM")
+        kept = connection.execute("SELECT count(*) FROM events").fetchone()[0]
+    where = str(archive) if archive is not None and dropped else None
+    return Compaction(str(path), before, kept, dropped, size, store_size(path), where)
+
+
+@contextmanager
+def _connected(path: str | Path, *, create: bool) -> Iterator[sqlite3.Connection]:
+    """Connect to a store that may be written to."""
+    check_store(path)
+    if not create and not exists(path):
+        raise InvalidInput("there is no such file", where=str(path), fix="check the path")
+    if "\0" in str(path):  # SQLite would take what is before it for the name
+        raise InvalidInput("cannot be written: embedded null byte", where=str(path), fix="choose another name")
+    with sqlite_errors(path, "written"):
+        uri = f"{Path(path).absolute().as_uri()}?mode={'rwc' if create else 'rw'}"
+        connection = sqlite3.connect(uri, uri=True, timeout=PATIENCE_SECONDS, isolation_level=None)
+        with closing(connection):
+            page = connection.execute("PRAGMA page_size").fetchone()[0]
+            connection.execute(f"PRAGMA max_page_count = {MAX_STORE_BYTES // page}")
+            if connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
+                with suppress(sqlite3.OperationalError):  # another process makes the same store: the next one sets it
+                    connection.execute("PRAGMA journal_mode = WAL")
+            yield connection
+
+
+@contextmanager
+def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """Hold the only place for a writer, and write all or nothing."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def _put_aside(path: str | Path, archive: str | Path) -> None:
+    """Copy a store as it was before the change that is under way."""
+    if os.path.lexists(archive):
+        wrong = "is there already: nothing is written over"
+        raise InvalidInput(wrong, where=str(archive), fix="give a name that is free")
+    with sqlite_errors(archive, "written"), closing(sqlite3.connect(path, isolation_level=None)) as before:
+        before.execute("VACUUM INTO ?", (str(archive),))

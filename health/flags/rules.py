@@ -1,10 +1,12 @@
-"""When a finding becomes a flag, and when a flag ends: the numbers, and why they are what they are.
+"""When a finding becomes a flag, and when a flag ends: the numbers, why they are what they are, and files of them.
 
 Two costs are weighed.  A flag that should not be there costs a node, or a little spread.  A flag that is missing costs
 a job: those that straggle because of a worker run 3.04 times slower on average (arXiv 2505.05713).  So flags come at
 once and go slowly.  They also must go slowly because a flagged node is avoided, and an avoided node shows no symptoms:
 that nothing is found says nothing.  The quiet time is therefore the time after which a node gets another chance, and
 each relapse doubles it.
+
+People write rules in YAML or JSON, times as ``30m`` or ``1d``.
 """
 
 from __future__ import annotations
@@ -12,12 +14,26 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import ClassVar
+from typing import Annotated, Any, ClassVar
 
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from ground.documents import load_document
 from ground.errors import InvalidInput
+from ground.files import Source
 from ground.records import FiniteFloat, JsonRecord, read_json
 from topology.flag_store import FlagLog, time_text
 from topology.flags import LAST
+
+# -- rules --
+# When a finding becomes a flag, and when a flag ends: the numbers, and why they are what they are.
+#
+# Two costs are weighed.  A flag that should not be there costs a node, or a little spread.  A flag that is missing
+# costs a job: those that straggle because of a worker run 3.04 times slower on average (arXiv 2505.05713).  So flags
+# come at once and go slowly.  They also must go slowly because a flagged node is avoided, and an avoided node shows no
+# symptoms: that nothing is found says nothing.  The quiet time is therefore the time after which a node gets another
+# chance, and each relapse doubles it.
+
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _DURATION = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)\s*([smhdw])")
@@ -106,3 +122,59 @@ def parse_duration(text: str) -> timedelta:
     if not 0.0 < seconds <= LONGEST.total_seconds():
         raise ValueError(f"{text[:40]!r} is no time such as 90s, 30m, 12h, 1.5d or 2w")
     return timedelta(seconds=seconds)
+
+
+# -- rules_file --
+# The rules of a flag store as people write them: YAML or JSON, times as ``30m`` or ``1d``.
+
+
+pass
+
+
+def _duration(value: Any) -> timedelta:
+    if not isinstance(value, str):
+        raise ValueError("write a time such as 90s, 30m, 12h or 2d")
+    return parse_duration(value)
+
+
+Duration = Annotated[timedelta, BeforeValidator(_duration)]
+
+
+class _RuleFile(BaseModel):
+    """What is said of one source; the rest is as it is for all."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    raise_after: int | None = Field(None, ge=1, le=MOST_FINDINGS)
+    within: Duration | None = None
+    score: float | None = Field(None, allow_inf_nan=False)
+    quiet: Duration | None = None
+    all_clear: Duration | None = None
+    longest: Duration | None = None
+    memory: Duration | None = None
+
+    def rule(self, others: Rule) -> Rule:
+        """Return the rule, with what is left out taken from another."""
+        names = _RuleFile.model_fields
+        return Rule(**{name: getattr(self if getattr(self, name) is not None else others, name) for name in names})
+
+
+class _RulesFile(_RuleFile):
+    """Rules of all sources, and those of some that differ."""
+
+    sources: dict[str, _RuleFile] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _make_sense(self) -> _RulesFile:
+        self.rules()
+        return self
+
+    def rules(self) -> Rules:
+        """Return the rules."""
+        default = self.rule(Rule())
+        return Rules(default, {name: row.rule(default) for name, row in sorted(self.sources.items())})
+
+
+def read_rules(source: Source) -> Rules:
+    """Return the rules of a file."""
+    return load_document(source).parse(_RulesFile).rules()

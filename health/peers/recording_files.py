@@ -21,8 +21,7 @@ from health.peers.metrics import canonical, counts_up
 from health.peers.prometheus import RANGE, SCRAPE, VECTOR, read_prometheus, read_scrape
 from health.peers.sample_sources import SampleColumns
 from health.peers.streams import IntArray, MetricRecording, Samples, joined, rate_of
-from health.peers.table_columns import TableColumns
-from health.peers.wide_tables import MACHINES, SMI, WideTable, wide_samples, wide_table
+from health.peers.tables import MACHINES, SMI, TableColumns, WideTable, wide_samples, wide_table
 
 SAMPLES = FileFormat(
     "samples",

@@ -9,10 +9,10 @@ from datetime import datetime, timedelta
 from threading import Event
 
 from ground.errors import ArnoldError
-from health.peers.peers_verdict import PeersVerdict, instant, judge
-from health.peers.pipeline import ComparisonSettings, detect
+from health.peers.comparison import ComparisonSettings, detect
 from health.peers.prometheus import Endpoint, EndpointAway
 from health.peers.sample_sources import WatchPlan
+from health.peers.verdict import PeersVerdict, instant, judge
 from topology.flags import NodeFlag
 
 FIRST_RETRY = 15.0  # Seconds until an endpoint that is away is asked again; twice as long each time, at most every

@@ -6,11 +6,15 @@ arXiv 2509.16293) and, ours, no rack.  Every machine keeps the backup of exactly
 
 Where the rules cannot all be kept, they give way in this order, each in as few pairs as possible: the DP group first
 (evicted rarely), then the rack, the PP group last (the usual eviction unit).  A machine never backs up itself.
+
+The peers are a perfect matching of least cost, by shortest augmenting paths with dual prices (Jonker and Volgenant
+1987), one row of costs at a time: costs are cheaper to compute than to store, memory grows with the number of rows, not
+with its square, and the dual prices prove the answer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from itertools import combinations
@@ -21,9 +25,82 @@ import numpy.typing as npt
 
 from ground.errors import Infeasible, InvalidPlacement, TooLarge
 from ground.records import Count
-from health.recovery.assignment import FORBIDDEN, Costs, assign
 from health.recovery.machines import JobMachine, Machines
 from topology.cluster import Cluster, IntArray
+
+# -- assignment --
+# A perfect matching of least cost, for costs that are cheaper to compute than to store.
+#
+# Shortest augmenting paths with dual prices (Jonker and Volgenant 1987), one row of costs at a time: memory grows with
+# the number of rows, not with its square, and the dual prices prove the answer.
+
+
+Costs = npt.NDArray[np.int64]
+
+FORBIDDEN = 2**60  # Cost of a pair that must not be.  All costs of a matching together stay below an eighth of it
+_NEVER = 2**62
+
+
+def assign(size: int, costs: Callable[[int], Costs]) -> npt.NDArray[np.int64]:
+    """Return the column of each row.
+
+    :param costs: of a row, the cost of every column, shape [size], at least 0; a copy that may be kept.
+    :returns: shape [size], a permutation; pairs that are :data:`FORBIDDEN` only where there is no other.
+    """
+    of_row, of_column = np.zeros(size, dtype=np.int64), np.zeros(size, dtype=np.int64)
+    row_at = np.full(size, -1, dtype=np.int64)
+    column_at = np.full(size, -1, dtype=np.int64)
+    for start in range(size):
+        shortest = np.full(size, _NEVER, dtype=np.int64)
+        before = np.full(size, -1, dtype=np.int64)
+        scanned = np.zeros(size, dtype=np.bool_)
+        rows, length, row = [start], np.int64(0), start
+        while True:
+            reach = costs(row) - of_column + (length - of_row[row])
+            better = (reach < shortest) & ~scanned
+            shortest[better] = reach[better]
+            before[better] = row
+            column, length = _nearest(shortest, scanned, row_at)
+            scanned[column] = True
+            if row_at[column] < 0:
+                break
+            row = int(row_at[column])
+            rows.append(row)
+        of_row[start] += length
+        for other in rows[1:]:
+            of_row[other] += length - shortest[column_at[other]]
+        of_column[scanned] += shortest[scanned] - length
+        while True:
+            row = int(before[column])
+            row_at[column] = row
+            column, column_at[row] = int(column_at[row]), column
+            if row == start:
+                break
+    return column_at
+
+
+def _nearest(shortest: Costs, scanned: npt.NDArray[np.bool_], row_at: npt.NDArray[np.int64]) -> tuple[int, np.int64]:
+    """Return the column at the least distance of those not scanned, a free one among equals."""
+    distance = np.where(scanned, _NEVER, shortest)
+    least = distance.min()
+    ties = np.flatnonzero(distance == least)
+    free = ties[row_at[ties] < 0]
+    return int(free[0] if len(free) else ties[0]), least
+
+
+# -- checkpoint_peers --
+# Checkpoint peers: on which machine each machine of a job keeps the backup of its state.
+#
+# What is lost together must not be stored together: a PP group is evicted whole, a rack dies with its switch, the
+# members of a DP group hold each other's shards.  So the peer of a machine shares no PP, DP or TP group with it
+# (ByteRobust, arXiv 2509.16293) and, ours, no rack.  Every machine keeps the backup of exactly one other, as near as
+# that allows.
+#
+# Where the rules cannot all be kept, they give way in this order, each in as few pairs as possible: the DP group first
+# (evicted rarely), then the rack, the PP group last (the usual eviction unit).  A machine never backs up itself.
+
+
+pass
 
 Rule = Literal["dp", "tp", "level", "pp"]
 """What a pair must not share, in the order in which the rules give way; tp where a TP group takes several machines."""
@@ -87,9 +164,9 @@ class Peers:
 def checkpoint_peers(cluster: Cluster, machines: Machines, nodes: IntArray, *, level: str | None) -> Peers:
     """Return peers that break as few rules as possible, in the order of :data:`Rule`, and are then as near as can be.
 
-    Both are proved least (:mod:`health.recovery.assignment`).  Pairs are made mutual where that costs nothing: two
-    machines that back up each other are one pair that must not be lost, a ring of n has n such pairs (as GEMINI's group
-    placement, SOSP 2023).
+    Both are proved least (:mod:`health.recovery.checkpoint_peers`).  Pairs are made mutual where that costs nothing:
+    two machines that back up each other are one pair that must not be lost, a ring of n has n such pairs (as GEMINI's
+    group placement, SOSP 2023).
 
     :param nodes: shape [machines], index of the node of each machine, by node rank.
     :param level: the level of the rack; ``None`` = the closest; a cluster without levels has no such rule.

@@ -16,9 +16,8 @@ from typing import Literal
 import numpy as np
 
 from ground.records import AtLeastOne, Count, JsonRecord
-from health.recovery.dumps import Dumps
 from health.recovery.machines import UNIT_FAMILIES, Machines, UnitFamily
-from health.recovery.stacks import StackGroup, StackView, group_stacks, outliers_of
+from health.recovery.stacks import Dumps, StackGroup, StackView, group_stacks, outliers_of
 from topology.cluster import IntArray
 from topology.flags import FAULTY, NodeFlag
 

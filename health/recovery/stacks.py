@@ -4,17 +4,39 @@ Two ranks that do the same thing never have the same text: threads are numbered,
 loop that polls stands on one line or the next.  A :class:`StackView` says what is left of a stack before ranks are
 compared.  Ranks with the same stack make a group.  Large groups are taken for healthy: in a hang, all but a few ranks
 wait in the same collective for those few (aggregation analysis, ByteRobust, arXiv 2509.16293).
+
+Stacks come from dumps, one file for each rank, or for each process of a rank, named after the rank.  A file holds what
+``py-spy dump`` prints, as text or with ``--json``; both were checked against py-spy 0.4.3.  Text lists a thread as
+``Thread 7624 (idle): "MainThread"`` and below it its calls, innermost first, as
+``    all_reduce (torch/distributed/distributed_c10d.py:2450)``; native frames (``--native``) have a library in place of
+the file and an address where the symbol is unknown; local variables (``--locals``) are indented deeper; subprocesses
+(``--subprocesses``) follow, each with a head of its own.  JSON is a list of threads in the opposite order.
 """
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Annotated, Literal, NamedTuple
 
 from annotated_types import Interval
+
+from ground.documents import load_document
+from ground.errors import InvalidInput
+from ground.files import Source, read_source
+from ground.records import JsonRecord
+
+# -- stacks --
+# Stacks of the processes of a job, what of them is compared, and the ranks that are not where the others are.
+#
+# Two ranks that do the same thing never have the same text: threads are numbered, native frames carry addresses, and a
+# loop that polls stands on one line or the next.  A :class:`StackView` says what is left of a stack before ranks are
+# compared.  Ranks with the same stack make a group.  Large groups are taken for healthy: in a hang, all but a few ranks
+# wait in the same collective for those few (aggregation analysis, ByteRobust, arXiv 2509.16293).
+
 
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]+")
 
@@ -118,3 +140,191 @@ def group_stacks(
 def outliers_of(groups: Sequence[StackGroup]) -> tuple[int, ...]:
     """Return all outliers, ascending."""
     return tuple(sorted(rank for group in groups for rank in group.outliers))
+
+
+# -- dumps --
+# Stack dumps of a job: one file for each rank, or for each process of a rank, named after the rank.
+#
+# A file holds what ``py-spy dump`` prints, as text or with ``--json``; both were checked against py-spy 0.4.3.  Text
+# lists a thread as ``Thread 7624 (idle): "MainThread"`` and below it its calls, innermost first, as
+# ``    all_reduce (torch/distributed/distributed_c10d.py:2450)``; native frames (``--native``) have a library in place
+# of the file and an address where the symbol is unknown; local variables (``--locals``) are indented deeper;
+# subprocesses (``--subprocesses``) follow, each with a head of its own.  JSON is a list of threads in the opposite
+# order.
+
+
+pass
+
+_RANK = re.compile(r"(?<!local)(?<!local[-_.])rank[-_.=]?(\d{1,9})", re.IGNORECASE)
+_NUMBER = re.compile(r"\d+")
+_JSON = re.compile(r"\s*\[\s*[\]{]")
+_STYLE = re.compile(r"\x1b\[[0-9;]*m")
+_PROCESS = re.compile(r"Process (\d{1,18}):")
+_THREAD = re.compile(r'Thread (\S+) \((?:idle|active|active\+gil)\)(?:: "(.*)")?')
+_LINE = re.compile(r"(.*):(\d{1,9})")
+_RULE = re.compile(r"-+")
+_LOG = re.compile(r"\[\d{4}-\d\d-\d\dT\S+ (?:ERROR|WARN|INFO|DEBUG)\b.*\].*")
+_REMEDY = "give the output of `py-spy dump --pid PID`, or of it with --json"
+
+MAX_DUMP_BYTES = 16 * 1024 * 1024  # Largest dump of one process; a large one has a few hundred kilobytes
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped(JsonRecord):
+    """A file that was left out under --lenient."""
+
+    file: str
+    """Its path."""
+    reason: str
+    """Why it could not be used."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dumps:
+    """One look at a job."""
+
+    by_rank: Mapping[int, tuple[Process, ...]]  # processes of each rank that has a dump, ascending
+    dropped: tuple[Dropped, ...] = ()
+
+
+def read_dumps(paths: Sequence[str], *, ranks: int, lenient: bool = False) -> Dumps:
+    """Read dumps, each process of a rank of the job once; raise InvalidInput where nothing is left.
+
+    :param paths: files, and folders of files at any depth; hidden files are passed over.
+    :param lenient: leave out files that cannot be used, and say so, instead of failing.
+    """
+    by_rank: dict[int, list[Process]] = {}
+    dropped: list[Dropped] = []
+    for file in _files(paths):
+        try:
+            processes = parse_dump(read_source(file, max_bytes=MAX_DUMP_BYTES))
+            rank = _rank_of(file, ranks)
+            twice = {one.pid for one in by_rank.get(rank, ())} & {one.pid for one in processes}
+            if twice:
+                raise InvalidInput(
+                    f"rank {rank} has two dumps of process {min(twice)}",
+                    where=str(file),
+                    fix="give one dump of each process; looks taken at different times go into folders of their own "
+                    "(--rounds)",
+                )
+        except InvalidInput as error:
+            if not lenient:
+                raise
+            dropped.append(Dropped(str(file), f"{error.where}: {error.message}"))
+        else:
+            by_rank.setdefault(rank, []).extend(processes)
+    if not by_rank:
+        reason = f"none of {len(dropped)} files can be used, first {dropped[0].reason}" if dropped else "there is none"
+        wrong = f"no stack dump: {reason}"
+        raise InvalidInput(wrong, where=", ".join(paths)[:200], fix="give a file for each rank: rank-0.txt, ...")
+    return Dumps({rank: tuple(by_rank[rank]) for rank in sorted(by_rank)}, tuple(dropped))
+
+
+def _files(paths: Sequence[str]) -> Iterator[Path]:
+    for path in map(Path, paths):
+        if not path.is_dir():
+            yield path
+            continue
+        inside = (file.relative_to(path) for file in sorted(path.rglob("*")) if file.is_file())
+        yield from (path / file for file in inside if not any(part.startswith(".") for part in file.parts))
+
+
+def _rank_of(file: Path, ranks: int) -> int:
+    """Return the rank of the job in the name of a file: after the word ``rank``, else the only number."""
+    found = {int(number) for number in _RANK.findall(file.stem) or _NUMBER.findall(file.stem)[:9] if len(number) < 10}
+    if len(found) != 1:
+        wrong = f"the name says no rank: {'no number' if not found else 'more than one number'}"
+        raise InvalidInput(wrong, where=str(file), fix="name each dump after its rank: rank-0.txt, rank-1.txt, ...")
+    rank = found.pop()
+    if rank >= ranks:
+        wrong = f"rank {rank} is not one of the job's {ranks:,} ranks"
+        fix = "give the job that the dumps are of; ranks are global and begin at 0"
+        raise InvalidInput(wrong, where=str(file), fix=fix)
+    return rank
+
+
+def parse_dump(source: Source) -> tuple[Process, ...]:
+    """Return processes of one dump, in order of appearance; raise InvalidInput for none, or one that is cut off."""
+    processes = _parse_json(source) if _JSON.match(source.text) else _parse_text(source)
+    if not processes:
+        raise InvalidInput("holds no thread", where=source.name, fix=_REMEDY)
+    return processes
+
+
+@dataclass
+class _Call:
+    name: str
+    filename: str
+    line: int = 0
+    short_filename: str | None = None
+
+
+@dataclass
+class _Stack:
+    pid: int
+    thread_id: int
+    frames: list[_Call]
+    thread_name: str | None = None
+    os_thread_id: int | None = None
+
+
+def _parse_json(source: Source) -> tuple[Process, ...]:
+    threads: dict[int, list[Thread]] = {}
+    for stack in reversed(load_document(source).parse(list[_Stack])):
+        frames = tuple(StackFrame(call.name, call.short_filename or call.filename, call.line) for call in stack.frames)
+        number = stack.thread_id if stack.os_thread_id is None else stack.os_thread_id
+        threads.setdefault(stack.pid, []).append(Thread(str(number), stack.thread_name or "", frames))
+    return tuple(Process(pid, tuple(members)) for pid, members in threads.items())
+
+
+@dataclass
+class _Open:
+    """A process that is being read: each thread with its number and name."""
+
+    pid: int
+    threads: list[tuple[str, str, list[StackFrame]]] = field(default_factory=list)
+    in_head: bool = True
+
+
+def _parse_text(source: Source) -> tuple[Process, ...]:
+    opened: list[_Open] = []
+    for number, styled in enumerate(source.text.split("\n"), 1):
+        line = _STYLE.sub("", styled).rstrip()
+        here = opened[-1] if opened else None
+        if head := _PROCESS.match(line):
+            opened.append(_Open(int(head[1])))
+        elif here is not None and here.in_head:
+            # The command line of a process may hold line breaks; what follows it is the version of Python.
+            here.in_head = not line.startswith("Python v")
+        elif line and not _is_noise(line):
+            _read_line(here, line, source.at(number))
+    for process in opened:
+        if process.in_head or not process.threads:
+            wrong = f"is cut off: process {process.pid} has no thread"
+            raise InvalidInput(wrong, where=source.name, fix="take the dump again")
+    return tuple(
+        Process(process.pid, tuple(Thread(number, name, tuple(frames)) for number, name, frames in process.threads))
+        for process in opened
+    )
+
+
+def _is_noise(line: str) -> bool:
+    """Return whether a line says nothing of a stack: a rule, a parent process, a log line, a local variable."""
+    return bool(line.startswith(("Parent Process ", " " * 8)) or _RULE.fullmatch(line) or _LOG.fullmatch(line))
+
+
+def _read_line(process: _Open | None, line: str, where: str) -> None:
+    """Take a thread, or a call of the thread above it."""
+    if line.startswith("Error:"):
+        raise InvalidInput(f"py-spy failed: {line[6:].strip()[:200]}", where=where, fix="take the dump again")
+    if process is None:
+        raise InvalidInput(f"is no stack dump: it begins with {line[:60]!r}", where=where, fix=_REMEDY)
+    if thread := _THREAD.fullmatch(line):
+        process.threads.append((thread[1], thread[2] or "", []))
+        return
+    function, opening, rest = line[4:].rpartition(" (")
+    if not line.startswith("    ") or not opening or not rest.endswith(")") or not process.threads:
+        raise InvalidInput(f"is neither a thread nor a call: {line[:60]!r}", where=where, fix=_REMEDY)
+    with_line = _LINE.fullmatch(rest[:-1])
+    file, number = (with_line[1], int(with_line[2])) if with_line else (rest[:-1], 0)
+    process.threads[-1][2].append(StackFrame(function, file, number))

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from health.whatif import optypes
 from health.whatif.analysis_result import Operation
-from health.whatif.operation_graph import build_graph
+from health.whatif.graph import build_graph
 from health.whatif.optypes import BACKWARD, CODE, FORWARD, OPTYPES, one_forward_one_backward, stream_of
-from health.whatif.step_replay import replay
+from health.whatif.replay import replay
 from health.whatif.trace import JobSizes, Trace
 
 # Usual duration of each operation

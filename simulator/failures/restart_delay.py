@@ -12,7 +12,7 @@ from math import isfinite
 from typing import Literal
 
 from ground.errors import InvalidInput
-from health.recovery.restart_cost import RestartKind, restart_seconds
+from health.recovery.restarts import RestartKind, restart_seconds
 from simulator.failures.rates import MIXES, FailureKind, Mix
 
 ERROR_SEEN = 15.0

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from health.whatif.assemble import read_trace
 from health.whatif.optypes import COMPUTE
+from health.whatif.trace import read_trace
 
 
 def traced_step(file: str) -> tuple[float, float]:

@@ -15,10 +15,9 @@ from benchmarks.peers.faults import KINDS, Effect, Fault, Kind, inject
 from benchmarks.peers.mahalanobis import whitened
 from benchmarks.peers.picture import picture
 from benchmarks.peers.streams import SHAPES, healthy_job, recording
-from health.peers.doubts import doubted
-from health.peers.peers_verdict import Stretch
-from health.peers.pipeline import ComparisonSettings, examine
+from health.peers.comparison import ComparisonSettings, doubted, examine
 from health.peers.streams import align
+from health.peers.verdict import Stretch
 from tests.case_counts import cases as case_count
 
 

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from benchmarks.simulated_collectives import FAULTS, BenchJob, Fault, FaultKind, simulate
 from benchmarks.simulated_collectives.run import EPOCH
-from health.collectives.diagnosis import Diagnosis, diagnose
+from health.collectives.diagnosis import Diagnosis, diagnose, find_slow
 from health.collectives.recording import CollectiveRecording
-from health.collectives.slow_ranks import find_slow
 from tests.case_counts import examples
 
 SECONDS = 62.0

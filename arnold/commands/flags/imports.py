@@ -81,7 +81,7 @@ def import_(
 def _of_monitor(source: Source, by: str, store: str | None, now: datetime, stamp: str, *, yes: bool) -> ImportDocument:
     """Take what a monitor found; of the nodes that it names a share at most, unless ``yes``."""
     from arnold.documents.store_answers import ImportDocument
-    from health.flags.monitor_reports import read_reports
+    from health.flags.imports import read_reports
     from topology.flag_store import Breaker
 
     reports, recorded = read_reports(source, by=by), None
@@ -100,7 +100,7 @@ def _of_monitor(source: Source, by: str, store: str | None, now: datetime, stamp
 def _of_store(source: Source, store: str | None, now: datetime) -> ImportDocument:
     """Take over the events of another store."""
     from arnold.documents.store_answers import ImportDocument
-    from health.flags.event_lines import read_event_lines
+    from health.flags.imports import read_event_lines
     from topology.flag_store import open_log
 
     if store is None:

@@ -19,7 +19,7 @@ from ground.files import read_source
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from health.flags.store import Compaction
+    from health.flags.ledger import Compaction
 
 ANSWERS = "arnold.documents.store_answers"
 
@@ -70,7 +70,7 @@ def record(
     """
     from arnold.options.cluster_options import ClusterFiles
     from health.flags.ledger import Ledger, Recorded
-    from health.flags.rules_file import read_rules
+    from health.flags.rules import read_rules
     from topology.flag_store import Breaker, read_flags
 
     now = present(at)
@@ -117,7 +117,7 @@ def lift(*, as_json: bool, nodes: tuple[str, ...], store: str, because: str, by:
     answer(changed(store, change, now=now, create=False), print_recorded, as_json=as_json)
 
 
-@click.command("compact", cls=JsonCommand, document="health.flags.store:Compaction", epilog=COMPACT_EXAMPLES)
+@click.command("compact", cls=JsonCommand, document="health.flags.ledger:Compaction", epilog=COMPACT_EXAMPLES)
 @store_option
 @click.option(
     "--keep",
@@ -133,8 +133,8 @@ def compact(*, as_json: bool, store: str, keep: str, archive: str | None) -> Non
     Flags that hold, rules, relapses and all history since then stay; of the time before only what they depend on. Run
     it from a timer, beside the detectors: it waits for other writers.
     """
+    from health.flags.ledger import compact_store
     from health.flags.rules import parse_duration
-    from health.flags.store import compact_store
 
     try:
         before = datetime.now(UTC) - parse_duration(keep)

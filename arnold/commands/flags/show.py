@@ -45,8 +45,8 @@ Examples:
 def show(*, as_json: bool, store: str, at: str | None, output: str | None) -> None:
     """Show the nodes that are flagged, now or at a time, with source, end and reason."""
     from arnold.documents.store_answers import HeldFlagsDocument, MergedFlag, NotedFinding
+    from health.flags.ledger import track_of
     from health.flags.rules import rules_of
-    from health.flags.tracks import track_of
     from topology.flag_store import open_log
     from topology.flags import merge_by_node
 
@@ -89,7 +89,7 @@ def show(*, as_json: bool, store: str, at: str | None, output: str | None) -> No
 def why(*, as_json: bool, node: str, store: str, at: str | None, since: str | None, until: str | None) -> None:
     """Say why a node was avoided: each of its flags with source, evidence, begin and end."""
     from arnold.documents.store_answers import WhyFlaggedDocument, written
-    from health.flags.flag_history import history
+    from health.flags.history import history
     from topology.flag_store import open_log
 
     begin, end = _span(at, since, until)

@@ -80,7 +80,7 @@ def changed(
     :param breaker: what the change may take out of use; a store that would hold more stays as it was.
     """
     from arnold.documents.store_answers import RecordDocument, written
-    from health.flags.store import MAX_STORE_BYTES, open_ledger, store_size
+    from health.flags.ledger import MAX_STORE_BYTES, open_ledger, store_size
 
     with open_ledger(store, now=now, create=create) as ledger:
         out = {flag.node for flag in ledger.holding(now) if flag.kind == "faulty"}

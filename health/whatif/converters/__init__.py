@@ -11,7 +11,7 @@ from typing import Literal
 
 from ground.errors import InvalidInput, TraceFormatError
 from ground.formats import FileFormat
-from health.whatif.converters.op_trace_output import Conversion
+from health.whatif.conversion import Conversion
 from health.whatif.trace import JobSizes, RankLayout
 
 Source = Literal["kineto", "megatron-timers"]
@@ -21,10 +21,10 @@ _PROFILE = re.compile(r"\s*(\{|\[\s*[{\]])")  # An object, or a list of events: 
 
 def formats() -> tuple[FileFormat, ...]:
     """Return what users should know of the op trace and of each format that is converted to it."""
-    from health.whatif import op_columns
+    from health.whatif import trace
     from health.whatif.converters import kineto, timers
 
-    return op_columns.FORMAT, kineto.FORMAT, timers.FORMAT
+    return trace.FORMAT, kineto.FORMAT, timers.FORMAT
 
 
 def kind_of(path: str) -> Source:

@@ -1,24 +1,54 @@
-"""Kineto traces of a job, one file a rank, as an op trace: each rank's ranges and kernels become its operations."""
+"""Kineto traces of a job, one file a rank, as an op trace: each rank's ranges and kernels become its operations.
+
+The files are read one after the other, and checked to be of one job.  Transfers between pipeline stages are matched to
+the passes they serve, or laid out between passes where none are known: a stage that computes a microbatch has received
+it from the stage before, which sent it after its own pass.  So the order of the passes says which transfers there were,
+also where a recorder writes none, or not which is which.  How long they took it does not say: they take no time once
+both sides are there.
+
+Which rank comes last to collectives is told too: all ranks leave a collective together, so the rank that spends least
+time in it came last, whatever the clocks say.  The others waited from their start until it came; what they computed
+meanwhile is no loss.  Collectives overlap, and a rank that waits in two of them at once waits once: what a rank waits
+in a step is never longer than the step.
+"""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from statistics import median
+from typing import NamedTuple
+
+import numpy as np
 
 from ground.errors import TraceFormatError
 from ground.formats import FileFormat
+from health.whatif import optypes
 from health.whatif.analysis_result import Cause
-from health.whatif.converters.arrivals import with_passes_of
-from health.whatif.converters.op_trace_output import DISABLES, Conversion, Missing, Op, missing_types
-from health.whatif.converters.rank_files import RankFiles, few
-from health.whatif.converters.transfers import Transfers, with_whole_backwards
+from health.whatif.conversion import (
+    DISABLES,
+    Arrivals,
+    Conversion,
+    Latecomer,
+    Missing,
+    Op,
+    StepBreakdown,
+    missing_types,
+)
+from health.whatif.converters.degrees import check_layout
+from health.whatif.converters.names import OTHER, WEIGHT
+from health.whatif.converters.profile import CoveredTime, Profile, RankOps, read_profile
 from health.whatif.optypes import (
     ALL_GATHER,
     BACKWARD,
+    BACKWARD_RECV,
+    BACKWARD_SEND,
     CLIP,
     FORWARD,
+    FORWARD_RECV,
+    FORWARD_SEND,
     GC,
     OPTIMIZER,
     PIPELINE,
@@ -26,6 +56,420 @@ from health.whatif.optypes import (
     interleaved,
 )
 from health.whatif.trace import RankLayout
+
+# -- arrivals --
+# Which rank comes last to collectives, from the profiles of ranks, and where the step of each rank goes.
+#
+# All ranks leave a collective together, so the rank that spends least time in it came last, whatever the clocks say.
+# The others waited from their start until it came; what they computed meanwhile is no loss.  Collectives overlap, and a
+# rank that waits in two of them at once waits once: what a rank waits in a step is never longer than the step.
+
+
+TRIFLE = 20e-6  # Seconds; ranks that come closer together come together
+Key = tuple[int, str, str, int]  # step, group, collective, its number among those
+
+
+class _Inside(NamedTuple):
+    """A rank inside one collective."""
+
+    rank: int
+    start: float
+    end: float
+    computing: CoveredTime
+
+
+class ArrivalOrder:
+    """Collects the collectives of ranks, one rank after the other."""
+
+    def __init__(self) -> None:
+        self._inside: dict[Key, list[_Inside]] = defaultdict(list)
+        self._counts: dict[tuple[int, str, str], set[int]] = defaultdict(set)
+        self._lengths: dict[int, list[float]] = defaultdict(list)
+
+    def add(self, rank: RankOps) -> None:
+        """Add the collectives of one rank."""
+        profile = rank.profile
+        for step, begin, end in rank.steps:
+            self._lengths[step].append(end - begin)
+            numbers: dict[tuple[str, str], int] = defaultdict(int)
+            for group, collective, start, stop in sorted(_collectives(rank, begin, end), key=lambda one: one[2]):
+                number = numbers[group, collective]
+                numbers[group, collective] += 1
+                inside = _Inside(profile.rank, start, stop, rank.computing)
+                self._inside[step, group, collective, number].append(inside)
+            for (group, collective), count in numbers.items():
+                self._counts[step, group, collective].add(count)
+
+    def found(self, workers: int) -> Arrivals | None:
+        """Return which rank comes last, of a job of so many workers; ``None`` = no collective was seen on two ranks."""
+        last: dict[int, int] = defaultdict(int)
+        waits: dict[int, dict[int, list[_Inside]]] = defaultdict(lambda: defaultdict(list))
+        compared, ranks, steps = 0, set(), set()
+        for (step, group, collective, _), members in self._inside.items():
+            # ranks that called a collective of a group more often than others may count them differently
+            if len(members) < 2 or len(self._counts[step, group, collective]) > 1:
+                continue
+            compared += 1
+            steps.add(step)
+            ranks |= {member.rank for member in members}
+            latest = min(members, key=lambda one: one.end - one.start)
+            least = latest.end - latest.start
+            waited = [
+                one._replace(end=one.start + max(one.end - one.start - least, 0.0))
+                for one in members
+                if one is not latest
+            ]
+            if float(np.median([_idle([one]) for one in waited])) > TRIFLE:
+                last[latest.rank] += 1
+                for one in waited:
+                    waits[latest.rank][one.rank].append(one)
+        if not compared:
+            return None
+        length = float(np.mean([np.mean(self._lengths[step]) for step in steps]))
+        latecomers = [
+            Latecomer(rank, last[rank], each, min(each / length, 1.0) if length else 0.0)
+            for rank in last
+            for each in [float(np.median([_idle(own) for own in waits[rank].values()])) / len(steps)]
+        ]
+        latecomers.sort(key=lambda one: (-one.seconds, one.rank))
+        return Arrivals(compared, len(ranks), workers, len(steps), length, tuple(latecomers))
+
+
+def _idle(waits: Sequence[_Inside]) -> float:
+    """Return seconds in which one rank waited, in collectives that may overlap, and computed nothing."""
+    covered = CoveredTime.of(np.array([one.start for one in waits]), np.array([one.end for one in waits]))
+    return covered.total - float(np.sum(waits[0].computing.within(covered.start, covered.end)))
+
+
+def _collectives(rank: RankOps, begin: float, end: float) -> Iterable[tuple[str, str, float, float]]:
+    """Yield group, collective, start and end of what a rank's step launched; of a CPU the calls themselves."""
+    profile = rank.profile
+    if profile.on_cpu and not len(profile.launch):
+        for one in profile.calls:
+            if one.call.collective != OTHER and begin <= one.start < end:
+                yield one.call.backend, one.call.collective, one.start, one.end
+        return
+    kernels = rank.launched(begin, end)
+    for kernel in kernels[rank.communicates[kernels]]:
+        kind = profile.kinds[profile.kind[kernel]]
+        if kind.collective != OTHER:
+            yield kind.group, kind.collective, float(profile.start[kernel]), float(profile.end[kernel])
+
+
+def breakdown_of(rank: RankOps) -> StepBreakdown:
+    """Return where the mean step of a rank goes, as far as its device tells; :func:`with_passes_of` adds the passes."""
+    profile, steps = rank.profile, rank.steps
+    count = max(len(steps), 1)
+    length = sum(end - start for _, start, end in steps) / count
+    waiting = idle = None
+    if len(profile.launch):
+        kernels = np.concatenate([rank.launched(start, end) for _, start, end in steps])
+        own = kernels[~rank.communicates[kernels]]
+        computing = CoveredTime.of(profile.start[own], profile.end[own]).total / count
+        busy = CoveredTime.of(profile.start[kernels], profile.end[kernels]).total / count
+        # a device runs on when the host has launched all, and at first with what was launched before
+        last = max(end for _, _, end in steps)
+        over = max(float(profile.end[kernels].max(initial=0.0)), last)
+        length += (over - last) / count
+        ran = float(profile.busy.within(min(start for _, start, _ in steps), over)) / count
+        waiting, idle = busy - computing, max(length - ran, 0.0)
+    return StepBreakdown(profile.rank, len(steps), length, 0.0, 0.0, 0.0, waiting, idle)
+
+
+def with_passes_of(breakdown: Iterable[StepBreakdown], ops: Sequence[Op]) -> Iterator[StepBreakdown]:
+    """Yield where steps go, with the passes and the update of the operations, without waits."""
+    spent: dict[tuple[int, str], float] = defaultdict(float)
+    steps: dict[int, set[int]] = defaultdict(set)
+    for op in ops:
+        spent[op.rank, op.optype] += op.end - op.start
+        if op.optype == optypes.FORWARD:
+            steps[op.rank].add(op.step)
+    for one in breakdown:
+        count = max(len(steps[one.rank]), 1)
+        forward, backward, update = (
+            spent[one.rank, optype] / count for optype in (optypes.FORWARD, optypes.BACKWARD, optypes.OPTIMIZER)
+        )
+        yield replace(one, forward=forward, backward=backward, optimizer=update)
+
+
+# -- rank_files --
+# The profiles of a job, one file a rank: read one after the other, and checked to be of one job.
+
+
+pass
+
+NAMED = 8  # Most ranks or steps that a sentence names
+
+
+class RankFiles:
+    """What the files of a job hold, read one after the other.
+
+    :param guessed: nobody said the layout, so that files may refute it.
+    """
+
+    def __init__(self, layout: RankLayout, *, guessed: bool = False) -> None:
+        self.layout, self._guessed = layout, guessed
+        self.ops: list[Op] = []
+        self.host_timed: Counter[str] = Counter()
+        self.arrivals = ArrivalOrder()
+        self.breakdown: list[StepBreakdown] = []
+        self.absent: list[int] = []  # workers of which no file is there, by their rank
+        self.turning, self.on_cpu = False, True
+        self._ranks: dict[int, str] = {}
+        self._assumed: Counter[str] = Counter()
+        self._skipped = self._repaired = 0
+        self._origin: int | None = None
+
+    def take(self, path: str) -> None:
+        """Read one file."""
+        layout = self.layout
+        profile = read_profile(path, layout)
+        if profile.rank in self._ranks:
+            raise TraceFormatError(
+                f"is of rank {profile.rank}, as {self._ranks[profile.rank]} is", where=path, fix="give one file a rank"
+            )
+        self._ranks[profile.rank] = path
+        if profile.world_size not in (None, layout.world_size):
+            raise TraceFormatError(
+                f"is of a job of {profile.world_size} ranks, but the metadata describes {layout.world_size}",
+                where=profile.name,
+                fix="give the metadata of this job",
+            )
+        check_layout(layout, profile.evidence, where=profile.name, guessed=self._guessed)
+        self._check_stages(profile)
+        self._origin = profile.epoch_ns if self._origin is None else self._origin
+        plain = layout.pp * layout.tp * layout.dsp == 1
+        shift = (profile.epoch_ns - self._origin) * 1e-9
+        rank = RankOps(profile, plain=plain, staged=layout.pp > 1, shift=shift)
+        ops = list(rank.ops())
+        self.arrivals.add(rank)
+        if not layout.is_representative(profile.rank):
+            self._skipped += 1
+            return
+        self.breakdown.append(breakdown_of(rank))
+        self.ops += ops
+        self.host_timed += rank.host_timed
+        self.on_cpu &= profile.on_cpu and not len(profile.launch)
+        self._repaired += profile.repaired
+        self._assumed.update(rank.notes)
+
+    def _check_stages(self, profile: Profile) -> None:
+        """Make sure that the stages that ranges name are those of the rank; see whether the model turns round."""
+        layout = self.layout
+        stage = layout.worker(profile.rank)[1]
+        for part in sorted({each.meaning.part for each in profile.ranges} - {-1}):
+            chunk, place = divmod(part, layout.pp)
+            if chunk >= layout.vpp:
+                raise TraceFormatError(
+                    f"names stage {part} of the model, and pp_size {layout.pp} x vpp_size {layout.vpp} makes "
+                    f"{layout.pp * layout.vpp}",
+                    where=profile.name,
+                    fix="give pp_size, and as vpp_size how many stages a rank has",
+                )
+            if place != stage and (chunk % 2 == 0 or place != layout.pp - 1 - stage):
+                raise TraceFormatError(
+                    f"names stage {part} of the model, which is not on rank {profile.rank} with pp_size {layout.pp} "
+                    f"and dp_size {layout.dp}",
+                    where=profile.name,
+                    fix="give the sizes of this job; ranks are numbered in Megatron's order, tp, cp, dp, pp",
+                )
+            self.turning |= place != stage
+
+    def check(self) -> None:
+        """Make sure that enough workers have files: without a pipeline any one, with one all stages of some rank."""
+        layout = self.layout
+        self.absent = [rank for rank in layout.representatives() if rank not in self._ranks]
+        if not self.absent:
+            return
+        partial = {layout.worker(rank)[0] for rank in self.absent}
+        whole = {dp for dp in range(layout.dp) if dp not in partial}
+        if not whole:
+            raise TraceFormatError(
+                f"{len(self.absent)} of {layout.dp * layout.pp} workers have no file: rank {few(self.absent)}",
+                where="FILES",
+                fix="profile one rank of every tensor-parallel group (Megatron: --profile-ranks) and give all files",
+            )
+        self.ops = [op for op in self.ops if layout.worker(op.rank)[0] in whole]
+
+    def notes(self) -> list[str]:
+        """Return what to know about the files."""
+        notes = []
+        if self.absent:
+            count = self.layout.dp * self.layout.pp
+            notes.append(f"{len(self.absent)} of {count} workers have no file and are not judged: {few(self.absent)}")
+        if self._skipped:
+            notes.append(f"{self._skipped} files of ranks that share a worker with another were left out")
+        if self._repaired:
+            notes.append(f"{self._repaired} empty fields in the JSON were filled")
+        return notes + list(self._assumed)
+
+
+def few(numbers: Sequence[int]) -> str:
+    """Return the first of many numbers, and that there are more."""
+    return ", ".join(map(str, numbers[:NAMED])) + (", ..." if len(numbers) > NAMED else "")
+
+
+# -- transfers --
+# Transfers between pipeline stages: matched to the passes they serve, or laid out between passes where none are known.
+#
+# A stage that computes a microbatch has received it from the stage before, which sent it after its own pass.  So the
+# order of the passes says which transfers there were, also where a recorder writes none, or not which is which.  How
+# long they took it does not say: they take no time once both sides are there.
+
+
+Key_of_transfers = tuple[str, int, int, int]  # type, part of the model, data-parallel rank, microbatch
+NOT_ALL = "not all of them are recorded"
+HOST_TIMED = "the host records when it waited for them, not when they were there"
+_OF_PASS = {FORWARD: (FORWARD_RECV, FORWARD_SEND), BACKWARD: (BACKWARD_RECV, BACKWARD_SEND)}
+
+
+def with_whole_backwards(ops: Sequence[Op]) -> tuple[list[Op], list[str]]:
+    """Return operations in which each half of a backward pass that was put off is added to the other half."""
+    late: dict[tuple[int, int, int, int], float] = defaultdict(float)
+    for op in ops:
+        if op.optype == WEIGHT:
+            late[op.rank, op.step, op.chunk, op.microbatch] += op.end - op.start
+    if not late:
+        return list(ops), []
+    whole = [
+        replace(op, end=op.end + late.get((op.rank, op.step, op.chunk, op.microbatch), 0.0))
+        if op.optype == BACKWARD
+        else op
+        for op in ops
+        if op.optype != WEIGHT
+    ]
+    note = "the backward pass of a microbatch is for its input and, later, for its weights: both were added up"
+    return whole, [note]
+
+
+class Transfers:
+    """The transfers of all ranks and steps, by the passes they serve."""
+
+    def __init__(self, ops: Sequence[Op], layout: RankLayout) -> None:
+        self._layout = layout
+        self._passes: dict[tuple[int, int], list[Op]] = defaultdict(list)
+        self._known: dict[tuple[int, int, str], list[Op]] = defaultdict(list)
+        self._rest = []
+        for op in sorted(ops, key=lambda op: op.start):
+            if op.optype in _OF_PASS:
+                self._passes[op.rank, op.step].append(op)
+            elif op.optype in PIPELINE:
+                self._known[op.rank, op.step, op.optype].append(op)
+            else:
+                self._rest.append(op)
+
+    def complete(self, *, turning: bool, host_timed: bool) -> tuple[list[Op], list[Missing]]:
+        """Return all operations, with transfers that the analysis can pair, and what of them is missing.
+
+        :param turning: the stages of a rank are not those of an interleaved schedule: its transfers are left out.
+        :param host_timed: times are those of the host, so that a pass still holds the wait for what it receives.
+        """
+        passes = [op for found in self._passes.values() for op in found]
+        if turning:
+            reason = "the model turns round at the last rank, and the replay knows interleaved schedules only"
+            return [*self._rest, *passes], [Missing(", ".join(PIPELINE), reason, DISABLES[PIPELINE[0]])]
+        if whole := self._is_whole():
+            if not host_timed:
+                served = [transfer for key in self._passes for transfer in self._in_order(key)]
+                return [*self._rest, *passes, *served], []
+            passes = self._without_waits()
+        by_step: dict[int, dict[Key_of_transfers, Op]] = defaultdict(dict)
+        for op in passes:
+            by_step[op.step][op.optype, self._part(op), self._layout.worker(op.rank)[0], op.microbatch] = op
+        steps = [_laid_out(found) for found in by_step.values()]
+        laid_out = [transfer for made in steps for transfer in made]
+        if not all(steps):
+            reason = "not all of them are recorded, and the passes of the stages do not match"
+            return [*self._rest, *passes], [Missing(", ".join(PIPELINE), reason, DISABLES[PIPELINE[0]])]
+        disabled = "their own S_t, and what transfers add to S"
+        reason = f"{HOST_TIMED if whole else NOT_ALL}; they take no time once both sides are there"
+        return [*self._rest, *passes, *laid_out], [Missing(", ".join(PIPELINE), reason, disabled)]
+
+    def _part(self, op: Op) -> int:
+        """Return the place of a pass along the model."""
+        return max(op.chunk, 0) * self._layout.pp + self._layout.worker(op.rank)[1]
+
+    def _needs(self, op: Op, optype: str) -> bool:
+        """Return whether a pass has such a transfer: at the ends of the model there is one to send or receive less."""
+        end = 0 if optype in (FORWARD_RECV, BACKWARD_SEND) else self._layout.pp * self._layout.vpp - 1
+        return self._part(op) != end
+
+    def _served(self, key: tuple[int, int], optype: str) -> list[Op]:
+        passes = [op for op in self._passes[key] if optype in _OF_PASS[op.optype]]
+        return [op for op in passes if self._needs(op, optype)]
+
+    def _is_whole(self) -> bool:
+        """Return whether each pass that needs a transfer has one, or with virtual stages each but one pass at all."""
+        for key, passes in self._passes.items():
+            for optype in PIPELINE:
+                count, needed = len(self._known[*key, optype]), len(self._served(key, optype))
+                whole = sum(optype in _OF_PASS[op.optype] for op in passes)
+                if count != needed and not (self._layout.vpp > 1 and needed < count and whole - count in (0, 1)):
+                    return False
+        return True
+
+    def _ordered(self, key: tuple[int, int], optype: str) -> list[Op]:
+        """Return the transfers of one type in the order of the passes they serve."""
+        known = self._known[*key, optype]
+        place = {(op.chunk, op.microbatch): i for i, op in enumerate(self._served(key, optype))}
+        if all((op.chunk, op.microbatch) in place for op in known):
+            return sorted(known, key=lambda op: place[op.chunk, op.microbatch])
+        return known
+
+    def _in_order(self, key: tuple[int, int]) -> Iterator[Op]:
+        """Yield the transfers of a rank's step, each type in the order of its passes, without their numbers."""
+        for optype in PIPELINE:
+            start = float("-inf")
+            for op in self._ordered(key, optype):
+                start = max(start, op.start)  # a receive may have been posted before that of an earlier pass
+                yield replace(op, start=min(start, op.end), microbatch=-1, chunk=-1)
+
+    def _without_waits(self) -> list[Op]:
+        """Return passes that begin when what they receive is there."""
+        arrived: dict[int, float] = {}
+        for key in self._passes:
+            for optype in (FORWARD_RECV, BACKWARD_RECV):
+                served, known = self._served(key, optype), self._ordered(key, optype)
+                if len(served) == len(known):
+                    arrived |= {id(op): received.end for op, received in zip(served, known, strict=True)}
+        return [
+            replace(op, start=min(max(op.start, arrived.get(id(op), op.start)), op.end))
+            for found in self._passes.values()
+            for op in found
+        ]
+
+
+def _laid_out(passes: Mapping[Key_of_transfers, Op]) -> list[Op]:
+    """Return transfers between the passes of one step, empty if one has no counterpart."""
+    before: dict[int, float] = {}
+    for rank in {op.rank for op in passes.values()}:
+        queue = sorted((op for op in passes.values() if op.rank == rank), key=lambda op: op.start)
+        before |= {id(after): op.end for op, after in pairwise(queue)}
+    end = max(part for _, part, _, _ in passes)
+    made: list[Op] = []
+    for (optype, part, dp, microbatch), sender in passes.items():
+        after = part + 1 if optype == FORWARD else part - 1
+        if not 0 <= after <= end:
+            continue
+        receiver = passes.get((optype, after, dp, microbatch))
+        if receiver is None:
+            return []
+        received, sent = _OF_PASS[optype]
+        done = sender.end
+        ready = before.get(id(receiver), min(receiver.start, done))
+        met = max(done, ready)
+        made.append(Op(sender.rank, sender.step, sent, done, met))
+        made.append(Op(receiver.rank, receiver.step, received, ready, met))
+    return made
+
+
+# -- kineto --
+# Kineto traces of a job, one file a rank, as an op trace: each rank's ranges and kernels become its operations.
+
+
+pass
+pass
+pass
 
 FORMAT = FileFormat(
     name="kineto",

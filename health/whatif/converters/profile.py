@@ -1,8 +1,13 @@
-"""One rank's Kineto trace, reduced to what the op trace needs: steps, named ranges, kernels, calls of process groups.
+"""One rank's Kineto trace and its operations, step by step.
 
-A range says on the host which operation it is; when the operation ran is said by the kernels that were launched inside
-it, on whatever thread (the backward pass launches from the autograd thread).  Launches and kernels share a
-``correlation`` number.
+A trace is reduced to what the op trace needs: steps, named ranges, kernels, calls of process groups.  A range says on
+the host which operation it is; when the operation ran is said by the kernels that were launched inside it, on whatever
+thread (the backward pass launches from the autograd thread).  Launches and kernels share a ``correlation`` number.
+
+Jobs without a pipeline have ranges that give passes no numbers, or do not name them at all.  There a forward pass is a
+range around the whole model, its backward pass a range too, or what autograd ran after it and before the next.  Where
+no range names the forward pass, it is what lies between the loading of data and the first node of autograd; without
+autograd the step infers, and is one forward pass.
 """
 
 from __future__ import annotations
@@ -10,16 +15,19 @@ from __future__ import annotations
 import math
 import re
 from array import array
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ground.errors import TraceFormatError
+from health.whatif import optypes
+from health.whatif.conversion import Op
 from health.whatif.converters.chrome_json import ChromeTrace
-from health.whatif.converters.covered_time import CoveredTime
 from health.whatif.converters.degrees import JobEvidence, ProcessGroup, groups_of
 from health.whatif.converters.names import (
     AUTOGRAD,
@@ -28,6 +36,8 @@ from health.whatif.converters.names import (
     RECEIVE,
     SEND,
     STEP,
+    WEIGHT,
+    WHOLE_MODEL,
     HostCall,
     Meaning,
     collective_of,
@@ -36,8 +46,63 @@ from health.whatif.converters.names import (
     host_call,
     meaning_of,
 )
-from health.whatif.optypes import PIPELINE
+from health.whatif.optypes import ALL_GATHER, BACKWARD, CLIP, FORWARD, GC, OPTIMIZER, PIPELINE, REDUCE_SCATTER
 from health.whatif.trace import RankLayout
+
+# -- covered_time --
+# Stretches of time without overlap, and how much of any other stretch they cover.
+
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CoveredTime:
+    """The union of stretches, such as those in which a device computes."""
+
+    start: Floats  # [stretches], seconds, ascending
+    end: Floats  # [stretches], each at or before the next start
+    before: Floats  # [stretches], seconds covered by those before
+
+    @classmethod
+    def of(cls, start: Floats, end: Floats) -> Self:
+        """Return the union of stretches that may overlap, in any order."""
+        order = np.argsort(start, kind="stable")
+        start, end = start[order], np.maximum.accumulate(end[order]) if len(end) else end
+        first = np.ones(len(start), dtype=np.bool_)
+        first[1:] = start[1:] > end[:-1]
+        last = np.append(first[1:], True)[: len(start)]
+        start, end = start[first], end[last]
+        return cls(start, end, np.concatenate([[0.0], np.cumsum(end - start)[:-1]])[: len(start)])
+
+    @property
+    def total(self) -> float:
+        """Return seconds covered in all."""
+        return float((self.end - self.start).sum())
+
+    def until(self, moment: Floats | float) -> Floats:
+        """Return seconds covered before each moment."""
+        if not len(self.start):
+            return np.zeros(np.shape(moment))
+        place = np.maximum(np.searchsorted(self.start, moment, side="right") - 1, 0)
+        inside = np.clip(moment, self.start[place], self.end[place]) - self.start[place]
+        covered: Floats = self.before[place] + inside
+        return covered
+
+    def within(self, start: Floats | float, end: Floats | float) -> Floats:
+        """Return seconds covered between two moments, or pairs of them."""
+        return self.until(end) - self.until(start)
+
+
+# -- profile --
+# One rank's Kineto trace, reduced to what the op trace needs: steps, named ranges, kernels, calls of process groups.
+#
+# A range says on the host which operation it is; when the operation ran is said by the kernels that were launched
+# inside it, on whatever thread (the backward pass launches from the autograd thread).  Launches and kernels share a
+# ``correlation`` number.
+
+
+pass
 
 _RANK_IN_NAME = re.compile(r"(?:rank|worker)[-_]?(\d{1,9})(?!\d)")
 # Categories, in small letters; those of PyTorch before 1.12 are Operator, Runtime, Kernel, Memcpy, Memset
@@ -320,3 +385,294 @@ class _Collector:
                 fix="give the metadata of this job",
             )
         return rank
+
+
+# -- training_passes --
+# Steps and passes of jobs without a pipeline, whose ranges give passes no numbers, or do not name them at all.
+#
+# A forward pass is a range around the whole model, its backward pass a range too, or what autograd ran after it and
+# before the next.  Where no range names the forward pass, it is what lies between the loading of data and the
+# first node of autograd; without autograd the step infers, and is one forward pass.
+
+
+pass
+
+Steps = tuple[tuple[int, float, float], ...]
+TOLD_BY_ORDER = WHOLE_MODEL + 2  # Dialect of passes that no range names
+FEWEST_UPDATES = 3  # From so many on, the first step, which began before the file, is not needed
+
+
+def steps_of(profile: Profile) -> tuple[Steps, str]:
+    """Return number, start and end of each step, and a sentence on where they are from; empty = marked as such."""
+    if profile.steps:
+        return profile.steps, ""
+    updates = [each for each in profile.ranges if OPTIMIZER in each.meaning.optypes]
+    nodes = profile.autograd[:, 0]
+    # several optimizers of one step have no backward pass between them
+    ends = [
+        before.end
+        for before, after in pairwise(updates)
+        if not len(nodes) or np.searchsorted(nodes, before.end) < np.searchsorted(nodes, after.start)
+    ] + [each.end for each in updates[-1:]]
+    begin, end = profile.extent
+    end = max(end, float(profile.end.max(initial=end)))
+    if not ends:
+        return ((0, begin, end),), "no ProfilerStep# range is in it: the whole file is taken as one step"
+    found = tuple((number, *span) for number, span in enumerate(pairwise([begin, *ends])))
+    why = "no ProfilerStep# range is in it: a step is what ends with an optimizer's"
+    return (found[1:] if len(found) >= FEWEST_UPDATES else found), why
+
+
+def with_passes(profile: Profile, ranges: Sequence[Range], span: tuple[float, float]) -> tuple[list[Range], str]:
+    """Return the ranges of one step with forward and backward passes among them, and a sentence on what was assumed."""
+    passes = [each for each in ranges if {FORWARD, BACKWARD} & set(each.meaning.optypes)]
+    if any(FORWARD in each.meaning.optypes and each.meaning.dialect < WHOLE_MODEL for each in passes):
+        return list(ranges), ""
+    others = [each for each in ranges if each not in passes]
+    forward = _outermost([each for each in passes if FORWARD in each.meaning.optypes])
+    backward = _outermost([each for each in passes if BACKWARD in each.meaning.optypes])
+    if not backward:
+        backward = _autograd_runs(profile, [each.start for each in forward] or [span[0]], span[1])
+    if forward:
+        return sorted([*others, *forward, *backward], key=lambda each: each.start), ""
+    until = min((each.start for each in (*backward, *others) if OPTIMIZER in each.meaning.optypes or each in backward),
+                default=span[1])  # fmt: skip
+    ready = profile.loaded[(profile.loaded >= span[0]) & (profile.loaded < until)]
+    begin = float(ready[-1]) if len(ready) and backward else span[0]  # a step that infers may load many batches
+    inferred = Range(begin, until, Meaning(TOLD_BY_ORDER, (FORWARD,)))
+    note = (
+        "no range names a forward pass: it is taken to lie between the data and the first backward operation"
+        if backward
+        else "no range and no autograd tells its passes: a step is taken as one forward pass, as inference has it"
+    )
+    return sorted([inferred, *others, *backward], key=lambda each: each.start), note
+
+
+def _outermost(ranges: Sequence[Range]) -> list[Range]:
+    """Return ranges that lie in no other."""
+    found: list[Range] = []
+    for each in sorted(ranges, key=lambda each: (each.start, -each.end)):
+        if not found or each.start >= found[-1].end:
+            found.append(each)
+    return found
+
+
+def _autograd_runs(profile: Profile, begins: Sequence[float], end: float) -> list[Range]:
+    """Return what autograd ran from the start of each forward pass to that of the next."""
+    nodes, found = profile.autograd, []
+    for start, stop in pairwise([*begins, end]):
+        first, last = np.searchsorted(nodes[:, 0], (start, stop))
+        if first < last:
+            run = nodes[first:last]
+            found.append(Range(float(run[0, 0]), float(run[:, 1].max()), Meaning(TOLD_BY_ORDER, (BACKWARD,))))
+    return found
+
+
+# -- rank_ops --
+# Operations of one rank: its ranges and kernels, step by step, on the clock of the job.
+
+
+pass
+pass
+pass
+
+Span = tuple[float, float]
+
+# Families whose kernels, and copies, are no part of a compute operation; those of tensor and sequence parallelism are
+_OUTSIDE = frozenset({"copy", "dp", "pp", "embedding", "tail", "unknown", "other"})
+# What an all-reduce between the last backward pass and the update is, by its family
+_REDUCED = {"embedding": optypes.EMBEDDING, "pp": optypes.EMBEDDING, "tp": optypes.LAYERNORM, "tail": CLIP}
+_COMPUTE = (*optypes.COMPUTE, WEIGHT)
+# These happen once a step, however many ranges they are made of
+_ONCE = (optypes.OPTIMIZER, CLIP, optypes.LAYERNORM, optypes.EMBEDDING)
+
+
+class RankOps:
+    """Operations of one rank, step by step; ``shift`` is added to its clock, in seconds.
+
+    :param plain: the job has data-parallel ranks only: every collective is theirs.
+    :param staged: it has a pipeline.
+    """
+
+    def __init__(self, profile: Profile, *, plain: bool, staged: bool, shift: float = 0.0) -> None:
+        self.profile, self.shift, self.plain, self._staged = profile, shift, plain, staged
+        self.host_timed: Counter[str] = Counter()
+        self.notes: list[str] = []
+        self.steps = profile.steps
+        if not staged:
+            self.steps, why = steps_of(profile)
+            self.notes += [why] if why else []
+        self._family = ["dp" if plain and kind.collective else kind.family for kind in profile.kinds]
+        computes = np.array([family not in _OUTSIDE for family in self._family])
+        self._computes = computes[profile.kind]
+        self.communicates = np.array([kind.collective != "" for kind in profile.kinds])[profile.kind]
+        self.computing = CoveredTime.of(profile.start[self._computes], profile.end[self._computes])
+        self._main = self._computes & (profile.stream == self._main_stream())
+        either = self._computes | self.communicates
+        self._busy = CoveredTime.of(profile.start[either], profile.end[either])
+        self._calls = np.array([each.start for each in profile.calls])
+
+    def _main_stream(self) -> int:
+        """Return the stream on which most is computed."""
+        streams, place = np.unique(self.profile.stream, return_inverse=True)
+        seconds = np.bincount(place, (self.profile.end - self.profile.start) * self._computes, minlength=1)
+        return int(streams[np.argmax(seconds)]) if len(streams) else 0
+
+    def ops(self) -> Iterator[Op]:
+        """Yield all operations, in no order worth relying on."""
+        for number, start, end in self.steps:
+            inside = [each for each in self.profile.ranges if start <= each.start < end]
+            if self._staged:
+                inside = directed(one for each in inside for one in self._one_pass(each))
+            else:
+                inside, note = with_passes(self.profile, inside, (start, end))
+                self.notes += [note] if note and note not in self.notes else []
+            yield from self._from_ranges(inside, number)
+            yield from self._from_kernels(inside, (start, end), number)
+            if self.profile.on_cpu and not len(self.profile.launch):
+                yield from self._from_calls(inside, (start, end), number)
+
+    def launched(self, start: float, end: float) -> NDArray[np.int64]:
+        """Return kernels launched in a stretch of the host."""
+        first, stop = np.searchsorted(self.profile.launch, (start, end))
+        return np.arange(first, stop)
+
+    def _one_pass(self, each: Range) -> Iterator[Range]:
+        """Yield a range, or the two passes that it holds, parted where autograd begins or ends."""
+        if (then := each.meaning.then) is None:
+            yield each
+            return
+        first, last = np.searchsorted(self.profile.autograd[:, 0], (each.start, each.end))
+        nodes = self.profile.autograd[first:last]
+        if len(nodes):
+            forward_first = FORWARD in each.meaning.optypes
+            middle = min(float(nodes[0, 0] if forward_first else nodes[:, 1].max()), each.end)
+            yield Range(each.start, middle, replace(each.meaning, then=None))
+            yield Range(middle, each.end, then)
+
+    def _from_ranges(self, ranges: list[Range], step: int) -> Iterator[Op]:
+        spans: dict[str, list[tuple[Span, Meaning]]] = defaultdict(list)
+        for each in ranges:
+            if (span := self._span(each)) is not None:
+                for optype in each.meaning.optypes:
+                    spans[optype].append((span, each.meaning))
+        for optype, found in spans.items():
+            if optype in _ONCE:
+                yield self._op(step, optype, _hull([span for span, _ in found]))
+            else:
+                for span, meaning in found:
+                    yield self._op(step, optype, span, meaning.microbatch, meaning.chunk)
+
+    def _span(self, each: Range) -> Span | None:
+        """Return when what was launched inside a range ran, without waits; of a transfer None if it launched nothing.
+
+        A compute operation waits while kernels of other ranks' collectives run and none of its own does: its start is
+        moved by as much.
+        """
+        kernels = self.launched(each.start, each.end)
+        compute = any(optype in _COMPUTE for optype in each.meaning.optypes)
+        chosen = kernels[(self._computes if compute else self.communicates)[kernels]]
+        if compute:
+            # what a pass launches on another stream may run long after it
+            main = chosen[self._main[chosen]]
+            chosen = main if len(main) else kernels[~self.communicates[kernels]]
+        if len(chosen):
+            start, end = float(self.profile.start[chosen].min()), float(self.profile.end[chosen].max())
+            if compute:
+                start += float(self._busy.within(start, end) - self.computing.within(start, end))
+            return start, end
+        if len(self.profile.launch) and not compute:
+            return None
+        if compute and not self.profile.on_cpu and GC not in each.meaning.optypes:
+            self.host_timed.update(each.meaning.optypes)
+        return each.start, each.end if compute else self._until_calls_end(each)
+
+    def _until_calls_end(self, each: Range) -> float:
+        """Return when a range, and the calls of process groups that began in it, are over."""
+        first, stop = np.searchsorted(self._calls, (each.start, each.end))
+        return max(each.end, *(self.profile.calls[i].end for i in range(first, stop)), each.end)
+
+    def _from_kernels(self, ranges: list[Range], step: Span, number: int) -> Iterator[Op]:
+        """Yield collectives that no range names, told by their process group and their place in the step."""
+        profile = self.profile
+        kernels = self.launched(*step)
+        have = {optype for each in ranges for optype in each.meaning.optypes}
+        computing = [each for each in ranges if {FORWARD, BACKWARD} & set(each.meaning.optypes)]
+        forward = [each for each in computing if FORWARD in each.meaning.optypes]
+        first = min((each.start for each in forward), default=step[0])
+        last = max((each.end for each in computing), default=step[1])
+        updated = min((each.start for each in ranges if optypes.OPTIMIZER in each.meaning.optypes), default=step[1])
+        told = [(self._family[kind], profile.kinds[kind].collective) for kind in profile.kind[kernels]]
+        scatters = ("dp", "reduce-scatter") in told
+        found: dict[tuple[int, str], list[Span]] = defaultdict(list)
+        for kernel, what in zip(kernels, told, strict=True):
+            launch = float(profile.launch[kernel])
+            match what:
+                case ("dp", "all-gather") if not self.plain or launch < first or launch >= updated:
+                    optype = ALL_GATHER
+                case ("dp", "reduce-scatter"):
+                    optype = REDUCE_SCATTER
+                case ("dp", "all-reduce") if not scatters and not _within(forward, launch) and launch < updated:
+                    optype = REDUCE_SCATTER
+                case (family, "all-reduce") if (family in _REDUCED or self.plain) and last <= launch < updated:
+                    optype = _REDUCED.get(family, CLIP)
+                case _:
+                    continue
+            if optype not in have:
+                # parameters gathered after the update are those of the next step
+                of_next = optype == ALL_GATHER and launch >= updated
+                span = (float(profile.start[kernel]), float(profile.end[kernel]))
+                found[number + of_next, optype].append(span)
+        for (of_step, optype), spans in found.items():
+            yield self._op(of_step, optype, _hull(spans))
+
+    def _from_calls(self, ranges: list[Range], step: Span, number: int) -> Iterator[Op]:
+        """Yield the reduction of gradients of a job on CPUs: what is left of its all-reduces after the last pass."""
+        last = max((each.end for each in ranges if BACKWARD in each.meaning.optypes), default=step[1])
+        updated = min((each.start for each in ranges if optypes.OPTIMIZER in each.meaning.optypes), default=step[1])
+        first, stop = np.searchsorted(self._calls, step)
+        ends = [
+            one.end
+            for one in self.profile.calls[first:stop]
+            if one.call.collective in ("all-reduce", "reduce-scatter") and last < one.end <= updated
+        ]
+        if ends and not any(REDUCE_SCATTER in each.meaning.optypes for each in ranges):
+            yield self._op(number, REDUCE_SCATTER, (last, max(ends)))
+
+    def _op(self, step: int, optype: str, span: Span, microbatch: int = -1, chunk: int = -1) -> Op:
+        start, end = span
+        return Op(self.profile.rank, step, optype, start + self.shift, end + self.shift, microbatch, chunk)
+
+
+def directed(found: Iterable[Range]) -> list[Range]:
+    """Return the ranges of a step with transfers whose ranks were not recorded, their direction told by the passes.
+
+    What is received inside a pass, or last before one, is for this pass; what is sent inside a pass or after it is of
+    this pass.  Where the schedule names its transfers itself, the calls below them are left out.
+    """
+    ranges = list(found)
+    if not any({SEND, RECEIVE} & set(each.meaning.optypes) for each in ranges):
+        return ranges
+    named = any(set(PIPELINE) & set(each.meaning.optypes) for each in ranges)
+    passes = [each for each in ranges if {FORWARD, BACKWARD} & set(each.meaning.optypes)]
+    made: list[Range] = []
+    for each in ranges:
+        if not {SEND, RECEIVE} & set(each.meaning.optypes):
+            made.append(each)
+            continue
+        sent = SEND in each.meaning.optypes
+        beside = [one for one in passes if (one.start <= each.start if sent else one.end > each.start)]
+        if named or not beside:
+            continue
+        forward = FORWARD in (beside[-1] if sent else beside[0]).meaning.optypes
+        optype = PIPELINE[(0 if forward else 2) + (0 if sent else 1)]
+        made.append(Range(each.start, each.end, Meaning(each.meaning.dialect, (optype,))))
+    return made
+
+
+def _within(ranges: Sequence[Range], moment: float) -> bool:
+    return any(each.start <= moment < each.end for each in ranges)
+
+
+def _hull(spans: Sequence[Span]) -> Span:
+    return min(start for start, _ in spans), max(end for _, end in spans)

@@ -22,7 +22,7 @@ from ground.formats import FileFormat
 from ground.quantities import plural
 from health.whatif import optypes
 from health.whatif.analysis_result import Cause
-from health.whatif.converters.op_trace_output import DISABLES, Conversion, Missing, Op, missing_types
+from health.whatif.conversion import DISABLES, Conversion, Missing, Op, missing_types
 from health.whatif.optypes import ALL_GATHER, BACKWARD, CLIP, FORWARD, GC, REDUCE_SCATTER, one_forward_one_backward
 from health.whatif.trace import RankLayout
 

@@ -13,7 +13,7 @@ from annotated_types import Interval
 from ground.errors import InvalidInput
 from ground.quantities import HOUR, plural
 from ground.records import Seed
-from health.recovery.standby import standby_pool
+from health.recovery.restarts import standby_pool
 from simulator.capacity.answer_range import AnswerRange, InputPoints
 from simulator.capacity.capacity_question import AnswerFigure, CapacityQuestion
 from simulator.capacity.hardware_prices import HOURS_OF_A_YEAR, HardwarePrices

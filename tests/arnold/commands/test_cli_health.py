@@ -16,7 +16,7 @@ import pytest
 
 from arnold.documents.watch_answer import WatchDocument
 from ground.records import read_json
-from health.peers.peers_verdict import PeersVerdict
+from health.peers.verdict import PeersVerdict
 from tests.health.peers.fake_prometheus import machines, serving
 from tests.health.peers.made import values
 from tests.health.peers.metric_samples import dcgm, smi

@@ -10,16 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from health.collectives.clocks import (
+from health.collectives.recording import (
     FEWEST,
     LONGEST_PAUSE,
     TOLERATED,
-    align_clocks,
-    clock_offsets,
-    note_gaps,
-    strays,
-)
-from health.collectives.recording import (
     CollectiveRecording,
     CompletionRow,
     Completions,
@@ -27,6 +21,10 @@ from health.collectives.recording import (
     RankGroup,
     StateRow,
     States,
+    align_clocks,
+    clock_offsets,
+    note_gaps,
+    strays,
 )
 
 DAY = LONGEST_PAUSE

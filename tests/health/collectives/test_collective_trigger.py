@@ -10,7 +10,17 @@ import pytest
 from benchmarks.simulated_collectives import BenchJob, simulate
 from ground.errors import InvalidInput
 from ground.files import Source
-from health.collectives.diagnosis import Cause, Certainty, Culprit, Diagnosis, diagnose, verdict
+from health.collectives.diagnosis import (
+    AlarmKind,
+    Cause,
+    Certainty,
+    Culprit,
+    Diagnosis,
+    alarms,
+    diagnose,
+    verdict,
+    watched_members,
+)
 from health.collectives.flagging import HOLD, flags_of, nodes_of, withheld
 from health.collectives.recording import (
     CollectiveRecording,
@@ -21,7 +31,6 @@ from health.collectives.recording import (
     StateRow,
     States,
 )
-from health.collectives.trigger import AlarmKind, alarms, watched_members
 from health.collectives.trigger_settings import TriggerSettings
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)

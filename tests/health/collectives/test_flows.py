@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from health.collectives.flow_progress import DOWN, P2P, RING, UP, Flow, blame, conditions, cover, first_blocked
+from health.collectives.stalls import DOWN, P2P, RING, UP, Flow, blame, conditions, cover, first_blocked
 
 Counters = tuple[int, int, int]
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from health.collectives.flow_progress import FEWEST_SAMPLES, conditions, cover, flows_at, shares
+from health.collectives.diagnosis import MOST_PEERS, Slow, find_slow
 from health.collectives.recording import (
     CollectiveRecording,
     CompletionRow,
@@ -19,7 +19,7 @@ from health.collectives.recording import (
     StateRow,
     States,
 )
-from health.collectives.slow_ranks import MOST_PEERS, Slow, find_slow
+from health.collectives.stalls import FEWEST_SAMPLES, conditions, cover, flows_at, shares
 from tests.case_counts import examples
 
 STEPS = 40

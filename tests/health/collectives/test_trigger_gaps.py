@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from ground.errors import InvalidInput
 from ground.files import Source
-from health.collectives.diagnosis import diagnose
+from health.collectives.diagnosis import alarms, diagnose, looks
 from health.collectives.inspector import read_inspector
-from health.collectives.progress_format import read_progress
+from health.collectives.progress import read_progress
 from health.collectives.reading import diagnose_files
 from health.collectives.recording import (
     CollectiveRecording,
@@ -26,7 +26,6 @@ from health.collectives.recording import (
     StateRow,
     States,
 )
-from health.collectives.trigger import alarms, looks
 from health.collectives.trigger_settings import TriggerSettings
 from tests.case_counts import examples
 

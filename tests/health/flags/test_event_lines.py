@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ground.errors import ArnoldError, InvalidInput
 from ground.files import Source
-from health.flags.event_lines import read_event_lines
+from health.flags.imports import read_event_lines
 from tests.case_counts import examples
 from tests.health.flags.stores import memory_ledger
 from topology.flags import FAULTY

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from ground.errors import InvalidInput
 from health.flags import Ledger, Rule, Rules, open_ledger
-from health.flags import store as module
+from health.flags import ledger as module
+from health.flags.ledger import compact_store
 from health.flags.rules import MOST_FINDINGS, rules_of
-from health.flags.store import compact_store
 from tests.case_counts import examples
 from tests.health.flags.stores import copied, memory_ledger
 from topology.flag_store import open_log
@@ -204,7 +204,7 @@ WRITER = """
 import sys
 from datetime import UTC, datetime
 from health.flags import open_ledger
-from health.flags.store import compact_store
+from health.flags.ledger import compact_store
 from topology.flags import NodeFlag
 path, name = sys.argv[1:]
 for i in range(15):

@@ -11,7 +11,7 @@ import pytest
 from arnold.commands.flags.imports import MONITORS as OFFERED
 from ground.errors import InvalidInput
 from ground.files import Source
-from health.flags.monitor_reports import MONITORS, Reports, read_reports
+from health.flags.imports import MONITORS, Reports, read_reports
 from topology.flags import FAULTY, NodeFlag
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from health.flags import Ledger
-from health.flags.flag_history import history
+from health.flags.history import history
 from tests.health.flags.stores import memory_ledger
 from topology.flags import FAULTY, NodeFlag
 

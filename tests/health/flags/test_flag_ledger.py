@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from ground.errors import InvalidInput
 from ground.files import Source
 from health.flags import Ledger, Rule, Rules
-from health.flags.event_lines import read_event_lines
+from health.flags.imports import read_event_lines
+from health.flags.ledger import Track, track_of
 from health.flags.rules import rules_of
-from health.flags.tracks import Track, track_of
 from tests.case_counts import examples
 from tests.health.flags.stores import copied, memory_ledger
 from topology.flags import FAULTY, NodeFlag

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from ground.errors import InvalidInput
 from ground.files import Source
 from ground.records import json_data, read_json
-from health.flags.rules import LONGEST, Rule, Rules, parse_duration
-from health.flags.rules_file import read_rules
+from health.flags.rules import LONGEST, Rule, Rules, parse_duration, read_rules
 from tests.case_counts import examples
 
 

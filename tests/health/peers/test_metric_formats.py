@@ -15,12 +15,11 @@ from hypothesis import strategies as st
 
 from ground.errors import ArnoldError, InvalidInput
 from ground.formats import nearest
-from health.peers.moment import NOTE, at_moment, is_moment
-from health.peers.peers_verdict import PeersVerdict, judge
-from health.peers.pipeline import ComparisonSettings, detect
+from health.peers.comparison import NOTE, ComparisonSettings, at_moment, detect, is_moment
 from health.peers.recording_files import FORMATS, load_recording, load_recordings
 from health.peers.sample_sources import SampleColumns
 from health.peers.streams import MetricRecording
+from health.peers.verdict import PeersVerdict, judge
 from tests.case_counts import examples
 from tests.health.peers import metric_samples as made
 

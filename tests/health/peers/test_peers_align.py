@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ground.errors import TooLarge
-from health.peers.pipeline import ComparisonSettings, detect
+from health.peers.comparison import ComparisonSettings, detect
 from health.peers.streams import GAP_STEPS, Samples, align, sampling_step
 from tests.case_counts import examples
 from tests.health.peers.made import recording, values

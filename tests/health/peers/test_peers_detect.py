@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from ground.errors import InvalidInput
+from health.peers.comparison import ComparisonSettings, detect
 from health.peers.denoise import load_denoiser
 from health.peers.metrics import canonical, in_order, is_step_time
-from health.peers.peers_verdict import PeersVerdict, judge
-from health.peers.pipeline import ComparisonSettings, detect
+from health.peers.verdict import PeersVerdict, judge
 from tests.health.peers.made import SECONDS, Array, recording, values
 from topology.flags import FAULTY
 

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ground.errors import UnknownName
+from health.peers.comparison import ALL_PAIRS, candidates, default_threshold, distances
 from health.peers.denoise import DENOISERS, load_denoiser
-from health.peers.distance import ALL_PAIRS, candidates, default_threshold, distances
 from tests.case_counts import examples
 
 

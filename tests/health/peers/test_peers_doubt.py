@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from health.peers.comparison import ComparisonSettings, detect
 from health.peers.metrics import canonical, is_work
-from health.peers.peers_verdict import PeersVerdict, judge
-from health.peers.pipeline import ComparisonSettings, detect
 from health.peers.streams import MetricRecording
+from health.peers.verdict import PeersVerdict, judge
 from tests.health.peers.made import Array, recording, values
 
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from health.peers.comparison import ComparisonSettings, detect
 from health.peers.denoise import DENOISERS, load_denoiser
-from health.peers.peers_verdict import PeersVerdict, judge
-from health.peers.pipeline import ComparisonSettings, detect
 from health.peers.recording_files import load_recording
 from health.peers.sample_sources import SampleColumns
 from health.peers.streams import MetricRecording, Samples
+from health.peers.verdict import PeersVerdict, judge
 
 COLUMNS = SampleColumns(machine="worker", metric=None, value="batch_time_norm")
 

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from ground.records import json_data
-from health.peers.moment import at_moment
-from health.peers.peers_verdict import PeersVerdict, judge
-from health.peers.pipeline import ComparisonSettings, detect
+from health.peers.comparison import ComparisonSettings, at_moment, detect
+from health.peers.verdict import PeersVerdict, judge
 from tests.health.peers.made import Array, recording, values
 
 

@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 
 from ground.errors import InvalidJob
 from ground.files import Source
-from health.recovery.dumps import Dumps, parse_dump
 from health.recovery.eviction import Eviction, decide, evict_notes, evict_sentence, look_at, shared_groups, tally_rounds
 from health.recovery.machines import UNIT_FAMILIES, Machines, UnitFamily
-from health.recovery.stacks import StackView, group_stacks, outliers_of
+from health.recovery.stacks import Dumps, StackView, group_stacks, outliers_of, parse_dump
 from scheduler.job import Job, Parallelism
 from tests.case_counts import examples
 from tests.health.recovery.recovery_world import LOSS, SEND, dump_text, machines, stacks_of

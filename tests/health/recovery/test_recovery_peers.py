@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ground.errors import Infeasible, InvalidJob, InvalidPlacement, UnknownName
-from health.recovery.assignment import FORBIDDEN, assign
-from health.recovery.checkpoint_peers import Peers, checkpoint_peers, peer_notes, peer_sentence
+from health.recovery.checkpoint_peers import FORBIDDEN, Peers, assign, checkpoint_peers, peer_notes, peer_sentence
 from health.recovery.machines import JobMachine, Machines
 from scheduler.job import Job, Parallelism
 from tests.case_counts import examples

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from ground.errors import InvalidInput
 from ground.files import Source
-from health.recovery.dumps import parse_dump, read_dumps
-from health.recovery.stacks import Process, StackFrame, StackView, Thread
+from health.recovery.stacks import Process, StackFrame, StackView, Thread, parse_dump, read_dumps
 from tests.case_counts import examples
 from tests.health.recovery.recovery_world import SEND, SYNC, as_json, as_text, dump_text, write_dumps
 

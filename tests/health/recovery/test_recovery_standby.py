@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ground.errors import InvalidInput
-from health.recovery.standby import standby_pool
+from health.recovery.restarts import standby_pool
 from tests.case_counts import examples
 
 PUBLISHED = {128: 2, 256: 2, 512: 3, 1024: 4}

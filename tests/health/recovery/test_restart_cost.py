@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from health.recovery.restart_cost import RESTART_COSTS, restart_seconds
+from health.recovery.restarts import RESTART_COSTS, restart_seconds
 
 
 def test_restart_costs_are_the_published_ones() -> None:

@@ -9,9 +9,8 @@ import pytest
 
 from arnold.commands.run import run
 from ground.errors import TraceFormatError
+from health.whatif.conversion import Arrivals, Conversion, Latecomer
 from health.whatif.converters import convert, sizes_of
-from health.whatif.converters.op_trace_output import Conversion
-from health.whatif.step_findings import Arrivals, Latecomer
 from health.whatif.trace import RankLayout, layout_of
 from tests.health.whatif.profiles_made import RankProfile, milliseconds
 

@@ -16,9 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ground.errors import ArnoldError, InvalidInput
+from health.whatif.conversion import Conversion, Op
 from health.whatif.converters import convert
 from health.whatif.converters.names import meaning_of
-from health.whatif.converters.op_trace_output import Conversion, Op
 from health.whatif.trace import RankLayout
 from tests.case_counts import examples
 

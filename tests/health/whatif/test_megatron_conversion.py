@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from ground.errors import InvalidInput, TooLarge
+from health.whatif.conversion import Conversion, Op, write_conversion
 from health.whatif.converters import convert
-from health.whatif.converters.op_trace_output import Conversion, Op, write_conversion
 from health.whatif.optypes import interleaved, one_forward_one_backward
 from health.whatif.trace import JobSizes, RankLayout
 

@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ground.errors import ArnoldError, InvalidInput
+from health.whatif.conversion import Conversion
 from health.whatif.converters import convert, formats, sizes_of
-from health.whatif.converters.covered_time import CoveredTime
-from health.whatif.converters.op_trace_output import Conversion
+from health.whatif.converters.profile import CoveredTime
 from health.whatif.trace import RankLayout, layout_of
 from tests.case_counts import examples
 from tests.health.whatif.profiles_made import RankProfile, milliseconds

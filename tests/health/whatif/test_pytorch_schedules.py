@@ -10,9 +10,9 @@ import pytest
 from ground.errors import InvalidInput
 from health.whatif import Analysis, analyse, prepare, read_trace
 from health.whatif.analysis_result import TracedWorker
+from health.whatif.conversion import Conversion, write_conversion
 from health.whatif.converters import convert
 from health.whatif.converters.names import meaning_of
-from health.whatif.converters.op_trace_output import Conversion, write_conversion
 from health.whatif.trace import JobSizes, layout_of
 from tests.health.whatif.profiles_made import RankProfile, milliseconds
 

@@ -19,8 +19,8 @@ from arnold.pages.stragglers import slowest_step, straggler_page
 from arnold.pages.stragglers.heat_map import heat_map, shade
 from ground.files import write_file
 from health.whatif.analysis_result import Analysis, Operation, PerStep, Share, Timeline, Timelines, TracedWorker
+from health.whatif.replay import chrome_trace, steps_to_export
 from health.whatif.slow_workers import SlowWorker
-from health.whatif.step_chrome_trace import chrome_trace, steps_to_export
 from health.whatif.synthetic import Recipe, make_trace, trace_file
 from health.whatif.trace import metadata_file
 from tests.markup import tags

@@ -17,8 +17,7 @@ from hypothesis import strategies as st
 from ground.errors import ArnoldError, InvalidInput, TooLarge, TraceFormatError
 from ground.files import Source, read_source
 from health.whatif import Replayed, analyse, flags_of, prepare, read_metadata, read_trace, slow_workers
-from health.whatif.op_columns import COLUMNS
-from health.whatif.trace import RankLayout, layout_of
+from health.whatif.trace import COLUMNS, RankLayout, layout_of
 from tests.case_counts import examples
 
 Columns = dict[str, Any]
@@ -446,7 +445,7 @@ def test_absurd_numbers(write: Write) -> None:
 
 def test_too_many_rows(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file can claim any number of rows: it is refused before they are read."""
-    monkeypatch.setattr("health.whatif.op_columns.MAX_ROWS", 10)
+    monkeypatch.setattr("health.whatif.trace.MAX_ROWS", 10)
     with pytest.raises(TooLarge, match="at most 10"):
         read(write())
 

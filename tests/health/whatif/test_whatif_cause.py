@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from health.whatif import analyse, flags_of, help_for, notes_on, prepare, slow_workers, verdict
-from health.whatif.cause import forward_backward_correlation
+from health.whatif.analysis import forward_backward_correlation
 from health.whatif.optypes import BACKWARD, FORWARD
 from health.whatif.slow_workers import suspects
 from health.whatif.synthetic import Recipe, make_trace

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from health.whatif import Trace
-from health.whatif.operation_graph import Graph, build_graph
+from health.whatif.graph import Graph, build_graph
 from health.whatif.optypes import (
     ALL_GATHER,
     BACKWARD,
@@ -25,7 +25,7 @@ from health.whatif.optypes import (
     REDUCE_SCATTER,
     SEPARATE,
 )
-from health.whatif.step_replay import replay, step_seconds
+from health.whatif.replay import replay, step_seconds
 from health.whatif.synthetic import Recipe, make_trace
 from tests.case_counts import examples
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from health.whatif import analyse, help_for, prepare, slow_workers, verdict
-from health.whatif.slow_links import with_nodes
+from health.whatif.analysis import with_nodes
 from health.whatif.synthetic import Recipe, make_trace
 
 

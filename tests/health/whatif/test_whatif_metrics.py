@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from health.whatif import analyse, prepare, timelines_of
 from health.whatif.analysis_result import TracedWorker
-from health.whatif.operation_graph import build_graph
+from health.whatif.graph import build_graph
 from health.whatif.optypes import BACKWARD, FORWARD
-from health.whatif.step_replay import step_seconds
+from health.whatif.replay import step_seconds
 from health.whatif.synthetic import Recipe, make_trace
 from tests.case_counts import examples
 

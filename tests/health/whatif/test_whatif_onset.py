@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from health.whatif import analyse, flags_of, prepare, slow_workers
-from health.whatif.peer_comparison import ON_END, factors
+from health.whatif.analysis import ON_END, factors
 from health.whatif.synthetic import Recipe, make_trace
 
 ENDED = datetime(2026, 11, 17, 14, tzinfo=UTC)

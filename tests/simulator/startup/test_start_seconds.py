@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ground.files import read_source
-from health.recovery.restart_cost import RESTART_COSTS
+from health.recovery.restarts import RESTART_COSTS
 from simulator.failures.restart_delay import GPUS_OF_A_MACHINE
 from simulator.startup.start_seconds import TECHNIQUES, GangStart
 from simulator.startup.startup_settings import (

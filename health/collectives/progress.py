@@ -15,9 +15,9 @@ from ground.errors import InvalidInput
 from ground.files import Source
 from ground.formats import FileFormat
 from ground.rows import BadRow
-from health.collectives.clocks import LONGEST_PAUSE, read_timed
 from health.collectives.json_fields import BadRowOfRank, Row, TaintedRanks, integer, listed, moment, text
 from health.collectives.recording import (
+    LONGEST_PAUSE,
     WAYS,
     CollectiveRecording,
     CompletionRow,
@@ -26,6 +26,7 @@ from health.collectives.recording import (
     RankGroup,
     StateRow,
     States,
+    read_timed,
 )
 
 Made = TypeVar("Made", StateRow, CompletionRow)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from ground.records import AwareTime, JsonRecord
-from health.flags.tracks import when
+from health.flags.ledger import when
 from topology.flag_store import FlagLog, time_text
 from topology.flags import FlagEvent, NodeFlag, in_words, merged, worst_of_each
 

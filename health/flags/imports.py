@@ -1,0 +1,235 @@
+"""What is brought into a flag store: the events of another store, and what monitors of Kubernetes nodes say.
+
+Events come as JSON lines, as ``arnold flags export`` and stores of earlier versions write them.  The first line says
+what the file is.  A writer of the earlier version that was killed left the beginning of a line at the end: it is left
+out and told.  A broken line anywhere else is an error.
+
+Monitors (NVSentinel, node problem detector and those of the clouds) write node conditions
+(:mod:`topology.kubernetes.kubernetes_health`) for what is broken, and events for what is odd; with a store a condition
+that comes and goes is one flag, and its history stays.  NVSentinel names the reason of all ``<check>IsNotHealthy`` or
+``<check>IsHealthy``, so that those of monitors of one's own are known as well.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from ground.documents import Document, load_document
+from ground.errors import InvalidInput
+from ground.files import Source
+from ground.records import read_json
+from topology.flag_store import VERSION
+from topology.flags import FAULTY, HEALTHY, FlagEvent, NodeFlag
+from topology.kubernetes.nodes import NVSENTINEL, WARNED, WATCHED, Watched, time_with_zone
+from topology.kubernetes.objects import NodeCondition, NodeEvent, NodeObject, read_items
+from topology.taints import PREFER_NO_SCHEDULE
+
+# -- event_lines --
+# The events of a flag store as JSON lines: what ``arnold flags export`` writes, and stores of earlier versions.
+#
+# The first line says what the file is.  A writer of the earlier version that was killed left the beginning of a line at
+# the end: it is left out and told.  A broken line anywhere else is an error.
+
+
+_FIX = "restore the file from a copy; its lines are written by `arnold flags` alone"
+
+
+def read_event_lines(source: Source) -> tuple[list[FlagEvent], int]:
+    """Read the events of a store, and the bytes of an unfinished line at the end, which is left out.
+
+    :raises InvalidInput: no store, of a later version, a broken line that is not the last, times that go back.
+    """
+    rows = source.text.split("\n")
+    tail, torn = rows.pop(), 0
+    try:
+        if tail.strip():
+            json.loads(tail)
+            rows.append(tail)
+    except ValueError:
+        torn = len(tail.encode())
+    events = list(_events(source, rows))
+    if not events or events[0].event != "opened":
+        raise InvalidInput("does not begin with the event 'opened'", where=source.at(1), fix="restore it from a copy")
+    for number, (event, before) in enumerate(zip(events[1:], events, strict=False), 2):
+        if event.event == "opened":
+            raise InvalidInput("opens the store again", where=source.at(number), fix="keep one store a file")
+        if event.time < before.time:
+            wrong = f"is of {event.time.isoformat()}, before the line above it"
+            raise InvalidInput(wrong, where=source.at(number), fix=_FIX)
+    return events, torn
+
+
+def _events(source: Source, rows: list[str]) -> Iterator[FlagEvent]:
+    """Yield an event for each line; raise :class:`InvalidInput` for what is none, or no store's first."""
+    version = 1
+    relapses: dict[object, int] = {}
+    for number, row in enumerate(rows, 1):
+        try:
+            data = json.loads(row)
+        except ValueError as error:
+            raise InvalidInput(f"is no JSON: {error}", where=source.at(number), fix=_FIX) from error
+        if number == 1:
+            version = _version(source, data)
+        with suppress(TypeError, AttributeError):  # a line of another shape is refused below
+            data = _of_version_1(data, relapses) if version == 1 else _without_mark(data)
+        try:
+            yield read_json(FlagEvent, data)
+        except ValueError:
+            _refuse(source, number, data)
+            raise
+
+
+def _refuse(source: Source, line: int, data: Any) -> None:
+    """Say by an error what is wrong with a line, which takes longer than reading it."""
+    Document(source, data, lambda _: line).parse(FlagEvent)
+
+
+def _version(source: Source, first: Any) -> int:
+    """Return the version that the first line names."""
+    if not isinstance(first, dict) or first.get("arnold") != "flag-store":
+        raise InvalidInput("is no flag store", where=source.at(1), fix="give a file that `arnold flags export` wrote")
+    version = first.get("version")
+    if not isinstance(version, int) or not 1 <= version <= VERSION:
+        wrong = f"this is version {version} of the format, and {VERSION} is known"
+        raise InvalidInput(wrong, where=source.at(1), fix="use the version of Arnold that wrote it, or a later one")
+    return version
+
+
+def _without_mark(data: dict[str, Any]) -> dict[str, Any]:
+    """Return a line without what the first one says of the file."""
+    return {key: value for key, value in data.items() if key not in ("arnold", "version")}
+
+
+def _of_version_1(data: dict[str, Any], relapses: dict[object, int]) -> dict[str, Any]:
+    """Return a line of version 1 as one of today: flags named neither node nor source, a lifted one no relapses, which
+    are counted here by node and source.
+    """
+    about = {"node": data.get("node", ""), "source": data.get("source", "")}
+    track = tuple(about.values())
+    seen = ("seen", "stated")
+    steps = [
+        {"flag": about | {key: step[key] for key in step if key not in seen}}
+        | {key: step[key] for key in seen if key in step}
+        for step in data.get("steps", ())
+    ]
+    finding = None if data.get("finding") is None else about | data["finding"]
+    relapses[track] = data.get("relapses", relapses.get(track, 0) if data.get("by") else 0)
+    return _without_mark(data) | {"steps": steps, "finding": finding, "relapses": relapses[track]}
+
+
+# -- monitor_reports --
+# What monitors of Kubernetes nodes say, as findings: NVSentinel, node problem detector and those of the clouds.
+#
+# They write node conditions (:mod:`topology.kubernetes.nodes`) for what is broken, and events for
+# what is odd; with a store a condition that comes and goes is one flag, and its history stays.  NVSentinel names the
+# reason of all ``<check>IsNotHealthy`` or ``<check>IsHealthy``, so that those of monitors of one's own are known as
+# well.
+
+
+MONITORS = tuple(dict.fromkeys(watched.by for watched in WATCHED.values()))  # Names of the monitors that are known
+EVENT_AGE = timedelta(hours=1)  # How long an event warns: as long as the API server keeps it by default
+LONGEST_MESSAGE = 200  # Most characters that are kept of a message
+
+
+@dataclass(frozen=True, slots=True)
+class Reports:
+    """What one monitor says."""
+
+    nodes: int
+    flags: tuple[NodeFlag, ...]  # what it holds against nodes, one flag a node
+    healthy: tuple[str, ...]  # nodes that it looks at and holds nothing against
+
+    def findings(self, by: str) -> list[NodeFlag]:
+        """Return the flags, and an all-clear for each healthy node."""
+        return [*self.flags, *(NodeFlag(name, "straggler", HEALTHY, source=by) for name in self.healthy)]
+
+
+def read_reports(source: Source, *, by: str) -> Reports:
+    """Return what a monitor says of nodes in what ``kubectl get nodes,events -A -o json`` prints, events or not."""
+    document = load_document(source, several=True)
+    command = "kubectl get nodes,events -A -o json"
+    items = [item for _, item in read_items(document, {"Node": NodeObject, "Event": NodeEvent}, command=command)]
+    nodes = [item for item in items if isinstance(item, NodeObject)]
+    events = [item for item in items if isinstance(item, NodeEvent) and _is_about_a_node(item)]
+    if not nodes and not events:
+        wrong = "holds neither nodes nor events about nodes"
+        raise InvalidInput(wrong, where=document.where("items"), fix=f"give what `{command}` prints")
+    remarks: dict[str, list[NodeFlag]] = {}
+    looked_at: set[str] = set()
+    for node in nodes:
+        for condition, watched in _conditions(node, by):
+            looked_at.add(node.name)
+            if condition.status == watched.bad:
+                words = condition.type if watched.bad == "True" else f"not {condition.type}"
+                since = time_with_zone(condition.last_transition_time)
+                remark = _remark(node.metadata.name, by, words, condition.message, since, fault=watched.fault)
+                remarks.setdefault(node.name, []).append(remark)
+            elif condition.status not in ("True", "False"):
+                looked_at.discard(node.name)
+                break
+    for event in events:
+        if (warning := _of_event(event, by)) is not None:
+            remarks.setdefault(warning.node, []).append(warning)
+    flags = tuple(_flag(found) for _, found in sorted(remarks.items()))
+    return Reports(len(nodes), flags, tuple(sorted(looked_at - remarks.keys())))
+
+
+def _conditions(node: NodeObject, by: str) -> Iterator[tuple[NodeCondition, Watched]]:
+    """Yield conditions of a node that the monitor writes."""
+    for condition in node.status.conditions or []:
+        known = WATCHED.get(condition.type)
+        if known is None and condition.reason in (f"{condition.type}IsNotHealthy", f"{condition.type}IsHealthy"):
+            known = Watched(NVSENTINEL)
+        if known is not None and known.by == by:
+            yield condition, known
+
+
+def _is_about_a_node(event: NodeEvent) -> bool:
+    about = event.involved_object
+    return about is not None and about.kind == "Node" and bool(about.name)
+
+
+def _of_event(event: NodeEvent, by: str) -> NodeFlag | None:
+    """Return what an event says, if it is one of the monitor's warnings."""
+    about, reason = event.involved_object, event.reason or ""
+    of_nvsentinel = bool(event.type) and reason == f"{event.type}IsNotHealthy"
+    if about is None or about.name is None or (NVSENTINEL if of_nvsentinel else WARNED.get(reason)) != by:
+        return None
+    last = time_with_zone(event.last_timestamp or event.event_time)
+    times = f" ({event.count} times)" if event.count is not None and event.count > 1 else ""
+    words = f"event {(event.type or '') if of_nvsentinel else reason}{times}"
+    since = time_with_zone(event.first_timestamp) or last
+    remark = _remark(about.name, by, words, event.message, since, fault=False)
+    return replace(remark, until=None if last is None else last + EVENT_AGE)
+
+
+def _remark(node: str, by: str, words: str, message: str | None, since: datetime | None, *, fault: bool) -> NodeFlag:
+    """Return one thing that is held against a node: a fault, or something as dear as a warning."""
+    short = " ".join((message or "").split())
+    cut = short if len(short) <= LONGEST_MESSAGE else f"{short[: LONGEST_MESSAGE - 3]}..."
+    return NodeFlag(
+        node,
+        "faulty" if fault else "degraded",
+        FAULTY if fault else PREFER_NO_SCHEDULE,
+        source=by,
+        since=since,
+        evidence=f"{words}: {cut}" if short else words,
+    )
+
+
+def _flag(remarks: list[NodeFlag]) -> NodeFlag:
+    """Return all that is held against a node as one flag; where anything is broken, the times are those of faults."""
+    worst, *_ = remarks = sorted(remarks, key=lambda remark: (-remark.slowdown, remark.evidence))
+    counted = [remark for remark in remarks if remark.kind == worst.kind]
+    ends = [remark.until for remark in counted if remark.until is not None]
+    return replace(
+        worst,
+        since=min((remark.since for remark in counted if remark.since is not None), default=None),
+        until=max(ends) if len(ends) == len(counted) else None,
+        evidence="; ".join(dict.fromkeys(remark.evidence for remark in remarks)),
+    )
