@@ -17,14 +17,14 @@ from scheduler.placement.exact.lattice import Lattice, PairSearch
 from scheduler.placement.exact.problem import GridProblem, GridReduction
 from scheduler.placement.exact.schedule import search_pairs
 from scheduler.placement.types import Limits, Pair, PlacementAlgorithm
-from simulator.failures.cluster_failures import FailureSettings
-from simulator.failures.failure_process import FailureModel
+from simulator import workload
+from simulator.failures.cluster_failures import FailureModel, FailureSettings
 from simulator.failures.rates import RATES
 from simulator.replay import prepare
 from simulator.replay_settings import ReplaySettings
 from simulator.results.run_ettr import run_ettr
 from simulator.traces import JobTrace
-from simulator.workload import WorkloadSpec, generate
+from simulator.workload import WorkloadSpec
 from topology.cluster import Cluster, FloatArray
 from topology.generate import minipods
 
@@ -128,12 +128,12 @@ def measure(days: float, algorithm: str, *, check: int = 0) -> Replayed:
     spec = WorkloadSpec(days=days, gpus=int(cluster.gpus.sum()), load=0.8, kinds=("other", "pretraining"))
     failures = FailureSettings(FailureModel(rate=RATES["rsc-1"]), spares=20)
     settings = ReplaySettings(policy="fifo-backfill", cost="none", algorithm=algorithm, failures=failures)
-    trace = JobTrace(generate(spec))
+    trace = JobTrace(workload(spec))
     replay = prepare(trace, cluster, settings)
     # two calls of three jobs on average, at least
     calls = Calls(every=max(1, 2 * len(trace.records) // (3 * check)) if check else 0)
     engine, made, cpu = replay.engine, perf_counter(), process_time()
-    with patch("simulator.pools.node_pool.run", calls.run):
+    with patch("simulator.pools.run", calls.run):
         engine.run()
     ended, spent = perf_counter(), process_time() - cpu - calls.keeping
     return Replayed(

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ground.errors import InvalidTopology, TraceFormatError
-from simulator.pools.pool import Disagreement, NoSuchNodes, Pool
+from simulator.pools import Disagreement, NoSuchNodes, Pool
 from simulator.traces import JobTrace
 
 NAMED = 3  # Jobs that the message names

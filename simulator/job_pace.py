@@ -11,9 +11,9 @@ import numpy as np
 from simulator.cost.types import COMM_MODELS, CommModel, PlacedJob
 from simulator.engine.hooks import Pace
 from simulator.failures.flag_incidents import FlagSpan
-from simulator.pools.node_pool import NodePool
+from simulator.pools import NodePool
 from simulator.replay_settings import NO_COST, ReplaySettings
-from simulator.shared_data.data_caches import DataCaches
+from simulator.shared_data import DataCaches
 from simulator.sim_job import SimJob
 from topology.flags import HEALTHY, NodeFlag
 

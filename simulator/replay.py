@@ -18,16 +18,13 @@ from simulator.engine.hooks import SavedByRound
 from simulator.failures.cluster_failures import ClusterFailures
 from simulator.failures.flag_incidents import incidents_of, lay_out
 from simulator.job_pace import job_pace
-from simulator.pools.capped_pool import CappedPool
-from simulator.pools.gpu_pool import GpuPool
-from simulator.pools.node_pool import NodePool
-from simulator.pools.pool import Pool
-from simulator.power.power_wave import node_watts
+from simulator.pools import CappedPool, GpuPool, NodePool, Pool
 from simulator.prediction import predict_all
 from simulator.replay_settings import COUNT_ONLY, ReplaySettings
 from simulator.results.run_history import AttemptLog, run_history
 from simulator.results.run_summary import RunSummary, run_summary
-from simulator.startup.start_ups import StartUps, start_ups
+from simulator.site_power import node_watts
+from simulator.start_ups import StartUps, start_ups
 from simulator.traces import JobTrace, read_trace
 from simulator.traces.throughput_files import with_speeds
 from topology.cluster import Cluster

@@ -18,7 +18,7 @@ from ground.files import write_file
 from ground.quantities import capitalised
 
 if TYPE_CHECKING:
-    from simulator.capacity.capacity_question import CapacityAnswer, CapacityQuestion
+    from simulator.capacity.question import CapacityAnswer, CapacityQuestion
     from simulator.sheet import Sheet
 
 QUESTIONS = {

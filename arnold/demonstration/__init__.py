@@ -92,7 +92,8 @@ def _jobs(cluster: Cluster, seed: int) -> list[JobRecord]:
 
     Evaluation jobs of one node and a minute are left out: there would be ten of them for every job that shows anything.
     """
-    from simulator.workload import WorkloadSpec, generate
+    from simulator import workload
+    from simulator.workload import WorkloadSpec
 
     spec = WorkloadSpec(
         days=DAYS,
@@ -102,4 +103,4 @@ def _jobs(cluster: Cluster, seed: int) -> list[JobRecord]:
         max_gpus=LARGEST,
         kinds=("other", "pretraining"),
     )
-    return [replace(job, submit=float(round(job.submit))) for job in generate(spec)]
+    return [replace(job, submit=float(round(job.submit))) for job in workload(spec)]

@@ -8,7 +8,7 @@ from dataclasses import fields
 from arnold.documents.simulate_answer import SimulateDocument
 from ground.quantities import duration, number, percent, times
 from simulator.sheet import TextTable
-from simulator.startup.startup_shares import StartUpShare
+from simulator.start_ups import StartUpShare
 
 
 def replay_tables(document: SimulateDocument) -> Iterator[TextTable]:

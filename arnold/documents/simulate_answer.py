@@ -11,8 +11,8 @@ from simulator.cost.types import COMM_MODELS
 from simulator.results.replayed_power import PowerMoment, replayed_power
 from simulator.results.run_history import RunHistory
 from simulator.results.run_summary import Distribution, MeanSpread, RunSummary
-from simulator.shared_data.shared_loads import SharedLoads, shared_loads
-from simulator.startup.startup_shares import StartUpShare, startup_shares
+from simulator.shared_data import SharedLoads, shared_loads
+from simulator.start_ups import StartUpShare, startup_shares
 
 if TYPE_CHECKING:
     from simulator.replay import Replay

@@ -35,9 +35,9 @@ class ModelFiles:
         :param restart: what ``--restart`` says.
         :raises ArnoldError: a file is unusable, or ``--restart`` says the same as ``--startup`` in another way.
         """
-        from simulator.power.power_file import read_power
-        from simulator.shared_data.data_plan import read_data
-        from simulator.startup.startup_settings import read_startup
+        from simulator.data_plan import read_data
+        from simulator.power_file import read_power
+        from simulator.startup_settings import read_startup
 
         notes: tuple[str, ...] = ()
         if self.startup is not None:

@@ -16,7 +16,7 @@ from arnold.options.shared_options import CLUSTER_HELP
 from ground.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from simulator.capacity.capacity_question import CapacityQuestion
+    from simulator.capacity.question import CapacityQuestion
 
 F = TypeVar("F", bound=Callable[..., Any])
 READING = ("format", "levels", "level_names", "domains", "gpu_type", "gpu_resource", "shared_gpus")

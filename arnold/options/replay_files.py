@@ -93,7 +93,7 @@ def write_replay(
     :returns: what did not fit, a sentence each.
     """
     from arnold.exports.tables import job_table, series_table
-    from simulator.startup.startup_shares import seconds_by_job
+    from simulator.start_ups import seconds_by_job
 
     made: dict[str, str | bytes] = {}
     notes: list[str] = []

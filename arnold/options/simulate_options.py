@@ -189,10 +189,8 @@ class FailureOptions:
                 fix = "add for example --failures rsc-1"
                 raise InvalidInput("means nothing without --failures", where=where, fix=fix)
             return None
-        from simulator.failures.cluster_failures import FailureSettings
-        from simulator.failures.failure_process import FailureModel, Slowness
-        from simulator.failures.rates import failure_mix, failure_rate
-        from simulator.failures.restart_delay import parse_restart
+        from simulator.failures.cluster_failures import FailureModel, FailureSettings, Slowness
+        from simulator.failures.rates import failure_mix, failure_rate, parse_restart
 
         model = FailureModel(
             rate=failure_rate(self.failures or "0"),

@@ -27,7 +27,7 @@ from simulator.engine.hooks import Incident, Incidents, Pace, Recovery, StartUp
 from simulator.engine.round_cluster import RoundCluster
 from simulator.engine.simulated_cluster import EventPhase, Observer
 from simulator.job_record import JobRecord, ShareBy
-from simulator.pools.pool import Pool
+from simulator.pools import Pool
 from simulator.prediction.oracle import Oracle
 from simulator.prediction.predictor import predict_all
 from simulator.sim_job import UNITS, JobState, SimJob

@@ -10,8 +10,7 @@ from ground.errors import InvalidInput
 from scheduler.queue.dispatch import Allocation, Candidate
 from scheduler.queue.rounds import RoundDispatch
 from simulator.engine.simulated_cluster import EventPhase, SimulatedCluster
-from simulator.pools.node_pool import NodePool
-from simulator.pools.pool import Found
+from simulator.pools import Found, NodePool
 from simulator.sim_job import JobState, SimJob
 
 

@@ -18,7 +18,7 @@ from scheduler.queue.dispatch import Backlog, Dispatch
 from scheduler.queue.policy import CapacityReservation, QueuePolicy, Running
 from scheduler.queue.rounds import RoundDispatch
 from simulator.engine.hooks import FromScratch, Pace, Recovery, StartUp, Why
-from simulator.pools.pool import Found, Pool
+from simulator.pools import Found, Pool
 from simulator.sim_job import UNITS, JobState, SimJob, kind_of
 from topology.cluster import IntArray
 

@@ -11,11 +11,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ground.records import JsonRecord, NotNegative
-from simulator.power.power_file import PowerSettings
-from simulator.power.power_wave import PowerLoad, loads_of
-from simulator.power.site_power import SitePower
-from simulator.power.types import PowerFigures
+from simulator.power_file import PowerFigures, PowerSettings
 from simulator.results.run_history import RunHistory
+from simulator.site_power import PowerLoad, SitePower, loads_of
 
 WINDOW = 120.0  # Seconds that are looked at in full
 

@@ -1,7 +1,7 @@
 """ETTR of a simulated run, the effective training time ratio: of all of it and of its worst window.
 
 It is GPU-seconds of work that counted over those since jobs first started (ByteRobust, arXiv 2509.16293).  What one job
-may expect by formula is :mod:`simulator.failures.expected_ettr`.
+may expect by formula is :mod:`simulator.failures.ettr`.
 """
 
 from __future__ import annotations

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Sequence
 from arnold.pages.capacity.tornado import TITLE, tornado_card, tornado_parts, tornado_plot
 from arnold.pages.line_chart import card_of, chart_parts, keys_of, plot_of
 from arnold.pages.plot import Plot
-from simulator.capacity.answer_range import AnswerRange
-from simulator.capacity.capacity_question import CapacityAnswer
+from simulator.capacity.question import AnswerRange, CapacityAnswer
 from simulator.sheet import Chart, Sheet, TextTable
 from topology.drawing.page_kit import label, line, render, source, svg
 

@@ -10,7 +10,7 @@ from arnold.pages.line_chart import ChartCard
 from arnold.pages.plot import WIDTH, Plot
 from arnold.pages.row_chart import BAR, MARGINS, NAME, ROW
 from ground.quantities import capitalised
-from simulator.capacity.answer_range import AnswerRange, end_words
+from simulator.capacity.question import AnswerRange, end_words
 from topology.drawing.layout import fit
 from topology.drawing.page_kit import circle, label, line, rect, svg
 

@@ -32,8 +32,7 @@ from scheduler.queue.run_times import Prediction
 from simulator.engine.engine import Engine
 from simulator.engine.hooks import Incident, Why
 from simulator.job_record import JobRecord
-from simulator.pools.node_pool import NodePool
-from simulator.pools.pool import Found
+from simulator.pools import Found, NodePool
 from simulator.sim_job import SimJob
 from tests.case_counts import every_fourth
 from tests.extender.things import Json, member_json, node, reservation_json, state_of

@@ -10,8 +10,7 @@ from scheduler.placement.types import Limits
 from scheduler.queue.policy import QueuePolicy
 from simulator.engine.engine import Engine
 from simulator.job_record import JobRecord
-from simulator.pools.gpu_pool import GpuPool
-from simulator.pools.node_pool import NodePool
+from simulator.pools import GpuPool, NodePool
 from simulator.results.run_history import AttemptLog, run_history
 from simulator.results.run_summary import RunSummary, run_summary
 from topology.cluster import Cluster

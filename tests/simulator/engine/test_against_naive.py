@@ -14,7 +14,7 @@ from scheduler.queue.priority import PriorityPreempt
 from scheduler.queue.run_times import Prediction
 from simulator.engine.engine import Engine
 from simulator.job_record import JobRecord
-from simulator.pools.gpu_pool import GpuPool
+from simulator.pools import GpuPool
 from tests.case_counts import examples
 from tests.simulator.clusters import racks
 from tests.simulator.engine.naive import Naive, replay

@@ -14,7 +14,7 @@ from scheduler.queue.fifo_and_backfill import FifoBackfill
 from scheduler.queue.policy import ClusterState, HeldNodes, Waiting
 from simulator.engine.engine import Engine
 from simulator.job_record import JobRecord
-from simulator.pools.node_pool import NodePool
+from simulator.pools import NodePool
 from tests.case_counts import examples
 from tests.simulator.clusters import racks
 from tests.simulator.engine.naive import Naive, replay

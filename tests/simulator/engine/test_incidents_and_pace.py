@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from scheduler.queue.fifo_and_backfill import Fifo
-from simulator.cost.spread_price import no_cost
+from simulator.cost.models import no_cost
 from simulator.engine.engine import Diverged, Engine, Overload
 from simulator.engine.hooks import Incident, Setback, Why
 from simulator.job_pace import CommPace

@@ -16,7 +16,7 @@ import pytest
 from scheduler.queue.fifo_and_backfill import Fifo
 from simulator.engine.engine import Engine
 from simulator.job_record import JobRecord
-from simulator.pools.gpu_pool import GpuPool
+from simulator.pools import GpuPool
 from tests.case_counts import every_fourth
 from tests.simulator.clusters import racks
 

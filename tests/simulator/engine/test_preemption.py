@@ -12,7 +12,7 @@ from scheduler.queue.priority import PriorityPreempt
 from simulator.engine.engine import Engine
 from simulator.engine.hooks import Why
 from simulator.job_record import JobRecord
-from simulator.pools.pool import Found
+from simulator.pools import Found
 from simulator.sim_job import JobState, SimJob
 from tests.case_counts import examples
 from tests.simulator.clusters import racks

@@ -8,7 +8,7 @@ from scheduler.queue.fifo_and_backfill import Fifo, FifoBackfill
 from scheduler.queue.policy import BasePolicy
 from scheduler.queue.priority import PriorityPreempt
 from simulator.job_record import JobRecord
-from simulator.pools.pool import Disagreement
+from simulator.pools import Disagreement
 from tests.simulator.clusters import racks
 from tests.simulator.engine.runs import placed_run
 from topology.cluster import Cluster

@@ -19,13 +19,14 @@ from scheduler.job_affinity import NAMED_MODELS
 from scheduler.job_files.job_file import load_job
 from scheduler.queue.policy import POLICIES
 from scheduler.queue.run_times import Prediction
+from simulator import workload
 from simulator.cluster_fit import check_against
 from simulator.job_record import JobRecord
-from simulator.pools.pool import Disagreement
+from simulator.pools import Disagreement
 from simulator.sim_job import Need, SimJob
 from simulator.traces import JobTrace, read_trace
 from simulator.traces.readers.job_table_readers import write_jobs
-from simulator.workload import WorkloadSpec, generate
+from simulator.workload import WorkloadSpec
 from tests.case_counts import examples
 from tests.simulator.clusters import racks
 from tests.simulator.engine.runs import placed, placed_run
@@ -113,7 +114,7 @@ def test_a_record_asks_what_its_job_file_asks(asked: dict[str, Any]) -> None:
 
 def test_jobs_of_a_made_workload_have_the_alpha_of_their_models() -> None:
     """By the characterisation, or 1 without pipeline stages; of those without a model nothing is known."""
-    records = generate(WorkloadSpec(days=3, seed=1, kinds=("other", "evaluation"), max_gpus=256))
+    records = workload(WorkloadSpec(days=3, seed=1, kinds=("other", "evaluation"), max_gpus=256))
     gangs = [record for record in records if record.gpus >= 16]
     pool = placed(racks(64))
     for record in gangs[:60]:

@@ -17,8 +17,7 @@ from ground.errors import InvalidInput
 from scheduler.job import Parallelism
 from simulator.checkpoints import restore, snapshot
 from simulator.engine.hooks import Incident
-from simulator.failures.cluster_failures import FailureSettings
-from simulator.failures.failure_process import FailureModel, Slowness
+from simulator.failures.cluster_failures import FailureModel, FailureSettings, Slowness
 from simulator.failures.flag_incidents import FailuresAndFlags, FlagIncidents, FlagSpan
 from simulator.failures.rates import failure_rate
 from simulator.job_record import JobRecord
