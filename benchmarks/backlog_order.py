@@ -11,7 +11,7 @@ import numpy as np
 from benchmarks.report import Promise, promises, section, table
 from scheduler.placement.types import ALGORITHMS, Limits
 from scheduler.queue.policy import POLICIES
-from simulator.engine.engine import Engine
+from simulator.engine import Engine
 from simulator.job_record import JobRecord
 from simulator.pools import NodePool
 from topology.generate import generate

@@ -20,7 +20,7 @@ from scheduler.placement.types import ALGORITHMS, Limits
 from scheduler.several.defragmentation import Defragmentation, defragment
 from scheduler.several.running_jobs import RunningJob, opened
 from simulator import workload
-from simulator.engine.engine import Engine
+from simulator.engine import Engine
 from simulator.pools import NodePool
 from simulator.replay import prepare
 from simulator.replay_settings import ReplaySettings

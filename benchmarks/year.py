@@ -22,7 +22,7 @@ from simulator.failures.cluster_failures import FailureModel, FailureSettings
 from simulator.failures.rates import RATES
 from simulator.replay import prepare
 from simulator.replay_settings import ReplaySettings
-from simulator.results.run_ettr import run_ettr
+from simulator.results import run_ettr
 from simulator.traces import JobTrace
 from simulator.workload import WorkloadSpec
 from topology.cluster import Cluster, FloatArray

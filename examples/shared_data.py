@@ -5,7 +5,7 @@ from simulator.data_plan import DataCache, DataPlan, StoredData
 from simulator.job_record import JobRecord
 from simulator.replay import prepare
 from simulator.replay_settings import ReplaySettings
-from simulator.results.run_history import run_history
+from simulator.run_history import run_history
 from simulator.shared_data import shared_loads
 from simulator.traces import JobTrace
 from topology.generate import minipods

@@ -27,8 +27,7 @@ from scheduler.power_caps import PowerCaps
 from scheduler.queue.arnold import find_zone
 from scheduler.queue.dispatch import Allocation
 from scheduler.queue.policy import Keep, Waiting
-from simulator.gang_shape import shape
-from simulator.job_record import JobRecord
+from simulator.job_record import JobRecord, shape
 from simulator.sim_job import UNITS, Need, SimJob, picky
 from topology.cluster import BoolArray, Cluster, FloatArray, IntArray, most_together, shortage_apart, together
 from topology.flags import HEALTHY, NodeFlag
@@ -261,7 +260,7 @@ class NodePool:
         return self.occupancy.free
 
     def need(self, record: JobRecord) -> Need:
-        """Return nodes and units on each (``simulator.gang_shape``), worked out once for all jobs of a shape.
+        """Return nodes and units on each (``simulator.job_record``), worked out once for all jobs of a shape.
 
         :raises NoSuchNodes: it cannot be cut into nodes, or the cluster has too few of the size that it wants.
         :raises Disagreement: it could not run even if the cluster were empty, for another reason.

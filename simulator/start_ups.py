@@ -18,9 +18,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ground.records import AtLeastOne, JsonRecord, NotNegative, Share
-from simulator.engine.simulated_cluster import SimulatedCluster
+from simulator.engine import SimulatedCluster
 from simulator.pools import NodePool, Pool
-from simulator.results.run_history import RunHistory
+from simulator.run_history import RunHistory
 from simulator.sim_job import UNITS, SimJob
 from simulator.startup_settings import ImageStage, StartUpSettings, Techniques
 from topology.cluster import BoolArray, FloatArray

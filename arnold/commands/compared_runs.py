@@ -15,8 +15,7 @@ from ground.quantities import HOUR, duration, label_of, plural
 if TYPE_CHECKING:
     from scheduler.study.executors import Executor
     from simulator.replay_settings import ReplaySettings
-    from simulator.study.compared import ComparedMetric, Comparison, RunGroup
-    from simulator.study.study_run import Inputs, StudyGrid
+    from simulator.study import ComparedMetric, Comparison, Inputs, RunGroup, StudyGrid
 
 
 def _names_in(text: str, option: str) -> list[str]:
@@ -42,7 +41,7 @@ def _scales_in(text: str) -> list[float]:
 
 def grid_of(settings: ReplaySettings, scale_load: str, *, clusters: Sequence[str], seeds: Sequence[int]) -> StudyGrid:
     """Return the runs that ``--policy``, ``--algorithm`` and ``--scale-load`` ask for."""
-    from simulator.study.study_run import StudyGrid
+    from simulator.study import StudyGrid
 
     policies, algorithms = _names_in(settings.policy, "--policy"), _names_in(settings.algorithm, "--algorithm")
     return StudyGrid(policies, algorithms, clusters, _scales_in(scale_load), seeds)
@@ -65,9 +64,7 @@ def compare_runs(
     """
     from importlib.metadata import version
 
-    from simulator.study.compared import StudyDocument, compare
-    from simulator.study.study_file import sweep
-    from simulator.study.study_run import check_names
+    from simulator.study import StudyDocument, check_names, compare, sweep
 
     inputs.settings.check_policies(check_names(grid), inputs.trace.records)
     for algorithm in grid.algorithms:
@@ -135,7 +132,7 @@ def _show(compared: Comparison) -> None:
 
 def _show_waits(inputs: Inputs) -> None:
     """Print how long the jobs really waited, where the trace says it."""
-    from simulator.results.run_summary import distribution
+    from simulator.results import distribution
 
     waits = distribution([job.waited for job in inputs.trace.records if job.waited is not None])
     if waits is not None:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from simulator.replay import Replay
-    from simulator.study.study_run import Inputs, StudyGrid
+    from simulator.study import Inputs, StudyGrid
 
 EXAMPLES = """\b
 Examples:
@@ -144,10 +144,9 @@ def _run(
     from arnold.documents.simulate_answer import simulate_document
     from arnold.texts.simulate_text import run_progress, show
     from simulator.checkpoints import kept_in
-    from simulator.engine.engine import Overload, Watch
-    from simulator.results.run_history import run_history
-    from simulator.results.run_summary import run_summary
-    from simulator.results.time_series import time_series
+    from simulator.engine import Overload, Watch
+    from simulator.results import run_summary, time_series
+    from simulator.run_history import run_history
 
     replay = _prepare(inputs, grid.loads[0])
     engine = replay.engine

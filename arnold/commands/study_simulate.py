@@ -40,7 +40,7 @@ Examples:
 """
 
 
-@click.command("simulate", cls=JsonCommand, document="simulator.study.compared:StudyDocument", epilog=EXAMPLES)
+@click.command("simulate", cls=JsonCommand, document="simulator.study:StudyDocument", epilog=EXAMPLES)
 @file_option("--cluster", "clusters", required=True, multiple=True, help=CLUSTER_HELP)
 @overlay_options
 @options_of(FlagOptions)
@@ -95,7 +95,7 @@ def command(
     Same seed, same rows, in any number of processes. With --runs-out, runs that are there are not run again.
     """
     from scheduler.study.executors import local_executor
-    from simulator.study.on_dask import OnDask
+    from simulator.study import OnDask
 
     grid = grid_of(replay.settings, replay.jobs.scale_load, clusters=_cluster_names(clusters), seeds=range(seeds))
     executor = local_executor(jobs) if dask is None else OnDask(dask)

@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from scheduler.job import Job
-from simulator.traces.readers.job_table_readers import write_jobs
-from simulator.traces.readers.sacct import COLUMNS
+from simulator.traces.readers.own_tables import write_jobs
+from simulator.traces.readers.slurm_accounting import COLUMNS
 from topology.cluster import Cluster
 
 if TYPE_CHECKING:

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 from ground.records import Count, JsonRecord, NotNegative, Share, record_of
 from simulator.cost.types import COMM_MODELS
-from simulator.results.replayed_power import PowerMoment, replayed_power
-from simulator.results.run_history import RunHistory
-from simulator.results.run_summary import Distribution, MeanSpread, RunSummary
+from simulator.results import Distribution, MeanSpread, PowerMoment, RunSummary, replayed_power
+from simulator.run_history import RunHistory
 from simulator.shared_data import SharedLoads, shared_loads
 from simulator.start_ups import StartUpShare, startup_shares
 

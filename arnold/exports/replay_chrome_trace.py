@@ -14,8 +14,8 @@ from heapq import heappop, heappush
 
 import numpy as np
 
-from simulator.results.run_history import ENDED, FAILURE, RunHistory
-from simulator.results.time_series import TimeSeries
+from simulator.results import TimeSeries
+from simulator.run_history import ENDED, FAILURE, RunHistory
 
 MOST_EVENTS = 600_000  # Events that Perfetto still opens with ease; of a longer run the largest attempts are written
 _END = {ENDED: "ended", FAILURE: "cut short by a failure"}

@@ -12,10 +12,10 @@ from types import MappingProxyType
 from typing import Any
 
 from ground.errors import InvalidInput
-from simulator.results.run_history import RunHistory
-from simulator.results.time_series import TimeSeries
+from simulator.results import TimeSeries
+from simulator.run_history import RunHistory
 from simulator.sim_job import SimJob
-from simulator.traces.readers.asking_cells import COLUMNS, asking_cells
+from simulator.traces.readers.own_tables import COLUMNS, asking_cells
 
 Row = Mapping[str, Any]  # Values by column; None = there is none.  All rows of a table have the same columns
 JOB_COLUMNS: Mapping[str, type] = {

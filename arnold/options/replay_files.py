@@ -14,9 +14,8 @@ from ground.files import write_files
 
 if TYPE_CHECKING:
     from simulator.replay import Replay
-    from simulator.results.run_history import RunHistory
-    from simulator.results.run_summary import RunSummary
-    from simulator.results.time_series import TimeSeries
+    from simulator.results import RunSummary, TimeSeries
+    from simulator.run_history import RunHistory
     from simulator.sheet import TextTable
 
 PAGE_BUCKETS = 300  # Most buckets of a chart of the page
@@ -67,7 +66,7 @@ class ReplayFiles:
     @property
     def buckets(self) -> Mapping[str, tuple[float | None, int]]:
         """The files that show the run over time -> seconds of a bucket (``None`` = a round number), most buckets."""
-        from simulator.results.time_series import MOST
+        from simulator.results import MOST
 
         cuts = (
             (self.series_out, self.series_step, MOST),
@@ -106,7 +105,7 @@ def write_replay(
         made[file], notes = _chrome_trace(file, past, series[file])
     if (file := outputs.html) is not None:
         from arnold.pages.replay.replay_page import simulation_page
-        from simulator.study.study_file import read_comparison
+        from simulator.study import read_comparison
 
         compared = None if outputs.study is None else read_comparison(outputs.study)
         made[file] = simulation_page(past, summary, replay, series[file], tables=tables, compared=compared)

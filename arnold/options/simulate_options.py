@@ -20,7 +20,7 @@ from simulator.replay_settings import COUNT_ONLY, ReplaySettings
 
 if TYPE_CHECKING:
     from simulator.failures.cluster_failures import FailureSettings
-    from simulator.study.study_run import Inputs, StudyGrid
+    from simulator.study import Inputs, StudyGrid
     from simulator.throughputs import Throughputs
     from simulator.traces import JobTrace
     from topology.cluster import Cluster
@@ -240,7 +240,7 @@ def replay_inputs(options: ReplayOptions, clusters: Mapping[str, Cluster]) -> tu
     :param clusters: by the names that they have in the answer.
     :raises ArnoldError: a file is unusable, or options contradict each other.
     """
-    from simulator.study.study_run import Inputs
+    from simulator.study import Inputs
 
     settings = replace(
         options.settings,

@@ -10,9 +10,9 @@ from arnold.console.output import console, plain, print_rows
 from arnold.console.verbosity import is_quiet
 from arnold.documents.simulate_answer import SimulateDocument
 from ground.quantities import duration, percent, plural
-from simulator.engine.engine import Engine
+from simulator.engine import Engine
 from simulator.replay import Replay
-from simulator.results.run_summary import Distribution
+from simulator.results import Distribution
 from simulator.sheet import TextTable
 
 

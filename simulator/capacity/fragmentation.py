@@ -24,7 +24,7 @@ from simulator.capacity.question import AnswerFigure, AnswerRange, CapacityAnswe
 from simulator.sheet import Chart, Series, Sheet, known, text_table
 
 if TYPE_CHECKING:
-    from simulator.engine.simulated_cluster import SimulatedCluster
+    from simulator.engine import SimulatedCluster
     from topology.cluster import Cluster, IntArray, Level
 
 # -- fragmentation_answer --

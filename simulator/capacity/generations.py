@@ -91,7 +91,7 @@ class GenerationsQuestion(CapacityQuestion[GenerationsAnswer]):
     @cached_property
     def known(self) -> Throughputs:
         """How fast jobs are."""
-        from simulator.traces.readers.published_speeds import GAVEL
+        from simulator.throughputs import GAVEL
         from simulator.traces.throughput_files import read_throughputs
 
         return GAVEL if self.throughputs is None else read_throughputs(read_source(self.throughputs))

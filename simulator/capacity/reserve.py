@@ -45,7 +45,7 @@ from simulator.capacity.question import (
     percentiles,
     range_words,
 )
-from simulator.engine.hooks import Setback, Why
+from simulator.hooks import Setback, Why
 from simulator.job_record import JobRecord
 from simulator.prediction import predict_all
 from simulator.sheet import Chart, Series, Sheet, TextTable, known, text_table
@@ -53,8 +53,7 @@ from simulator.sim_job import UNITS, SimJob
 
 if TYPE_CHECKING:
     from scheduler.job import Job
-    from simulator.engine.engine import Engine
-    from simulator.engine.simulated_cluster import SimulatedCluster
+    from simulator.engine import Engine, SimulatedCluster
     from topology.cluster import Cluster
 
 # -- reserve_answer --
@@ -356,7 +355,7 @@ class ReserveQuestion(ClusterQuestion[ReserveAnswer], NodePrices):
         import numpy as np
 
         from scheduler.queue.policy import POLICIES
-        from simulator.engine.engine import Engine
+        from simulator.engine import Engine
         from simulator.pools import NodePool
 
         may_stop = np.random.default_rng((seed, 2)).random(len(others.records)) < share

@@ -28,7 +28,7 @@ from ground.quantities import DAY
 from scheduler.queue.policy import POLICIES
 from simulator.capacity.cluster_question import background_jobs
 from simulator.capacity.question import BATCHES, MOST_CHANCE
-from simulator.engine.engine import Engine
+from simulator.engine import Engine
 from simulator.pools import GpuPool
 from simulator.replay_settings import QueueSettings
 from topology.cluster import Cluster, FloatArray

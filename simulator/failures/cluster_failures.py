@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from ground.errors import InvalidInput
 from ground.quantities import DAY, HOUR
-from simulator.engine.hooks import Incident, Setback, Why
 from simulator.failures.ettr import best_interval
 from simulator.failures.rates import MIXES, RATES, FailureKind, FailureRate, Mix, Restart
+from simulator.hooks import Incident, Setback, Why
 from simulator.sim_job import UNITS, SimJob
 from topology.flags import HEALTHY
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 #   order estimate of the optimum checkpoint interval", 2006: ``L d exp(-L u0) / (exp(L (d + w)) - 1)`` with L = N r.
 #
 # The first order is right while failures are rare beside restart and interval, and drops below 0 where they are not.
-# That of a simulated run is :mod:`simulator.results.run_ettr`.
+# That of a simulated run is :mod:`simulator.results`.
 
 
 @dataclass(frozen=True, slots=True)

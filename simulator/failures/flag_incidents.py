@@ -15,7 +15,7 @@ from operator import itemgetter
 from typing import Any
 
 from ground.errors import InvalidInput
-from simulator.engine.hooks import Incident, Incidents
+from simulator.hooks import Incident, Incidents
 from topology.cluster import Cluster
 from topology.flags import FAULTY, NodeFlag
 

@@ -15,8 +15,8 @@ from simulator.job_record import JobRecord
 from simulator.power_file import NodeWatts, PowerSettings
 from simulator.replay import Replay, prepare
 from simulator.replay_settings import ReplaySettings
-from simulator.results.replayed_power import replayed_power
-from simulator.results.run_history import run_history
+from simulator.results import replayed_power
+from simulator.run_history import run_history
 from simulator.site_power import node_watts
 from simulator.traces import JobTrace
 from tests.case_counts import examples

@@ -16,12 +16,12 @@ from simulator.data_plan import DataCache, DataPlan, StoredData
 from simulator.job_record import JobRecord
 from simulator.replay import Replay, prepare
 from simulator.replay_settings import ReplaySettings
-from simulator.results.run_history import run_history
+from simulator.run_history import run_history
 from simulator.shared_data import SharedLoads, shared_loads
 from simulator.traces import JobTrace
 from tests.case_counts import examples
 from tests.simulator.clusters import racks
-from tests.simulator.engine.runs import go_on
+from tests.simulator.runs import go_on
 
 STORED = StoredData(
     samples=13_333, encoded_bytes=100, prepared_bytes=500, demand=10, augmented=400, decoded=120, encoded=40, miss=20

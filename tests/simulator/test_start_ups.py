@@ -15,20 +15,20 @@ from ground.errors import InvalidInput
 from ground.files import read_source
 from scheduler.job import Parallelism
 from simulator.checkpoints import EngineSnapshot, restore, snapshot
-from simulator.engine.hooks import Incident
 from simulator.failures.cluster_failures import FailureModel, FailureSettings
 from simulator.failures.rates import failure_rate
+from simulator.hooks import Incident
 from simulator.job_record import JobRecord
 from simulator.replay import Replay, prepare
 from simulator.replay_settings import COUNT_ONLY, ReplaySettings
-from simulator.results.run_history import run_history
+from simulator.run_history import run_history
 from simulator.start_ups import NodeCaches, StartUpShare, seconds_by_job, startup_shares
 from simulator.startup_settings import StartUpSettings, read_startup
 from simulator.traces import JobTrace
 from tests.case_counts import examples
 from tests.simulator.clusters import racks
-from tests.simulator.engine.runs import go_on
 from tests.simulator.replays import Planned
+from tests.simulator.runs import go_on
 from tests.simulator.test_start_seconds import EXAMPLE, SETTINGS
 
 QUIET = replace(SETTINGS, environment=replace(SETTINGS.environment, median_seconds=0.0))

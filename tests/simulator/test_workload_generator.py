@@ -12,7 +12,7 @@ import pytest
 from ground.errors import InvalidInput, TooLarge, TraceFormatError
 from ground.quantities import DAY
 from simulator import workload
-from simulator.gang_shape import shape
+from simulator.job_record import shape
 from simulator.traces import read_trace
 from simulator.workload import KALOS, WorkloadSpec, arrivals, grids, kinds_of, summary
 

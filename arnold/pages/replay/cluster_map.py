@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from arnold.pages.replay.job_tables import job_data
-from simulator.results.run_history import RunHistory, Spans
-from simulator.results.run_summary import size_class
+from simulator.results import size_class
+from simulator.run_history import RunHistory, Spans
 from topology.cluster import FloatArray, IntArray
 from topology.drawing.layout import DETAIL, Layout, layout
 from topology.drawing.renderers import node_data, svg_drawing

@@ -12,7 +12,7 @@ from arnold.pages.row_chart import ChartRow, row_chart
 from ground.quantities import Kind, label_of, plural
 from simulator.confidence import Band
 from simulator.sheet import Chart, Series
-from simulator.study.compared import ComparedMetric, Comparison, RunGroup
+from simulator.study import ComparedMetric, Comparison, RunGroup
 from topology.drawing.page_kit import render
 
 MOST_DRAWN = 8  # Groups that are drawn: as many as there are colours

@@ -10,8 +10,8 @@ import numpy as np
 
 from arnold.pages.row_chart import ChartRow, row_chart
 from ground.quantities import duration, percent, plural
-from simulator.results.run_history import ENDED, RunHistory
-from simulator.results.run_summary import NAMES, SizeWaits
+from simulator.results import NAMES, SizeWaits
+from simulator.run_history import ENDED, RunHistory
 from simulator.sim_job import SimJob
 
 MOST_JOBS = 4_000  # Jobs in the table; of longer traces those that waited longest, then those with most GPU time

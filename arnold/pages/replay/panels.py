@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 
 from ground.quantities import HOUR, Kind
-from simulator.results.time_series import TimeSeries
+from simulator.results import TimeSeries
 from simulator.sheet import Chart, Series
 from topology.cluster import FloatArray
 

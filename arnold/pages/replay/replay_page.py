@@ -12,10 +12,9 @@ from arnold.pages.replay.comparison import comparison_cards
 from arnold.pages.replay.job_tables import chosen_jobs, job_data, spread_rows, wait_chart
 from arnold.pages.replay.panels import panels
 from ground.quantities import duration, number, percent, plural
-from simulator.results.run_history import RunHistory
-from simulator.results.run_summary import NAMES, RunSummary
-from simulator.results.time_series import TimeSeries
-from simulator.study.compared import Comparison
+from simulator.results import NAMES, RunSummary, TimeSeries
+from simulator.run_history import RunHistory
+from simulator.study import Comparison
 from topology.drawing.layout import inventory
 from topology.drawing.page_kit import ramp, render
 

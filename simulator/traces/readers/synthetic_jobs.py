@@ -9,7 +9,7 @@ from ground.documents import load_document
 from ground.errors import InvalidInput, TraceFormatError
 from ground.files import ByteStream, Source
 from ground.formats import FileFormat
-from simulator.traces.trace_clock import TraceRows
+from simulator.traces.cells import TraceRows
 from simulator.traces.trace_loading import Numbered
 from simulator.workload import generate
 

@@ -16,8 +16,8 @@ from arnold.commands.run import run
 from arnold.exports.replay_chrome_trace import attempts_to_export, chrome_trace
 from arnold.exports.tables import JOB_COLUMNS, SERIES_COLUMNS, job_rows, series_rows, table_bytes
 from ground.errors import InvalidInput
-from simulator.engine.hooks import Incident
-from simulator.results.time_series import time_series
+from simulator.hooks import Incident
+from simulator.results import time_series
 from tests.simulator.clusters import racks
 from tests.simulator.replays import KeepsHalf, random_records, replayed
 

@@ -13,7 +13,7 @@ from simulator.capacity.generations import GenerationsQuestion
 from simulator.capacity.generations_answer import kind_of
 from simulator.capacity.generations_replay import SIZES, job_hours, workload
 from simulator.confidence import Band
-from simulator.traces.readers.published_speeds import GAVEL
+from simulator.throughputs import GAVEL
 from simulator.traces.throughput_files import read_throughputs
 
 TYPES = ("V100", "P100", "K80")

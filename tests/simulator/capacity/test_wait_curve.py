@@ -17,7 +17,7 @@ from scheduler.queue.policy import POLICIES
 from simulator.capacity.cluster_question import background_jobs
 from simulator.capacity.question import chance_of
 from simulator.capacity.wait_curve import HIGHEST, ReplayedLoad, WaitCurve, wait_curve
-from simulator.engine.engine import Engine
+from simulator.engine import Engine
 from simulator.pools import GpuPool, NodePool, Pool
 from simulator.replay_settings import QueueSettings
 from tests.case_counts import examples

@@ -21,7 +21,7 @@ from simulator.traces import JobTrace
 from tests.case_counts import examples
 from tests.simulator.clusters import racks
 from tests.simulator.cost.placed import pods, put, slowed
-from tests.simulator.engine.runs import finished
+from tests.simulator.runs import finished
 from topology.flags import FAULTY, NodeFlag
 
 MODELS: list[Callable[[Calibration], CommModel]] = [
