@@ -39,10 +39,6 @@ from topology.cluster import BoolArray, Cluster, IntArray, count_nodes
 from topology.flags import HEALTHY
 from topology.taints import Toleration
 
-# -- cheaper_pairs --
-# Why a placement cannot be better: each cheaper pair of spreads, with what rules it out.
-
-
 LONGEST = 3  # Kinds of domains that a sentence names
 
 
@@ -220,12 +216,6 @@ def _by_bound(outcome: Outcome, pair: Pair, cost: float) -> Refutation | None:
     return Refutation(pair, "bound", f"no placement can have an objective below {bound:.4g}, all terms counted")
 
 
-# -- explain_slow_nodes --
-# Slow nodes: what it costs to avoid them, and what to use them.  Both are solved, whatever the job says.
-#
-# Predicted step time: :func:`scheduler.objective.step_time` with the slowest node that is really in use.
-
-
 Way = Literal["avoid", "some", "use"]
 """``avoid``: no slow node.  ``use``: any, as if they were healthy, and of equal spreads the fewest.  ``some``: only
 those up to a slowdown, where that is better than either."""
@@ -344,12 +334,6 @@ def comparison(options: Sequence[AvoidanceOption]) -> str:
     if avoid < use:
         return f"Using them makes steps {use / avoid - 1:.1%} longer than avoiding them."
     return f"Avoiding them makes steps {avoid / use - 1:.1%} longer than using them."
-
-
-# -- remedies --
-# Why a job does not fit, and the smallest changes that would make it fit.
-#
-# Each change is verified by solving the changed instance; one that was not settled within its time is not suggested.
 
 
 RemedyKind = Literal[

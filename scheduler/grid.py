@@ -33,13 +33,6 @@ if TYPE_CHECKING:
 
     from topology.cluster import IntArray
 
-# -- rank_groups --
-# Which ranks of a job communicate, and which nodes that joins: the groups of every kind of parallelism.
-#
-# A job has two numberings of the same ranks, as Megatron-LM has (``parallel_state.initialize_model_parallel``): one for
-# its dense layers, over tp, cp, dp and pp, and one for its expert layers: over expert tensor parallelism in place of
-# tp, ep, the data parallelism that is left without cp, and the same pp.
-
 
 @dataclass(frozen=True, slots=True)
 class RankNumbering:
@@ -231,26 +224,6 @@ def joined(classes: IntArray, member: IntArray, group: IntArray) -> IntArray:
             np.minimum.at(label, members, least[groups])
         if np.array_equal(label, before):
             return np.unique(label, return_inverse=True)[1].astype(np.int32)
-
-
-# -- node_grid --
-# The grid of a job: its ranks cut into nodes, and which nodes each communication group touches.
-#
-# A *cell* is one node: ``gpus_per_node`` consecutive ranks.  The cells form a grid of ``rows`` x ``columns``: a row is
-# a pipeline (PP) group, a column holds the cells of one pipeline stage, over which gradients are reduced (Megatron's
-# data-parallel group with context parallel): the DP group of the Arnold paper.
-#
-# Tensor-parallel groups either lie inside a node or take several whole nodes.  Then each such group is as many rows of
-# a column, one below the other: its *parts*.  They are held inside one domain of ``tp_level``, so that there and at
-# broader levels a column touches as many domains as each DP group in it: those nodes of a stage that have the same
-# part.
-#
-# Nodes are filled in the order of ranks, so the last one may have fewer ranks than GPUs.  Where stages begin inside
-# nodes there are no such rows and columns: all cells stand in one column, and each is in the groups that its ranks are
-# in.
-
-
-pass
 
 
 MOST_RANKS_IN_TURN = 2**20  # of a job with stages that share nodes, whose every rank is looked at

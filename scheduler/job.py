@@ -31,14 +31,6 @@ if TYPE_CHECKING:
 
     from topology.cluster import Cluster, FloatArray, IntArray
 
-# -- data_sets --
-# Data sets that jobs read, and how much of them jobs have in common.
-#
-# Of each data set a job reads a number of samples, all of them or a random part that is independent of what other jobs
-# read.  Two jobs that read a and b samples out of N then have a b / N in common on average.  Any unit does, samples or
-# bytes, as long as all jobs use the same.  Without N nothing says which part a job reads: the larger of the two is
-# taken for the whole, so that the smaller lies inside it.
-
 
 class DataSet(NamedTuple):
     """What a job reads of a data set."""
@@ -92,19 +84,6 @@ def near_shared_data(
             caches = cache_of[nodes].ravel()
             best[caches] = np.maximum(best[caches], shared)
     return best[cache_of]
-
-
-# -- job --
-# Job and Parallelism: a training job, its degrees of parallelism, and what it asks of its nodes.
-#
-# Megatron numbers the GPUs of a job by a mixed radix over its dimensions, the first of ``order`` running fastest, and
-# numbers them once more for the layers of experts (:mod:`scheduler.grid`).  Expert parallelism does not multiply
-# the number of GPUs: expert groups are cut out of the ranks of tensor x context x data parallelism.
-#
-# A *cell* of the job is one node; how cells form a grid is the matter of :mod:`scheduler.grid`.
-
-
-pass
 
 
 Family = Literal["tp", "cp", "ep", "dp", "pp"]

@@ -12,9 +12,6 @@ from ground.errors import InvalidJob
 from scheduler.job import Job, NodeSize, Parallelism
 from topology.cluster import SECOND, Cluster, Level
 
-# -- second_levels --
-# What a job names of a cluster: levels of the tree, and second hierarchies beside it.
-
 
 def named_in_full(job: Job, levels: Collection[str], beside: Collection[str]) -> Job:
     """Return a job whose constraints name second hierarchies with their ``@``: a label that was a level, and of which a
@@ -60,10 +57,6 @@ def closest_named(cluster: Cluster, job: Job) -> int:
     job = within_the_tree(cluster, job)
     held = (hold.level for hold in job.holds_on(cluster))
     return max(cluster.level_index(name) for name in (job.level, *job.constrained_levels, *held))
-
-
-# -- node_sizes --
-# GPUs of a node, where a job leaves them to the cluster: what the nodes of each type that it admits have.
 
 
 @dataclass(frozen=True, slots=True)

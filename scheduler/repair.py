@@ -52,10 +52,6 @@ from scheduler.work_clock import LEAST_SECONDS, clock, on_clock, share_until, st
 from topology.cluster import BoolArray, Cluster, FloatArray, IntArray, count_nodes
 from topology.flags import FAULTY, HEALTHY
 
-# -- repair_problem --
-# The cluster as a job that lost nodes sees it.
-
-
 Prefer = Literal["moves", "objective"]  # What comes first: the fewest moved cells, or the best objective
 
 
@@ -254,12 +250,6 @@ def _nodes(count: int) -> str:
     return "node" if count == 1 else "nodes"
 
 
-# -- moves_first --
-# Fewest moves first, then the best objective among those; and what both orders share: from domains to nodes.
-
-
-pass
-
 Cells = npt.NDArray[np.int64]  # Flat numbers of cells
 
 
@@ -397,16 +387,6 @@ def _touched(problem: RepairProblem, depth: int, nodes: IntArray, cell: int, nea
             score += weight * np.isin(level.domain_of[near], level.domain_of[seated])
     return score
 
-
-# -- objective_first --
-# Best objective first, then the fewest moves for it.
-#
-# Fewer moves are sought in four ways, each starting from the best before: rename the new placement, move whole segments
-# of the old one, let the surroundings of the lost nodes change, let everything change.
-
-
-pass
-pass
 
 _WIDENINGS = 3  # How often the neighbourhood of the lost nodes is widened from the start, with other lines each time
 _SLICES = 12  # Slices into which the time left is cut, one for each neighbourhood
@@ -546,17 +526,6 @@ def _search(
     domain_of_cell = offered.domain_of_cell(model.answer)
     return plan_of(problem, offered.depth, domain_of_cell, fewest=steps["moves"].bound)
 
-
-# -- beside_the_tree --
-# Repairs that keep constraints at second hierarchies, which the search for a repair knows nothing of.
-#
-# First a repair without these constraints: often it keeps them, and what is proved without them holds with them.  Where
-# it breaks a hard one, repairs are searched on trees that the hierarchy is laid into, on which the constraint is like
-# any other; and the job is placed anew, with as many cells as can be where they were.  The best of these counts.
-
-
-pass
-pass
 
 Search = Callable[[RepairProblem, Limits], RepairPlan]
 
@@ -722,23 +691,6 @@ def _lost(problem: RepairProblem) -> int:
     """Return how many cells have to move whatever is done."""
     return int((~problem.stays).sum())
 
-
-# -- repair --
-# Repair: replace lost nodes of a placed job, moving as little as possible.
-#
-# A job that runs on thousands of nodes loses some of them; the others hold its state.  Two orders, the user's choice:
-#
-# - ``moves``: the fewest moved cells first, then the best objective among those.
-# - ``objective``: the best objective that any placement reaches first, then the fewest moved cells for it.
-#
-# In both, healthy spares go first: a slow node is newly taken only where the job does not fit without (unless it says
-# ``avoid: ignore``).  Cells that do not move keep their node, and every cell keeps its rank.
-
-
-pass
-pass
-pass
-pass
 
 _DEFAULT_LIMITS = Limits()
 

@@ -39,12 +39,6 @@ from topology.cluster import BoolArray, Cluster, IntArray, Level, count_nodes
 if TYPE_CHECKING:
     from topology.cluster import FloatArray, IndexArray
 
-# -- trunks --
-# Asking an algorithm for a proposal: of the whole cluster, or of each trunk where nothing joins the trunks.
-#
-# There the best answer counts: so every algorithm heeds trunks without knowing of them, and a proof in each trunk is a
-# proof for the cluster.
-
 
 @dataclass(frozen=True, slots=True)
 class WeighedProposal:
@@ -162,19 +156,6 @@ def _refuted_everywhere(best: Proposal, proposals: Sequence[Proposal]) -> tuple[
         if all(any(other.covers(*known.pair) for other in one.refutations) for one in proposals)
     )
 
-
-# -- second_constraints --
-# Constraints at second hierarchies, which nest with nothing: every algorithm heeds them without knowing of them.
-#
-# Algorithms search a tree.  So a second hierarchy is laid into the tree, after none, one or all of its levels: what
-# lies in the same domain there and in the same domain of the second hierarchy is a domain of the new level, and closer
-# levels are cut along it.  Every placement on such a tree is one on the cluster; not the other way round, unless the
-# hierarchy nests there by itself.  Where it does, the answer for that tree is the answer, with its proof.  Where it
-# nests nowhere, the best of the answers for all these trees, and without the constraints, is taken; and the only bound
-# is that of the job without them, with the least that its soft ones can add.
-
-
-pass
 
 RULES_SHARE = 0.2  # Of the time limit, for what quick rules propose; the exact search gives them as much
 
@@ -420,18 +401,6 @@ def _with_claims(answer: WeighedProposal, job: Job, relaxed: Proposal, notes: tu
     )
 
 
-# -- gpu_types --
-# Which types of GPU a gang may be on, and on which of them it is best.
-#
-# All nodes of a gang have GPUs of one type, unless its job says that it may mix them.  So a job is placed once for each
-# type that it admits, as a job for the nodes of that type alone; and the choice is what has the least
-# ``objective / speed``, the speed of the job on the type.
-#
-# A mixed gang is as fast as the slowest type in it.  Of all mixed placements the best is found by one more placement
-# for each speed: on all types that are at least as fast.  Every placement is one of those whose slowest type is its
-# own, so the least of ``bound / speed`` over all choices is a bound for every placement there is.
-
-
 # Where nothing was placed: what leaves most hope comes first
 _HOPE: Sequence[Status] = ("timeout", "gave-up", "refused", "infeasible")
 
@@ -554,23 +523,6 @@ def in_words(names: Sequence[str]) -> str:
     """Return types of GPU as text: ``H100``, ``H100 and H200 mixed``."""
     spoken = [name or "nodes of no type that is said" for name in names]
     return spoken[0] if len(spoken) == 1 else f"{' and '.join(spoken)} mixed"
-
-
-# -- preferred_nodes --
-# Preferred nodes: a tie-break among placements that are equally good, by what each node costs beside the objective.
-#
-# The cost of a node is the GB of images that it would pull minus the affinity of its data: full affinity weighs one GB.
-# It never buys anything: spreads, objective, speed, bound and status stay, and no closer level and no slow node is
-# worse; where a job may be on several types of GPU, it is among all that are worth the same.  That no placement as good
-# costs less is not proved.
-#
-# How: nodes of the placement, and of that on each other type, give way to cheaper ones that are alike in all that is
-# counted.  Then nodes are put in order, the cheapest
-# first, and the shortest beginning of that order is sought on which the algorithm finds as good a placement.  Whatever
-# fits on a beginning fits on a longer one, so halving finds it.
-
-
-pass
 
 
 def pulls_of(cluster: Cluster, job: Job) -> FloatArray | None:

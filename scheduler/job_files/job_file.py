@@ -41,10 +41,6 @@ from scheduler.placement.admission import check_held_together
 from topology.cluster import DEFAULT_GPUS, SECOND, Cluster
 from topology.taints import Toleration, parse_toleration
 
-# -- job_parts --
-# Parts of a job file that also stand in annotations of pods and in cells of a trace: constraints and the model.
-
-
 MOST_CONSTRAINTS = 256  # of a job: more than there are families and levels of any cluster; each takes time
 Factor = Annotated[float, Field(ge=0.0, le=1e6)]
 
@@ -209,13 +205,6 @@ def _refused_as(name: str) -> Iterator[None]:
         raise InvalidJob(error.message, where=name, fix=error.fix) from None
 
 
-# -- job_document --
-# Keys of a job file (docs: job.md) as they stand in it; ``scheduler.job_files.job_file`` makes a job of them.
-
-
-pass
-
-
 class ParallelismFile(StrictModel):
     """Degrees of parallelism: the job has tp * cp * pp * dp GPUs."""
 
@@ -277,15 +266,6 @@ class JobDocument(StrictModel):
     tolerations: TolerationFiles = ()
     """Taints that it puts up with, so that their nodes are its too: those of Kubernetes, or KEY, or KEY=VALUE."""
 
-
-# -- job_file --
-# Job files (docs: job.md): YAML (or JSON) in, jobs out, every mistake named with its line.
-#
-# A job file may leave alpha to a model description; what was derived or assumed is said in ``notes``, for the user.
-
-
-pass
-pass
 
 MAX_CELLS = 1_000_000  # Most nodes of one job; ten times the largest cluster that is known
 

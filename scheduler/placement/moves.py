@@ -42,13 +42,6 @@ from topology.cluster import BoolArray, Cluster, IntArray
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model
 
-# -- move_choices --
-# The choices of a repair: which blocks of cells may change their domain, where there is room for them, what counts.
-#
-# Domains are those of the closest level that the objective or a hold looks at; a block is what holds tie together
-# there, one cell without holds.
-
-
 LARGEST = 60_000  # Choices (mover x target) of the largest model: as many are solved in seconds
 _LARGEST_SCALE = 10**9  # Largest common denominator of the weights: the sums of a model stay far within 64 bits
 
@@ -188,16 +181,6 @@ def greedy_targets(choices: MoveChoices) -> IntArray:
             spread[groups] += ~touched[groups, places[answer[i]]]
             touched[groups, places[answer[i]]] = True
     return answer
-
-
-# -- move_model --
-# The integer model of a repair, solved goal after goal.
-#
-# ``x[mover, target]`` says where each mover goes.  A block that stays moves only its lost cells, one that leaves all of
-# them.  Spread is the number of domains touched, as in the evaluator, with what cannot move counted in.
-
-
-pass
 
 
 Goal = Literal["moves", "slow", "objective", "touches"]
@@ -390,20 +373,6 @@ def _sum(expressions: Iterable[cp_model.LinearExprT]) -> cp_model.LinearExpr:
     from ortools.sat.python import cp_model
 
     return cp_model.LinearExpr.sum(list(expressions))
-
-
-# -- renamed_bands --
-# Few moves from one placement to another as good, by domains alone: renamed lines, and bands moved in segments.
-#
-# Spread does not change when rows change places, or columns, or domains that can take each other's cells
-# (:func:`relabel`).  And most good placements have bands, columns that lie in the same domain as each other in nearly
-# every row: with b bands a row touches b domains at most, and a column those that its band uses.  To keep the bands and
-# move whole *segments* (the cells of one row in one band) between domains (:func:`move_segments`) is a problem of
-# counts, small whatever the number of nodes:
-#
-#     h[j, k] = kept[j, k] + new[j, k]         segments of band j in domain k: some have cells there that stay, some not
-#     sum_k h[j, k] = rows,  sum_j width_j * h[j, k] <= room_k,  h[j, k] > 0 for at most S domains of each band
-#     max  cells that stay
 
 
 _MOST_LINES = 2_000  # More rows than this are matched as they come: the assignment has rows squared arcs

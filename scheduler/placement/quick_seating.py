@@ -26,14 +26,6 @@ from scheduler.placement.seating import shelf_orders
 from scheduler.placement.types import Pair
 from topology.cluster import BoolArray, Cluster, IntArray, Level
 
-# -- brim_fills --
-# Quick fills of a parcel: the cells in every order that counts, on one sequence of domains, all counted at once.
-#
-# A domain takes as many cells, one after another in some order, as it has room for: filled *to the brim*.  The orders
-# are those of shelves (:mod:`scheduler.placement.seating`); they depend on the shape of a parcel alone and are kept.
-# No search, no solver: what comes of it is good, and nothing is proved.
-
-
 Indices = npt.NDArray[np.integer[Any]]
 
 _KEPT = 512  # shapes of parcels whose orders are kept: about a megabyte at a hundred cells each
@@ -110,16 +102,6 @@ def _words(domain: IntArray) -> Iterator[npt.NDArray[np.uint64]]:
     for word in range(last // _WORD + 1):
         yield np.where(domain // _WORD == word, _BITS[domain % _WORD], np.uint64(0))
 
-
-# -- quick_seat --
-# Quick seating: the nodes of a gang, given the domain of each cell, by closed forms and fills to the brim alone.
-#
-# For gangs that are held together by nothing, on nodes that are all alike: then of a domain only its number of free
-# nodes counts.  A parcel that fits one closer domain goes to the tightest of these; any other to the fewest, filled to
-# the brim (:mod:`scheduler.placement.quick_seating`).
-
-
-pass
 
 _MOST_PADDED = 8  # places for each child in a table with as many for each domain as the largest has children
 _LEVELS_KEPT = 32  # levels of which it is kept what does not depend on which nodes are free

@@ -37,13 +37,6 @@ from scheduler.work_clock import clock
 from topology.cluster import BoolArray, Cluster, IntArray, Level
 from topology.flags import HEALTHY
 
-# -- shelves --
-# Shelves: the cells of a parcel cut into rectangles, these into bands of rows or columns, and the orders of the cells.
-#
-# A shelf is a band of rows.  It is filled column after column, one shelf forth, the next back.  The same with rows and
-# columns exchanged.
-
-
 _MOST_BANDS = 24  # Numbers of shelves tried in either direction: all small ones, then ever fewer
 
 
@@ -128,15 +121,6 @@ def back_and_forth(piece: IntArray, band: IntArray, along: IntArray, across: Int
     """Return the order of shelf after shelf, one forth, the next back."""
     return np.lexsort((across, np.where(band % 2, -along, along), band, piece))
 
-
-# -- parcel --
-# A parcel: the blocks that one domain holds, shared out among the children of the domain; and the best way for all.
-#
-# A group's spread over racks is the sum over the domains it touches of the racks it touches there.  The score of the
-# job counts the worst group of each family, so domains are improved one at a time against the sums of all others.
-
-
-pass
 
 _MOST_WHOLE = 8  # Fillings in whole segments are tried up to this number of shelves
 _MOST_TOUCHES = 2_000_000  # Array elements for which fillings are measured at once: those of a processor's cache
@@ -400,12 +384,6 @@ def _order(
     return order
 
 
-# -- refine --
-# One level down: from the domain of each cell to the child of that domain it goes to.
-
-
-pass
-
 GridSolver = Callable[[int, int, tuple[int, ...], float, float], IntArray | None]
 """``(rows, columns, capacities, alpha, seconds)`` -> shape [rows, columns], an index into the capacities for each cell;
 ``None`` when it found nothing in time.  The capacities descend and are positive."""
@@ -575,19 +553,6 @@ def _best_fit(child: IntArray, capacities: IntArray, total: IntArray) -> IntArra
         free[moved[one]] = False
     return moved[child]
 
-
-# -- seating --
-# Seating: from the domain of every cell to its node, so that neighbours in a group are neighbours on the wire.
-#
-# The search decides which domain of the job's level each cell goes to.  Inside every domain the same problem comes
-# again one level down, and again, until a domain is a set of nodes: at each level the cells of a domain are shared out
-# among its children so that the whole job's Eq. 2 *at that level* is least, then its mean spread, then the number of
-# children in use.  What the job's own level counts is fixed by the caller and never changes here.
-#
-# In this order: holds are kept, fewest slow nodes are used (least slow first), spread is least, whole racks stay free.
-
-
-pass
 
 _FEW = 4  # Part of all nodes from which on the order of all names, which is kept, is sooner had than that of some
 

@@ -39,10 +39,6 @@ from topology.cluster import BoolArray, Cluster, IntArray
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model
 
-# -- cell_choice --
-# The class of nodes of each cell of a job, chosen cell by cell: all that a placement is worth follows from it.
-
-
 MOST_CHOICES = 4_000  # Cells times classes of all jobs up to which each cell is decided: as many are in seconds
 
 CellWays = frozenset[tuple[int, int]]  # Ways of jobs, each the number of the job and of the way
@@ -142,13 +138,6 @@ def ways_by_cell(demands: Sequence[Sequence[NodeDemand]]) -> CellWays:
     return frozenset(chosen)
 
 
-# -- job_shapes --
-# Shapes: the parts of a job that lie together, without saying where.
-#
-# A placement with some (S, R) stays one, or gets better, when all cells of a domain move together to another domain
-# with room: so a placement stands for every way to lay its parts out, also several parts in one domain.
-
-
 @dataclass(frozen=True)
 class PlacementShape:
     """A grid of blocks cut into parts."""
@@ -201,17 +190,6 @@ def pairs_up_to(rows: int, columns: int, most: Pair) -> Iterator[Pair]:
     for dp in range(1, min(rows, most[0]) + 1):
         for pp in range(1, min(columns, most[1]) + 1):
             yield dp, pp
-
-
-# -- spread_cases --
-# The pairs (S, R) that a job may have, case by case.
-#
-# With R = 1 every row lies in one domain: a domain takes whole rows, and S is the number of domains in use; S = 1 is
-# the same, transposed.  These *edge cases* say all there is to say, one for each number of domains: what such a job
-# leaves to others is sharp then, as no fraction of one case mixes with a fraction of another.  Where S and R are both
-# at least
-# 2, domain k holds at most r_k * q_k blocks, of r_k rows and q_k columns, with sum r <= R * D and sum q <= S * P, as
-# each row touches R domains and each column S (:mod:`scheduler.placement.exact.bounds`).
 
 
 if TYPE_CHECKING:
@@ -374,20 +352,6 @@ def _rectangle(cp: cp_model.CpModel, demand: NodeDemand, blocks: Variable, most:
         cp.add(blocks <= sum(q * line for q, line in zip(widths, lines, strict=True)))
     return (across, along) if demand.rows <= demand.columns else (along, across)
 
-
-# -- share_part --
-# One job in a program that shares classes of nodes out: what it takes, and what it does with its share.
-#
-# - as *cases* of S and R, what every placement satisfies (:mod:`scheduler.placement.share_parts`): the least
-#   cost is a bound;
-# - as *shapes*: placements that are known, laid out anew, so what is found can be realised;
-# - as *cells*, each with a class of its own, which is both, and too much to decide for large jobs;
-# - as one of some placements that are known, each cell in the class that it has there.
-
-
-pass
-pass
-pass
 
 if TYPE_CHECKING:
     # whether the job has it, S and R, which are 0 where it has not
@@ -652,15 +616,6 @@ def _times(prices: Sequence[int], counts: Sequence[int]) -> int:
 def top(variable: cp_model.IntVar) -> int:
     """Return the largest value of a variable with one interval."""
     return int(variable.proto.domain[1])  # of this kind of list the index -1 is not the last
-
-
-# -- job_ways --
-# One job in a program that shares classes of nodes out, in one of its ways: on nodes of one size of those it may have.
-#
-# A job that says the size of its nodes has one way.
-
-
-pass
 
 
 class JobWays:

@@ -31,13 +31,6 @@ from topology.cluster import Cluster, IntArray
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model
 
-# -- running_part --
-# A running job in the program that shares nodes out: which of its cells move, and that its objective gets no worse.
-#
-# Cells move in *units*, each to one class.  With a unit for each cell nothing is lost; with fewer there is less to
-# choose.  A job that has the least objective there is keeps each of its groups in one domain: then the groups are the
-# units, and nothing is lost either.
-
 
 @dataclass(frozen=True, slots=True)
 class TouchTerm:
@@ -222,16 +215,6 @@ def exact_units(shares: Sequence[RunningShare]) -> list[IntArray | None]:
     return units
 
 
-# -- running_counts --
-# A running job in the program that shares nodes out, as numbers of nodes: by the cases of S and R that it may have.
-#
-# Cells that may be exchanged are not told apart.  Where whole rows (or columns) move alone, which cells move follows
-# from the numbers, so nothing is lost; elsewhere this is less than any placement satisfies, and good for bounds alone.
-
-
-pass
-
-
 class CountedPart:
     """The variables of one running job."""
 
@@ -266,13 +249,6 @@ class CountedPart:
         spread = lines[:, None] if by_rows else lines[None, :]
         return np.broadcast_to(spread, grid.shape).reshape(-1).copy()
 
-
-# -- share_model --
-# The program that shares classes of nodes out to jobs, new ones and running ones.
-
-
-pass
-pass
 
 if TYPE_CHECKING:
     Variable = cp_model.IntVar

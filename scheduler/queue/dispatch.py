@@ -58,9 +58,6 @@ from scheduler.queue.policy import (
     Waiting,
 )
 
-# -- allocation --
-# How a job may lie on nodes of which types, and how fast it is so.
-
 
 @dataclass(frozen=True, slots=True)
 class Allocation:
@@ -77,12 +74,6 @@ class Allocation:
         """Units in all."""
         return self.nodes * self.gpus
 
-
-# -- candidate --
-# A job whose turn it is: on which terms it may start now, and what the driver of the pass answers.
-
-
-pass
 
 J = TypeVar("J", bound=Waiting)
 
@@ -157,10 +148,6 @@ def _is_being_emptied(job: Waiting, cluster: ClusterState) -> bool:
     zone = set(own.zone)
     there = [one for one in cluster.running if not zone.isdisjoint(one.places)]
     return bool(there) and all(one.preemptible or one.leaving for one in there)
-
-
-# -- backlog --
-# The jobs that wait, sorted at all times: joining at the end and leaving at the front cost next to nothing.
 
 
 _COMPACT = 1024  # Places in front that may be empty before they are given back
@@ -294,10 +281,6 @@ class Backlog(Generic[J]):
         return place < len(self._jobs) and self._jobs[place][1] is job
 
 
-# -- namespace_turns --
-# Whose turn it is in a dispatch pass: of the namespace with the smallest share, the first by rank.
-
-
 T = TypeVar("T")
 
 Place = tuple[float, Rank]
@@ -357,49 +340,6 @@ class Turns(Generic[T]):
                 del queues[namespace]
             return (share, rank), item
         return None
-
-
-# -- dispatch --
-# The pass over the queue: which job is asked next, on what terms, and what follows from the answer.
-#
-# There is one pass.  The simulator's engine drives it and answers at once; the Kubernetes controller drives it and has
-# an answer after seconds, while the cluster goes on changing.  So a pass is a generator of questions, and its driver
-# writes the answer into each before it asks for the next::
-#
-#     while dispatch.due:
-#         for candidate in dispatch.candidates():
-#             candidate.found = ...  # place candidate.job under candidate.offers; where there is room, start it
-#
-# *Which job is asked again, and when*: a job without room has none later either unless room is given back or a running
-# job outlives its prediction.  For starts take room away, and a waiting job's expected end only moves away from what is
-# kept for others; but of a job that is overdue the end is now, so that more may be free when the first blocked job has
-# room than was thought.  So until one of these happens only those that came since are asked; and of several of one
-# kind, when one has no room, only those that are predicted to run shorter.  This saves questions and changes no answer.
-#
-# *Where namespaces share* (``QueuePolicy.sharing``) they take turns: the next job asked is the first by rank of the
-# namespace with the smallest share at that moment.  Those that have no room are before all that are asked after them
-# until the pass is over; so a start behind them, after which another namespace may come first, calls for another pass.
-# As shares change with every start and end, every pass asks all; it ends when all that is free is kept for the blocked.
-#
-# *On a live cluster* (``live``) a stopped job takes its time to leave, its nodes come free one by one, and other things
-# change while the solver works.  Hence four differences, all of them here:
-#
-# 1. A job is not started on the nodes of those that were stopped for it: it is asked again when they have left.  Those
-#    that are leaving are not stopped again.
-# 2. While a zone is being emptied for a job that is here, no other job counts as preemptible: one that came in now
-# would
-#    have to leave at once.
-# 3. That job is offered its own zone alone, as soon as all that are left there go away for it: the first free nodes
-#    elsewhere would be as good to the policy as a zone that is nearly clear.
-# 4. When the cluster has changed, the first blocked job is asked again, in turn with the others; if it has room now,
-# the
-#    pass is over, for what was said to those behind it does not hold any more.  A job that would not fit even if the
-#    cluster were empty blocks none.  Where the policy lets no job pass, those behind are told so.
-
-
-pass
-pass
-pass
 
 
 DIGITS = 9  # Decimals to which objectives are compared: sums in another order differ by less

@@ -26,22 +26,6 @@ import numpy as np
 from scheduler.queue.policy import ClusterState, HeldNodes, PriorityFirst, Running, Waiting, usable_together
 from topology.cluster import BoolArray, IntArray
 
-# -- priority_victims --
-# Which running jobs to stop so that one without room has some: little work is lost, and the place is good.
-#
-# *Lost* is, of each job that is stopped, the work since it was last saved (since its start where it never is), on all
-# its GPUs.  Of the sets of jobs without which enough nodes have room, the highest priority that is stopped shall be
-# lowest, as where kube-scheduler preempts; then the GPU-seconds that are lost fewest.  That is the knapsack problem in
-# its covering form (Kellerer, Pferschy and Pisinger, "Knapsack Problems", 2004, section 13.3), solved by dynamic
-# programming: exactly where each job has its nodes alone.  Where jobs share nodes, each node is cleared by itself,
-# lowest priority and least unsaved work first, a job on several such nodes counts on each, and one that turns out not
-# to be in the way is spared.
-#
-# *A good place.*  The least loss may leave nodes far apart.  So the same is asked at each level of the cluster among
-# the nodes of one domain, or of the fewest that can have room.  A set that loses up to :data:`DEAREST` times the least
-# is a choice, and placement decides between them: the best objective counts, then the least loss.
-
-
 # Times the least loss that a better place may cost.  Made jobs on 8 minipods of 16 nodes, a quarter of higher priority:
 # 11 % more work lost than with 1.0, and S + R of those of higher priority 2.55, not 2.69; with 4.0 56 % more, and 2.49.
 DEAREST = 2.0
@@ -187,13 +171,6 @@ def _fewest_domains(room: BoolArray, domain_of: IntArray, nodes: int) -> Iterato
         largest = np.argsort(-counts, kind="stable")
         several = largest[: int(np.searchsorted(np.cumsum(counts[largest]), nodes)) + 1]
         yield room & np.isin(domain_of, several)
-
-
-# -- priority_preemption --
-# By priority and age: without prediction no job is delayed by those behind, with preemption none by those below.
-
-
-pass
 
 
 class PriorityAge(PriorityFirst):

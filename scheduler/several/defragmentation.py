@@ -57,9 +57,6 @@ if TYPE_CHECKING:
     from scheduler.placement.share_parts import JobWays
     from scheduler.placement.share_program import Expression, Solution, Variable
 
-# -- move_plan --
-# What a search for moves is asked, and what it answers.
-
 
 @dataclass(frozen=True, slots=True)
 class MovePlan:
@@ -78,13 +75,6 @@ class MoveLimits:
     target: int  # a smaller objective of the new job is worth nothing
     most: int | None  # the most that the moves may cost; None = as it must be
     by_jobs: bool  # cost: GPU-seconds of every job of which a cell moves; else moved nodes
-
-
-# -- move_program --
-# The programs of a search for moves: the new job and the running ones on the same classes of nodes.
-
-
-pass
 
 
 MOST_SHAPES = 24  # Of the new job in one program, the cheapest
@@ -182,10 +172,6 @@ class MovePrograms:
         return MoveProgram(model, new, cost, total([self.scale, 1], [objective, price]), kept)
 
 
-# -- place_again --
-# A first plan: the new job where the bound would have it, then the jobs that make room for it, placed again.
-
-
 SECONDS = 0.5  # Of each placement: a first plan is wanted, not the best
 
 
@@ -223,19 +209,6 @@ def placed_again(
             after[i] = again
         free[after[i].ravel()] = False
     return new, after
-
-
-# -- move_search --
-# The search of :mod:`scheduler.several.defragmentation`: two programs that share nodes out to new and running jobs.
-#
-# One has shapes of the new job that are known, so what it finds can be done; the other has what every placement
-# satisfies, so what it needs is a bound.  Both make the objective of the new job least, down to its target, then the
-# cost of the moves.  Where the second finds a share in which the new job has a placement as good, both agree: proved.
-
-
-pass
-pass
-pass
 
 
 FEW = 6  # Running jobs that are laid out again at a time, beside the new one, at first; so many more when that is over
@@ -482,18 +455,6 @@ class MoveSearch:
             vacant[one.nodes.ravel()[target == share.homes]] = False
         return vacant
 
-
-# -- defragmentation --
-# Defragmentation: which running jobs to move, and where, so that a new job is placed well, at the least cost.
-#
-# The new job is to reach a target, by default what it would have on the empty cluster.  No running job may get a larger
-# objective than it has, a slower node, or a slower type of GPU.  The cost is the number of nodes that move, or the
-# GPU-hours that jobs lose which go back to their last checkpoint.  Where the target cannot be reached at the cost that
-# is allowed, the best objective that can be is.
-
-
-pass
-pass
 
 FIRST_SHARE = 0.1  # Of the time, for placing the job as things are, and again on the empty cluster
 

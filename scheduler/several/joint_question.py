@@ -40,10 +40,6 @@ if TYPE_CHECKING:
     from scheduler.placement.share_parts import JobWays, SharePart
     from scheduler.placement.share_program import Solution, Variable
 
-# -- joint_question --
-# Several jobs and their weights on one cluster, and what a placement of one of them costs in the sum.
-
-
 MOST_SCALE = 10**6  # Whole numbers in a program are at most so many to one: finer ones make its arithmetic slow
 ROUNDING = 1e-9  # A number this close to a fraction of a small denominator is that fraction
 
@@ -177,13 +173,6 @@ def bound_at(speed: float, job: Job, proved: Outcome) -> float | None:
     return proved.bound / job.speed_on(proved.evaluation.gpu_types) * speed
 
 
-# -- seen_placements --
-# What a program knows of one job: placements seen so far, to be laid out anew, and what every placement satisfies.
-
-
-pass
-
-
 class SeenPlacements:
     """Placements of one job, by its ways: as shapes, whose parts may go elsewhere, or, where a constraint is at a
     second hierarchy, as the classes of their cells.
@@ -273,10 +262,6 @@ def bounded_cost(
             part.cp.add(cost >= by_cases)
         costs.append(cost)
     return part.together(costs)
-
-
-# -- lay_out --
-# From shares of classes to nodes: nodes that no two jobs share, and cells on them.
 
 
 SEATING_SECONDS = 0.1  # Most wall time of seating one job: its spread is fixed, this is about closer levels

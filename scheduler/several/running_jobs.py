@@ -18,9 +18,6 @@ from scheduler.repair import of_its_type
 from scheduler.subproblems import pulls_of
 from topology.cluster import Cluster, IntArray
 
-# -- running_jobs --
-# Jobs that run: where they are, what that is worth, and what they ask of the classes of nodes if they may move.
-
 
 @dataclass(frozen=True, slots=True)
 class RunningJob:
@@ -107,13 +104,6 @@ def classes_with_running(
         columns = kept.grid.columns
         shares.append(RunningShare(demand, options, homes, columns, terms, costs, most, one.lost_seconds))
     return classes, shares
-
-
-# -- near_running --
-# A job placed near running ones that read the same data: what nodes cost it, and which nodes are left.
-
-
-pass
 
 
 def near_running_jobs(instance: Instance, jobs: Sequence[RunningJob]) -> Instance:

@@ -59,10 +59,6 @@ if TYPE_CHECKING:
     from scheduler.placement.share_parts import JobWays
     from scheduler.placement.share_program import Solution, Variable
 
-# -- turns --
-# One job after the other: what schedulers do that see one job at a time, and where a joint search starts.
-
-
 ANY_ORDER = 0.6  # Of the drawn orders that are any; the others are close to the best one
 
 
@@ -136,10 +132,6 @@ def in_turn(
     return TurnResult(names, sum(question.cost(j, one) for j, one in nodes.items()), None), list(nodes.values())
 
 
-# -- leave_out --
-# Which jobs have to be left out where not all fit: the fewest.
-
-
 EFFORT = 5.0  # Of the search, in CP-SAT's deterministic time; whole numbers of nodes are shared out, which is quick
 
 
@@ -182,13 +174,6 @@ def fewest_left_out(
     if found != "yes" or solver.best_objective_bound < solver.objective_value - 0.5:
         return None
     return LeftOut(tuple(j for j, part in enumerate(parts) if not solver.boolean_value(part.present)), counted)
-
-
-# -- joint_search --
-# The search of :mod:`scheduler.several.together`: shapes laid out side by side, and rounds that raise the bound.
-
-
-pass
 
 
 MOST_SHAPES = 12  # Of one job in one program, the cheapest: dearer ones hardly ever win and cost time
@@ -458,26 +443,6 @@ class JointSearch:
             return None
         return nodes if question.whole(reached) <= cost else None
 
-
-# -- together --
-# Several jobs placed at once: the least weighted sum of their objectives, proved or with its gap.
-#
-# 1. Each job alone on the cluster: the sum of these bounds is a bound for all together.
-# 2. One job after the other, in the order given, in reverse, and in some that are drawn: no answer is worse than these.
-# 3. A program in which each job satisfies what every placement does (a bound for the sum): its shares of nodes are laid
-#    out or searched by ``exact``, one job after the other; what is proved not to fit into a share is excluded.
-# 4. *Shapes* of all placements seen so far, and even rectangles, laid out anew side by side by an integer program: of
-# all
-#    jobs, then of a few at a time.
-# 5. While time is left, more of 2, 3 and 4; last the nodes within each domain, for closer levels, and each job whose
-#    expert groups are apart on its own nodes and free ones.
-#
-# Every placement is weighed by the one evaluator.
-
-
-pass
-pass
-pass
 
 ALONE_SHARE = 0.3  # Of the time, for the jobs each alone: their bounds and first shapes are what all else stands on
 TURNS_SHARE = 0.3  # Of the time, for both orders together

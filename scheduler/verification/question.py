@@ -18,12 +18,6 @@ from scheduler.objective import Spread
 from topology.cluster import BoolArray, Cluster, IntArray, count_nodes
 from topology.flags import HEALTHY
 
-# -- counted_grid --
-# The question recounted from the cluster and the job alone: which nodes, which grid, how many cells in each domain.
-#
-# A job's cells form a grid; what hard constraints hold together are *blocks* of cells, and the grid is one of blocks.
-# Nothing here knows how the search counts.
-
 
 @dataclass(frozen=True, slots=True)
 class CountedGrid:
@@ -165,13 +159,6 @@ def _runs_through(job: Job, family: Family, along: IntArray, across: IntArray) -
     group_and_line, places = np.unique(seen, return_counts=True)
     one_line_each = len(np.unique(group_and_line // lines)) == len(group_and_line)
     return one_line_each and len(np.unique((group_and_line % lines)[places == lengths])) == lines
-
-
-# -- question_choices --
-# Which nodes a placement can keep to: the choices that a certificate must rule out one by one.
-
-
-pass
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,14 +59,6 @@ from scheduler.verification.question import CountedGrid
 from scheduler.witnesses import Multipliers, PatternPrices, Witness
 from topology.cluster import IndexArray
 
-# -- effort --
-# What recounting may take: so many steps for one refutation, and for all of a certificate, whatever it claims.
-#
-# A certificate may come from anyone.  What it claims must not make its verifier run for hours or fill the memory, so
-# whatever grows with a claim is counted first, and left open where it would be too much.  Steps are counted, not
-# seconds: the verdict is the same on every machine.
-
-
 OF_ONE = 400_000_000  # Steps for one refutation: a step is an entry of a table, and these are about a second
 OF_ALL = 20 * OF_ONE  # For all refutations of a certificate
 MOST_ENTRIES = 20_000_000  # Entries of tables that are kept at once: 160 MB
@@ -95,22 +87,6 @@ class Effort:
         self._one -= steps
         self._all -= steps
 
-
-# -- covering --
-# How many cells a pair of spreads can cover, recounted in whole numbers.
-#
-# Domain k is touched by r rows and q columns and holds at most min(c_k, r q) cells; all r come to at most R D, all q to
-# at most S P.  Charge every touched row and every touched column something, and call what a domain holds less its
-# charges its *worth*.  In any placement the cells D P are at most the worths and all that can be charged, whatever the
-# charges are.  By how much these are more than D P is the *slack*: below zero the pair is impossible.  Else no
-# placement gives up more than the slack, where a choice (r, q) of a domain gives up what the domain's best choice is
-# worth more.  So few choices are left that all their combinations can be tried, a table of row and column touches,
-# domain by domain.
-#
-# Charges are whole parts of a cell, so nothing is rounded.
-
-
-pass
 
 WORTH = 1_000  # Steps that it takes to weigh the choices of a domain that have one width
 LARGEST = 2**61  # Numbers up to which sums of two fit into 64 bits
@@ -226,20 +202,6 @@ class Covering:
         return cut, (first[0] + int(rows[0]), first[1] + int(columns[0]))
 
 
-# -- pattern_covering --
-# How many cells a pair of spreads can cover where single rows and columns must add up, recounted in whole numbers.
-#
-# The domains that a row touches are at most R, and their widths come to P or more; those that a column touches are at
-# most S, and their heights come to D or more.  Weigh every width and every height somehow: let U be the least weight of
-# such widths, V of such heights.  A domain of r rows and q columns is in r rows with its width and in q columns with
-# its height, so all these weights come to D U and P V at least.  So to the worth of a domain
-# (:mod:`scheduler.verification.refutations`) come r times the weight of its width and q times that of its height, and
-# from what all domains may have go D U and P V.  What is left below D P refutes the pair, whatever charges and weights
-# are.
-
-
-pass
-
 _LARGEST = 2**62  # Numbers up to which sums of two fit into 64 bits
 _TABLES = 5  # Of all shapes, that are made for each capacity
 
@@ -290,15 +252,6 @@ def least_weight(weights: Sequence[int], parts: int, effort: Effort) -> int:
     return int(least[total])
 
 
-# -- column_trees --
-# Row touches of a group of v domains and v - 1 columns: a tree, each column of which joins two domains.
-#
-# Cut a column: one side is a set U of domains with |U| - 1 columns among them, so of the column cut it holds what its
-# domains have beyond these, its *share*, cap(U) - (|U| - 1) D; less, by no more than the waste of the group, where
-# cells stay free.  The domain at the other end holds the rest of the column.  A domain touches as many rows as it holds
-# cells of any one column, or more.
-
-
 _NEVER_of_column_trees = 1 << 40  # More row touches than any grid has
 
 
@@ -340,26 +293,6 @@ def fewest_tree_rows(capacities: tuple[int, ...], rows: int) -> int:
 
     return rooted(every ^ 1, 0)
 
-
-# -- column_groups --
-# S = 2, recounted: can the domains fall into groups that have no column in common?
-#
-# With S = 2 every column lies on one domain or on two, so columns join the domains that share them, and the domains in
-# use fall into *groups*: v domains joined by e columns, v <= e + 1, which hold the e D cells of these.  Every row
-# touches every group.  So what a placement needs is an exact cover of its domains by groups, with P columns in all and
-# at most R D row touches, of which a group needs D or more.  A larger domain can take the place of a smaller one: the
-# domains in use are the largest, however many they are; and as groups are R at most, there are P + R at most.
-#
-# The fewest row touches of a group are bounded from below by shapes: domain k touches r rows and serves q of the e
-# columns, so it holds min(c_k, q r) cells or fewer, and all q come to 2 e at most.  Two domains that share a column
-# touch D rows together or more.  So of those lower than D / 2 no two share one, and their q come to e at most.  Groups
-# that are trees have a bound of their own (:mod:`scheduler.verification.refutations`).
-#
-# Equal domains are not told apart: a set of domains says how many it has of each capacity, as bits of one number.
-
-
-pass
-pass
 
 MOST_SETS = 1 << 20  # Of domains in use, up to which all are looked at
 GROUP, HEIGHT = 20_000, 200  # Steps that it takes to list a group, and to pass over a height
@@ -538,19 +471,6 @@ class _GroupShapes:
         part = table[width:, low:, given_up:]
         np.minimum(part, rest + height, out=part)
 
-
-# -- refutation_kinds --
-# How each kind of refutation is recounted: one function a kind, each in whole numbers.
-#
-# A function is given the grid as recounted, the pair, and its witness.  It says whether the refutation *holds*, *fails*
-# (the certificate claims what it does not show), or cannot be *told* without more, and why, in words.  A new kind is
-# one more function and its line in :data:`KINDS`.
-
-
-pass
-pass
-pass
-pass
 
 Told = Literal["holds", "fails", "not told"]
 ROOT = 250  # Steps for each domain, whatever the kind

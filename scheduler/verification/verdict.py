@@ -40,10 +40,6 @@ from scheduler.verification.refutations import Effort, Recount, Told, recount
 from topology.cluster import BoolArray, Cluster, count_nodes
 from topology.flags import HEALTHY
 
-# -- verification --
-# What checking a certificate says, as it is printed.
-
-
 Verdict = Literal["verified", "not verified", "cannot be told"]
 """``not verified``: a claim is wrong, or nothing in the certificate shows it; ``cannot be told``: what it shows holds,
 and is not enough."""
@@ -98,10 +94,6 @@ class Verification(JsonRecord):
     """What it does not show, a sentence each."""
     seconds: float
     """Seconds that it took to check, without reading files."""
-
-
-# -- recounted_parts --
-# The parts of a certificate, recounted: is the grid that of the cluster and the job, and does each refutation hold?
 
 
 SolverCheck = Callable[[CountedGrid, Spread], Recount]  # Decides a pair that only a search can
@@ -208,13 +200,6 @@ def _difference(part: CertifiedPart, grid: CountedGrid) -> str:
     return f"it counts room for {said} cells in a domain that has room for {found}{more}"
 
 
-# -- pair_bounds --
-# What placements cost at least, given the pairs of spreads that are ruled out at some levels.
-#
-# A group touches no fewer domains of a closer level than of a broader one.  So the spreads of a placement, from the
-# broadest level on, are pairs (S, R) that are not ruled out and that never become smaller.
-
-
 Costs = npt.NDArray[np.float64]
 
 
@@ -240,8 +225,9 @@ def least_costs(
         if (term.family, term.level) in on_grids:
             on_grids[term.family, term.level] += term.weight
         else:
-            largest = job.grid.groups[term.family].largest
-            rest += term.weight * _fewest(cluster, nodes, term.level, largest)
+            # the largest group lies in as few domains as have so many nodes together
+            inside = np.sort(count_nodes(cluster.level(term.level), nodes))[::-1]
+            rest += term.weight * (int(np.searchsorted(np.cumsum(inside), job.grid.groups[term.family].largest)) + 1)
     for level in (one.name for one in cluster.levels if one.name in grids):
         most = grids[level].largest
         shape = max(paths.shape[0], most.dp), max(paths.shape[1], most.pp)
@@ -253,31 +239,11 @@ def least_costs(
         paths = before + on_grids["dp", level] * s + on_grids["pp", level] * r
         paths[most.dp :] = np.inf
         paths[:, most.pp :] = np.inf
-        _rule_out(paths, refuted.get(level, ()))
+        pairs = refuted.get(level, ())
+        for pair in pairs:
+            paths[: pair.dp, : pair.pp] = np.inf
     return paths + rest
 
-
-def _rule_out(costs: Costs, pairs: Iterable[Spread]) -> None:
-    for pair in pairs:
-        costs[: pair.dp, : pair.pp] = np.inf
-
-
-def _fewest(cluster: Cluster, nodes: BoolArray, level: str, cells: int) -> int:
-    """Return how many domains of a level have so many of some nodes together, at least 1."""
-    inside = np.sort(count_nodes(cluster.level(level), nodes))[::-1]
-    return int(np.searchsorted(np.cumsum(inside), cells)) + 1
-
-
-# -- rivals --
-# Rivals: whatever would be better than the answer must be ruled out, on all nodes that the job may use.
-#
-# Better is what has a smaller objective; with types of GPU, a smaller objective for the speed there; and where slow
-# nodes have a price, what has a shorter step.  So every choice of nodes, and every slowdown up to which they may be
-# used, is a question of its own: what do the pairs that are not ruled out on these nodes cost at least?
-
-
-pass
-pass
 
 LONGEST = 5  # Pairs that a sentence names
 
@@ -314,10 +280,6 @@ class Rivals:
     def _choices(self) -> tuple[NodeChoice, ...]:
         return node_choices(self.cluster, self.job)
 
-    @cached_property
-    def _several_types(self) -> bool:
-        return len({(one.gpu_types, one.job.gpus_per_node) for one in self._choices}) > 1
-
     def _by_time(self, choice: NodeChoice) -> bool:
         """Return whether step times are compared: slow nodes have a price, and the answer has such types of GPU.
 
@@ -348,7 +310,12 @@ class Rivals:
             return None
         # what is ruled out on more nodes is ruled out on these
         widest = float(cluster.slowdown[nodes].max())
-        parts = [one for one in self.parts if one.slowest >= widest and self._is_about(one, choice)]
+        about = (choice.gpu_types, job.gpus_per_node, self._trunk(choice))
+        parts = [
+            part
+            for part in self.parts
+            if part.slowest >= widest and (part.part.gpu_types, part.part.gpus_per_node, part.part.trunk) == about
+        ]
         levels = {self.certificate.level, *(one.part.level for one in parts)}
         grids = {level: grid for level in levels if (grid := counted_grid(cluster, job, nodes, level)) is not None}
         refuted = {
@@ -373,24 +340,13 @@ class Rivals:
             if grids:
                 why = "the rest was not proved by pairs of spreads alone" if parts else "it has no part on them"
             return RivalsLeft(bound, untold=f"{where} it shows no more than the bound {bound:.6g}: {why}")
-        return self._pairs_left(np.argwhere(better) + 1, parts, bound, where)
-
-    def _pairs_left(
-        self, left: npt.NDArray[np.int64], parts: Sequence[RecountedPart], bound: float, where: str
-    ) -> RivalsLeft:
-        """Return pairs that are left as what a solver would have to tell, or as what is missing."""
         open_ = [pair for one in parts for pair, found in one.pairs if found.told == "not told"]
-        pairs = [(int(s), int(r)) for s, r in left]
+        pairs = [(int(s), int(r)) for s, r in np.argwhere(better) + 1]
         missing = [(s, r) for s, r in pairs if not any(s <= one.dp and r <= one.pp for one in open_)]
         if missing:
             return RivalsLeft(bound, fault=f"{where} nothing in it rules out {_listed(missing)}")
         needed = [(one.dp, one.pp) for one in open_ if any(s <= one.dp and r <= one.pp for s, r in pairs)]
         return RivalsLeft(bound, untold=f"{where} pairs {_listed(needed)} need a solver")
-
-    def _is_about(self, one: RecountedPart, choice: NodeChoice) -> bool:
-        """Return whether a part is about the nodes of a choice, up to some slowdown."""
-        part, size = one.part, choice.job.gpus_per_node
-        return (part.gpu_types, part.gpus_per_node, part.trunk) == (choice.gpu_types, size, self._trunk(choice))
 
     def _better(self, costs: Costs, slowest: float | None) -> npt.NDArray[np.bool_]:
         """Return which costs would be better than the answer, or than its bound.
@@ -430,7 +386,11 @@ class Rivals:
         return "" if choice.trunk is None else self.cluster.levels[0].domains[choice.trunk]
 
     def _in_words(self, choice: NodeChoice, slowest: float) -> str:
-        types = " and ".join(choice.gpu_types) if self._several_types and any(choice.gpu_types) else ""
+        types = (
+            " and ".join(choice.gpu_types)
+            if (len({(one.gpu_types, one.job.gpus_per_node) for one in self._choices}) > 1) and any(choice.gpu_types)
+            else ""
+        )
         trunk = f"in {self._trunk(choice)}" if choice.trunk is not None else ""
         slow = "" if self.job.avoid != "price" or slowest in (HEALTHY, inf) else f"with nodes up to {slowest:g} x slow"
         said = " ".join(word for word in (types and f"on {types}", trunk, slow) if word)
@@ -444,18 +404,6 @@ def _listed(pairs: Sequence[tuple[int, int]]) -> str:
     return ", ".join(f"({s}, {r})" for s, r in some) + more
 
 
-# -- verdict --
-# The verdict on a certificate: what it claims, recounted from the cluster and the job.
-#
-# Nothing is believed but arithmetic.  The placement is weighed by the evaluator, each part of the question is counted
-# anew, each refutation is recounted, and what would be better than the answer must be ruled out by those that hold.
-
-
-pass
-pass
-pass
-
-
 def verify(certificate: Certificate, cluster: Cluster, job: Job, *, solve: SolverCheck | None = None) -> Verification:
     """Check a certificate against a cluster and a job.
 
@@ -464,7 +412,13 @@ def verify(certificate: Certificate, cluster: Cluster, job: Job, *, solve: Solve
     """
     begun = perf_counter()
     cluster = cluster.tolerating(job.tolerations)
-    faults = _other_question(certificate, cluster, job)
+    asked = {"alpha": job.alpha, "level": cluster.level(job.level).name, "avoid": job.avoid}
+    claimed = {"alpha": certificate.alpha, "level": certificate.level, "avoid": certificate.avoid}
+    faults = [
+        f"it is about {what} {claimed[what]}, and the job says {found}"
+        for what, found in asked.items()
+        if claimed[what] != found
+    ]
     untold: list[str] = []
     worth: Evaluation | None = None
     parts: tuple[RecountedPart, ...] = ()
@@ -473,7 +427,16 @@ def verify(certificate: Certificate, cluster: Cluster, job: Job, *, solve: Solve
         worth, faults = _placement(certificate, cluster, job)
     if not faults:
         parts = recounted_parts(certificate, cluster, job, solve)
-        faults = [fault for one in parts for fault in _faults(one)]
+        for part in parts:
+            faults += (
+                [part.fault]
+                if part.fault
+                else [
+                    f"({claim.dp}, {claim.pp}) is not refuted by {claim.by}: {recounted.sentence}"
+                    for claim, (_, recounted) in zip(part.part.refuted, part.pairs, strict=False)
+                    if recounted.told == "fails"
+                ]
+            )
     if not faults and worth is None:
         untold = _not_counted_out(cluster, job)
     elif not faults and worth is not None:
@@ -489,22 +452,22 @@ def verify(certificate: Certificate, cluster: Cluster, job: Job, *, solve: Solve
         status=certificate.status,
         objective=None if worth is None else worth.objective,
         bound=bound,
-        checked=_checked(parts),
+        checked=tuple(
+            CheckedPair(
+                nodes_in_words(one.part, alone=len(parts) == 1),
+                claim.dp,
+                claim.pp,
+                claim.by,
+                found.told,
+                found.sentence,
+            )
+            for one in parts
+            for claim, (_, found) in zip(one.part.refuted, one.pairs, strict=False)
+        ),
         faults=tuple(faults),
         untold=tuple(untold),
         seconds=perf_counter() - begun,
     )
-
-
-def _other_question(certificate: Certificate, cluster: Cluster, job: Job) -> list[str]:
-    """Return where the certificate is about something else than was asked."""
-    asked = {"alpha": job.alpha, "level": cluster.level(job.level).name, "avoid": job.avoid}
-    claimed = {"alpha": certificate.alpha, "level": certificate.level, "avoid": certificate.avoid}
-    return [
-        f"it is about {what} {claimed[what]}, and the job says {found}"
-        for what, found in asked.items()
-        if claimed[what] != found
-    ]
 
 
 def _placement(certificate: Certificate, cluster: Cluster, job: Job) -> tuple[Evaluation | None, list[str]]:
@@ -552,17 +515,6 @@ def _weighed(certificate: Certificate, cluster: Cluster, job: Job) -> Evaluation
     return evaluate(cluster, job, nodes)
 
 
-def _faults(one: RecountedPart) -> list[str]:
-    if one.fault:
-        return [one.fault]
-    claimed = zip(one.part.refuted, one.pairs, strict=False)
-    return [
-        f"({claim.dp}, {claim.pp}) is not refuted by {claim.by}: {found.sentence}"
-        for claim, (_, found) in claimed
-        if found.told == "fails"
-    ]
-
-
 def _not_counted_out(cluster: Cluster, job: Job) -> list[str]:
     """Return why it is not plain that there is no placement; empty = counting shows it, whatever the nodes."""
     for choice in node_choices(cluster, job):
@@ -570,21 +522,6 @@ def _not_counted_out(cluster: Cluster, job: Job) -> list[str]:
         if not counted_out(cluster, choice.job, choice.nodes(cluster, slowest)):
             return ["counting alone does not show that there is no placement"]
     return []
-
-
-def _checked(parts: tuple[RecountedPart, ...]) -> tuple[CheckedPair, ...]:
-    return tuple(
-        CheckedPair(
-            nodes_in_words(one.part, alone=len(parts) == 1),
-            claim.dp,
-            claim.pp,
-            claim.by,
-            found.told,
-            found.sentence,
-        )
-        for one in parts
-        for claim, (_, found) in zip(one.part.refuted, one.pairs, strict=False)
-    )
 
 
 def _sentence(certificate: Certificate, verdict: Verdict, reasons: list[str], *, cluster: Cluster) -> str:
