@@ -62,7 +62,13 @@ def _preferred(
     """Return the outcome, of placements worth the same one on nodes that cost least."""
 
     def answer(part: Cluster, seconds: float) -> Outcome:
-        return _run(algorithm, part, job, replace(limits, seconds=seconds))
+        choices, short = type_choices(part, job)
+        with on_clock(limits.clock, seconds) as timer:
+            outcomes = list(_outcomes(algorithm, part, choices, replace(limits, seconds=seconds)))
+        outcome = best_of_types(choices, outcomes, short) if choices[0].gpu_types else outcomes[0]
+        if job.node_sizes:
+            outcome = replace(outcome, gpus_per_node=outcome.gpus_per_node or choices[0].job.gpus_per_node)
+        return outcome.after(None if outcome.proposal.complete and not timer.late else seconds, late=timer.late)
 
     found = answer(cluster, limits.seconds)
     if found.status == "infeasible" and (cut := held_in_cut_domains(cluster, job)) and not shortage(cluster, job):
@@ -75,17 +81,6 @@ def _preferred(
         end = clock() + limits.seconds * PREFERENCE_SHARE
         preferred = prefer(Preference(Instance(cluster, job), costs, answer, end), found)
     return preferred.after(limits.seconds, late=True) if timer.late else preferred
-
-
-def _run(algorithm: PlacementAlgorithm, cluster: Cluster, job: Job, limits: Limits) -> Outcome:
-    """Return what an algorithm proposes, weighed, whatever nodes would pull."""
-    choices, short = type_choices(cluster, job)
-    with on_clock(limits.clock, limits.seconds) as timer:
-        outcomes = list(_outcomes(algorithm, cluster, choices, limits))
-    outcome = best_of_types(choices, outcomes, short) if choices[0].gpu_types else outcomes[0]
-    if job.node_sizes:
-        outcome = replace(outcome, gpus_per_node=outcome.gpus_per_node or choices[0].job.gpus_per_node)
-    return outcome.after(None if outcome.proposal.complete and not timer.late else limits.seconds, late=timer.late)
 
 
 def _outcomes(

@@ -35,7 +35,7 @@ from scheduler.placement.admission import (
     types_of,
 )
 from scheduler.placement.types import Limits, Pair, PlacementAlgorithm, Refutation, Status
-from topology.cluster import BoolArray, Cluster, IntArray, count_nodes
+from topology.cluster import Cluster, IntArray, count_nodes
 from topology.flags import HEALTHY
 from topology.taints import Toleration
 
@@ -270,7 +270,34 @@ def weigh(
         return run(solver, cluster, job.replace(avoid=avoid), limits)
 
     def option(way: Way, found: Outcome) -> AvoidanceOption:
-        return _option(cluster, job, way, found, slow=set(slow.tolist()), chosen=found is outcome)
+        chosen = found is outcome
+        evaluation = found.evaluation
+        used = () if evaluation is None else evaluation.flagged
+        slowest = time = None
+        sentence = f"{WORDS[way]}: {found.verdict}"
+        if evaluation is not None:
+            slowest = slowest_in_use(cluster, evaluation)
+            time = step_time(job.replace(avoid="price"), objective=evaluation.objective, slowest=slowest)
+            in_use = f"{len(used)} in use, up to {slowest:.4g} times slower" if used else "none in use"
+            proved = "" if found.status == "optimal" else f" (not proved best, gap {found.gap:.1%})"
+            sentence = (
+                f"{WORDS[way]}: predicted step time {time:.3f} x ideal, DP spread {evaluation.dp}, "
+                f"PP spread {evaluation.pp}, objective {decimal(evaluation.objective)}{proved}; {in_use}"
+                f"{', chosen' if chosen else ''}"
+            )
+        return AvoidanceOption(
+            way=way,
+            chosen=chosen,
+            status=found.status,
+            spread=found.spread,
+            objective=found.objective,
+            bound=found.bound,
+            step_time=time,
+            slowest=slowest,
+            used=tuple(cluster.names[i] for i in used),
+            left_out=tuple(cluster.names[i] for i in sorted(set(slow.tolist()) - {*used})),
+            sentence=sentence,
+        )
 
     own = _way_of(cluster, job, outcome)
     ways: dict[Way, Callable[[], Outcome]] = {"avoid": lambda: solved("strict"), "use": lambda: solved("ignore")}
@@ -291,36 +318,6 @@ def _way_of(cluster: Cluster, job: Job, outcome: Outcome) -> Way | None:
         return "avoid"
     widest = max((price.slowest for price in outcome.proposal.prices), default=HEALTHY)
     return "use" if slowest_in_use(cluster, outcome.evaluation) >= widest else "some"
-
-
-def _option(cluster: Cluster, job: Job, way: Way, outcome: Outcome, *, slow: set[int], chosen: bool) -> AvoidanceOption:
-    evaluation = outcome.evaluation
-    used = () if evaluation is None else evaluation.flagged
-    slowest = time = None
-    sentence = f"{WORDS[way]}: {outcome.verdict}"
-    if evaluation is not None:
-        slowest = slowest_in_use(cluster, evaluation)
-        time = step_time(job.replace(avoid="price"), objective=evaluation.objective, slowest=slowest)
-        in_use = f"{len(used)} in use, up to {slowest:.4g} times slower" if used else "none in use"
-        proved = "" if outcome.status == "optimal" else f" (not proved best, gap {outcome.gap:.1%})"
-        sentence = (
-            f"{WORDS[way]}: predicted step time {time:.3f} x ideal, DP spread {evaluation.dp}, "
-            f"PP spread {evaluation.pp}, objective {decimal(evaluation.objective)}{proved}; {in_use}"
-            f"{', chosen' if chosen else ''}"
-        )
-    return AvoidanceOption(
-        way=way,
-        chosen=chosen,
-        status=outcome.status,
-        spread=outcome.spread,
-        objective=outcome.objective,
-        bound=outcome.bound,
-        step_time=time,
-        slowest=slowest,
-        used=tuple(cluster.names[i] for i in used),
-        left_out=tuple(cluster.names[i] for i in sorted(slow - {*used})),
-        sentence=sentence,
-    )
 
 
 def comparison(options: Sequence[AvoidanceOption]) -> str:
@@ -616,7 +613,15 @@ def _nodes_to_free(cluster: Cluster, job: Job) -> IntArray:
         missing -= more
     if missing > 0:
         return np.zeros(0, dtype=np.int32)
-    return _choose(cluster, level.domain_of, freeable, take)
+    # of each domain the nodes with most GPUs free already: they disturb fewest jobs
+    chosen: list[int] = []
+    left = take.copy()
+    candidates = np.flatnonzero(freeable)
+    for node in candidates[np.argsort(-cluster.free_gpus[candidates], kind="stable")]:
+        if left[level.domain_of[node]] > 0:
+            left[level.domain_of[node]] -= 1
+            chosen.append(int(node))
+    return np.array(chosen, dtype=np.int32)
 
 
 def _for_groups(free: IntArray, room: IntArray, held: Blocks) -> IntArray:
@@ -635,15 +640,3 @@ def _for_groups(free: IntArray, room: IntArray, held: Blocks) -> IntArray:
     for cost, _, k in sorted(steps)[: max(missing, 0)]:
         take[k] += cost
     return take
-
-
-def _choose(cluster: Cluster, domain_of: IntArray, freeable: BoolArray, take: IntArray) -> IntArray:
-    """Return the nodes of each domain with most GPUs free already: they disturb fewest jobs."""
-    chosen: list[int] = []
-    left = take.copy()
-    candidates = np.flatnonzero(freeable)
-    for node in candidates[np.argsort(-cluster.free_gpus[candidates], kind="stable")]:
-        if left[domain_of[node]] > 0:
-            left[domain_of[node]] -= 1
-            chosen.append(int(node))
-    return np.array(chosen, dtype=np.int32)

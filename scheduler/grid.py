@@ -337,7 +337,27 @@ def _cells(dense: RankNumbering, gpus_per_node: int) -> RankNumbering | None:
 
     :returns: ``None`` where some nodes have a part of one stage and a part of the next.
     """
-    _check_sizes(dense, gpus_per_node)
+    tp, apart = dense.sizes["tp"], dense.stride("tp")
+    if gpus_per_node % tp and tp % gpus_per_node:
+        raise InvalidJob(
+            f"tensor-parallel groups of {tp} GPUs neither divide a node of {gpus_per_node} GPUs nor fill whole nodes",
+            where="parallelism.tp",
+            fix=f"choose tp among the divisors and the multiples of {gpus_per_node}",
+        )
+    if tp > gpus_per_node and apart > 1:
+        raise InvalidJob(
+            f"in order {'-'.join(dense.sizes)} the {tp} ranks of a tensor-parallel group are {apart} apart: they do "
+            f"not fill whole nodes of {gpus_per_node} GPUs",
+            where="parallelism.order",
+            fix="let order begin with tp",
+        )
+    if 1 < tp <= gpus_per_node and gpus_per_node % (apart * tp):
+        raise InvalidJob(
+            f"in order {'-'.join(dense.sizes)} the {tp} ranks of a tensor-parallel group are {apart} apart: some leave "
+            f"their node of {gpus_per_node} GPUs",
+            where="parallelism.order",
+            fix="let order begin with tp: a tensor-parallel group that a node has room for stays inside it",
+        )
     if dense.ranks <= gpus_per_node:
         return RankNumbering({"faster": 1, "pp": 1, "slower": 1})
     names = list(dense.sizes)
@@ -383,31 +403,6 @@ def filling(dense: RankNumbering, gpus_per_node: int) -> tuple[str, ...]:
     if nodes > 1 and _cells(dense, gpus_per_node) is None:
         said.append("stages begin inside nodes, which are filled in the order of ranks: there is no grid of nodes")
     return tuple(said)
-
-
-def _check_sizes(dense: RankNumbering, gpus_per_node: int) -> None:
-    """Refuse tensor-parallel groups that have parts of nodes."""
-    tp, apart = dense.sizes["tp"], dense.stride("tp")
-    if gpus_per_node % tp and tp % gpus_per_node:
-        raise InvalidJob(
-            f"tensor-parallel groups of {tp} GPUs neither divide a node of {gpus_per_node} GPUs nor fill whole nodes",
-            where="parallelism.tp",
-            fix=f"choose tp among the divisors and the multiples of {gpus_per_node}",
-        )
-    if tp > gpus_per_node and apart > 1:
-        raise InvalidJob(
-            f"in order {'-'.join(dense.sizes)} the {tp} ranks of a tensor-parallel group are {apart} apart: they do "
-            f"not fill whole nodes of {gpus_per_node} GPUs",
-            where="parallelism.order",
-            fix="let order begin with tp",
-        )
-    if 1 < tp <= gpus_per_node and gpus_per_node % (apart * tp):
-        raise InvalidJob(
-            f"in order {'-'.join(dense.sizes)} the {tp} ranks of a tensor-parallel group are {apart} apart: some leave "
-            f"their node of {gpus_per_node} GPUs",
-            where="parallelism.order",
-            fix="let order begin with tp: a tensor-parallel group that a node has room for stays inside it",
-        )
 
 
 def _check_ranks(dense: RankNumbering, expert: RankNumbering) -> None:

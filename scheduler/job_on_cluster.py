@@ -5,7 +5,7 @@ leaves them to the cluster.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from ground.errors import InvalidJob
@@ -89,22 +89,6 @@ def node_sizes(cluster: Cluster, parallelism: Parallelism, gpu_types: Collection
     :raises InvalidJob: nodes of one type differ, or no type will do.
     """
     counted = {one: n for one, n in count_sizes(cluster).items() if gpu_types is None or one.gpu_type in gpu_types}
-    _check_alike(counted)
-    found = list(counted)
-    if len({one.gpus for one in found}) < 2:
-        usual = found[0].gpus if found else cluster.node_size
-        return NodeSizes(usual, (), (), "" if cluster.gpus_assumed else _note([NodeSize("", usual)]))
-    fitting = [one for one in found if _cuts(parallelism, one.gpus, named=gpu_types is not None)]
-    if not fitting:
-        parallelism.shape(found[0].gpus)
-    cut = [one.gpu_type or "nodes of no type that is said" for one in found if one not in fitting]
-    several = tuple(fitting) if len({one.gpus for one in fitting}) > 1 else ()
-    named = tuple(one.gpu_type for one in fitting) if cut else ()
-    return NodeSizes(fitting[0].gpus, several, named, _note(fitting, cut))
-
-
-def _check_alike(counted: Mapping[NodeSize, int]) -> None:
-    """Refuse nodes of one type with different numbers of GPUs; most nodes come first."""
     types = [one.gpu_type for one in counted]
     name = next((one for one in types if types.count(one) > 1), None)
     if name is not None:
@@ -116,6 +100,17 @@ def _check_alike(counted: Mapping[NodeSize, int]) -> None:
             where="gpus_per_node",
             fix=f"add gpus_per_node to the job, for example gpus_per_node: {next(iter(sizes))}",
         )
+    found = list(counted)
+    if len({one.gpus for one in found}) < 2:
+        usual = found[0].gpus if found else cluster.node_size
+        return NodeSizes(usual, (), (), "" if cluster.gpus_assumed else _note([NodeSize("", usual)]))
+    fitting = [one for one in found if _cuts(parallelism, one.gpus, named=gpu_types is not None)]
+    if not fitting:
+        parallelism.shape(found[0].gpus)
+    cut = [one.gpu_type or "nodes of no type that is said" for one in found if one not in fitting]
+    several = tuple(fitting) if len({one.gpus for one in fitting}) > 1 else ()
+    named = tuple(one.gpu_type for one in fitting) if cut else ()
+    return NodeSizes(fitting[0].gpus, several, named, _note(fitting, cut))
 
 
 def _cuts(parallelism: Parallelism, gpus: int, *, named: bool) -> bool:

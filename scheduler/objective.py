@@ -211,15 +211,6 @@ def _check_nodes(cluster: Cluster, job: Job, grid: Grid, nodes: IntArray) -> Non
         raise InvalidPlacement(f"node {cluster.names[bad[0]]!r} is not free{why}")
     if (bad := flat[cluster.gpus[flat] != job.gpus_per_node]).size:
         raise InvalidPlacement(f"node {cluster.names[bad[0]]!r} has not {job.gpus_per_node} GPUs")
-    _check_types(cluster, job, flat)
-    if (trunks := cluster.trunks) is not None and len(touched := np.unique(trunks.domain_of[flat])) > 1:
-        first, second = (trunks.domains[k] for k in touched[:2])
-        raise InvalidPlacement(f"nothing joins {first!r} and {second!r}, and the placement lies in both")
-    if job.avoid == "strict" and (bad := flat[cluster.slowdown[flat] > 1.0]).size:
-        raise InvalidPlacement(f"node {cluster.names[bad[0]]!r} is flagged and the job avoids flagged nodes")
-
-
-def _check_types(cluster: Cluster, job: Job, flat: IntArray) -> None:
     kinds = _kinds(cluster, flat)
     barred = [kind for kind in kinds if job.gpu_types is not None and cluster.gpu_types[kind] not in job.gpu_types]
     if barred:
@@ -231,6 +222,11 @@ def _check_types(cluster: Cluster, job: Job, flat: IntArray) -> None:
     if len(kinds) > 1 and not job.mix_types:
         first, second = (cluster.gpu_types[kind] for kind in kinds[:2])
         raise InvalidPlacement(f"GPUs of the types {first!r} and {second!r} are mixed, and the job does not say any")
+    if (trunks := cluster.trunks) is not None and len(touched := np.unique(trunks.domain_of[flat])) > 1:
+        first, second = (trunks.domains[k] for k in touched[:2])
+        raise InvalidPlacement(f"nothing joins {first!r} and {second!r}, and the placement lies in both")
+    if job.avoid == "strict" and (bad := flat[cluster.slowdown[flat] > 1.0]).size:
+        raise InvalidPlacement(f"node {cluster.names[bad[0]]!r} is flagged and the job avoids flagged nodes")
 
 
 def _kinds(cluster: Cluster, flat: IntArray) -> list[int]:

@@ -413,7 +413,13 @@ def best_objective(problem: RepairProblem, limits: Limits, algorithm: PlacementA
     near = replace(near, objective_bound=min(bound, near.after.objective))
     if best.evaluation is None or best.proposal.nodes is None:
         return replace(near, notes=(*near.notes, f"{algorithm.name} found no placement: {best.reason}"))
-    nodes = _renamed(problem, best.proposal.nodes)
+    depth = closest_depth(problem.cluster, problem.job)
+    level = problem.cluster.levels[depth]
+    domain_of_cell = level.domain_of[best.proposal.nodes]
+    if _bare(problem):
+        old = np.where(problem.stays, level.domain_of[problem.old], -1)
+        domain_of_cell = relabel(domain_of_cell, old, room=count_nodes(level, problem.admitted))
+    nodes = nearest_nodes(problem, depth, domain_of_cell)
     start = replace(near, nodes=nodes, after=evaluate(problem.cluster, problem.job, nodes))
     better = start.after.objective < near.after.objective - TOLERANCE
     if not better or cost_of(problem, start)[0] > cost_of(problem, near)[0]:
@@ -429,17 +435,6 @@ def best_objective(problem: RepairProblem, limits: Limits, algorithm: PlacementA
 def _part(limits: Limits, deadline: float, parts: int) -> Limits:
     """Return a part of the time that is left; a moment where none is."""
     return replace(limits, seconds=max(0.05, (deadline - clock()) / parts))
-
-
-def _renamed(problem: RepairProblem, nodes: IntArray) -> IntArray:
-    """Rename a new placement so that cells stay where they are, shape [rows, columns]."""
-    depth = closest_depth(problem.cluster, problem.job)
-    level = problem.cluster.levels[depth]
-    domain_of_cell = level.domain_of[nodes]
-    if _bare(problem):
-        old = np.where(problem.stays, level.domain_of[problem.old], -1)
-        domain_of_cell = relabel(domain_of_cell, old, room=count_nodes(level, problem.admitted))
-    return nearest_nodes(problem, depth, domain_of_cell)
 
 
 def _banded(problem: RepairProblem, objective: float, limits: Limits) -> Iterator[IntArray]:
@@ -762,7 +757,11 @@ def repair(
     """
     started = stopwatch()
     job = of_its_type(cluster, job, nodes)
-    before = _worth_before(cluster, job, nodes)
+    # worth when its nodes were its own, with nothing held against them
+    free = cluster.free_gpus.copy()
+    free[nodes] = cluster.gpus[nodes]
+    own = set(nodes.ravel().tolist())
+    before = evaluate(cluster.replace(free_gpus=free).excused(own), job, nodes)
     algorithm = algorithm or ALGORITHMS.load("exact")
     asked = RepairQuestion(job, nodes, lost, prefer, partial(_plan, prefer=prefer, algorithm=algorithm), algorithm)
     with on_clock(limits.clock, limits.seconds) as timer:
@@ -778,14 +777,6 @@ def repair(
         prefer=prefer,
         solve_seconds=stopwatch() - started,
     )
-
-
-def _worth_before(cluster: Cluster, job: Job, nodes: IntArray) -> Evaluation:
-    """Return the worth of the placement when its nodes were its own, with nothing held against them."""
-    free = cluster.free_gpus.copy()
-    free[nodes] = cluster.gpus[nodes]
-    own = set(nodes.ravel().tolist())
-    return evaluate(cluster.replace(free_gpus=free).excused(own), job, nodes)
 
 
 def _plan(problem: RepairProblem, limits: Limits, *, prefer: Prefer, algorithm: PlacementAlgorithm) -> RepairPlan:

@@ -29,7 +29,6 @@ from scheduler.placement.types import (
     PlacementAlgorithm,
     PriceOption,
     Proposal,
-    Refutation,
     Status,
     corners,
 )
@@ -109,6 +108,8 @@ def _together(answers: Sequence[WeighedProposal]) -> Proposal:
     proposals = [answer.proposal for answer in answers]
     placed = [proposal for proposal in proposals if not proposal.infeasible]
     infeasible = "" if placed else proposals[0].infeasible
+    points = {point for proposal in placed for point in proposal.pareto}
+    all_proved = all(point.proved for point in points) and all(proposal.pareto for proposal in placed)
     return replace(
         best.proposal,
         expert_bound=best.proposal.expert_bound if unrivalled else 1.0,
@@ -117,8 +118,12 @@ def _together(answers: Sequence[WeighedProposal]) -> Proposal:
         step_time_bound=_least([proposal.step_time_bound for proposal in placed]),
         complete=all(proposal.complete for proposal in proposals),
         infeasible=infeasible,
-        pareto=_front(placed),
-        refutations=_refuted_everywhere(best.proposal, placed),
+        pareto=tuple(ParetoPoint(dp, pp, all_proved) for dp, pp in corners((point.dp, point.pp) for point in points)),
+        refutations=tuple(
+            known
+            for known in best.proposal.refutations
+            if all(any(other.covers(*known.pair) for other in one.refutations) for one in placed)
+        ),
         proofs=(
             *best.proposal.proofs,
             *(one for other in answers if other is not best for one in other.proposal.proofs),
@@ -139,22 +144,6 @@ def _unrivalled(best: WeighedProposal, answers: Sequence[WeighedProposal]) -> bo
     reached = best.evaluation.objective + TOLERANCE
     others = (one.proposal for one in answers if one is not best and not one.proposal.infeasible)
     return all(other.lower_bound is not None and other.lower_bound > reached for other in others)
-
-
-def _front(proposals: Sequence[Proposal]) -> tuple[ParetoPoint, ...]:
-    """Return the corners of all fronts that no other corner beats; proved where each trunk's front is."""
-    points = {point for proposal in proposals for point in proposal.pareto}
-    all_proved = all(point.proved for point in points) and all(proposal.pareto for proposal in proposals)
-    return tuple(ParetoPoint(dp, pp, all_proved) for dp, pp in corners((point.dp, point.pp) for point in points))
-
-
-def _refuted_everywhere(best: Proposal, proposals: Sequence[Proposal]) -> tuple[Refutation, ...]:
-    """Return what rules a pair out in the chosen trunk, where something rules it out in each other trunk too."""
-    return tuple(
-        known
-        for known in best.refutations
-        if all(any(other.covers(*known.pair) for other in one.refutations) for one in proposals)
-    )
 
 
 RULES_SHARE = 0.2  # Of the time limit, for what quick rules propose; the exact search gives them as much
@@ -591,7 +580,13 @@ def _on_a_beginning(asked: Preference, best: Outcome) -> tuple[Outcome, str]:
     """
     cluster, costs, nodes, why = asked.instance.cluster, asked.costs, best.proposal.nodes, ""
     assert nodes is not None
-    order = _order(asked, nodes)
+    usable, costs = np.flatnonzero(asked.instance.usable), asked.costs
+    keys: list[FloatArray | IndexArray | IntArray] = [costs[usable]]
+    for level in asked.instance.cluster.levels:
+        domain_of = level.domain_of[usable]
+        keys += [np.bincount(domain_of, costs[usable], minlength=len(level))[domain_of], domain_of]
+    # lexsort sorts by its last key first
+    order = usable[np.lexsort((~np.isin(usable, nodes), *reversed(keys)))]
     fewest = min(_job_on(asked, best, which).grid.cells for which, _ in _choices(asked, best))
     low, high = fewest, int(np.isin(order, nodes).nonzero()[0].max()) + 1
     if costs[nodes].sum() <= costs[order[:low]].sum() + TOLERANCE:
@@ -638,19 +633,6 @@ def _with_nodes(asked: Preference, found: Outcome, which: int, nodes: IntArray) 
         return found
     job = _job_on(asked, found, which)
     return on_nodes(found, which, cluster=asked.instance.cluster, job=job, nodes=nodes, worth=worth)
-
-
-def _order(asked: Preference, used: IntArray) -> IndexArray:
-    """Return the nodes that a job may have, the cheapest first; of equal ones those in domains that cost least in all,
-    so that domains are left out whole, and of these the nodes that are used.
-    """
-    usable, costs = np.flatnonzero(asked.instance.usable), asked.costs
-    keys: list[FloatArray | IndexArray | IntArray] = [costs[usable]]
-    for level in asked.instance.cluster.levels:
-        domain_of = level.domain_of[usable]
-        keys += [np.bincount(domain_of, costs[usable], minlength=len(level))[domain_of], domain_of]
-    # lexsort sorts by its last key first
-    return usable[np.lexsort((~np.isin(usable, used), *reversed(keys)))]
 
 
 def _given_way(asked: Preference, nodes: IntArray) -> IntArray:

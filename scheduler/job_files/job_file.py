@@ -358,9 +358,20 @@ def job_of(
     overrides = overrides or Overrides()
     gpu_types = tuple(dict.fromkeys(content.gpu_types)) if isinstance(content.gpu_types, tuple) else None
     try:
-        parallelism = _parallelism(content)
+        degrees = content.parallelism.model_dump(exclude={"order"})
+        if content.order is not None and content.parallelism.order is not None:
+            raise InvalidJob("order is given twice", where="order", fix="keep one of the two")
+        given = content.parallelism.order if content.order is None else content.order
+        parallelism = Parallelism(**degrees, order=MEGATRON_ORDER if given is None else given)
         sizes = _sizes(content.gpus_per_node, cluster, parallelism, gpu_types, gpus_per_node)
-        _check_size(parallelism, sizes.usual, where)
+        # before so many nodes are laid out
+        nodes = parallelism.gpus // sizes.usual
+        if nodes > MAX_CELLS:
+            raise TooLarge(
+                f"the job has {nodes:,} nodes; Arnold places up to {MAX_CELLS:,}",
+                where=where("parallelism"),
+                fix="lower dp or pp, or check the degrees for a slip",
+            )
         alpha = content.alpha if overrides.alpha is None else overrides.alpha
         known = job_affinity(
             parallelism, alpha=alpha, model=content.model, microbatches=content.microbatches, records=records
@@ -465,25 +476,6 @@ def job_document(instance: Instance) -> JobDocument:
         images={one.name: one.gb for one in job.images} or None,
         tolerations=tuple(TolerationFile.model_validate(asdict(one)) for one in job.tolerations),
     )
-
-
-def _parallelism(content: JobDocument) -> Parallelism:
-    degrees = content.parallelism.model_dump(exclude={"order"})
-    if content.order is not None and content.parallelism.order is not None:
-        raise InvalidJob("order is given twice", where="order", fix="keep one of the two")
-    given = content.parallelism.order if content.order is None else content.order
-    return Parallelism(**degrees, order=MEGATRON_ORDER if given is None else given)
-
-
-def _check_size(parallelism: Parallelism, gpus_per_node: int, where: Where) -> None:
-    """Refuse a job of more nodes than Arnold places, before they are laid out."""
-    nodes = parallelism.gpus // gpus_per_node
-    if nodes > MAX_CELLS:
-        raise TooLarge(
-            f"the job has {nodes:,} nodes; Arnold places up to {MAX_CELLS:,}",
-            where=where("parallelism"),
-            fix="lower dp or pp, or check the degrees for a slip",
-        )
 
 
 def _place(key: str, content: JobDocument, where: Where, overrides: Overrides) -> str:

@@ -61,7 +61,12 @@ def bipartition(request: Request) -> IntArray:
     while work:
         cells, siblings, depth = work.pop()
         if len(siblings) > 1:
-            parts = _halves(siblings)
+            parts: tuple[list[IntArray], list[IntArray]] = ([], [])
+            sizes = [0, 0]
+            for domain in sorted(siblings, key=len, reverse=True):
+                lighter = int(sizes[1] < sizes[0])
+                parts[lighter].append(domain)
+                sizes[lighter] += len(domain)
             shares = _split_cells(request, cells, sum(map(len, parts[0])), sum(map(len, parts[1])))
             work += [(share, part, depth) for share, part in zip(shares, parts, strict=True) if len(share)]
         elif depth + 1 < len(request.cluster.levels):
@@ -77,17 +82,6 @@ def _children(request: Request, nodes: IntArray, depth: int) -> list[IntArray]:
     order = np.argsort(domain_of, kind="stable")
     starts = np.flatnonzero(np.diff(domain_of[order])) + 1
     return list(np.split(nodes[order], starts))
-
-
-def _halves(siblings: list[IntArray]) -> tuple[list[IntArray], list[IntArray]]:
-    """Return two parts of nearly equal capacity: the largest domain first, each to the lighter part."""
-    parts: tuple[list[IntArray], list[IntArray]] = ([], [])
-    sizes = [0, 0]
-    for domain in sorted(siblings, key=len, reverse=True):
-        lighter = int(sizes[1] < sizes[0])
-        parts[lighter].append(domain)
-        sizes[lighter] += len(domain)
-    return parts
 
 
 def _split_cells(request: Request, cells: IntArray, room: int, other_room: int) -> tuple[IntArray, IntArray]:

@@ -120,8 +120,11 @@ def solve(program: Program, *, solver: Solver, cuts: bool, seconds: float, seed:
     if not result.has_primal_feasible_solution():
         return Solution(None, np.inf, bound, False, stopwatch() - started)
     values = result.variable_values([variable for row in counts for variable in row])
-    found = np.rint(values).astype(np.int32).reshape(len(counts), -1)
-    return Solution(found, _worth(program, found), bound, proved, stopwatch() - started)
+    nodes = np.rint(values).astype(np.int32).reshape(len(counts), -1)
+    # the objective from the counts alone
+    wide, deep = program.weights
+    worth = wide * int((nodes.sum(axis=0) > 0).sum()) + deep * int((nodes > 0).sum(axis=1).max())
+    return Solution(nodes, worth, bound, proved, stopwatch() - started)
 
 
 def _solver(mathopt: Any, solver: Solver) -> tuple[Any, Any]:
@@ -132,12 +135,6 @@ def _solver(mathopt: Any, solver: Solver) -> tuple[Any, Any]:
 
     serial = HighsOptionsProto(string_options={"parallel": "off"})
     return mathopt.SolverType.HIGHS, mathopt.SolveParameters(highs=serial)
-
-
-def _worth(program: Program, counts: IntArray) -> float:
-    """Return the program's objective of a solution, from the counts alone."""
-    wide, deep = program.weights
-    return wide * int((counts.sum(axis=0) > 0).sum()) + deep * int((counts > 0).sum(axis=1).max())
 
 
 def _build(mathopt: Any, program: Program, *, cuts: bool, deadline: float) -> tuple[Any, list[list[Any]]] | None:

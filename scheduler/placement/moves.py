@@ -205,7 +205,14 @@ class MoveModel:
         self._choices = choices
         self._limits = limits
         self._model = cp_model.CpModel()
-        self._x = self._assignment()
+        model, choices = self._model, self._choices
+        x = [[model.new_bool_var("") for _ in choices.targets] for _ in choices.movers]
+        for row in x:
+            # every mover goes somewhere, and no target takes more than it has room for
+            model.add_exactly_one(row)
+        for column, room in zip(zip(*x, strict=True), choices.room, strict=True):
+            model.add(sum(column) <= int(room))
+        self._x = x
         self.terms = terms_of(choices.cluster, choices.job)
         self.weights, self.scale = integer_weights(self.terms)
         self._keep_holds()
@@ -263,16 +270,6 @@ class MoveModel:
         self.at_most(goal, step.value)
         self.suggest(self.answer)
         return step
-
-    def _assignment(self) -> list[list[cp_model.IntVar]]:
-        model, choices = self._model, self._choices
-        x = [[model.new_bool_var("") for _ in choices.targets] for _ in choices.movers]
-        for row in x:
-            # every mover goes somewhere, and no target takes more than it has room for
-            model.add_exactly_one(row)
-        for column, room in zip(zip(*x, strict=True), choices.room, strict=True):
-            model.add(sum(column) <= int(room))
-        return x
 
     def _moves(self) -> cp_model.LinearExpr | int:
         """Return the moved cells: all of movers, but for those on good nodes of movers that stay."""
@@ -393,7 +390,11 @@ def relabel(new: IntArray, old: IntArray, *, room: IntArray) -> IntArray:
     """
     best, kept = new, _kept(new, old)
     while True:
-        renamed = _rename_domains(best, old, room)
+        used = np.bincount(best.ravel(), minlength=len(room))
+        stays = old >= 0
+        agreement = np.zeros((len(room), len(room)), dtype=np.int64)
+        np.add.at(agreement, (best[stays], old[stays]), 1)
+        renamed: IntArray = _assign(agreement, used[:, None] <= room[None, :]).astype(np.int32)[best]
         renamed = _rename_rows(renamed.T, old.T).T
         renamed = _rename_rows(renamed, old)
         if _kept(renamed, old) <= kept:
@@ -413,16 +414,6 @@ def _rename_rows(new: IntArray, old: IntArray) -> IntArray:
     for column in range(new.shape[1]):
         agreement += old[:, column, None] == new[None, :, column]
     return new[_assign(agreement, np.ones_like(agreement, dtype=np.bool_))]
-
-
-def _rename_domains(new: IntArray, old: IntArray, room: IntArray) -> IntArray:
-    """Rename domain k of the new placement to the domain that keeps most of its cells and can take them all."""
-    used = np.bincount(new.ravel(), minlength=len(room))
-    stays = old >= 0
-    agreement = np.zeros((len(room), len(room)), dtype=np.int64)
-    np.add.at(agreement, (new[stays], old[stays]), 1)
-    renamed: IntArray = _assign(agreement, used[:, None] <= room[None, :]).astype(np.int32)[new]
-    return renamed
 
 
 def _assign(gain: npt.NDArray[np.int64], allowed: BoolArray) -> npt.NDArray[np.int64]:

@@ -203,7 +203,14 @@ def seat_apart(free: FreeNodes, job: Job, domain_of_cell: IntArray, pair: Pair, 
     """
     costs = []
     for closer in range(step + 1, len(free.levels)):
-        domain_of_cell = _one_level_down(free, job, domain_of_cell, closer, pair)
+        flat = domain_of_cell.ravel()
+        child_of_cell = np.empty(len(flat), dtype=np.int32)
+        # a column touches S domains, so a child more in each of them costs S times
+        weights = job.alpha * pair[0], job.beta * pair[1]
+        for cells in _parcels(flat):
+            found, _ = seat_parcel(free, closer, int(flat[cells[0]]), cells, columns=job.grid.columns, weights=weights)
+            child_of_cell[cells] = found
+        domain_of_cell = child_of_cell.reshape(domain_of_cell.shape)
         pair = pair_of(job, domain_of_cell)
         costs.append(objective_of(job, *pair))
     return SeatedGang(domain_of_cell, tuple(costs))
@@ -231,16 +238,13 @@ def fill_tightest(free: FreeNodes, domain_of_cell: IntArray) -> IntArray:
         table, child_of_cell = table_of(level), np.empty_like(flat)
         for cells in _parcels(flat):
             domain = int(flat[cells[0]])
-            child_of_cell[cells] = _filled(table.children[domain], counts, table.sizes[domain], len(cells))
+            children = table.children[domain]
+            wanted = len(cells)
+            inside = counts[children].tolist()
+            used = _tightest(inside, table.sizes[domain], wanted)
+            child_of_cell[cells] = children[used].repeat([inside[child] for child in used])[:wanted]
         flat = child_of_cell
     return flat.reshape(domain_of_cell.shape)
-
-
-def _filled(children: IntArray, counts: Indices, sizes: Sequence[int], wanted: int) -> IntArray:
-    """Return the child that each of some cells goes to, shape [cells], the fewest filled one after another."""
-    inside = counts[children].tolist()
-    used = _tightest(inside, sizes, wanted)
-    return children[used].repeat([inside[child] for child in used])[:wanted]
 
 
 def _parcels(domain_of_cell: IntArray) -> list[Indices]:
@@ -255,18 +259,6 @@ def pair_of(job: Job, domain_of_cell: IntArray) -> Pair:
     """Return (S, R) of cells on domains of a level, shape [rows, columns]."""
     groups = job.grid.groups
     return spread(groups["dp"].group, domain_of_cell), spread(groups["pp"].group, domain_of_cell)
-
-
-def _one_level_down(free: FreeNodes, job: Job, domain_of_cell: IntArray, step: int, pair: Pair) -> IntArray:
-    """Return the child of its domain that each cell goes to, shape [rows, columns]; parcel by parcel."""
-    flat = domain_of_cell.ravel()
-    child_of_cell = np.empty(len(flat), dtype=np.int32)
-    # a column touches S domains, so a child more in each of them costs S times
-    weights = job.alpha * pair[0], job.beta * pair[1]
-    for cells in _parcels(flat):
-        found, _ = seat_parcel(free, step, int(flat[cells[0]]), cells, columns=job.grid.columns, weights=weights)
-        child_of_cell[cells] = found
-    return child_of_cell.reshape(domain_of_cell.shape)
 
 
 def seat_parcel(

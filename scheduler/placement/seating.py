@@ -206,15 +206,12 @@ def shelf_fillings(parcel: Parcel) -> Iterator[IntArray]:
     """
     piece = parcel.pieces[0]
     for bands, band, along, across in shelves(parcel.pieces):
-        yield _to_the_brim(parcel, back_and_forth(piece, band, along, across))
+        to_the_brim = np.empty(len(parcel), dtype=np.int32)
+        child = np.searchsorted(np.cumsum(parcel.capacities), np.arange(len(parcel)), side="right")
+        to_the_brim[back_and_forth(piece, band, along, across)] = child
+        yield to_the_brim
         if bands <= _MOST_WHOLE and (whole := _in_segments(parcel, piece, band, along)) is not None:
             yield whole
-
-
-def _to_the_brim(parcel: Parcel, order: npt.NDArray[np.int64]) -> IntArray:
-    child = np.empty(len(parcel), dtype=np.int32)
-    child[order] = np.searchsorted(np.cumsum(parcel.capacities), np.arange(len(parcel)), side="right")
-    return child
 
 
 def _in_segments(parcel: Parcel, piece: IntArray, band: IntArray, along: IntArray) -> IntArray | None:
@@ -449,8 +446,21 @@ def refine(
     total = (np.bincount(closer.domain_of, minlength=len(closer)) // blocks.size).astype(np.int32)
     child_of_cell = np.empty(domain_of_cell.size, dtype=np.int32)
     for site, filling in zip(sites, chosen, strict=True):
-        child = _best_fit(filling.child, site.parcel.capacities, total[site.children])
-        child_of_cell[site.cells] = site.children[child][site.parcel.block_of_cell]
+        # to the children that leave the most for others: loads go, the largest first, to the child with the least room
+        # left over, and a child that is all free is not broken into while another fits
+        capacities, unused = site.parcel.capacities, total[site.children]
+        loads = np.bincount(filling.child, minlength=len(capacities))
+        free = np.ones(len(capacities), dtype=np.bool_)
+        moved = np.arange(len(capacities), dtype=np.int32)
+        for child in np.argsort(-loads, kind="stable"):
+            if not loads[child]:
+                break
+            fits = np.flatnonzero(free & (capacities >= loads[child]))
+            over = capacities[fits] - loads[child]
+            breaks = (capacities[fits] == unused[fits]) & (over > 0)
+            moved[child] = fits[np.lexsort((fits, over, breaks))[0]]
+            free[moved[child]] = False
+        child_of_cell[site.cells] = site.children[moved[filling.child]][site.parcel.block_of_cell]
     return child_of_cell.reshape(domain_of_cell.shape)
 
 
@@ -473,22 +483,20 @@ def _sites(job: Job, closer: Level, blocks: Blocks, *, domain_of_cell: IntArray,
         children = children[capacity[children] > 0]
         children = children[np.argsort(-capacity[children], kind="stable")]
         numbers, block_of_cell = np.unique(block_of[cells], return_inverse=True)
+        inside: dict[Family, ParcelGroups] = {}
+        for family, of_family in groups.items():
+            pairs = cells if of_family.one_each else np.flatnonzero(np.isin(of_family.cell, cells))
+            ids, inner = np.unique(of_family.group[pairs], return_inverse=True)
+            cell = np.searchsorted(cells, of_family.cell[pairs]).astype(np.int32)
+            inside[family] = ParcelGroups(ids, CellGroups(cell, inner.astype(np.int32)))
         parcel = Parcel(
             rows=(numbers // blocks.columns).astype(np.int32),
             columns=(numbers % blocks.columns).astype(np.int32),
             capacities=capacity[children],
             block_of_cell=block_of_cell.astype(np.int32),
-            groups={family: _groups(of_family, cells) for family, of_family in groups.items()},
+            groups=inside,
         )
         yield _Site(parcel, cells, children.astype(np.int32))
-
-
-def _groups(of_family: CellGroups, cells: npt.NDArray[np.int64]) -> ParcelGroups:
-    """Return the groups that some cells, ascending, are in."""
-    pairs = cells if of_family.one_each else np.flatnonzero(np.isin(of_family.cell, cells))
-    ids, inner = np.unique(of_family.group[pairs], return_inverse=True)
-    cell = np.searchsorted(cells, of_family.cell[pairs])
-    return ParcelGroups(ids, CellGroups(cell.astype(np.int32), inner.astype(np.int32)))
 
 
 def _exact_filling(parcel: Parcel, weights: Weights, solve: GridSolver | None, seconds: float) -> IntArray | None:
@@ -533,27 +541,6 @@ def _options(
     return without_twins(measure(parcel, [filling.child[turn] for filling in kept for turn in parcel.turns]))
 
 
-def _best_fit(child: IntArray, capacities: IntArray, total: IntArray) -> IntArray:
-    """Move the filling to the children that leave the most for others: loads go, the largest first, to the child with
-    the least room left over, and a child that is all free is not broken into while another fits.
-
-    :param child: shape [blocks].
-    :param capacities: shape [children], descending; ``total``: the same if no node were in use.
-    """
-    loads = np.bincount(child, minlength=len(capacities))
-    free = np.ones(len(capacities), dtype=np.bool_)
-    moved = np.arange(len(capacities), dtype=np.int32)
-    for one in np.argsort(-loads, kind="stable"):
-        if not loads[one]:
-            break
-        fits = np.flatnonzero(free & (capacities >= loads[one]))
-        over = capacities[fits] - loads[one]
-        breaks = (capacities[fits] == total[fits]) & (over > 0)
-        moved[one] = fits[np.lexsort((fits, over, breaks))[0]]
-        free[moved[one]] = False
-    return moved[child]
-
-
 _FEW = 4  # Part of all nodes from which on the order of all names, which is kept, is sooner had than that of some
 
 
@@ -593,7 +580,29 @@ def seat(
             seconds=seconds / len(steps),
             end=end,
         )
-    return _seat_on_nodes(cluster, domain_of_cell, node_rank=job.grid.node_rank, pool=pool)
+    domain_of = cluster.levels[-1].domain_of
+    used = np.zeros(len(cluster.levels[-1]), dtype=np.bool_)
+    used[domain_of_cell] = True
+    around = np.flatnonzero(used[domain_of])
+    if len(around) * _FEW > len(cluster):
+        around = around[np.argsort(name_ranks(cluster)[around])]
+    else:
+        around = np.array(sorted(around.tolist(), key=lambda i: natural(cluster.names[i])), dtype=np.int64)
+    around = around[np.argsort(domain_of[around], kind="stable")]
+    seats = np.flatnonzero(pool[around])
+    domain_of_seat = domain_of[around[seats]]
+    cells = np.lexsort((job.grid.node_rank.ravel(), domain_of_cell.ravel()))
+    domain_of_sorted = domain_of_cell.ravel()[cells]
+    nodes = np.empty(domain_of_cell.size, dtype=np.int32)
+    domains, first_cell, wanted = np.unique(domain_of_sorted, return_index=True, return_counts=True)
+    first_seat = np.searchsorted(domain_of_seat, domains, side="left")
+    offered = np.searchsorted(domain_of_seat, domains, side="right") - first_seat
+    for cell, seat, want, offer in zip(first_cell, first_seat, wanted, offered, strict=True):
+        places = seats[seat : seat + offer]
+        # the run of so many seats with the fewest nodes between its ends
+        start = int((places[want - 1 :] - places[: offer - want + 1]).argmin())
+        nodes[cells[cell : cell + want]] = around[places[start : start + want]]
+    return nodes.reshape(domain_of_cell.shape)
 
 
 @dataclass(frozen=True, slots=True)
@@ -662,33 +671,3 @@ def _tie(parts: list[_Supply]) -> _Supply:
         sum(part.slowness for part in parts),
         tuple(node for part in parts for node in part.nodes),
     )
-
-
-def _seat_on_nodes(cluster: Cluster, domain_of_cell: IntArray, *, node_rank: IntArray, pool: BoolArray) -> IntArray:
-    """Give every cell a node of its domain: ranks in order of names, on the closest run of free nodes.
-
-    :param domain_of_cell: shape [rows, columns], domain of the closest level; ``node_rank``: same shape.
-    """
-    domain_of = cluster.levels[-1].domain_of
-    used = np.zeros(len(cluster.levels[-1]), dtype=np.bool_)
-    used[domain_of_cell] = True
-    around = np.flatnonzero(used[domain_of])
-    if len(around) * _FEW > len(cluster):
-        around = around[np.argsort(name_ranks(cluster)[around])]
-    else:
-        around = np.array(sorted(around.tolist(), key=lambda i: natural(cluster.names[i])), dtype=np.int64)
-    around = around[np.argsort(domain_of[around], kind="stable")]
-    seats = np.flatnonzero(pool[around])
-    domain_of_seat = domain_of[around[seats]]
-    cells = np.lexsort((node_rank.ravel(), domain_of_cell.ravel()))
-    domain_of_sorted = domain_of_cell.ravel()[cells]
-    nodes = np.empty(domain_of_cell.size, dtype=np.int32)
-    domains, first_cell, wanted = np.unique(domain_of_sorted, return_index=True, return_counts=True)
-    first_seat = np.searchsorted(domain_of_seat, domains, side="left")
-    offered = np.searchsorted(domain_of_seat, domains, side="right") - first_seat
-    for cell, seat, want, offer in zip(first_cell, first_seat, wanted, offered, strict=True):
-        places = seats[seat : seat + offer]
-        # the run of so many seats with the fewest nodes between its ends
-        start = int((places[want - 1 :] - places[: offer - want + 1]).argmin())
-        nodes[cells[cell : cell + want]] = around[places[start : start + want]]
-    return nodes.reshape(domain_of_cell.shape)

@@ -458,7 +458,8 @@ class SharePart:
         if prices is None:
             return cp.new_constant(0)
         most = [len(np.unique(term.domain_of)) for term in demand.terms]
-        cost = cp.new_int_var(0, max(_times(one, most) for one in prices), "")
+        dearest = max(sum(price * count for price, count in zip(of_option, most, strict=True)) for of_option in prices)
+        cost = cp.new_int_var(0, dearest, "")
         spreads = [cells.spread(term, cells.members(term), hard=False) for term in demand.terms]
         for chosen, of_option in zip(self.options, prices, strict=True):
             dear = cp.add(cost >= sum(price * one for price, one in zip(of_option, spreads, strict=True)))
@@ -607,10 +608,6 @@ class SharePart:
                 home = np.array([places[size].pop() for size in shape.sizes], dtype=np.int32)
                 return home[shape.part_of_block]
         return None
-
-
-def _times(prices: Sequence[int], counts: Sequence[int]) -> int:
-    return sum(price * count for price, count in zip(prices, counts, strict=True))
 
 
 def top(variable: cp_model.IntVar) -> int:

@@ -144,9 +144,9 @@ class RunningPart:
     """
 
     def __init__(self, cp: cp_model.CpModel, share: RunningShare, sizes: IntArray, units: IntArray) -> None:
-        self.cp, self.share = cp, share
-        self.options = [cp.new_bool_var("") for _ in share.options]
-        cp.add_exactly_one(self.options)
+        self.share = share
+        chosen = [cp.new_bool_var("") for _ in share.options]
+        cp.add_exactly_one(chosen)
         options = [share.demand.options[i] for i in share.options]
         self.cells = CellChoice(cp, share.demand, sizes, units)
         self.takes = self.cells.takes
@@ -155,27 +155,23 @@ class RunningPart:
         for name, cell, size in zip(names.tolist(), first.tolist(), counts.tolist(), strict=True):
             home, goes = int(share.homes[cell]), self.cells.goes[name]
             for c, here in goes.items():
-                admits = [(on, bool(of.admits[c])) for on, of in zip(self.options, options, strict=True)]
+                admits = [(on, bool(of.admits[c])) for on, of in zip(chosen, options, strict=True)]
                 only_if_admitted(cp, here, 1, admits)
             moved.append(size - size * goes[home] if home in goes else size)
-        self._keep_objective()
-        self.moved: cp_model.LinearExprT = sum(moved)
-        self.any_moved = any_moved(cp, share, moved)
-
-    def _keep_objective(self) -> None:
-        """Add that no group leaves its domain where that is hard, and the objective is no larger than now."""
-        share = self.share
+        # no group leaves its domain where that is hard, and the objective is no larger than now; of few units no group
+        # can touch more domains than it may
         members = [self.cells.members(term.touched) for term in share.terms]
-        sizes = [max(map(len, groups)) for groups in members]
-        hard = [size for term, size in zip(share.terms, sizes, strict=True) if not term.weight]
-        worst = sum(term.weight * size for term, size in zip(share.terms, sizes, strict=True))
-        # of as few units no group can touch more domains than it may
+        largest = [max(map(len, groups)) for groups in members]
+        hard = [size for term, size in zip(share.terms, largest, strict=True) if not term.weight]
+        worst = sum(term.weight * size for term, size in zip(share.terms, largest, strict=True))
         if worst > share.most or max(hard, default=1) > 1:
             spreads = [
                 term.weight * self.cells.spread(term.touched, groups, hard=not term.weight)
                 for term, groups in zip(share.terms, members, strict=True)
             ]
-            self.cp.add(sum(spreads) <= share.most)
+            cp.add(sum(spreads) <= share.most)
+        self.moved: cp_model.LinearExprT = sum(moved)
+        self.any_moved = any_moved(cp, share, moved)
 
     def targets(self, solver: cp_model.CpSolver) -> IntArray:
         """Return the class of each cell in a solution, shape [cells]."""

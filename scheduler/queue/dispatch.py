@@ -461,7 +461,11 @@ class Dispatch(Generic[J]):
                     return
                 if claims is None or len(blocked) < claims:
                     blocked.append(job)
-                    self._closed = self._closed or (claims is None and self._nothing_left(blocked))
+                    if claims is None and not self._closed:
+                        # whether all that is free is kept for the blocked, whatever the others are predicted to run
+                        holds = self._holds_for(blocked)
+                        lasting = bool(holds) and all(hold.until == -inf and not hold.spare for hold in holds)
+                        self._closed = lasting and not any((hold.keep < self.cluster.free).any() for hold in holds)
                     if self._closed and not (self.policy.stops_any_time or self.policy.reserving):
                         return
                 shorter_than = predicted
@@ -577,12 +581,6 @@ class Dispatch(Generic[J]):
             return True
         self._hopeless.add(shape)
         return False
-
-    def _nothing_left(self, blocked: Sequence[J]) -> bool:
-        """Return whether all that is free is kept for the blocked, whatever the others are predicted to run."""
-        holds = self._holds_for(blocked)
-        lasting = bool(holds) and all(hold.until == -inf and not hold.spare for hold in holds)
-        return lasting and not any((hold.keep < self.cluster.free).any() for hold in holds)
 
     def _holds_for(self, ahead: Sequence[J]) -> Sequence[HeldNodes]:
         """Return what is kept for those ahead, found anew when the cluster has changed or they are others."""

@@ -93,7 +93,10 @@ class Market:
             nodes = self._tightest(way)
             if nodes is None:
                 continue
-            payoff = value - sum(way.gpus * self._price(way.gpu_types[0], node) for node in nodes)
+            low, high = self._bounds[way.gpu_types[0]]
+            payoff = value - sum(
+                way.gpus * float(low * (high / low) ** (1.0 - self._free[node] / self._total[node])) for node in nodes
+            )
             if (payoff, way == before) > best:
                 best, chosen = (payoff, way == before), (way, nodes)
         if chosen is None:
@@ -113,8 +116,3 @@ class Market:
             return None
         nodes = [node for node in self._nodes[way.gpu_types[0]] if self._free[node] >= way.gpus]
         return sorted(nodes, key=self._free.__getitem__)[: way.nodes] if len(nodes) >= way.nodes else None
-
-    def _price(self, gpu_type: str, node: int) -> float:
-        """Return the price of a unit on a node."""
-        low, high = self._bounds[gpu_type]
-        return float(low * (high / low) ** (1.0 - self._free[node] / self._total[node]))

@@ -122,7 +122,21 @@ class _Clearing:
             return None
         highest = self._sets[by_priority[int(np.searchsorted(together, needed))]].priority
         items = [number for number in by_priority if self._sets[number].priority <= highest]
-        chosen = _cover(counts[items].tolist(), [self._sets[number].lost for number in items], needed)
+        weights = counts[items].tolist()
+        costs = [self._sets[number].lost for number in items]
+        least = np.full(needed + 1, inf)  # Cost of the cheapest items so far that cover so much
+        least[0] = 0.0
+        taken = np.zeros((len(weights), needed + 1), dtype=np.bool_)
+        for i, (weight, cost) in enumerate(zip(weights, costs, strict=True)):
+            rest = np.maximum(np.arange(needed + 1) - weight, 0)
+            with_it = least[rest] + cost
+            taken[i] = with_it < least
+            least = np.where(taken[i], with_it, least)
+        chosen = []
+        for i in range(len(weights) - 1, -1, -1):
+            if taken[i, needed]:
+                chosen.append(i)
+                needed = max(needed - weights[i], 0)
         found = {one.key: one for i in chosen for one in self._sets[items[i]].jobs}
         return self._of(self._in_the_way(mask, found))
 
@@ -139,24 +153,6 @@ class _Clearing:
             else:
                 free[places] += one.gpus
         return tuple(found.values())
-
-
-def _cover(weights: Sequence[int], costs: Sequence[float], needed: int) -> list[int]:
-    """Return the items of the least cost in all whose weights sum up to what is needed, or more; there are some."""
-    least = np.full(needed + 1, inf)  # Cost of the cheapest items so far that cover so much
-    least[0] = 0.0
-    taken = np.zeros((len(weights), needed + 1), dtype=np.bool_)
-    for i, (weight, cost) in enumerate(zip(weights, costs, strict=True)):
-        rest = np.maximum(np.arange(needed + 1) - weight, 0)
-        with_it = least[rest] + cost
-        taken[i] = with_it < least
-        least = np.where(taken[i], with_it, least)
-    chosen = []
-    for i in range(len(weights) - 1, -1, -1):
-        if taken[i, needed]:
-            chosen.append(i)
-            needed = max(needed - weights[i], 0)
-    return chosen
 
 
 def _fewest_domains(room: BoolArray, domain_of: IntArray, nodes: int) -> Iterator[BoolArray]:

@@ -591,7 +591,17 @@ def _infeasible(
 ) -> JointOutcome:
     """Return that not all jobs fit; and which to leave out, where it is sure that the others fit then."""
     known = left_out.counted or _rest_fits(question, left_out, alone, solver, limits)
-    reason = _does_not_fit(question, classes, left_out.jobs, alone, known=known)
+    needed, usable = sum(job.grid.cells for job in question.jobs), int(classes.sizes.sum())
+    said = next((alone[j].reason for j in left_out.jobs if alone[j].status == "infeasible"), "")
+    if not said and needed > usable and not any(job.node_sizes for job in question.jobs):
+        said = f"they need {needed} nodes together, and may use {usable}"
+    elif not said:
+        said = "there is no way to share the nodes out so that all keep their hard constraints, each on one type of GPU"
+    names = ", ".join(question.jobs[j].name for j in left_out.jobs)
+    others = (
+        f"without {names} the others do" if known else f"at least {plural(len(left_out.jobs), 'job')} must be left out"
+    )
+    reason = f"not all jobs fit at once; {others}: {said}"
     return JointOutcome("infeasible", left_out=left_out.jobs if known else (), reason=reason)
 
 
@@ -607,20 +617,6 @@ def _rest_fits(
     known, limits = dict(enumerate(alone)), replace(limits, seconds=TURNS_SHARE * limits.seconds)
     orders = (rest, rest[::-1]) if rest else ()
     return not rest or any(in_turn(question, one, solver, alone=known, limits=limits)[1] for one in orders)
-
-
-def _does_not_fit(
-    question: JointQuestion, classes: NodeClasses, left_out: Sequence[int], alone: Sequence[Outcome], *, known: bool
-) -> str:
-    needed, usable = sum(job.grid.cells for job in question.jobs), int(classes.sizes.sum())
-    said = next((alone[j].reason for j in left_out if alone[j].status == "infeasible"), "")
-    if not said and needed > usable and not any(job.node_sizes for job in question.jobs):
-        said = f"they need {needed} nodes together, and may use {usable}"
-    elif not said:
-        said = "there is no way to share the nodes out so that all keep their hard constraints, each on one type of GPU"
-    names = ", ".join(question.jobs[j].name for j in left_out)
-    others = f"without {names} the others do" if known else f"at least {plural(len(left_out), 'job')} must be left out"
-    return f"not all jobs fit at once; {others}: {said}"
 
 
 def _both_orders(
