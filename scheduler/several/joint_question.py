@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from scheduler.placement.share_program import Solution, Variable
 
 MOST_SCALE = 10**6  # Whole numbers in a program are at most so many to one: finer ones make its arithmetic slow
+WHOLE = 1e-6  # A bound in floating point that is this close above a whole number is that number
 ROUNDING = 1e-9  # A number this close to a fraction of a small denominator is that fraction
 
 
@@ -88,7 +89,7 @@ class JointQuestion:
         """By how much costs are multiplied to become whole numbers: exact where weights and affinities are simple."""
         denominators = 1
         for job, weight in zip(self.jobs, self.weights, strict=True):
-            speeds = {one.factor for one in job.speed} | {1.0}
+            speeds = {speed.factor for speed in job.speed} | {1.0}
             shares = {job.alpha, job.beta, *(term.weight for term in job.soft)}
             for number in (weight * share / speed for share in sorted(shares) for speed in speeds):
                 near = Fraction(number).limit_denominator(1000)
@@ -106,19 +107,19 @@ class JointQuestion:
         job = self.jobs[j]
         return [
             OptionCosts(
-                *(self.whole(self.priced(j, part, one.speed)) for part in (job.alpha, job.beta, job.least_soft))
+                *(self.whole(self.priced(j, part, option.speed)) for part in (job.alpha, job.beta, job.least_soft))
             )
-            for one in options
+            for option in options
         ]
 
     def term_prices(self, j: int, options: Sequence[NodeOption]) -> list[list[int]]:
         """Return in whole numbers what one domain more costs in each term of one job's objective, for each option."""
         terms = objective_terms(self.cluster, self.jobs[j])
-        return [[self.whole(self.priced(j, term.weight, one.speed)) for term in terms] for one in options]
+        return [[self.whole(self.priced(j, term.weight, option.speed)) for term in terms] for option in options]
 
     def shape_costs(self, j: int, shapes: Sequence[PlacementShape], options: Sequence[NodeOption]) -> list[list[int]]:
         """Return what each shape of one job adds to the sum with each of its options, in whole numbers."""
-        return [[self.whole(self.shape_cost(j, shape, one.speed)) for one in options] for shape in shapes]
+        return [[self.whole(self.shape_cost(j, shape, option.speed)) for option in options] for shape in shapes]
 
 
 def only(cluster: Cluster, nodes: BoolArray) -> Cluster:
@@ -141,10 +142,10 @@ def run_on_its_levels(solver: PlacementAlgorithm, cluster: Cluster, job: Job, li
 
 def slowest_allowed(cluster: Cluster, job: Job, tried: Sequence[Outcome | None]) -> float:
     """Return up to which slowdown a job may have nodes: under ``price`` as slow as a placement of it took."""
-    placed = [one.evaluation for one in tried if one is not None and one.evaluation is not None]
+    placed = [outcome.evaluation for outcome in tried if outcome is not None and outcome.evaluation is not None]
     if job.avoid != "price" or not placed:
         return inf
-    return max(slowest_in_use(cluster, one) for one in placed)
+    return max(slowest_in_use(cluster, worth) for worth in placed)
 
 
 def least_alone(question: JointQuestion, j: int, alone: Outcome) -> float | None:
@@ -215,8 +216,8 @@ class SeenPlacements:
             if way.demand.beside and (j, w) in self._by_cell:
                 costs.append(way.add_cells(question.term_prices(j, options)))
             elif way.demand.beside:
-                known = sorted(self._cells[w].values(), key=lambda one: one[1])
-                costs.append(way.add_known(known[:count]))
+                cheapest = sorted(self._cells[w].values(), key=lambda seen: seen[1])
+                costs.append(way.add_known(cheapest[:count]))
             else:
                 shapes = self._offered(way.demand, self._shapes[w].values(), most=most, count=count)
                 prices, edges = question.shape_costs(j, shapes, options), question.option_costs(j, options)
@@ -224,10 +225,10 @@ class SeenPlacements:
         return part.together(costs)
 
     def _offered(
-        self, demand: NodeDemand, known: Iterable[PlacementShape], *, most: int | None, count: int
+        self, demand: NodeDemand, seen: Iterable[PlacementShape], *, most: int | None, count: int
     ) -> list[PlacementShape]:
         """Return known shapes of one way, and even rectangles, the cheapest; parameters as of :meth:`offer`."""
-        question, j, shapes = self._question, self._j, list(known)
+        question, j, shapes = self._question, self._j, list(seen)
         job = question.jobs[j]
         if demand.movable:
             domains = len(np.unique(demand.blocks.domain_of[demand.admits]))
@@ -351,19 +352,19 @@ def seated_again(
     :param nodes: of each job, shape [rows, columns], none twice.
     """
     left, after = classes.class_of >= 0, []
-    for one in nodes:
-        left[one.ravel()] = False
-    for j, (job, one) in enumerate(zip(jobs, nodes, strict=True)):
-        left[one.ravel()] = True
-        after.append(one)
+    for own in nodes:
+        left[own.ravel()] = False
+    for j, (job, own) in enumerate(zip(jobs, nodes, strict=True)):
+        left[own.ravel()] = True
+        after.append(own)
         if job.grid.aligned:
-            alike = np.isin(cluster.gpu_type_of, cluster.gpu_type_of[one]) & (cluster.gpus == job.gpus_per_node)
-            granted = left & classes.admitted(j) & alike & (cluster.slowdown <= cluster.slowdown[one].max())
+            alike = np.isin(cluster.gpu_type_of, cluster.gpu_type_of[own]) & (cluster.gpus == job.gpus_per_node)
+            granted = left & classes.admitted(j) & alike & (cluster.slowdown <= cluster.slowdown[own].max())
             # one after the other a job may have come to nodes slower than it has alone
-            granted[one.ravel()] = True
-            domain_of_cell = cluster.level(job.level).domain_of[one]
+            granted[own.ravel()] = True
+            domain_of_cell = cluster.level(job.level).domain_of[own]
             again = _seated(cluster, within_the_tree(cluster, job), domain_of_cell, granted)
-            now, then = (worth_of(cluster, job, placed) for placed in (one, again))
+            now, then = (worth_of(cluster, job, placed) for placed in (own, again))
             if now is not None and then is not None and _rank(then) < _rank(now):
                 after[-1] = again
         left[after[-1].ravel()] = False
@@ -371,7 +372,7 @@ def seated_again(
 
 
 def _rank(worth: Evaluation) -> tuple[float, ...]:
-    return tuple(round(one, 9) for one in worth.goals)
+    return tuple(round(goal, 9) for goal in worth.goals)
 
 
 def _seated(cluster: Cluster, job: Job, domain_of_cell: IntArray, granted: BoolArray) -> IntArray:
