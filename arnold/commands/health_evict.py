@@ -12,7 +12,7 @@ import click
 from arnold.console.output import BAD, GOOD, SO_SO, answer, print_rows, print_sentences
 from arnold.options.command import JsonCommand
 from arnold.options.field_options import options_of, takes
-from arnold.options.running_job_options import read_machines, running_job_options
+from arnold.options.job_options import read_machines, running_job_options
 from arnold.options.shared_options import HOLD_HELP, html_option, lenient_option
 from ground.errors import InvalidInput
 from health.recovery.stacks import StackView

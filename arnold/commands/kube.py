@@ -13,7 +13,7 @@ from arnold.console.output import answer, plain, print_rows, print_sentences
 from arnold.options.cluster_options import ClusterFiles
 from arnold.options.command import Group, JsonCommand
 from arnold.options.field_options import options_of, takes
-from arnold.options.kubeconfig_options import kubeconfig_options
+from arnold.options.shared_options import kubeconfig_options
 from ground.errors import ArnoldError, InvalidInput, UnknownName, did_you_mean
 from ground.quantities import decimal, percent
 from scheduler.job import FAMILIES
@@ -22,13 +22,13 @@ from topology.flags import in_words
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from arnold.documents.gang_answers import GangDocument, GangsDocument, GangSummary, KubernetesNodesDocument
+    from arnold.documents.kubernetes_answers import GangDocument, GangsDocument, GangSummary, KubernetesNodesDocument
     from extender.cluster_api.connect import WhichCluster
     from extender.live_cluster import ListedCluster
     from extender.plans.gang_plan import GangPlan
     from topology.readers import LoadedTopology
 
-ANSWERS = "arnold.documents.gang_answers"
+ANSWERS = "arnold.documents.kubernetes_answers"
 
 GANGS_EXAMPLES = """\b
 Examples:
@@ -70,7 +70,7 @@ def gangs(*, as_json: bool, namespace: str | None, which: WhichCluster) -> None:
 
     The gap says how far from the best the objective may be; 0 is proved.
     """
-    from arnold.documents.gang_answers import GangsDocument, gang_summary
+    from arnold.documents.kubernetes_answers import GangsDocument, gang_summary
     from extender.live_cluster import list_plans
 
     plans = [plan for plan in list_plans(which) if namespace in (None, plan.key.namespace)]
@@ -90,7 +90,7 @@ def describe(*, as_json: bool, gang: str, namespace: str | None, which: WhichClu
     the labels of the nodes are now, and the node of each rank. Levels are those of --levels, or those that the nodes
     are known by, or that of the gang alone.
     """
-    from arnold.documents.gang_answers import gang_document
+    from arnold.documents.kubernetes_answers import gang_document
     from extender.cluster_api.client import Refused
     from extender.live_cluster import list_cluster, list_plans
 
@@ -162,7 +162,7 @@ def nodes(*, as_json: bool, which: WhichCluster, labels: ClusterFiles) -> None:
 
     Each node with GPUs is listed with its domains, free GPUs and flags, and the gang that it is promised to.
     """
-    from arnold.documents.gang_answers import nodes_document
+    from arnold.documents.kubernetes_answers import nodes_document
     from arnold.live_clusters import open_kubernetes
     from extender.live_cluster import list_cluster
 

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from arnold.console.output import BAD, answer, print_rows, print_sentences, progress
-from arnold.console.search_end import exit_code
-from arnold.options.result_files import refuse_clashes
+from arnold.console.output import BAD, answer, exit_code, print_rows, print_sentences, progress
+from arnold.options.field_options import refuse_clashes
 from ground.errors import InvalidInput
 from ground.files import write_files
 from ground.quantities import decimal, plural
@@ -19,7 +18,7 @@ from topology.node_names import spell_names
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from arnold.documents.joint_answer import JointDocument
+    from arnold.documents.place_answer import JointDocument
     from arnold.options.job_options import JointInputs
     from arnold.options.placement_outputs import PlaceOptions
     from scheduler.outcome import Instance
@@ -30,7 +29,7 @@ JOB = "{job}"  # What stands for the name of the job in the name of a file
 
 def place_jobs(inputs: JointInputs, options: PlaceOptions, *, as_json: bool) -> int:
     """Place several jobs at once, write their files and print the answer."""
-    from arnold.documents.joint_answer import joint_document
+    from arnold.documents.place_answer import joint_document
     from scheduler.placement.types import ALGORITHMS
     from scheduler.several.together import place_together
 

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from arnold.console.output import answer, emit_json, plain, print_rows, progress
-from arnold.console.verbosity import is_quiet
+from arnold.console.output import answer, emit_json, is_quiet, plain, print_rows, progress
 from arnold.options.cluster_options import ClusterFiles, state_options
 from arnold.options.command import Group, JsonCommand
 from arnold.options.field_options import FILE, file_option, takes

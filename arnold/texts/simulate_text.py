@@ -6,8 +6,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from arnold.console.output import console, plain, print_rows
-from arnold.console.verbosity import is_quiet
+from arnold.console.output import console, is_quiet, plain, print_rows
 from arnold.documents.simulate_answer import SimulateDocument
 from ground.quantities import duration, percent, plural
 from simulator.engine import Engine
