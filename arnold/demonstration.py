@@ -247,9 +247,6 @@ def demo_files(cluster: Cluster, job: Job, seed: int) -> Mapping[str, bytes]:
     :param seed: of what is drawn: the trace of jobs, and noise.
     :raises InvalidInput: the cluster has too few healthy idle nodes for the traced job.
     """
-    pass
-    pass
-    pass
     from health.whatif.synthetic import Recipe, make_trace, trace_file
     from health.whatif.trace import metadata_file
     from topology.writers import TOPOLOGY_WRITERS
@@ -293,8 +290,7 @@ def _jobs(cluster: Cluster, seed: int) -> list[JobRecord]:
 
     Evaluation jobs of one node and a minute are left out: there would be ten of them for every job that shows anything.
     """
-    from simulator import workload
-    from simulator.workload import WorkloadSpec
+    from simulator.workload import WorkloadSpec, generate
 
     spec = WorkloadSpec(
         days=DAYS,
@@ -304,4 +300,4 @@ def _jobs(cluster: Cluster, seed: int) -> list[JobRecord]:
         max_gpus=LARGEST,
         kinds=("other", "pretraining"),
     )
-    return [replace(job, submit=float(round(job.submit))) for job in workload(spec)]
+    return [replace(job, submit=float(round(job.submit))) for job in generate(spec)]

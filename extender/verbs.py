@@ -187,8 +187,6 @@ decode_preempt = partial(_decode_asked, msgspec.json.Decoder(PreemptArgs), what=
 # gang gets what is not promised (see :func:`tightest`).  A pod without GPUs is none of our business.
 
 
-pass
-
 RESERVED = "reserved for a gang that was announced"  # why a node of a zone is refused
 _ALL: tuple[Keep, ...] = (None,)
 

@@ -104,9 +104,6 @@ def near_shared_data(
 # A *cell* of the job is one node; how cells form a grid is the matter of :mod:`scheduler.grid`.
 
 
-pass
-
-
 Family = Literal["tp", "cp", "ep", "dp", "pp"]
 FAMILIES: tuple[Family, ...] = ("tp", "cp", "ep", "dp", "pp")
 DEGREES = (*FAMILIES, "etp")  # what a job says of its parallelism, beside the order

@@ -86,8 +86,8 @@ def propose_in_a_trunk(algorithm: PlacementAlgorithm, cluster: Cluster, job: Job
     fitting = [int(k) for k in np.argsort(free, kind="stable") if free[k] >= job.grid.cells]
     end = clock() + limits.seconds
     answers = []
-    for number, trunk in enumerate(fitting):
-        seconds = share_until(end, len(fitting) - number)
+    for tried, trunk in enumerate(fitting):
+        seconds = share_until(end, len(fitting) - tried)
         nodes = np.flatnonzero(trunks.domain_of == trunk).astype(np.int32)
         proposal = propose(algorithm, cluster.subset(nodes), job, replace(limits, seconds=seconds))
         proofs = tuple(replace(proof, trunk=trunks.domains[trunk]) for proof in proposal.proofs)
@@ -174,8 +174,6 @@ def _refuted_everywhere(best: Proposal, proposals: Sequence[Proposal]) -> tuple[
 # is that of the job without them, with the least that its soft ones can add.
 
 
-pass
-
 RULES_SHARE = 0.2  # Of the time limit, for what quick rules propose; the exact search gives them as much
 
 
@@ -245,11 +243,11 @@ class SecondConstraints:
         if relaxed.infeasible or (len(free.counts) == len(job.counts) and placed) or _is_best(first, relaxed):
             return _with_claims(first, job, relaxed, ())
         answers = [first] if first.evaluation is not None else []
-        for number, depth in enumerate(whole_first(cluster, job, name)):
+        for tried, depth in enumerate(whole_first(cluster, job, name)):
             if clock() > end and any(one.evaluation is not None for one in answers):
                 relaxed = replace(relaxed, complete=False)
                 break
-            seconds = share_until(end, parts - 1 - number)
+            seconds = share_until(end, parts - 1 - tried)
             tree = laid_into_tree(cluster, name, depth)
             answers.append(weighed(cluster, job, everywhere, self.place(tree, job, replace(limits, seconds=seconds))))
         answers += self._of_rules(cluster, job, limits)
@@ -568,9 +566,6 @@ def in_words(names: Sequence[str]) -> str:
 # counted.  Then nodes are put in order, the cheapest
 # first, and the shortest beginning of that order is sought on which the algorithm finds as good a placement.  Whatever
 # fits on a beginning fits on a longer one, so halving finds it.
-
-
-pass
 
 
 def pulls_of(cluster: Cluster, job: Job) -> FloatArray | None:

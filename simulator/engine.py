@@ -276,9 +276,6 @@ class Observer(Protocol):
 # The driver of a dispatch pass: what becomes of its questions; and what a policy in rounds is told besides.
 
 
-pass
-
-
 class RoundCluster(SimulatedCluster):
     """A simulated cluster that answers candidates; under a policy in rounds it is a ``RoundState``."""
 
@@ -398,9 +395,6 @@ class RoundCluster(SimulatedCluster):
 # or
 #   nodes fail and return while the jobs that are left can never start.
 
-
-pass
-pass
 
 INSTANTS = 256  # Instants between two looks at the clock: some milliseconds
 YEAR = 365.25 * DAY

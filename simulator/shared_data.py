@@ -67,9 +67,6 @@ def all_splits(steps: int = 100) -> FloatArray:
 # A cache holds what the jobs that run in its domain read, and nothing else; it is full as soon as they run.
 
 
-pass
-
-
 def cache_of(plan: DataPlan, cluster: Cluster) -> IntArray:
     """Return the number of the cache that each node uses, shape [nodes]."""
     if plan.cache.level == NODE:
@@ -148,9 +145,6 @@ class DataCaches:
 # Joader's dependent sampling lets jobs that run at the same time choose the same samples: a load serves every job that
 # wants the sample, so that of samples which several jobs read, the fastest of them decides how often they are loaded.
 # With equal speeds that is one load for each sample of the union.
-
-
-pass
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,9 +100,6 @@ def sample_times(seconds: float, *, begin: float = 0.0) -> FloatArray:
 # What power over time amounts to: its swing, its largest ramp, its spectrum; and what storage leaves of it.
 
 
-pass
-
-
 def figures_of(watts: FloatArray, settings: PowerSettings) -> PowerFigures:
     """Return the figures of power over time, shape [times], watts."""
     return PowerFigures(
@@ -166,9 +163,6 @@ def stored(watts: FloatArray, joules: float) -> FloatArray:
 # -- site_power --
 # What a site draws in some time, in all and by domain, and phases of its jobs at which it swings less.
 
-
-pass
-pass
 
 PHASES = 120  # That are tried of each job: halves, thirds, quarters and fifths of a step are among them
 

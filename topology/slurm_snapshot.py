@@ -836,8 +836,6 @@ def _from_json(document: Document) -> SlurmSnapshot:
 # Source: the manual pages scontrol(1) and squeue(1).
 
 
-pass
-
 ANSWER_SECONDS = 60.0  # for one answer; scontrol itself gives up on a controller after some 10 s, and asks the next
 LONGEST = 300  # characters of a complaint that are repeated
 

@@ -204,11 +204,6 @@ def _of_placement(file: str, cluster: str | None) -> tuple[tuple[int, int], Para
 # ``arnold calibrate``: what spread costs one's own job, from its step times.
 
 
-pass
-
-if TYPE_CHECKING:
-    pass
-
 MOST_COST = 50.0  # Percent of a step that spread over two domains costs: ten times the most that is published
 
 EXAMPLES = """\b

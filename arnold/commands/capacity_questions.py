@@ -89,11 +89,8 @@ def _given(names: Iterable[str]) -> list[str]:
 # ``arnold capacity``: one command for each question, made of the question's fields.
 
 
-pass
-
-
 QUESTIONS = {
-    name: CommandRow(f"simulator.capacity.{name}.{name}_question:{name.capitalize()}Question", words)
+    name: CommandRow(f"simulator.capacity.{name}:{name.capitalize()}Question", words)
     for name, words in {
         "minipods": "Minipod size and oversubscription.",
         "spares": "Spares at the least cost, or for an ETTR.",

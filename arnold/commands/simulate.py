@@ -179,9 +179,6 @@ def _lower(title: str) -> str:
 # ``arnold simulate``: a cluster over time.
 
 
-pass
-
-
 EXAMPLES = """\b
 Examples:
   arnold simulate --cluster cluster.csv --trace jobs.csv

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -27,9 +26,6 @@ from arnold.options.simulate_options import (
 from ground.quantities import HOUR
 from scheduler.job_files.own_records import OwnRecords
 from simulator.replay_settings import ReplaySettings
-
-if TYPE_CHECKING:
-    pass
 
 EXAMPLES = """\b
 Examples:

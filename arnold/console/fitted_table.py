@@ -144,9 +144,6 @@ def printed_page(title: str, sentences: Sequence[str], parts: Sequence[PrintedPa
 # The text of an answer as a page, with ``--html``: the same sentences and tables, these with all their columns.
 
 
-pass
-pass
-
 T = TypeVar("T")
 
 

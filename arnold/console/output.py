@@ -167,9 +167,6 @@ def error_document(error: ArnoldError) -> ErrorDocument:
 # stops reading, in an encoding without bars.
 
 
-pass
-
-
 T = TypeVar("T")
 
 PLAIN_WIDTH = 120  # Width of text that goes to a file or a pipe unless COLUMNS says another, and of lines of JSON

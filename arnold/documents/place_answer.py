@@ -293,9 +293,6 @@ def placed_cells(instance: Instance, nodes: IntArray | None) -> tuple[PlacedCell
 # What ``arnold place --json`` prints for several jobs.
 
 
-pass
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JointDocument(JsonRecord):
     """Where several jobs go, no two on one node; or which of them do not fit."""
@@ -346,9 +343,6 @@ def joint_document(instances: Sequence[Instance], weights: Sequence[float], foun
 
 # -- defragment_answer --
 # What ``arnold defragment --json`` prints.
-
-
-pass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

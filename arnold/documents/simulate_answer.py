@@ -107,9 +107,6 @@ def simulate_document(
 # What a replay says of power, data and start-up as tables: the same for the terminal and for the page.
 
 
-pass
-
-
 def replay_tables(document: SimulateDocument) -> Iterator[TextTable]:
     """Yield a table for each of them that was asked for."""
     if document.power:

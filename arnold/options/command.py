@@ -80,9 +80,6 @@ def _written(value: object) -> str:
 # What all commands share: ``-q`` and ``-v``; no value of an option is lost; documents of one JSON shape.
 
 
-pass
-
-
 class Command(click.Command):
     """A command that refuses a second value of an option that takes one: click would keep the last and say nothing.
 

@@ -138,14 +138,14 @@ def _named(context: click.Context) -> Iterator[tuple[click.Parameter, str]]:
 #
 #     @dataclass(frozen=True, kw_only=True)
 #     class PlanQuestion:
-#         nodes: Annotated[int, Ge(1)]
-#         time_limit: Annotated[float, Interval(gt=0, le=60)] = field(default=1.0, metadata={"metavar": "SECONDS"})
-#         shapes: tuple[str, ...] = field(default=(), metadata={"option": "--shape"})
+#         nodes: Annotated[int, Ge(1)]  # noqa: ERA001
+#         time_limit: Annotated[float, Interval(gt=0, le=60)] = field(default=1.0, metadata={"metavar": "SECONDS"})  # noqa: ERA001
+#         shapes: tuple[str, ...] = field(default=(), metadata={"option": "--shape"})  # noqa: ERA001
 #
 #     @click.command("plan")
 #     @options_of(PlanQuestion)
 #     @takes(question=PlanQuestion)
-#     def command(*, question: PlanQuestion) -> None: ...
+#     def command(*, question: PlanQuestion) -> None: ...  # noqa: ERA001
 #
 # The module of the dataclass imports neither click nor this one.  The type of a field says what its option takes:
 # ``bool`` is a flag, ``Literal`` a choice of words, ``tuple[T, ...]`` an option that may be repeated, ``Annotated``
@@ -153,8 +153,6 @@ def _named(context: click.Context) -> Iterator[tuple[click.Parameter, str]]:
 # field is its help.  NaN and infinities are refused.  What a type leaves open is in the ``metadata`` of the field
 # (:data:`WORDS`).
 
-
-pass
 
 FILE = click.Path()  # Any file name; what is wrong with the file is said by its reader.  Shells complete it
 F = TypeVar("F", bound=Callable[..., Any])

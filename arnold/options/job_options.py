@@ -115,9 +115,6 @@ def read_machines(job_file: str | None, placement: str | None) -> Machines:
 # The options of commands that place one job, or several, on a cluster, and what they describe.
 
 
-pass
-
-
 LEAST_WEIGHT, MOST_WEIGHT = 1e-3, 1e6  # Of a job: beyond these one job is all that counts
 
 

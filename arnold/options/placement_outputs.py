@@ -161,9 +161,6 @@ LAUNCHER_FILES: Mapping[LauncherFormat, Callable[[LaunchOrder], str]] = MappingP
 # What `arnold place` and `arnold repair` save a placement to, and what else `arnold place` is asked.
 
 
-pass
-
-
 PlacementFormat = Literal["json", LauncherFormat]
 ENDS: dict[str, PlacementFormat] = {
     **{cast("PlacementFormat", kind): kind for kind in get_args(PlacementFormat)},

@@ -71,8 +71,6 @@ def complete_policy(_: click.Context, __: click.Parameter, incomplete: str) -> l
 # ``--at`` and other options that name a time, as people write times.
 
 
-pass
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 

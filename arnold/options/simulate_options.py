@@ -192,9 +192,6 @@ def _chrome_trace(file: str, past: RunHistory, over_time: TimeSeries) -> tuple[b
 # Which jobs a run replays and what goes wrong in it, on the command line.
 
 
-pass
-
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 

@@ -105,8 +105,6 @@ def _row(
 # The page of an answer, one file that fetches nothing; and its charts as files that bring their own colours.
 
 
-pass
-
 LEGEND = 20.0  # Height of a line of the legend of a file
 TITLES = 60.0  # Where the title of a file begins at most, pixels
 OWN = """

@@ -137,8 +137,6 @@ def axis_range(
 # The part of a chart that has its data in it, with rules, numbers and titles along its borders.
 
 
-pass
-
 WIDTH = 620.0  # Of a chart, pixels: two stand side by side on a page, with type of its own size
 
 
@@ -213,9 +211,6 @@ class Plot:
 # -- line_chart --
 # Quantities along an axis as an inline drawing: lines or steps, with bands, dots and error bars.
 
-
-pass
-pass
 
 COLOURS = 8  # Colours of the style sheet, l0 to l7; a ninth line has the first again
 HEIGHT, TITLED = 206.0, 290.0  # Of a chart whose page says what its axes are, and of one that says it itself
@@ -369,9 +364,6 @@ def card_of(chart: Chart) -> ChartCard:
 # -- row_chart --
 # A row for each of several things on one level axis: its mean as a dot, and the range around it.
 
-
-pass
-pass
 
 ROW, NAME, BAR = 46.0, 15.0, 31.0
 """Height of a row, and where in it the name stands and the bar's middle lies, pixels.  Names stand above their bars, so

@@ -534,10 +534,6 @@ def _overlap(one: Box, other: Box) -> bool:
 # The page of a placement: the cluster with the job on it, the job's own grid, the proof, the comparison.
 
 
-pass
-pass
-pass
-
 MOST_CELLS = 16_000  # Cells up to which the job's grid is drawn
 MOST_REFUTATIONS = 400  # Cheaper pairs that a page lists at most
 BASES: tuple[tuple[str, str, str], ...] = (

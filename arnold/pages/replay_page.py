@@ -112,8 +112,6 @@ def spread_rows(past: RunHistory) -> list[tuple[int, int, float, float | None, f
 # The map of a replay's page: the cluster drawn, and at some instants which job each node mainly belongs to.
 
 
-pass
-
 MOST_FRAMES, LEAST_FRAMES = 480, 60
 MOST_CELLS = 1_200_000  # Nodes times instants that a page holds; larger clusters have fewer instants
 AWAY = 255  # The share of a node that no job may use
@@ -333,11 +331,6 @@ def _interruptions(over_time: TimeSeries) -> Iterator[Chart | str]:
 
 # -- replay_page --
 # The page of a replay: the cluster over time, what was used, how long jobs waited, what spread and failures cost.
-
-
-pass
-pass
-pass
 
 
 BY_SIZE = (

@@ -289,10 +289,6 @@ def _columns(plot: Plot, steps: Sequence[int], values: Sequence[float]) -> Itera
 # The page of an analysis: the verdict, the workers to blame, a slow step beside its ideal, what costs how much.
 
 
-pass
-pass
-pass
-
 APART = 1.02
 """How much slower than the usual one a data-parallel rank must be for the two to be shown beside each other."""
 

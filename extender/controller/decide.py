@@ -389,8 +389,6 @@ def ended_run(plan: GangPlan, pods: Iterable[Pod], last: Pod | None, now: dateti
 # Gangs with nodes: pods are released, bound, made anew, moved, or late.
 
 
-pass
-
 # what a gang's pods ask, but for its levels and holds
 _ASKED = attrgetter(
     *("gpus_per_pod", "parallelism", "order", "alpha", "avoid", "counts", "gpu_types", "mix_types"),
@@ -627,10 +625,6 @@ def _same_level(asked: str | None, planned: str | None, default: str | None) -> 
 # were bound.  Then ranks that are not bound move: repaired with the fewest moves.  A pod that is pinned to the node
 # before is made anew after that, as a pin cannot be taken off; while no other node can be had it is left alone.
 
-
-pass
-pass
-pass
 
 # Reasons of plans.
 PREEMPTED = "Preempted"  # its nodes were given back for another gang; as long as it says so, its pods are evicted

@@ -453,11 +453,6 @@ class SinglePods:
 # others go on.  Only the leader decides; it stops by the clock of its Lease, and every write asks that clock.
 
 
-pass
-pass
-pass
-
-
 class GangController:
     """Plans, releases and mends gangs when the cache or the leadership changed; :meth:`run` never returns."""
 

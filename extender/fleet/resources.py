@@ -184,8 +184,6 @@ def _read(text: str, shift: int, up: bool) -> int:
 # what the pods that are bound there ask for.
 
 
-pass
-
 _STAYING = ("DaemonSet", "Node")  # makers of pods that come back to the node where they were: no wait frees their share
 
 

@@ -151,8 +151,6 @@ def _uncut(parallelism: Parallelism, gpus: int) -> InvalidGang | None:
 # domains are counted, its ranks are alike.
 
 
-pass
-
 MOST_HOLDS = 64  # hard requirements of one gang that its GangPlan can hold, and soft ones (maxItems of the CRD)
 
 

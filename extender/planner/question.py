@@ -135,10 +135,6 @@ def _drawn(
 # What the solver is asked about a gang: everything it needs, nothing that changes.
 
 
-pass
-pass
-
-
 @dataclass(frozen=True)
 class Question:
     """A gang that wants nodes, or other nodes."""

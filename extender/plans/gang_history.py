@@ -149,8 +149,6 @@ _decoder = msgspec.json.Decoder(StoredObject)
 # the GangHistories say, so every replica foresees the same, and so does one that has just started.
 
 
-pass
-
 MOST_KEPT = 10_000  # answers that are kept until another gang has ended
 # Kinds of gangs whose sums are kept, at about 1 kB each: 78 namespaces with as many as one may have, 1,000 with 20
 MOST_KINDS_KEPT = 20_000

@@ -462,9 +462,6 @@ def _apart(share: dict[tuple[int, int], float]) -> tuple[int, ...]:
 # the same records.  *Possible*: one of several.  Only what is certain becomes a flag.
 
 
-pass
-pass
-
 Status = Literal["healthy", "failure", "straggler"]
 Certainty = Literal["certain", "likely", "possible"]
 Cause = Literal[

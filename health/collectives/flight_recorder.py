@@ -320,8 +320,6 @@ def _progress(status: Any) -> tuple[int, int, int]:
 # of the same type.  Where they do not, the job hangs, fails or computes nonsense: the program's mistake.
 
 
-pass
-
 Call = tuple[tuple[str, ...], tuple[str, ...]]  # Operations under one number, several where coalesced; their sizes
 
 
@@ -384,9 +382,6 @@ def _call(mine: Sequence[Entry]) -> Call:
 # come.  Whether the last operation is over cannot be told, nor whether a rank that is behind will come, so nothing is
 # certain.
 
-
-pass
-pass
 
 Entries = dict[int, list[Entry]]  # Rank -> what it enqueued in one group
 DEFAULT = "default_pg"  # What PyTorch calls the group of all ranks

@@ -252,8 +252,6 @@ def _lengths(vectors: FloatArray) -> FloatArray:
 # Alerts that are to be doubted: where healthy machines do not do the same, those that work would be accused.
 
 
-pass
-
 NEW_SHARE = 0.5  # From this part of its distance on, what a machine differs by is new, and not its role
 
 
@@ -338,9 +336,6 @@ def _idle(samples: Samples, one: Stretch) -> bool:
 # Metric by metric, never fused, in a given order: common clock, min-max normalisation, windows, denoising, distances,
 # candidates, continuity.  The first machine metric that raises an alert ends the search.
 
-
-pass
-pass
 
 CHUNK_NUMBERS = 16_000_000  # Numbers of windows that are denoised at once: what bounds the memory
 # A step time that is less than so many times the peers' is not worth a flag; a faster one does no harm
@@ -643,9 +638,6 @@ def _stretch(
 #
 # A machine is judged by what it does for minutes, so nothing follows from a moment: no alert and no flag.
 
-
-pass
-pass
 
 SHORT = 1.0  # Seconds within which samples are of one moment
 NOTE = "one scrape; ask Prometheus for a range: /api/v1/query_range"

@@ -153,8 +153,6 @@ def outliers_of(groups: Sequence[StackGroup]) -> tuple[int, ...]:
 # order.
 
 
-pass
-
 _RANK = re.compile(r"(?<!local)(?<!local[-_.])rank[-_.=]?(\d{1,9})", re.IGNORECASE)
 _NUMBER = re.compile(r"\d+")
 _JSON = re.compile(r"\s*\[\s*[\]{]")

@@ -170,8 +170,6 @@ def sentence_on_one_rank(analysis: Analysis, breakdown: tuple[StepBreakdown, ...
 # The last travels inside the Parquet file, so that the analysis heeds it.
 
 
-pass
-
 # What the analysis loses without each type of operation
 DISABLES: dict[str, str] = {
     optypes.FORWARD: "everything: there is nothing to replay",

@@ -173,9 +173,6 @@ def _with_empty(needed: list[int], computes: list[int], transfers: int, *, first
 # the groups: the members of a group transfer together, and none begins before all have launched.
 
 
-pass
-
-
 class TransferGroup(NamedTuple):
     """Operations that transfer together; a compute operation is a group of its own."""
 

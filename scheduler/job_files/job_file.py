@@ -213,9 +213,6 @@ def _refused_as(name: str) -> Iterator[None]:
 # Keys of a job file (docs: job.md) as they stand in it; ``scheduler.job_files.job_file`` makes a job of them.
 
 
-pass
-
-
 class ParallelismFile(StrictModel):
     """Degrees of parallelism: the job has tp * cp * pp * dp GPUs."""
 
@@ -283,9 +280,6 @@ class JobDocument(StrictModel):
 #
 # A job file may leave alpha to a model description; what was derived or assumed is said in ``notes``, for the user.
 
-
-pass
-pass
 
 MAX_CELLS = 1_000_000  # Most nodes of one job; ten times the largest cluster that is known
 

@@ -197,9 +197,6 @@ def greedy_targets(choices: MoveChoices) -> IntArray:
 # them.  Spread is the number of domains touched, as in the evaluator, with what cannot move counted in.
 
 
-pass
-
-
 Goal = Literal["moves", "slow", "objective", "touches"]
 """Moved cells; slow nodes newly taken; the objective (scaled to an integer); domains that groups newly touch, and among
 equals blocks that leave their domain."""

@@ -136,8 +136,6 @@ def back_and_forth(piece: IntArray, band: IntArray, along: IntArray, across: Int
 # job counts the worst group of each family, so domains are improved one at a time against the sums of all others.
 
 
-pass
-
 _MOST_WHOLE = 8  # Fillings in whole segments are tried up to this number of shelves
 _MOST_TOUCHES = 2_000_000  # Array elements for which fillings are measured at once: those of a processor's cache
 
@@ -404,8 +402,6 @@ def _order(
 # One level down: from the domain of each cell to the child of that domain it goes to.
 
 
-pass
-
 GridSolver = Callable[[int, int, tuple[int, ...], float, float], IntArray | None]
 """``(rows, columns, capacities, alpha, seconds)`` -> shape [rows, columns], an index into the capacities for each cell;
 ``None`` when it found nothing in time.  The capacities descend and are positive."""
@@ -586,8 +582,6 @@ def _best_fit(child: IntArray, capacities: IntArray, total: IntArray) -> IntArra
 #
 # In this order: holds are kept, fewest slow nodes are used (least slow first), spread is least, whole racks stay free.
 
-
-pass
 
 _FEW = 4  # Part of all nodes from which on the order of all names, which is kept, is sooner had than that of some
 

@@ -339,9 +339,9 @@ def rectangle_case(
     if min(most) < 2 or not worthy((2, 2)):
         return None
     on, dp, pp = cp.new_bool_var(""), cp.new_int_var(0, most[0], ""), cp.new_int_var(0, most[1], "")
-    for spread, largest in ((dp, most[0]), (pp, most[1])):
-        cp.add(spread >= 2 * on)
-        cp.add(spread <= largest * on)
+    for touched, largest in ((dp, most[0]), (pp, most[1])):
+        cp.add(touched >= 2 * on)
+        cp.add(touched <= largest * on)
     blocks = {k: cp.new_int_var(0, top, "") for k, top in room.items()}
     rows, columns = zip(*(_rectangle(cp, demand, blocks[k], room[k]) for k in blocks), strict=True)
     cp.add(sum(blocks.values()) == demand.rows * demand.columns * on)
@@ -384,10 +384,6 @@ def _rectangle(cp: cp_model.CpModel, demand: NodeDemand, blocks: Variable, most:
 # - as *cells*, each with a class of its own, which is both, and too much to decide for large jobs;
 # - as one of some placements that are known, each cell in the class that it has there.
 
-
-pass
-pass
-pass
 
 if TYPE_CHECKING:
     # whether the job has it, S and R, which are 0 where it has not
@@ -658,9 +654,6 @@ def top(variable: cp_model.IntVar) -> int:
 # One job in a program that shares classes of nodes out, in one of its ways: on nodes of one size of those it may have.
 #
 # A job that says the size of its nodes has one way.
-
-
-pass
 
 
 class JobWays:

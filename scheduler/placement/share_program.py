@@ -229,9 +229,6 @@ def exact_units(shares: Sequence[RunningShare]) -> list[IntArray | None]:
 # from the numbers, so nothing is lost; elsewhere this is less than any placement satisfies, and good for bounds alone.
 
 
-pass
-
-
 class CountedPart:
     """The variables of one running job."""
 
@@ -270,9 +267,6 @@ class CountedPart:
 # -- share_model --
 # The program that shares classes of nodes out to jobs, new ones and running ones.
 
-
-pass
-pass
 
 if TYPE_CHECKING:
     Variable = cp_model.IntVar

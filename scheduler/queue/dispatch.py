@@ -82,8 +82,6 @@ class Allocation:
 # A job whose turn it is: on which terms it may start now, and what the driver of the pass answers.
 
 
-pass
-
 J = TypeVar("J", bound=Waiting)
 
 
@@ -368,7 +366,7 @@ class Turns(Generic[T]):
 #
 #     while dispatch.due:
 #         for candidate in dispatch.candidates():
-#             candidate.found = ...  # place candidate.job under candidate.offers; where there is room, start it
+#             candidate.found = ...  # place candidate.job under candidate.offers; where there is room, start it  # noqa: ERA001
 #
 # *Which job is asked again, and when*: a job without room has none later either unless room is given back or a running
 # job outlives its prediction.  For starts take room away, and a waiting job's expected end only moves away from what is
@@ -395,11 +393,6 @@ class Turns(Generic[T]):
 # the
 #    pass is over, for what was said to those behind it does not hold any more.  A job that would not fit even if the
 #    cluster were empty blocks none.  Where the policy lets no job pass, those behind are told so.
-
-
-pass
-pass
-pass
 
 
 DIGITS = 9  # Decimals to which objectives are compared: sums in another order differ by less

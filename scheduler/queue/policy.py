@@ -271,9 +271,6 @@ POLICIES: PluginGroup[QueuePolicy] = PluginGroup("arnold.queue", unknown="no que
 # What policies are made from: the two simplest, and what is kept from a job.
 
 
-pass
-
-
 def ends_by(job: Waiting, now: float, until: float) -> bool:
     """Return whether a job that starts now is expected to end by a moment."""
     return job.predicted is not None and now + job.predicted <= until

@@ -193,9 +193,6 @@ def _fewest_domains(room: BoolArray, domain_of: IntArray, nodes: int) -> Iterato
 # By priority and age: without prediction no job is delayed by those behind, with preemption none by those below.
 
 
-pass
-
-
 class PriorityAge(PriorityFirst):
     """Higher priority first, older first among equals; no job behind a blocked one can delay it.
 

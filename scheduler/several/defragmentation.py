@@ -84,9 +84,6 @@ class MoveLimits:
 # The programs of a search for moves: the new job and the running ones on the same classes of nodes.
 
 
-pass
-
-
 MOST_SHAPES = 24  # Of the new job in one program, the cheapest
 
 KEEP_NONE: Mapping[int, IntArray] = MappingProxyType({})
@@ -231,11 +228,6 @@ def placed_again(
 # One has shapes of the new job that are known, so what it finds can be done; the other has what every placement
 # satisfies, so what it needs is a bound.  Both make the objective of the new job least, down to its target, then the
 # cost of the moves.  Where the second finds a share in which the new job has a placement as good, both agree: proved.
-
-
-pass
-pass
-pass
 
 
 FEW = 6  # Running jobs that are laid out again at a time, beside the new one, at first; so many more when that is over
@@ -491,9 +483,6 @@ class MoveSearch:
 # GPU-hours that jobs lose which go back to their last checkpoint.  Where the target cannot be reached at the cost that
 # is allowed, the best objective that can be is.
 
-
-pass
-pass
 
 FIRST_SHARE = 0.1  # Of the time, for placing the job as things are, and again on the empty cluster
 

@@ -181,9 +181,6 @@ def bound_at(speed: float, job: Job, proved: Outcome) -> float | None:
 # What a program knows of one job: placements seen so far, to be laid out anew, and what every placement satisfies.
 
 
-pass
-
-
 class SeenPlacements:
     """Placements of one job, by its ways: as shapes, whose parts may go elsewhere, or, where a constraint is at a
     second hierarchy, as the classes of their cells.

@@ -188,9 +188,6 @@ def fewest_left_out(
 # The search of :mod:`scheduler.several.together`: shapes laid out side by side, and rounds that raise the bound.
 
 
-pass
-
-
 MOST_SHAPES = 12  # Of one job in one program, the cheapest: dearer ones hardly ever win and cost time
 MOST_ORDERS = 12  # Drawn in a row, one after the other: a tenth of a second each
 ORDERS_SHARE = 0.2  # Most of the time that is left, for orders in a row
@@ -475,10 +472,6 @@ class JointSearch:
 # Every placement is weighed by the one evaluator.
 
 
-pass
-pass
-pass
-
 ALONE_SHARE = 0.3  # Of the time, for the jobs each alone: their bounds and first shapes are what all else stands on
 TURNS_SHARE = 0.3  # Of the time, for both orders together
 LAST_SHARE = 0.1  # For nodes within domains, when all else is done
@@ -690,9 +683,9 @@ def _experts_together(
         now = evaluate(cluster, jobs[j], after[j])
         granted = classes.admitted(j) & (cluster.slowdown <= slowest_in_use(cluster, now))
         granted[after[j].ravel()] = True
-        for other, taken in enumerate(after):
+        for other, placed in enumerate(after):
             if other != j:
-                granted[taken.ravel()] = False
+                granted[placed.ravel()] = False
         part = replace(limits, seconds=max(LEAST_SECONDS, LAST_SHARE * limits.seconds / len(spread)), told="placement")
         found = run(solver, only(cluster, granted), jobs[j], part).proposal.nodes
         then = None if found is None else worth_of(cluster, jobs[j], found)

@@ -171,9 +171,6 @@ def _runs_through(job: Job, family: Family, along: IntArray, across: IntArray) -
 # Which nodes a placement can keep to: the choices that a certificate must rule out one by one.
 
 
-pass
-
-
 @dataclass(frozen=True, slots=True)
 class NodeChoice:
     """Nodes of some types of GPU and of one size, in one trunk where nothing joins the trunks."""

@@ -276,9 +276,6 @@ def _fewest(cluster: Cluster, nodes: BoolArray, level: str, cells: int) -> int:
 # used, is a question of its own: what do the pairs that are not ruled out on these nodes cost at least?
 
 
-pass
-pass
-
 LONGEST = 5  # Pairs that a sentence names
 
 
@@ -449,11 +446,6 @@ def _listed(pairs: Sequence[tuple[int, int]]) -> str:
 #
 # Nothing is believed but arithmetic.  The placement is weighed by the evaluator, each part of the question is counted
 # anew, each refutation is recounted, and what would be better than the answer must be ruled out by those that hold.
-
-
-pass
-pass
-pass
 
 
 def verify(certificate: Certificate, cluster: Cluster, job: Job, *, solve: SolverCheck | None = None) -> Verification:

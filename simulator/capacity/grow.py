@@ -49,9 +49,6 @@ if TYPE_CHECKING:
 # The answer to ``arnold capacity grow``: demand and waits by quarter and scenario, and what larger clusters hold.
 
 
-pass
-
-
 @dataclass(frozen=True, slots=True)
 class DemandQuarter(JsonRecord):
     """The end of a quarter."""
@@ -257,12 +254,6 @@ def shapes_table(level: str, grown: Sequence[tuple[int, Sequence[GrownShape]]]) 
 
 # -- grow_question --
 # When must more nodes be ordered, if demand grows, jobs may not wait for long and hardware takes months to come?
-
-
-pass
-pass
-pass
-pass
 
 
 RANGE = {"metavar": "SHARE|RANGE"}
@@ -526,10 +517,6 @@ class GrowQuestion(ShapesQuestion[GrowAnswer], QueueSettings, NodePrices):
 # -- grow_sheet --
 # How the answer about growth looks: waits by quarter with their band, and when to order.
 
-
-pass
-pass
-pass
 
 SHOWN = 4.0  # Objectives that the axis of waits holds; longer waits are cut there
 

@@ -134,10 +134,6 @@ class MinipodsAnswer(CapacityAnswer):
 # predicts how much of the throughput of a flat network each keeps under each oversubscription.
 
 
-pass
-pass
-pass
-
 SIZES = (32, 64, 128, 256, 512, 1024)  # Usual nodes of a minipod
 GPUS = 8  # Of a node, each with a port of its own
 ENDS = 2  # Ports of a link between minipods: at the minipod's own switches, and at those between minipods
@@ -486,9 +482,6 @@ def model_assumptions(crossing: str) -> tuple[str, ...]:
 # -- minipods_sheet --
 # How the answer about minipods looks: throughput by size and oversubscription, and what a useful GPU-hour costs.
 
-
-pass
-pass
 
 _HARDLY = 0.01  # Share of the throughput that is no reason for a larger minipod, as of costs in other answers
 

@@ -60,9 +60,6 @@ if TYPE_CHECKING:
 # The answer to ``arnold capacity reserve``: by policy, by remedy, each over the workloads that were drawn.
 
 
-pass
-
-
 @dataclass(frozen=True, slots=True)
 class ReserveCase(JsonRecord):
     """A policy under some conditions: P10, P50, P90 over the workloads, of fewer than ten the least, the middle and the
@@ -175,11 +172,6 @@ class ReserveAnswer(CapacityAnswer):
 #
 # A busy cluster is replayed around the announcement of a large job, with and without Algorithm 1 of the Arnold paper
 # (arXiv 2509.15940); watched is the zone that production placement would give the large job on the empty cluster.
-
-
-pass
-pass
-pass
 
 
 LARGE = "large job"
@@ -673,9 +665,6 @@ def _wait(others: Sequence[SimJob], begin: float, end: float) -> float:
 # -- reserve_sheet --
 # How the answer about a large job looks: policies and remedies, and one workload hour by hour.
 
-
-pass
-pass
 
 SHOWN = 4.0  # Hours that charts go on after the last start
 

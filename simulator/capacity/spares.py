@@ -328,17 +328,11 @@ def _nodes(name: str, text: str, cluster: Cluster | None) -> int:
 # How many spares make the useful hours of a job cheapest, and how many reach an ETTR?
 
 
-pass
-pass
-pass
-pass
-pass
-
 if TYPE_CHECKING:
     from topology.cluster import Cluster
 else:
     # no option is made of a cluster, and reading the options imports no numpy
-    Cluster_of_spares_question = Any
+    Cluster = Any
 
 ROWS = 12  # Rows of the answer, about
 SECONDS = {"metavar": "SECONDS"}
@@ -390,9 +384,7 @@ class SparesQuestion(CapacityQuestion[SparesAnswer], HardwarePrices):
     """Runs of the Monte Carlo."""
     seed: Seed = 0
     """Seed of all that is drawn: same seed, same answer, where no clock ends a search."""
-    cluster: Cluster_of_spares_question | None = field(
-        default=None, repr=False, compare=False, metadata={"option": False}
-    )
+    cluster: Cluster | None = field(default=None, repr=False, compare=False, metadata={"option": False})
     """The cluster whose levels are failure domains."""
     source: str = field(default="the cluster", metadata={"option": False})
     """What the given cluster is called."""
@@ -604,8 +596,6 @@ class SparesQuestion(CapacityQuestion[SparesAnswer], HardwarePrices):
 # What each number of spares is worth at each point of the uncertain inputs: waits, ETTR, cost of useful time.
 
 
-pass
-
 NEGLIGIBLE = 1e-6  # Share of time that a job waits from which on a further spare is worth nothing
 NEARLY_ALL = 0.97  # Share of the points for which the largest number of spares is that many
 SLACK = 0.01  # Costs nearer to each other than this share are about as good
@@ -795,8 +785,6 @@ def rows_of(numbers: Sequence[int], last: int, chosen: Sequence[int], *, rows: i
 # -- spares_sheet --
 # The answer about spares as a person reads it: sentences, tables, charts.
 
-
-pass
 
 NEVER = 8.766e9  # Hours, a million years: what JSON has as the mean time to failure of a job that never fails
 NOTHING = 5e-4  # ETTR below which no time is useful: it is written as 0.0 %

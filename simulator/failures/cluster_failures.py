@@ -126,8 +126,6 @@ def draw_breakdowns(model: FailureModel, *, nodes: int, horizon: float, rng: np.
 # repair is a spare again.
 
 
-pass
-
 WINDOW = 30 * DAY  # Failures are drawn for so many seconds at a time
 WINDOWS = 1_220  # Windows after which nothing fails any more: a hundred years
 _SAME = 1e-9

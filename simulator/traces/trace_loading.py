@@ -144,8 +144,6 @@ def parse_columns(pairs: Sequence[str]) -> dict[str, str]:
 # Readers of trace formats, and from a path to a trace: open, recognise, read, put in order.
 
 
-pass
-
 Numbered = tuple[int, JobRecord]  # A job and its line in the file, from 1
 
 
@@ -291,8 +289,6 @@ def _accepted(numbered: Iterable[Numbered], source: ByteStream, bad_rows: TraceR
 # -- named_columns --
 # Readers of CSV files of which every row is a job and the header names the columns.
 
-
-pass
 
 Cells = Mapping[str, str]
 

@@ -231,9 +231,6 @@ def _wrong(message: str) -> InvalidTopology:
 # level.
 
 
-pass
-
-
 class _TopologyLevel(Object, frozen=True):
     node_label: str = ""
 
@@ -313,9 +310,6 @@ def find_places(
 #
 # The annotation ``arnold.dev/slowdown`` (a factor, or ``faulty``), until ``arnold.dev/slowdown-until``, is a flag.
 
-
-pass
-pass
 
 _MARK = re.compile(r"\s*+(?:---\s*+)?+\{?+\s*+[\"']?(?:apiVersion|kind|items)[\"']?\s*:")
 _WHOLE = "write a whole number"
@@ -561,9 +555,6 @@ def _notes(cluster: Cluster, pool: set[str]) -> Iterator[str]:
 # Without them the nodes are those that HyperNodes name; what they choose by expressions or labels is not known.
 
 
-pass
-pass
-
 _COMMAND = "kubectl get nodes,hypernodes -o json"
 _KINDS_of_hyper_node_reader: Kinds = {"HyperNode": HyperNode, "Node": NodeObject}
 
@@ -610,8 +601,6 @@ class Volcano:
 # A Topology of Kueue in the same file says which labels are levels.  The control plane is left out; workers are called
 # as kind calls them: ``kind-worker``, ``kind-worker2``.
 
-
-pass
 
 _KINDS_of_kind_cluster: Kinds = {"Topology": KueueTopology}
 

@@ -82,8 +82,6 @@ TOPOLOGY_READERS: PluginGroup[TopologyReader] = PluginGroup(
 # From nodes and the names of their places to a cluster, for the formats that say no more.
 
 
-pass
-
 ONE_LEVEL = "cluster"  # The level, and its only domain, of nodes of which nothing says where they are
 
 

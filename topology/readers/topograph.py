@@ -114,8 +114,6 @@ class Topograph:
 # docs/modeling.md, tests/models.
 
 
-pass
-
 _MARK_of_topograph_model = re.compile(r"^(?:blocks|capacity_blocks)[ \t]*:", re.MULTILINE)
 _TEST = ("accelerator.topology.test/domain", "accelerator.topology.test/sub-domain")
 

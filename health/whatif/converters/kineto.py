@@ -196,8 +196,6 @@ def with_passes_of(breakdown: Iterable[StepBreakdown], ops: Sequence[Op]) -> Ite
 # The profiles of a job, one file a rank: read one after the other, and checked to be of one job.
 
 
-pass
-
 NAMED = 8  # Most ranks or steps that a sentence names
 
 
@@ -466,10 +464,6 @@ def _laid_out(passes: Mapping[Key_of_transfers, Op]) -> list[Op]:
 # -- kineto --
 # Kineto traces of a job, one file a rank, as an op trace: each rank's ranges and kernels become its operations.
 
-
-pass
-pass
-pass
 
 FORMAT = FileFormat(
     name="kineto",

@@ -102,8 +102,6 @@ class CoveredTime:
 # ``correlation`` number.
 
 
-pass
-
 _RANK_IN_NAME = re.compile(r"(?:rank|worker)[-_]?(\d{1,9})(?!\d)")
 # Categories, in small letters; those of PyTorch before 1.12 are Operator, Runtime, Kernel, Memcpy, Memset
 _RANGES = frozenset({"user_annotation", "cpu_op", "operator", "python_function"})
@@ -395,8 +393,6 @@ class _Collector:
 # first node of autograd; without autograd the step infers, and is one forward pass.
 
 
-pass
-
 Steps = tuple[tuple[int, float, float], ...]
 TOLD_BY_ORDER = WHOLE_MODEL + 2  # Dialect of passes that no range names
 FEWEST_UPDATES = 3  # From so many on, the first step, which began before the file, is not needed
@@ -471,10 +467,6 @@ def _autograd_runs(profile: Profile, begins: Sequence[float], end: float) -> lis
 # -- rank_ops --
 # Operations of one rank: its ranges and kernels, step by step, on the clock of the job.
 
-
-pass
-pass
-pass
 
 Span = tuple[float, float]
 

@@ -188,9 +188,6 @@ def search_threshold(
 # Which slow nodes are used is decided in :mod:`scheduler.placement.exact.algorithm`.
 
 
-pass
-
-
 @dataclass(frozen=True)
 class Exact:
     """The exact search as a placement algorithm."""

@@ -203,8 +203,6 @@ def laid_out(rows: Sequence[Sequence[Part]], problem: GridProblem) -> IntArray:
 # in as many bins of size P (docs: exact.md).
 
 
-pass
-
 Counts = tuple[int, ...]
 """Items of each size that are left."""
 
@@ -311,9 +309,6 @@ class BinPacking:
 # S, R >= 2; and S * R is at least what the product bound says.  Where one affinity is zero a fourth is added: rows on
 # two domains each are had from the fewest domains that hold all cells, unless these are more than rows by two.
 
-
-pass
-pass
 
 Fill = Literal["whole columns", "contiguous", "cut-outs", "chains"]
 

@@ -254,8 +254,6 @@ class _Graph:
 # which serve as many columns and hold, with them, all cells of these.
 
 
-pass
-
 # Of work: to look at a shape of a domain beside those before it, and to look for the columns of shapes
 _STATE_SECONDS, _GRAPH_SECONDS = 2e-7, 1e-4
 
@@ -429,9 +427,6 @@ class ComponentHeights:
 # share, the fewest that it can.
 
 
-pass
-
-
 def least_tree(capacities: tuple[int, ...], height: int, waste: int) -> int:
     """Return a lower bound on the row touches of all trees on these domains, exact where nothing is wasted.
 
@@ -508,9 +503,6 @@ def _subsets(domains: int) -> Iterator[int]:
 #
 # Domains of equal capacity are not told apart: a subtree is known by its capacities and its share.
 
-
-pass
-pass
 
 _TABLES_of_tree_shares = 2000  # Tables kept at a time, some ten kilobytes each
 
@@ -630,8 +622,6 @@ def _parts(domains: Domains) -> Iterator[Domains]:
 # Prices are rounded to integers and then hold whatever they are: in a packing the row touches are the prices of all
 # domains and columns and, for each component, its *regret*, rows minus the prices of what it takes.
 
-
-pass
 
 _NODE_SECONDS = 5e-5  # Of work to look at a node of the search
 _UNIT = 1000  # Price of a row touch: prices are integers, and a thousandth of a row is as fine as rounding needs
@@ -799,13 +789,6 @@ class Packings:
 # looked at one by one: their components are given better bounds, which rule out other packings too, until none is left
 # or one can be built.
 
-
-pass
-pass
-pass
-pass
-pass
-pass
 
 Key = tuple[tuple[int, ...], int]  # a component: capacities of its domains, descending, and how many columns it has
 Packed = tuple[Key, ...]

@@ -106,8 +106,6 @@ class LineTouches:
 # level, are a path of pairs (S, R) that are not refuted, ascending in both.
 
 
-pass
-
 _LINES = ("dp", "pp")  # families whose groups are the columns and the rows of the grid
 
 

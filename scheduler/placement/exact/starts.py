@@ -256,10 +256,6 @@ class _Room:
 # far they are from the least is for :mod:`scheduler.placement.exact.goals` to say.
 
 
-pass
-pass
-
-
 def has_more_terms(cluster: Cluster, job: Job) -> bool:
     """Return whether the pair does not decide: soft terms count, or a hold broader than the job's level."""
     return bool(job.soft) or _held_broader(cluster, job)

@@ -189,8 +189,6 @@ def _data_sets(cells: Mapping[str, Any]) -> tuple[DataSet, ...]:
 # file may have ``start_time`` and ``end_time``: so what a simulation wrote as its jobs is a trace again.
 
 
-pass
-
 REQUIRED = ("job_id", "submit_time", "duration", "gpus")
 TIMES = ("start_time", "end_time")
 _REST = "nodes,user,queue,group,cpus,memory,status,priority,preemptible,announced,estimate,waited"
