@@ -19,13 +19,12 @@ from scheduler.job import Job, Parallelism
 from scheduler.placement.types import ALGORITHMS, Limits
 from scheduler.several.defragmentation import Defragmentation, defragment
 from scheduler.several.running_jobs import RunningJob, opened
-from simulator import workload
 from simulator.engine import Engine
 from simulator.pools import NodePool
 from simulator.replay import prepare
 from simulator.replay_settings import ReplaySettings
 from simulator.traces import JobTrace
-from simulator.workload import WorkloadSpec
+from simulator.workload import WorkloadSpec, generate
 from topology.cluster import Cluster
 from topology.generate import minipods
 
@@ -63,7 +62,7 @@ def left_by_a_replay(seed: int) -> Left:
     gpus = int(cluster.gpus.sum())
     spec = WorkloadSpec(days=30, gpus=gpus, load=0.95, seed=seed, kinds=("other", "pretraining"), max_gpus=1_024)
     settings = ReplaySettings(policy="fifo-backfill", cost="none", placement_seconds=0.3)
-    engine = prepare(JobTrace(workload(spec)), cluster, settings).engine
+    engine = prepare(JobTrace(generate(spec)), cluster, settings).engine
     while not engine.over:
         engine.step()
         if engine.now > WARM_DAYS * 86_400 and _used(engine) >= LOAD and _free(engine) >= JOB.grid.cells:

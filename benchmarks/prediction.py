@@ -14,11 +14,10 @@ from benchmarks.prediction_errors import Score, by_predicted, last_of, score
 from benchmarks.public_data import public_data
 from benchmarks.report import section, table
 from scheduler.queue.run_times import BAND
-from simulator import workload
 from simulator.job_record import JobRecord
 from simulator.prediction import Boosting, Predictor, SimilarJobs, UserEstimate, predict_all
 from simulator.traces import read_trace
-from simulator.workload import WorkloadSpec
+from simulator.workload import WorkloadSpec, generate
 
 PUBLISHED = {"boosting, as published": 1.61, "deep neural network, as published": 2.12}
 """RMSE in bins of 10 minutes; arXiv 2509.15940: over the last tenth of four months of a trace."""
@@ -59,7 +58,7 @@ def measure(seed: int = 1) -> list[Line]:
     :raises RuntimeError: ``ARNOLD_DATA`` is not set.
     """
     philly = read_trace(public_data("philly", "philly.csv.gz")).records
-    made = workload(WorkloadSpec(days=MONTHS, seed=seed))
+    made = generate(WorkloadSpec(days=MONTHS, seed=seed))
     lines = []
     for name, records in (("Philly", philly), ("made", made)):
         for horizon in HORIZONS:

@@ -8,13 +8,12 @@ import numpy as np
 
 from benchmarks.report import section, table
 from ground.quantities import number
-from simulator import workload
-from simulator.workload import KALOS, Published, WorkloadSpec, summary
+from simulator.workload import KALOS, Published, WorkloadSpec, generate, summary
 
 
 def measure(seeds: int, *, days: float = KALOS.days) -> list[Published]:
     """Summaries of workloads as long as the published trace, one for each seed."""
-    return [summary(workload(WorkloadSpec(days=days, seed=seed))) for seed in range(1, seeds + 1)]
+    return [summary(generate(WorkloadSpec(days=days, seed=seed))) for seed in range(1, seeds + 1)]
 
 
 def report(made: Sequence[Published]) -> str:

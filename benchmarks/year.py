@@ -17,14 +17,13 @@ from scheduler.placement.exact.lattice import Lattice, PairSearch
 from scheduler.placement.exact.problem import GridProblem, GridReduction
 from scheduler.placement.exact.schedule import search_pairs
 from scheduler.placement.types import Limits, Pair, PlacementAlgorithm
-from simulator import workload
 from simulator.failures.cluster_failures import FailureModel, FailureSettings
 from simulator.failures.rates import RATES
 from simulator.replay import prepare
 from simulator.replay_settings import ReplaySettings
 from simulator.results import run_ettr
 from simulator.traces import JobTrace
-from simulator.workload import WorkloadSpec
+from simulator.workload import WorkloadSpec, generate
 from topology.cluster import Cluster, FloatArray
 from topology.generate import minipods
 
@@ -128,7 +127,7 @@ def measure(days: float, algorithm: str, *, check: int = 0) -> Replayed:
     spec = WorkloadSpec(days=days, gpus=int(cluster.gpus.sum()), load=0.8, kinds=("other", "pretraining"))
     failures = FailureSettings(FailureModel(rate=RATES["rsc-1"]), spares=20)
     settings = ReplaySettings(policy="fifo-backfill", cost="none", algorithm=algorithm, failures=failures)
-    trace = JobTrace(workload(spec))
+    trace = JobTrace(generate(spec))
     replay = prepare(trace, cluster, settings)
     # two calls of three jobs on average, at least
     calls = Calls(every=max(1, 2 * len(trace.records) // (3 * check)) if check else 0)

@@ -211,8 +211,6 @@ def _line_at(name: str, data: bytes, position: int) -> str:
 # One file as it comes: a path or standard input, plain or gzip, read a line at a time.
 
 
-pass
-
 HEAD = 65_536  # Bytes (after unpacking) that readers look at to recognise their format
 MAX_LINE = 1_048_576  # Longest line in bytes: what has longer ones is no trace but a binary file, or a JSON document
 

@@ -85,9 +85,6 @@ def _take(neighbour: Path, path: str) -> int:
 # A run that goes on from it is the run that was never stopped; what follows from its inputs is not in it.
 
 
-pass
-
-
 @dataclass(frozen=True)
 class EngineSnapshot:
     """An engine between two instants."""

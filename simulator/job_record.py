@@ -141,9 +141,6 @@ class JobRecord:
 # A job with parallelism of more than one node takes whole nodes, as its groups cut them.
 
 
-pass
-
-
 def shape(
     record: JobRecord, gpus_per_node: int, *, nodes_with: Callable[[float], int] | None = None
 ) -> tuple[int, float]:

@@ -139,8 +139,6 @@ class Pool(Protocol):
 # Which nodes have GPUs of the types that a job admits, and how it may lie on each type, worked out once.
 
 
-pass
-
 Types = tuple[str, ...] | None  # Types of GPU that a job admits; None = any
 
 
@@ -190,7 +188,7 @@ class NodesByType:
         if key not in self._ways:
             names = self._cluster.nodes_of_type if record.gpu_types is None else record.gpu_types
             ways = {name: tuple(self._ways_on(name, record, need)) for name in names}
-            self._ways[key] = {name: found for name, found in ways.items() if found}
+            self._ways[key] = {name: way for name, way in ways.items() if way}
         return self._ways[key]
 
     def _ways_on(self, name: str, record: JobRecord, need: Callable[[JobRecord], Need]) -> Iterator[Allocation]:
@@ -213,10 +211,6 @@ class NodesByType:
 # Jobs on one node go where single pods go on Kubernetes, gangs that take a part of each node to the fewest domains
 # (both ``scheduler.occupancy``); gangs of whole nodes through the placement algorithm and the evaluator of ``arnold
 # place``.
-
-
-pass
-pass
 
 
 class NodePool:
@@ -479,10 +473,6 @@ def _parts(rows: Rows, count: int, occupancy: Occupancy) -> Rows:
 # A cluster whose power domains have caps: a job whose peak does not fit waits.
 
 
-pass
-pass
-
-
 class CappedPool(NodePool):
     """Nodes in domains, and in power domains.
 
@@ -529,9 +519,6 @@ class CappedPool(NodePool):
 
 # -- gpu_pool --
 # The pool that only counts GPUs.
-
-
-pass
 
 
 class GpuPool:

@@ -136,9 +136,6 @@ def read_power(source: Source, cluster: Cluster) -> PowerSettings:
 # What power over time amounts to, in numbers; without the arrays that they are computed from.
 
 
-pass
-
-
 @dataclass(frozen=True, slots=True)
 class PowerFigures(JsonRecord):
     """What one power domain, or the site, draws over time."""

@@ -124,9 +124,6 @@ def _likeness(record: JobRecord) -> Likeness:
 # Predictors that are told: by the trace itself, or by the user who submits the job.
 
 
-pass
-
-
 class Oracle:
     """The true duration: what no scheduler knows, and the best that a predictor could do."""
 
@@ -229,9 +226,6 @@ def _class(seconds: float) -> int:
 # It learns from jobs that have ended, and from nothing else: the model is fitted anew when their number has grown by
 # half.  Long jobs end late, so early models think that jobs are shorter than they are.
 
-
-pass
-pass
 
 NUMBERS = ("gpus", "nodes", "cpus", "memory", "estimate")
 WORDS = ("group", "queue")  # Fields of a job that are its features

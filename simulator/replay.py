@@ -286,10 +286,6 @@ def job_pace(settings: ReplaySettings, pool: NodePool, spans: Sequence[FlagSpan]
 # A run put together: a trace, a cluster, and the production policy and placement that decide.
 
 
-pass
-pass
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Replay:
     """A run before it begins, while it goes on and after it."""

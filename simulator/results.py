@@ -263,9 +263,6 @@ def edges_of(length: float, step: float) -> FloatArray:
 # job may expect by formula is :mod:`simulator.failures.ettr`.
 
 
-pass
-
-
 def run_ettr(jobs: Iterable[SimJob]) -> float | None:
     """Return ETTR, the effective training time ratio, of all jobs that ended; ``None`` = none did."""
     worked, wall = gpu_seconds_worked(jobs)
@@ -297,9 +294,6 @@ def worst_ettr(history: RunHistory, *, window: float = HOUR) -> float | None:
 # -- run_summary --
 # A run in a few numbers, and how a number is distributed over its jobs, in all and by size.
 
-
-pass
-pass
 
 LIMITS = (1.0, 8.0, 64.0, 512.0)  # Largest number of GPUs of each class of size but the last
 NAMES = ("1 GPU or less", "2 to 8 GPUs", "9 to 64 GPUs", "65 to 512 GPUs", "over 512 GPUs")

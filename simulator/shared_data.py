@@ -67,9 +67,6 @@ def all_splits(steps: int = 100) -> FloatArray:
 # A cache holds what the jobs that run in its domain read, and nothing else; it is full as soon as they run.
 
 
-pass
-
-
 def cache_of(plan: DataPlan, cluster: Cluster) -> IntArray:
     """Return the number of the cache that each node uses, shape [nodes]."""
     if plan.cache.level == NODE:
@@ -150,9 +147,6 @@ class DataCaches:
 # With equal speeds that is one load for each sample of the union.
 
 
-pass
-
-
 @dataclass(frozen=True, slots=True)
 class SharedLoads(JsonRecord):
     """Loads of one data set; what a cache held of it is not deducted."""
@@ -204,12 +198,12 @@ def shared_loads(past: RunHistory, plan: DataPlan) -> tuple[SharedLoads, ...]:
 
 
 def _alone(readers: Iterable[Reader]) -> float:
-    return fsum(one.share * one.passes * (one.end - one.begin) for one in readers)
+    return fsum(reader.share * reader.passes * (reader.end - reader.begin) for reader in readers)
 
 
 def _together(readers: list[Reader]) -> float:
     """Return how often the whole data set is loaded by jobs near one cache."""
-    events = sorted((time, i) for i, one in enumerate(readers) for time in (one.begin, one.end))
+    events = sorted((time, i) for i, reader in enumerate(readers) for time in (reader.begin, reader.end))
     there: set[int] = set()
     loads, before = 0.0, 0.0
     for time, i in events:

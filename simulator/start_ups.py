@@ -140,10 +140,6 @@ def _arrivals(pulls: FloatArray, image: ImageStage, *, others: int) -> FloatArra
 # that is under way.
 
 
-pass
-pass
-
-
 class Started(NamedTuple):
     """One start of a job."""
 
@@ -244,9 +240,6 @@ def start_ups(settings: StartUpSettings | None, pool: Pool, *, seed: int) -> Sta
 # -- startup_shares --
 # The share of GPU time that start-up took, in all and by size of job; and what it would be with each technique.
 
-
-pass
-pass
 
 LIMITS = (8.0, 64.0, 512.0, 2048.0, 8192.0)  # Largest number of GPUs of each class of size but the last
 ALL = "all sizes"

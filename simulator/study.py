@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, fields, replace
 from itertools import product
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypeVar
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 from annotated_types import Gt
@@ -173,10 +173,6 @@ def _rounded(values: FloatArray) -> list[float]:
 
 # -- compared --
 # What the rows of a study say together: runs that differ in the seed alone, with means and intervals.
-
-
-if TYPE_CHECKING:
-    pass
 
 
 class ComparedMetric(NamedTuple):
@@ -354,9 +350,6 @@ def _group(key: tuple[str, str, str, float], name: str, rows: Sequence[Row], fir
 # -- study_file --
 # A study from beginning to end: its Parquet file of rows, and a journal, so that no run is made twice or lost.
 
-
-pass
-pass
 
 # Keys of the metadata of a file
 INPUTS = "arnold.inputs"

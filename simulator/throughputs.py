@@ -54,8 +54,6 @@ class Throughputs:
 # straight lines, with gradients accumulated where a GPU holds fewer samples.
 
 
-pass
-
 GAVEL_TYPES = ("K80", "P100", "V100")
 """Types of GPU of the figures below."""
 

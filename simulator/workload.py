@@ -271,8 +271,6 @@ def grids(gpus: int) -> list[tuple[str, Parallelism]]:
 # - CPUs and memory go by the GPU, as in the published rows of Kalos (960 CPUs and 1,000 GB a node, 64 GPUs).
 
 
-pass
-
 KindName = Literal["evaluation", "other", "pretraining"]
 KINDS: tuple[KindName, ...] = ("evaluation", "other", "pretraining")
 

@@ -13,9 +13,9 @@ from arnold.options.command import Command, JsonCommand, object_at
 from ground.errors import UnknownName, did_you_mean
 
 OTHERS: Mapping[str, str] = {
-    "error": "arnold.documents.error:ErrorDocument",
+    "error": "arnold.console.output:ErrorDocument",
     "certificate": "scheduler.certificates.certificate:Certificate",
-    "jobs": "arnold.documents.joint_answer:JointDocument",
+    "jobs": "arnold.documents.place_answer:JointDocument",
     "job": "scheduler.job_files.job_file:JobDocument",
     "power": "simulator.power_file:PowerSettings",
     "records": "scheduler.job_files.records_file:RecordsDocument",

@@ -5,21 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from arnold.commands.compared_runs import compare_runs, grid_of
-from arnold.console.output import plain
-from arnold.console.verbosity import note
+from arnold.commands.simulate import compare_runs, grid_of
+from arnold.console.output import note, plain
 from arnold.options.cluster_options import ClusterFiles, overlay_options
 from arnold.options.command import JsonCommand
 from arnold.options.field_options import file_option, options_of, takes
-from arnold.options.model_files import ModelFiles
 from arnold.options.shared_options import CLUSTER_HELP, SEEDS_HELP, complete_algorithm, complete_policy, html_option
 from arnold.options.simulate_options import (
     FailureOptions,
     FlagOptions,
+    ModelFiles,
     ReplayOptions,
     TraceOptions,
     replay_inputs,
@@ -28,9 +26,6 @@ from arnold.options.simulate_options import (
 from ground.quantities import HOUR
 from scheduler.job_files.own_records import OwnRecords
 from simulator.replay_settings import ReplaySettings
-
-if TYPE_CHECKING:
-    pass
 
 EXAMPLES = """\b
 Examples:

@@ -218,8 +218,6 @@ def runs(rows: npt.NDArray[np.intp], *keys: npt.NDArray[np.integer]) -> Iterator
 # see the end at once.  Groups of two do not tell which clock is wrong and are left out.
 
 
-pass
-
 TimedRow = TypeVar("TimedRow", bound=CompletionRow | StateRow)
 
 TOLERATED = 0.5  # Seconds; the end of a collective is not the same instant for all, and smaller offsets do no harm

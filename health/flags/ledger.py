@@ -183,8 +183,6 @@ def _event(flag: NodeFlag, now: datetime, name: EventName, **fields: Any) -> Fla
 # A flag store that is open for writing: findings come in, events are written, flags begin and end.
 
 
-pass
-
 LAST_YEAR = 9900  # Of records: ends that lie later must still be dates
 SKEW = timedelta(minutes=5)  # Clocks of detectors and of the machine of the store may differ by this much
 SCHEMA = (
@@ -438,8 +436,6 @@ def _digest(flag: NodeFlag, stamp: str) -> bytes:
 # -- store --
 # A flag store on disk (SQLite in WAL mode): one writer, all of a change or nothing of it, readers that never wait.
 
-
-pass
 
 MAX_STORE_BYTES = 1024 * 1024 * 1024  # Largest store: some 2,000,000 events
 

@@ -128,9 +128,6 @@ def parse_duration(text: str) -> timedelta:
 # The rules of a flag store as people write them: YAML or JSON, times as ``30m`` or ``1d``.
 
 
-pass
-
-
 def _duration(value: Any) -> timedelta:
     if not isinstance(value, str):
         raise ValueError("write a time such as 90s, 30m, 12h or 2d")

@@ -142,8 +142,6 @@ def _seconds(text: str) -> float:
 # (``utilization.gpu [%]``), writes them behind each number too unless told not to, and never the host.
 
 
-pass
-
 MACHINES = FileFormat(
     "metrics-of-machines",
     source="CSV or Parquet with a column of times and a column a machine, as of Acme: one metric, named by the file",

@@ -100,8 +100,6 @@ def _nearest(shortest: Costs, scanned: npt.NDArray[np.bool_], row_at: npt.NDArra
 # (evicted rarely), then the rack, the PP group last (the usual eviction unit).  A machine never backs up itself.
 
 
-pass
-
 Rule = Literal["dp", "tp", "level", "pp"]
 """What a pair must not share, in the order in which the rules give way; tp where a TP group takes several machines."""
 

@@ -186,8 +186,6 @@ def _median_of_others(
 # The peers of a link are those of the other data-parallel ranks between the same two stages, which carry as many bytes.
 
 
-pass
-
 SLOW = 1.5  # Transfers of so many times the usual length are more than noise
 Stages = tuple[int, int]
 MINOR = 0.1  # Links that lose less than this part of what the worst one loses are not named beside it
@@ -262,8 +260,6 @@ def _transfers(replayed: Replayed) -> dict[tuple[Stages, str], list[tuple[int, .
 # -- cause --
 # The cause of a slow job: rules in their order, after arXiv 2505.05713, section 5.
 
-
-pass
 
 MOST = 0.5  # M_W, M_S or the share of pauses from which on they are the cause
 CORRELATED = 0.9  # Correlation of forward and backward time per microbatch from which on sequence lengths are the cause
@@ -392,10 +388,6 @@ def _pause_share(analysis: Analysis, replayed: Replayed) -> float:
 # -- analysis --
 # The analysis: replays of the graph, the metrics that follow from them, and the cause (arXiv 2505.05713, 4 and 5).
 
-
-pass
-pass
-pass
 
 ATTRIBUTED = 1.03  # Below this slowdown there is nothing to attribute
 GAIN = 0.05  # Share of the loss below which further workers explain no more

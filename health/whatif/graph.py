@@ -100,7 +100,7 @@ def _stage(trace: Trace, stage: int, places: Sequence[int]) -> StageOperations:
             _direction(trace, stage, kinds, forward, first=first, last=last),
             _direction(trace, stage, kinds, backward, first=last, last=first),
         ),
-        kinds={optype: tuple(found) for optype, found in kinds.items()},
+        kinds={optype: tuple(kind) for optype, kind in kinds.items()},
     )
 
 
@@ -171,9 +171,6 @@ def _with_empty(needed: list[int], computes: list[int], transfers: int, *, first
 #
 # Built once, from the first rank's first step.  A node is an operation of every rank; what happens between ranks is in
 # the groups: the members of a group transfer together, and none begins before all have launched.
-
-
-pass
 
 
 class TransferGroup(NamedTuple):

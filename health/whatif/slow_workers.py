@@ -172,8 +172,6 @@ def part(share: float | None) -> str:
 # What follows from an analysis, in words: the verdict, what would help, and how far to believe it.
 
 
-pass
-
 NOTHING = 1.005  # A slowdown below this rounds to 1.00
 REPLAY_ERROR = 0.05  # The published error of the replay has a median of 1.3 %; from here on there is a warning
 FEW = 5  # Fewer steps than this say little about persistence

@@ -190,8 +190,6 @@ class Trace:
 # The columns of a Parquet trace as NumPy arrays, and what its rows may say, each rule with its words.
 
 
-pass
-
 MAX_ROWS = 200_000_000  # Largest trace, about 10 GB in memory: a file of kilobytes can claim any number of rows
 MAX_STDIN = 2 * 1024**3
 
@@ -403,9 +401,6 @@ def _at(values: NDArray[Any], rows: Rows) -> str:
 # ``lenient`` what does not fit is left out: rows that are wrong in themselves, then ranks without one of the stages,
 # then ranks of which most steps are incomplete, then steps that are still incomplete.
 
-
-pass
-pass
 
 Ints = NDArray[np.int64]
 

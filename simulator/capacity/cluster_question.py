@@ -128,9 +128,6 @@ def numbers_between_x(text: str, *limits: int) -> tuple[int, ...] | None:
 # Questions whose jobs are placed with an affinity: given, or by what they train, as a job file says it.
 
 
-if TYPE_CHECKING:
-    pass
-
 SizedShape: TypeAlias = "tuple[JobShape, int]"  # Shape and PP groups of a job
 
 
@@ -199,9 +196,6 @@ def spelled(alpha: float | None) -> str:
 #
 # A job with fewer rows never needs a larger spread than one with more: halving the distance finds the largest.  That
 # holds as long as spread alone decides, so slow nodes have no price here: a job may spread wider to avoid one.
-
-
-pass
 
 
 Family = Literal["dp", "pp"]
@@ -278,16 +272,12 @@ class Prober:
 # Questions about one cluster, as it is or made up, and the other jobs there.
 
 
-pass
-pass
-pass
-
 if TYPE_CHECKING:
     from simulator.job_record import JobRecord
     from topology.cluster import Cluster
 else:
     # no option is made of a cluster, and reading the options imports no numpy
-    Cluster_of_cluster_question = Any
+    Cluster = Any
 
 GENERATED_NODE = 8  # GPUs of the nodes that the generator of workloads divides its jobs over
 NO_OPTION = {"option": False}  # Metadata of fields for scripts, which no option of a command sets
@@ -297,7 +287,7 @@ NO_OPTION = {"option": False}  # Metadata of fields for scripts, which no option
 class ClusterQuestion(CapacityQuestion[A]):
     """A question about a cluster that is given, or made of equal minipods."""
 
-    cluster: Cluster_of_cluster_question | None = field(default=None, repr=False, compare=False, metadata=NO_OPTION)
+    cluster: Cluster | None = field(default=None, repr=False, compare=False, metadata=NO_OPTION)
     """The cluster as it is; ``None`` = one is made."""
     source: str = field(default="the cluster", metadata=NO_OPTION)
     """What the given cluster is called."""
@@ -307,7 +297,7 @@ class ClusterQuestion(CapacityQuestion[A]):
     """Seed of all that is drawn: same seed, same answer, where no clock ends a search."""
 
     @cached_property
-    def empty(self) -> Cluster_of_cluster_question:
+    def empty(self) -> Cluster:
         """The cluster without jobs.
 
         :raises InvalidInput: ``made`` is no size.
@@ -336,7 +326,7 @@ class ShapesQuestion(AffinityQuestion[A], ClusterQuestion[A]):
     """Seconds for each placement; then the best so far counts."""
 
     @cached_property
-    def now(self) -> Cluster_of_cluster_question:
+    def now(self) -> Cluster:
         """The cluster as it is."""
         from topology.generate import fragment
 
@@ -359,7 +349,7 @@ class ShapesQuestion(AffinityQuestion[A], ClusterQuestion[A]):
         gpus = self.now.node_size
         return tuple(parse_shape(shape, gpus_per_node=gpus) for shape in self.shapes) or usual_shapes(gpus)
 
-    def prober(self, cluster: Cluster_of_cluster_question) -> Prober:
+    def prober(self, cluster: Cluster) -> Prober:
         """Return a prober of a cluster by the exact algorithm."""
         return Prober(cluster, ALGORITHMS.load("exact"), seconds=self.time_limit, level=self.level)
 
@@ -386,7 +376,7 @@ class BackgroundJobs:
 
 
 def background_jobs(
-    cluster: Cluster_of_cluster_question, *, load: float, seconds: float, seed: int, longest: float = inf
+    cluster: Cluster, *, load: float, seconds: float, seed: int, longest: float = inf
 ) -> BackgroundJobs:
     """Draw jobs of debugging, fine-tuning and small training, 8 to 256 GPUs, submitted for so many seconds.
 
@@ -398,8 +388,7 @@ def background_jobs(
     """
     import numpy as np
 
-    from simulator import workload
-    from simulator.workload import WorkloadSpec
+    from simulator.workload import WorkloadSpec, generate
 
     gpus = int(cluster.gpus[cluster.whole].sum())
     spec = WorkloadSpec(
@@ -411,7 +400,7 @@ def background_jobs(
         kinds=("other",),
         max_gpus=max(GENERATED_NODE, gpus // 4),
     )
-    made = [replace(one, duration=min(one.duration, longest)) for one in workload(spec)]
+    made = [replace(one, duration=min(one.duration, longest)) for one in generate(spec)]
     if cluster.node_size != GENERATED_NODE:
         made = [replace(one, parallelism=None) for one in made]
     order = np.random.default_rng((seed, 1)).permutation(len(made))

@@ -107,10 +107,6 @@ class FragmentationAnswer(CapacityAnswer):
 # What does fragmentation cost, by job shape?  Free nodes count for a gang only where enough of them are together.
 
 
-pass
-pass
-
-
 @dataclass(frozen=True, kw_only=True)
 class FragmentationQuestion(ShapesQuestion[FragmentationAnswer]):
     """Say what still fits, by job shape, and what fragmentation costs against an empty cluster."""

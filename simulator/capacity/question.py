@@ -30,9 +30,6 @@ from simulator.sheet import Sheet, TextTable, text_table
 # What the questions of capacity planning have in common: options, an answer in numbers, and how it is shown.
 
 
-pass
-
-
 @dataclass(frozen=True, slots=True)
 class AnswerFigure(JsonRecord):
     """The answer as the largest figure of its page: what the sentence says, in a few letters."""
@@ -67,7 +64,7 @@ class CapacityAnswer(JsonRecord):
     @property
     def headline(self) -> tuple[AnswerRange, ...]:
         """The range of the headline's number, where inputs decide on it; else none."""
-        return tuple(one for one in self.ranges[:1] if one.swings)
+        return tuple(range_ for range_ in self.ranges[:1] if range_.swings)
 
     @property
     def reached(self) -> bool:
@@ -143,8 +140,6 @@ class CapacityQuestion(ABC, Generic[A]):
 # -- answer_range --
 # How sure an answer is: its 10th, 50th and 90th percentile over uncertain inputs, and which of these decides.
 
-
-pass
 
 FEWEST = 10  # Values of which a tenth is one: of fewer P10 and P90 are the least and the most
 MOST_SEEDS = 16  # Values of an input without order at which an answer is looked at

@@ -328,17 +328,11 @@ def _nodes(name: str, text: str, cluster: Cluster | None) -> int:
 # How many spares make the useful hours of a job cheapest, and how many reach an ETTR?
 
 
-pass
-pass
-pass
-pass
-pass
-
 if TYPE_CHECKING:
     from topology.cluster import Cluster
 else:
     # no option is made of a cluster, and reading the options imports no numpy
-    Cluster_of_spares_question = Any
+    Cluster = Any
 
 ROWS = 12  # Rows of the answer, about
 SECONDS = {"metavar": "SECONDS"}
@@ -390,9 +384,7 @@ class SparesQuestion(CapacityQuestion[SparesAnswer], HardwarePrices):
     """Runs of the Monte Carlo."""
     seed: Seed = 0
     """Seed of all that is drawn: same seed, same answer, where no clock ends a search."""
-    cluster: Cluster_of_spares_question | None = field(
-        default=None, repr=False, compare=False, metadata={"option": False}
-    )
+    cluster: Cluster | None = field(default=None, repr=False, compare=False, metadata={"option": False})
     """The cluster whose levels are failure domains."""
     source: str = field(default="the cluster", metadata={"option": False})
     """What the given cluster is called."""
@@ -604,8 +596,6 @@ class SparesQuestion(CapacityQuestion[SparesAnswer], HardwarePrices):
 # What each number of spares is worth at each point of the uncertain inputs: waits, ETTR, cost of useful time.
 
 
-pass
-
 NEGLIGIBLE = 1e-6  # Share of time that a job waits from which on a further spare is worth nothing
 NEARLY_ALL = 0.97  # Share of the points for which the largest number of spares is that many
 SLACK = 0.01  # Costs nearer to each other than this share are about as good
@@ -638,11 +628,11 @@ class SparesModel:
         """Failures of domains, in their order; a job has as many of each kind as its nodes fill, whole or in part."""
         return tuple(
             Outages(
-                min(one.nodes, self.nodes),
-                self.column(one.rate.name) * (max(1.0, self.nodes / one.nodes) / 1_000.0 / DAY),
-                self.column(one.hours.name) * HOUR,
+                min(domain.nodes, self.nodes),
+                self.column(domain.rate.name) * (max(1.0, self.nodes / domain.nodes) / 1_000.0 / DAY),
+                self.column(domain.hours.name) * HOUR,
             )
-            for one in self.domains
+            for domain in self.domains
         )
 
     @cached_property
@@ -680,7 +670,7 @@ class SparesModel:
         """Shape [points]: ETTR with a spare always at hand."""
         import numpy as np
 
-        return np.array([exact_ettr(one) for one in self.losses])
+        return np.array([exact_ettr(loss) for loss in self.losses])
 
     @cached_property
     def ettr(self) -> Floats:
@@ -796,8 +786,6 @@ def rows_of(numbers: Sequence[int], last: int, chosen: Sequence[int], *, rows: i
 # The answer about spares as a person reads it: sentences, tables, charts.
 
 
-pass
-
 NEVER = 8.766e9  # Hours, a million years: what JSON has as the mean time to failure of a job that never fails
 NOTHING = 5e-4  # ETTR below which no time is useful: it is written as 0.0 %
 MOST_DIGITS = 8  # Behind the point of a percentage: more is written by nobody
@@ -886,7 +874,7 @@ def assumed_of(found: SparesAnswer) -> Iterator[str]:
         "nodes that are repaired, and nothing fails meanwhile."
     )
     if found.domains:
-        names = ", ".join(f"{one.name} of {plural(one.nodes, 'node')}" for one in found.domains)
+        names = ", ".join(f"{domain.name} of {plural(domain.nodes, 'node')}" for domain in found.domains)
         yield (
             f"Nodes that fail at once: {names}; the job fills whole domains, its spares lie elsewhere, all nodes of a "
             "domain come back together, and repairs are exponential."
@@ -904,7 +892,7 @@ def changes_of(found: SparesAnswer) -> Iterator[str]:
     """Yield what would change the answer beside the inputs with a range."""
     if found.domains:
         yield (
-            f"Without failures of {' and '.join(one.name for one in found.domains)}: "
+            f"Without failures of {' and '.join(domain.name for domain in found.domains)}: "
             f"{plural(found.best_without_domains, 'spare')} in place of {found.spares}."
         )
     if found.by_source:

@@ -197,8 +197,6 @@ class Hashing:
 # is slowed as much as the broadest boundary that it crosses says; of what experts send, the part that crosses it.
 
 
-pass
-
 Oversubscription = Mapping[str, float]
 """Level -> ratio of bandwidth below its switches to bandwidth upwards, 1 = as many links up as down; across levels left
 out nothing is slowed.  As for :func:`simulator.cost.shared_flows.uplinks`."""
@@ -285,7 +283,7 @@ def _busy(load: float, calibration: Calibration) -> tuple[float, float]:
 def hashing_of(calibration: Calibration) -> tuple[Hashing, Hashing]:
     """Return how collectives and how sends are hashed on the links of a shared tier."""
     flows = (calibration.collective_flows, calibration.send_recv_flows)
-    collectives, sends = (Hashing(calibration.uplinks, each) for each in flows)
+    collectives, sends = (Hashing(calibration.uplinks, flow) for flow in flows)
     return collectives, sends
 
 
@@ -382,8 +380,6 @@ def hierarchical(
 # characterisation.  A transfer of S bytes takes ``alpha + S / beta``, so its bandwidth is ``beta * S / (S + S_half)``
 # with ``S_half = alpha * beta``; what size saturates it fixes S_half.
 
-
-pass
 
 SIZES: FloatArray = np.exp2(np.arange(10.0, 37.0))  # 1 KiB to 64 GiB
 

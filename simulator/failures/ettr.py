@@ -99,9 +99,6 @@ def exact_ettr(losses: Losses) -> float:
 # restart begins again when it is hit itself.
 
 
-pass
-
-
 RepairTimes: TypeAlias = "Callable[[np.random.Generator], float]"  # Draws the seconds of one repair
 
 

@@ -204,8 +204,6 @@ def failure_mix(name: str) -> Mix:
 # process groups).  Getting back: ByteRobust's measured costs of a requeue or a hot update, by the size of the job.
 
 
-pass
-
 ERROR_SEEN = 15.0
 HANG_SEEN = 600.0
 

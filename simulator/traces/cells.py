@@ -193,8 +193,6 @@ def checked_gpus(job_id: str, gpus: float) -> float:
 # whole trace that its times are no plausible ones.
 
 
-pass
-
 MAX_SECONDS = 1e11  # Latest moment, about the year 5000: what lies beyond is milliseconds
 MAX_DURATION = 3.2e9  # Longest run in seconds, about 100 years
 DAY = 86_400.0  # Seconds

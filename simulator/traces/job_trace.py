@@ -71,8 +71,6 @@ def in_order(records: Iterable[JobRecord]) -> tuple[JobRecord, ...]:
 # Pure functions that change a trace before it is replayed: denser, a window of it, smaller jobs, merged, resampled.
 
 
-pass
-
 # Reasons by which jobs that are left out are counted
 WINDOW = "outside the window"
 LARGER = "more GPUs than --max-gpus"

@@ -19,14 +19,13 @@ from scheduler.job_affinity import NAMED_MODELS
 from scheduler.job_files.job_file import load_job
 from scheduler.queue.policy import POLICIES
 from scheduler.queue.run_times import Prediction
-from simulator import workload
 from simulator.job_record import JobRecord
 from simulator.pools import Disagreement
 from simulator.replay import check_against
 from simulator.sim_job import Need, SimJob
 from simulator.traces import JobTrace, read_trace
 from simulator.traces.readers.own_tables import write_jobs
-from simulator.workload import WorkloadSpec
+from simulator.workload import WorkloadSpec, generate
 from tests.case_counts import examples
 from tests.simulator.clusters import racks
 from tests.simulator.runs import placed, placed_run
@@ -114,7 +113,7 @@ def test_a_record_asks_what_its_job_file_asks(asked: dict[str, Any]) -> None:
 
 def test_jobs_of_a_made_workload_have_the_alpha_of_their_models() -> None:
     """By the characterisation, or 1 without pipeline stages; of those without a model nothing is known."""
-    records = workload(WorkloadSpec(days=3, seed=1, kinds=("other", "evaluation"), max_gpus=256))
+    records = generate(WorkloadSpec(days=3, seed=1, kinds=("other", "evaluation"), max_gpus=256))
     gangs = [record for record in records if record.gpus >= 16]
     pool = placed(racks(64))
     for record in gangs[:60]:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from arnold.commands.run import run
-from arnold.pages.replay.comparison import study_page
+from arnold.pages.study_page import study_page
 from ground.errors import InvalidInput, UnknownName
 from scheduler.study.executors import Here, Processes
 from simulator.confidence import Band

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
-from arnold.exports.tables import job_rows
+from arnold.exports import job_rows
 from scheduler.queue.arnold import Arnold
 from scheduler.queue.fifo_and_backfill import Fifo, FifoBackfill
 from scheduler.queue.policy import QueuePolicy

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from arnold.pages.replay.cluster_map import AWAY, frames
+from arnold.pages.replay_page import AWAY, frames
 from simulator.hooks import Incident
 from simulator.job_record import JobRecord
 from simulator.results import bucket_length, edges_of, integrals, run_summary, sliding_ettr, time_series, worst_ettr

@@ -11,10 +11,9 @@ import pytest
 
 from ground.errors import InvalidInput, TooLarge, TraceFormatError
 from ground.quantities import DAY
-from simulator import workload
 from simulator.job_record import shape
 from simulator.traces import read_trace
-from simulator.workload import KALOS, WorkloadSpec, arrivals, grids, kinds_of, summary
+from simulator.workload import KALOS, WorkloadSpec, arrivals, generate, grids, kinds_of, summary
 
 
 def test_the_fit_by_formula() -> None:
@@ -47,7 +46,7 @@ def test_a_sample_has_the_published_figures() -> None:
     3 * 12 / sqrt(199,070) = 8 %; of run times (7 at most) 5 %; of GPUs (4.8) 3.2 %; a median of 199,070 log-normals
     with sigma 1.94 has a standard error of 1.25 * 1.94 / sqrt(199,070) = 0.5 %.
     """
-    found = summary(workload(WorkloadSpec(days=10 * KALOS.days, seed=1)))
+    found = summary(generate(WorkloadSpec(days=10 * KALOS.days, seed=1)))
     assert found.jobs == pytest.approx(10 * KALOS.jobs, rel=3 / math.sqrt(10 * KALOS.jobs))
     assert found.gpus_mean == pytest.approx(KALOS.gpus_mean, rel=0.035)
     assert (found.gpus_median, found.gpus_max) == (KALOS.gpus_median, KALOS.gpus_max)
@@ -66,13 +65,13 @@ def test_a_sample_has_the_published_figures() -> None:
 def test_same_seed_same_jobs() -> None:
     """And another seed other jobs; the days before do not depend on those after."""
     spec = WorkloadSpec(days=3, seed=7)
-    assert workload(spec) == workload(spec)
-    assert workload(spec) != workload(replace(spec, seed=8))
+    assert generate(spec) == generate(spec)
+    assert generate(spec) != generate(replace(spec, seed=8))
 
 
 def test_jobs_are_in_order_and_can_be_placed() -> None:
     """Ids unique, times ascending, every parallelism cuts into nodes of 8."""
-    records = workload(WorkloadSpec(days=30, seed=1))
+    records = generate(WorkloadSpec(days=30, seed=1))
     assert len({record.job_id for record in records}) == len(records)
     assert [record.submit for record in records] == sorted(record.submit for record in records)
     large = [record for record in records if record.parallelism is not None]
@@ -102,7 +101,7 @@ def test_grids_of_a_size() -> None:
 def test_load_sets_the_rate() -> None:
     """At load 0.8 the jobs ask for 80 % of what the cluster has, within chance: CV 12 over some 50,000 jobs is 5 %."""
     spec = WorkloadSpec(days=200, gpus=4096, load=0.8, seed=1, kinds=("other", "pretraining"))
-    records = workload(spec)
+    records = generate(spec)
     asked = sum(record.gpus * record.duration for record in records)
     assert asked / (4096 * 200 * DAY) == pytest.approx(0.8, rel=0.12)
     assert {record.queue for record in records} == {"other", "pretraining"}
@@ -110,7 +109,7 @@ def test_load_sets_the_rate() -> None:
 
 def test_smaller_clusters_get_smaller_jobs() -> None:
     """Sizes above max_gpus are not made; a kind without any size left is not made at all."""
-    records = workload(WorkloadSpec(days=60, seed=1, max_gpus=64))
+    records = generate(WorkloadSpec(days=60, seed=1, max_gpus=64))
     assert max(record.gpus for record in records) == 64
     assert {record.queue for record in records} == {"evaluation", "other"}
 
@@ -118,7 +117,7 @@ def test_smaller_clusters_get_smaller_jobs() -> None:
 def test_announced_and_preemptible() -> None:
     """Jobs from the size on are announced as long before, not before the clock starts; kinds are preemptible."""
     spec = WorkloadSpec(days=60, seed=1, announce_gpus=512, announce_seconds=3600, preemptible=("evaluation",))
-    for record in workload(spec):
+    for record in generate(spec):
         if record.gpus >= 512:
             assert record.announced == max(0.0, record.submit - 3600)
         else:
@@ -154,14 +153,14 @@ def test_the_rhythm_of_the_day() -> None:
 def test_what_cannot_be_made(changes: dict[str, object], where: str) -> None:
     """The error says which number."""
     with pytest.raises(InvalidInput) as error:
-        workload(replace(WorkloadSpec(), **changes))  # type: ignore[arg-type]
+        generate(replace(WorkloadSpec(), **changes))  # type: ignore[arg-type]
     assert error.value.where == where
 
 
 def test_too_many_jobs() -> None:
     """Refused before memory is."""
     with pytest.raises(TooLarge, match="jobs are wanted"):
-        workload(WorkloadSpec(days=36_500, per_day=1e6))
+        generate(WorkloadSpec(days=36_500, per_day=1e6))
 
 
 def test_a_workload_file_is_a_trace(tmp_path: Path) -> None:
@@ -173,7 +172,7 @@ def test_a_workload_file_is_a_trace(tmp_path: Path) -> None:
     )
     trace = read_trace(file)
     spec = WorkloadSpec(days=30, seed=3, announce_gpus=512, kinds=("other", "pretraining"))
-    assert trace.records == workload(spec)
+    assert trace.records == generate(spec)
     assert trace.format == "llm-workload"
     assert "made, not measured" in trace.notes[0]
 

@@ -213,8 +213,6 @@ def _job(job_id: str, runs: list[SlurmRun]) -> JobRecord:
 # ``--format``, in any spelling of small and large letters.  Steps (``123.batch``) are passed over.
 
 
-pass
-
 COLUMNS = (
     "JobID,User,Account,Partition,Submit,Eligible,Start,End,ElapsedRaw,TimelimitRaw,State,NNodes,AllocTRES,JobName"
 )
@@ -263,10 +261,10 @@ class Sacct:
 
 def _rows(source: ByteStream, bad_rows: TraceRows) -> Iterator[tuple[int, Mapping[str, str]]]:
     names: Sequence[str] = ()
-    for line, text in enumerate(source.lines(), 1):
-        if not text.strip():
+    for line, written in enumerate(source.lines(), 1):
+        if not written.strip():
             continue
-        cells = [cell.strip() for cell in text.rstrip("\r\n").split(BAR)]
+        cells = [cell.strip() for cell in written.rstrip("\r\n").split(BAR)]
         if not names:
             names = _header(cells, source.at(line))
             if names is not XDMOD:
@@ -352,8 +350,6 @@ def _time(cells: Mapping[str, str], column: str, clock: Clock) -> float | None:
 # ``time`` holds seconds since 1970 and the limit in minutes, ``tres.allocated`` a list of resources with memory in
 # megabytes, ``state.current`` a word or a list of words.  A number may be an object ``{set, infinite, number}``.
 
-
-pass
 
 NO_VALUES = frozenset({2.0**32 - 2, 2.0**32 - 1, 2.0**64})
 """NO_VAL and INFINITE of slurm.h, of 32 bits and (as floats have them) of 64: may stand where no object says it."""

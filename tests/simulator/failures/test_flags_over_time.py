@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arnold.exports.tables import job_rows
+from arnold.exports import job_rows
 from ground.errors import InvalidInput
 from scheduler.job import Parallelism
 from simulator.checkpoints import restore, snapshot

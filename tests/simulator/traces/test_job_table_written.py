@@ -9,7 +9,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arnold.exports.tables import JOB_COLUMNS, job_rows, table_bytes
+from arnold.exports import JOB_COLUMNS, job_rows, table_bytes
 from scheduler.job import FAMILIES, Count, DataSet, Hold, Parallelism
 from scheduler.job_affinity import NAMED_MODELS
 from scheduler.queue.run_times import Prediction

@@ -13,8 +13,15 @@ import pyarrow.parquet as pq
 import pytest
 
 from arnold.commands.run import run
-from arnold.exports.replay_chrome_trace import attempts_to_export, chrome_trace
-from arnold.exports.tables import JOB_COLUMNS, SERIES_COLUMNS, job_rows, series_rows, table_bytes
+from arnold.exports import (
+    JOB_COLUMNS,
+    SERIES_COLUMNS,
+    attempts_to_export,
+    chrome_trace,
+    job_rows,
+    series_rows,
+    table_bytes,
+)
 from ground.errors import InvalidInput
 from simulator.hooks import Incident
 from simulator.results import time_series

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arnold.exports.launcher_files import LAUNCHER_FILES, LauncherFormat, LaunchOrder
+from arnold.options.placement_outputs import LAUNCHER_FILES, LauncherFormat, LaunchOrder
 from ground.errors import InvalidInput
 from topology.node_names import expand_hostlist
 

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from arnold.pages.line_chart import ChartCard, card_of, data_of
-from arnold.pages.row_chart import ChartRow, row_chart
+from arnold.pages.charts import ChartCard, ChartRow, card_of, data_of, row_chart
 from ground.quantities import Kind, label_of, plural
 from simulator.confidence import Band
 from simulator.sheet import Chart, Series

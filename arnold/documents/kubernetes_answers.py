@@ -1,22 +1,29 @@
-"""JSON of ``arnold kube``: the gangs of a Kubernetes cluster, one of them, and its nodes."""
+"""JSON about a live Kubernetes cluster: ``arnold kube``, and ``arnold flags list``, ``apply``, ``clear`` and
+``sync``.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 import numpy as np
 
 from extender.gangs.types import GangKey
+from extender.node_flags import FlagChange, FlaggedNode
 from extender.plans.gang_plan import GangPlan
 from ground.errors import ArnoldError
 from ground.records import AwareTime, Count, JsonRecord, Share
 from scheduler.job import Family, Job
 from scheduler.objective import Spread, spread_by_level
 from topology.cluster import Cluster
-from topology.flags import NodeFlag
+from topology.flags import FAULTY, NodeFlag
 from topology.readers import LoadedTopology
+
+# -- gang_answers --
+# JSON of ``arnold kube``: the gangs of a Kubernetes cluster, one of them, and its nodes.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,7 +190,7 @@ def gang_document(plan: GangPlan, cluster: Cluster | None, notes: tuple[str, ...
     """
     spec, job = plan.spec, _job_of(plan)
     held = (f"every {one.family} group inside one {one.level}" for one in spec.holds or ())
-    soft = (f"{one.weight:g} times the {one.family} spread at {one.level}" for one in spec.counts)
+    soft = (f"{count.weight:g} times the {count.family} spread at {count.level}" for count in spec.counts)
     return GangDocument(
         **_summary(plan),
         parallelism=spec.parallelism,
@@ -192,7 +199,8 @@ def gang_document(plan: GangPlan, cluster: Cluster | None, notes: tuple[str, ...
         constraints=(*held, *soft),
         gpu_types=spec.gpu_types,
         conditions=tuple(
-            GangCondition(one.type, one.status, one.reason, one.message, one.since) for one in plan.conditions
+            GangCondition(condition.type, condition.status, condition.reason, condition.message, condition.since)
+            for condition in plan.conditions
         ),
         assignment=_assignment(plan, job, cluster),
         spread_by_level=_spread_now(plan, job, cluster),
@@ -262,3 +270,68 @@ def nodes_document(loaded: LoadedTopology, promised: Mapping[str, GangKey]) -> K
         ),
         loaded.notes,
     )
+
+
+# -- annotation_answers --
+# JSON of ``arnold flags list``, ``apply``, ``clear`` and ``sync``: annotations of a Kubernetes cluster's nodes.
+
+
+@dataclass(frozen=True, slots=True)
+class AnnotatedFlag(JsonRecord):
+    """The annotations of one node, and what they mean."""
+
+    node: str
+    """Name of the node."""
+    slowdown: str | None
+    """Annotation arnold.dev/slowdown: a factor, or faulty; null = none."""
+    until: str | None
+    """Annotation arnold.dev/slowdown-until; null = open end."""
+    faulty: bool
+    """Whether no new pod may use the node because of them."""
+    active: bool
+    """Whether they hold now."""
+    problem: str | None
+    """Why they cannot be read; null = they can."""
+
+
+@dataclass(frozen=True, slots=True)
+class FlagsDocument(JsonRecord):
+    """What ``arnold flags list --json`` prints."""
+
+    nodes: int
+    """Nodes of the cluster."""
+    flags: tuple[AnnotatedFlag, ...]
+    """Nodes with annotations of ours, by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class FlagsChangedDocument(JsonRecord):
+    """What ``arnold flags apply --json`` and ``arnold flags clear --json`` print."""
+
+    changes: tuple[FlagChange, ...]
+    """One entry for each node that was asked for, by name."""
+    expired: int
+    """Flags of the file that do not hold now and were left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class FlagsSyncedDocument(JsonRecord):
+    """What ``arnold flags sync --json`` prints."""
+
+    changes: tuple[FlagChange, ...]
+    """One entry for each node of the cluster that the store has heard of, by name."""
+    strangers: tuple[str, ...]
+    """Nodes that the store has flagged and the cluster does not have."""
+
+
+def flags_document(nodes: Mapping[str, FlaggedNode], now: datetime) -> FlagsDocument:
+    """Return the flags of a cluster."""
+    flagged = (_annotated_flag(node, now) for _, node in sorted(nodes.items()) if not node.bare)
+    return FlagsDocument(len(nodes), tuple(flagged))
+
+
+def _annotated_flag(node: FlaggedNode, now: datetime) -> AnnotatedFlag:
+    flag = node.flag
+    active = flag is not None and flag.active(now)
+    faulty = active and flag is not None and flag.slowdown == FAULTY
+    return AnnotatedFlag(node.node, node.slowdown, node.until, faulty, active, node.problem or None)

@@ -21,14 +21,14 @@ from typing import Any
 import pytest
 import yaml
 
-from arnold.exports import launcher_files
+from arnold.options import placement_outputs
 from tests.ports import free_port
 
 Arnold = Callable[..., Any]
 
 pytestmark = [pytest.mark.launchers, pytest.mark.xdist_group("launchers")]  # one Slurm, started once, by one worker
 
-PAGE = Path(__file__).parents[3] / "docs" / "tutorial" / "first-placement.md"
+PAGE = Path(__file__).parents[2] / "docs" / "tutorial" / "first-placement.md"
 
 GPUS = 2
 NODES = ("n01", "n03", "n02", "n04")
@@ -333,7 +333,7 @@ def test_torchrun_starts_ranks_where_the_lines_say(
     """Each line runs as it is written, the last first; nodes are addresses of the loopback, which all lead here, so the
     first of them is where the others meet.
     """
-    monkeypatch.setattr(launcher_files, "MASTER_PORT", free_port())
+    monkeypatch.setattr(placement_outputs, "MASTER_PORT", free_port())
     cluster, job, train = tmp_path / "cluster.csv", tmp_path / "job.yaml", tmp_path / "train.py"
     rows = [f"127.0.0.{i},mp{i % 2},{gpus}" for i in range(1, 5)]
     cluster.write_text("\n".join(["node,minipod,gpus", *rows]) + "\n")
