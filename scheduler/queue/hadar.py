@@ -20,8 +20,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import inf
 
 from scheduler.queue.dispatch import Allocation
-from scheduler.queue.gavel import InRounds
-from scheduler.queue.rounds import RoundJob, RoundPlan, RoundState, RoundTurn
+from scheduler.queue.rounds import InRounds, RoundJob, RoundPlan, RoundState, RoundTurn
 
 
 class Hadar(InRounds):
@@ -36,9 +35,9 @@ class Hadar(InRounds):
         worth, left = dict[object, dict[Allocation, float]](), dict[object, float]()
         for job in jobs:
             ways = cluster.allocations(job)
-            best = {name: max(way.speed for way in found) for name, found in ways.items()}
+            best = {name: max(way.speed for way in of_type) for name, of_type in ways.items()}
             mean = sum(count * best.get(name, 0.0) for name, count in counts.items()) / sum(counts.values())
-            worth[job.key] = {way: way.units * way.speed / mean for found in ways.values() for way in found}
+            worth[job.key] = {way: way.units * way.speed / mean for of_type in ways.values() for way in of_type}
             fastest = max(worth[job.key], key=lambda way: way.speed)
             left[job.key] = cluster.work_left(job) * fastest.units / fastest.speed
         market = Market(cluster, worth.values())
@@ -75,7 +74,7 @@ class Market:
         for worth in worths:
             for way, value in worth.items():
                 by_type[way.gpu_types[0]].append(value / way.units)
-        self._bounds = {name: (min(found) / 4, max(found)) for name, found in by_type.items() if found}
+        self._bounds = {name: (min(values) / 4, max(values)) for name, values in by_type.items() if values}
 
     @property
     def sold_out(self) -> bool:
@@ -94,9 +93,8 @@ class Market:
             if nodes is None:
                 continue
             low, high = self._bounds[way.gpu_types[0]]
-            payoff = value - sum(
-                way.gpus * float(low * (high / low) ** (1.0 - self._free[node] / self._total[node])) for node in nodes
-            )
+            used = (1.0 - self._free[node] / self._total[node] for node in nodes)
+            payoff = value - sum(way.gpus * float(low * (high / low) ** share) for share in used)
             if (payoff, way == before) > best:
                 best, chosen = (payoff, way == before), (way, nodes)
         if chosen is None:

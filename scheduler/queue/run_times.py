@@ -125,9 +125,9 @@ def foreseen(job: Likeness, histories: Collection[RunTimeHistory]) -> Prediction
     :param histories: parts of the past, each with other jobs; the order decides the last digit of the sums.
     """
     for key in job.keys:
-        found = reduce(RunTimes.with_those, (history.known(key) for history in histories), _NONE)
-        if found.jobs >= FEWEST:
-            return found.prediction
+        alike = reduce(RunTimes.with_those, (history.known(key) for history in histories), _NONE)
+        if alike.jobs >= FEWEST:
+            return alike.prediction
     return None
 
 
