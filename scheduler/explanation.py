@@ -385,10 +385,10 @@ def diagnose(cluster: Cluster, job: Job, outcome: Outcome, *, solver: PlacementA
 
 def _changes(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limits: Limits) -> Iterator[Remedy]:
     limits.say("does it fit with slow nodes?")
-    if job.avoid == "strict":
-        if (worth := _solved(cluster, job.replace(avoid="price"), solver, limits)) is not None:
-            sentence = f"Admit slow nodes (avoid: price): {len(worth.flagged)} of them would be used"
-            yield _change("admit-flagged", sentence, worth)
+    priced = job.replace(avoid="price")
+    if job.avoid == "strict" and (worth := _solved(cluster, priced, solver, limits)) is not None:
+        sentence = f"Admit slow nodes (avoid: price): {len(worth.flagged)} of them would be used"
+        yield _change("admit-flagged", sentence, worth)
     limits.say("does it fit with taints tolerated?")
     yield from _tolerate_taints(cluster, job, solver, limits)
     limits.say("does it fit with GPUs that are shared?")

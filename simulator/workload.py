@@ -28,7 +28,7 @@ from topology.cluster import FloatArray
 #   that gives the published one of the whole;
 # - how wide run times of pretraining and others are is assumed (``SIGMA``): no figure says it;
 # - *models* are those of the Acme paper (7B and 123B, tp 8 and pp 4 for the large one; NSDI 2024, section 4) and of
-#   InternLM (20B); ``scheduler.job_affinity.NAMED_MODELS`` has their shapes.
+#   InternLM (20B); ``scheduler.affinity.NAMED_MODELS`` has their shapes.
 
 
 STATUSES: tuple[Status, ...] = ("completed", "cancelled", "failed")

@@ -35,8 +35,8 @@ from extender.gangs.annotations import (
 from extender.gangs.types import Asked, GangKey, InvalidGang, TopologyRequest
 from extender.kubernetes_names import CONSTRAINTS, GANG_SIZE, MODEL, ORDER, PARALLELISM, TP_LEVEL
 from ground.errors import InvalidJob
+from scheduler.affinity import job_affinity
 from scheduler.job import MEGATRON_ORDER, Hold, Job, NodeSize, Parallelism
-from scheduler.job_affinity import job_affinity
 
 # -- pods_on_nodes --
 # Pods that share nodes: on nodes of G GPUs, pods of g GPUs lie G / g to a node, in the order of their ranks.

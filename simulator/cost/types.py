@@ -14,7 +14,7 @@ from math import ceil
 from typing import Protocol
 
 from ground.plugins import PluginGroup
-from scheduler.affinity import Model, microbatches, volumes
+from scheduler.affinity import Model, model_microbatches, volumes
 from scheduler.job import Job, Parallelism
 from topology.cluster import Cluster, IntArray
 
@@ -65,7 +65,7 @@ def _traffic(parallelism: Parallelism, gpus_per_node: int, given: int | None, mo
     sizes = volumes(model, parallelism)
     parts = parallelism.nodes_of_tp(gpus_per_node)
     replicas_in_node = ceil(parallelism.cp * parallelism.dp * parts / rows)  # the last node may have fewer
-    known = microbatches(model, parallelism) if given is None else given
+    known = model_microbatches(model, parallelism) if given is None else given
     layers, stages_in_node = model.layers / parallelism.pp, ceil(parallelism.pp / columns)
     experts = _expert_bytes(model, parallelism, gpus_per_node) * layers * stages_in_node
     return Traffic(
