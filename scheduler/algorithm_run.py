@@ -70,16 +70,16 @@ def _preferred(
             outcome = replace(outcome, gpus_per_node=outcome.gpus_per_node or choices[0].job.gpus_per_node)
         return outcome.after(None if outcome.proposal.complete and not timer.late else seconds, late=timer.late)
 
-    found = answer(cluster, limits.seconds)
-    if found.status == "infeasible" and (cut := held_in_cut_domains(cluster, job)) and not shortage(cluster, job):
-        found = replace(found, reason=f"{found.reason}. It rests on domains that are cut: {cut}")
+    outcome = answer(cluster, limits.seconds)
+    if outcome.status == "infeasible" and (cut := held_in_cut_domains(cluster, job)) and not shortage(cluster, job):
+        outcome = replace(outcome, reason=f"{outcome.reason}. It rests on domains that are cut: {cut}")
     if costs is None:
         costs = pulls_of(cluster, job)
-    if costs is None or found.evaluation is None:
-        return found
+    if costs is None or outcome.evaluation is None:
+        return outcome
     with on_clock(limits.clock, limits.seconds * PREFERENCE_SHARE) as timer:
         end = clock() + limits.seconds * PREFERENCE_SHARE
-        preferred = prefer(Preference(Instance(cluster, job), costs, answer, end), found)
+        preferred = prefer(Preference(Instance(cluster, job), costs, answer, end), outcome)
     return preferred.after(limits.seconds, late=True) if timer.late else preferred
 
 

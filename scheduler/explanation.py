@@ -80,9 +80,11 @@ def left_over(cluster: Cluster, job: Job) -> tuple[str, ...]:
             continue
         kinds = {hold.family for hold in job.holds_on(cluster) if cluster.level_index(hold.level) >= depth}
         named = " and ".join(family.upper() for family in FAMILIES if family in kinds)
-        each = Counter(zip(over[over > 0].tolist(), have[over > 0].tolist(), strict=True))
-        listed = [f"{left} of {all_} in each of {count}" for (left, all_), count in each.most_common(LONGEST)]
-        more = ["others elsewhere"] if len(each) > LONGEST else []
+        kinds_of_domain = Counter(zip(over[over > 0].tolist(), have[over > 0].tolist(), strict=True))
+        listed = [
+            f"{left} of {all_} in each of {count}" for (left, all_), count in kinds_of_domain.most_common(LONGEST)
+        ]
+        more = ["others elsewhere"] if len(kinds_of_domain) > LONGEST else []
         sentences.append(
             f"{named} groups take {size} nodes of one {one_of(level.name)} at a time: of the "
             f"{plural(len(level), level.name)}, {int(over.sum()):,} usable nodes are left over "

@@ -395,14 +395,14 @@ def nodes_of_tp(dense: RankNumbering, gpus_per_node: int) -> int:
 
 def filling(dense: RankNumbering, gpus_per_node: int) -> tuple[str, ...]:
     """Return what is unusual about how the ranks fill their nodes, a sentence each; mostly nothing."""
-    said = []
+    sentences = []
     nodes = -(-dense.ranks // gpus_per_node)
     if used := dense.ranks % gpus_per_node:
         which = f"the last of the {nodes:,} nodes" if nodes > 1 else "the node"
-        said.append(f"{which} has ranks for {used} of its {gpus_per_node} GPUs, and is taken whole")
+        sentences.append(f"{which} has ranks for {used} of its {gpus_per_node} GPUs, and is taken whole")
     if nodes > 1 and _cells(dense, gpus_per_node) is None:
-        said.append("stages begin inside nodes, which are filled in the order of ranks: there is no grid of nodes")
-    return tuple(said)
+        sentences.append("stages begin inside nodes, which are filled in the order of ranks: there is no grid of nodes")
+    return tuple(sentences)
 
 
 def _check_ranks(dense: RankNumbering, expert: RankNumbering) -> None:

@@ -39,14 +39,14 @@ class DataSet(NamedTuple):
     size: float  # samples or bytes that it reads of it, above 0
 
 
-def affinity(
-    one: Iterable[DataSet], other: Iterable[DataSet], *, whole: Mapping[str, float] = MappingProxyType({})
+def data_affinity(
+    first: Iterable[DataSet], second: Iterable[DataSet], *, whole: Mapping[str, float] = MappingProxyType({})
 ) -> float:
     """Return what two jobs have in common of what either reads, ``|A and B| / |A or B|``: 0 = nothing, 1 = all.
 
     :param whole: size of each data set where that is known.
     """
-    ours, theirs = dict(one), dict(other)
+    ours, theirs = dict(first), dict(second)
     both = ours.keys() & theirs.keys()
     common = sum(ours[name] * theirs[name] / whole.get(name, max(ours[name], theirs[name])) for name in sorted(both))
     read = sum(ours.values()) + sum(theirs.values())
@@ -74,13 +74,13 @@ def near_shared_data(
     :param cache_of: shape [nodes], the number of the cache that each node uses.
     :param running: what each running job reads, and the indices of its nodes, any shape; of several jobs near a cache
         the one with the largest affinity counts.
-    :param whole: as in :func:`affinity`.
+    :param whole: as in :func:`data_affinity`.
     """
     import numpy as np  # here, as the help of commands reads the types of jobs alone
 
     best = np.zeros(int(cache_of.max(initial=-1)) + 1)
     for theirs, nodes in running:
-        if shared := affinity(data, theirs, whole=whole):
+        if shared := data_affinity(data, theirs, whole=whole):
             caches = cache_of[nodes].ravel()
             best[caches] = np.maximum(best[caches], shared)
     return best[cache_of]
@@ -249,10 +249,10 @@ class Job:
     def __post_init__(self) -> None:
         if not 0.0 <= self.alpha <= 1.0:
             raise InvalidJob(f"alpha is {self.alpha}", where="alpha", fix="alpha lies between 0 and 1")
-        for one in self.speed:
-            if not 0.0 < one.factor < inf:
-                wrong = f"speed on {one.gpu_type} is {one.factor}"
-                raise InvalidJob(wrong, where="speed", fix="give a number above 0, 1 = as usual")
+        for speed in self.speed:
+            if not 0.0 < speed.factor < inf:
+                fault = f"speed on {speed.gpu_type} is {speed.factor}"
+                raise InvalidJob(fault, where="speed", fix="give a number above 0, 1 = as usual")
         if self.gpu_types == ():
             raise InvalidJob("gpu_types names no type", where="gpu_types", fix="name one, or leave gpu_types out")
 
@@ -263,7 +263,7 @@ class Job:
 
     def speed_on(self, gpu_types: Iterable[str]) -> float:
         """Return how fast it runs on nodes of some types of GPU, at least one: the slowest sets the pace of all."""
-        factors = {one.gpu_type: one.factor for one in self.speed}
+        factors = {speed.gpu_type: speed.factor for speed in self.speed}
         return min(factors.get(name, 1.0) for name in gpu_types)
 
     @cached_property

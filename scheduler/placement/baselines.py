@@ -118,10 +118,10 @@ def _cut_of_prefixes(request: Request, swept: IntArray) -> FloatArray:
         edges.append((position[-1:], position[:1], job.alpha))
     # an edge is cut by the prefixes that end between its two cells
     change = np.zeros(len(swept) + 1)
-    for one, other, weight in edges:
-        both = (one >= 0) & (other >= 0)
-        begun = np.bincount(np.minimum(one[both], other[both]) + 1, minlength=len(change))
-        ended = np.bincount(np.maximum(one[both], other[both]) + 1, minlength=len(change))
+    for cell, other, weight in edges:
+        both = (cell >= 0) & (other >= 0)
+        begun = np.bincount(np.minimum(cell[both], other[both]) + 1, minlength=len(change))
+        ended = np.bincount(np.maximum(cell[both], other[both]) + 1, minlength=len(change))
         change += weight * (begun - ended)
     return np.asarray(np.round(np.cumsum(change), 9))
 

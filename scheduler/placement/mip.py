@@ -90,10 +90,10 @@ class Solution:
         if self.counts is None:
             return f"{name} found no placement in {self.seconds:.1f} s"
         if self.proved:
-            found = f"proved {own} to be {self.objective:g} in {self.seconds:.2f} s"
+            result = f"proved {own} to be {self.objective:g} in {self.seconds:.2f} s"
         else:
-            found = f"stopped after {self.seconds:.1f} s with {own} between {self.bound:g} and {self.objective:g}"
-        return f"{name} {found}; that is no bound on Eq. 2"
+            result = f"stopped after {self.seconds:.1f} s with {own} between {self.bound:g} and {self.objective:g}"
+        return f"{name} {result}; that is no bound on Eq. 2"
 
 
 def solve(program: Program, *, solver: Solver, cuts: bool, seconds: float, seed: int) -> Solution:
@@ -106,7 +106,14 @@ def solve(program: Program, *, solver: Solver, cuts: bool, seconds: float, seed:
     if built is None or left <= 0:
         return Solution(None, np.inf, 0.0, False, stopwatch() - started)
     model, counts = built
-    which, parameters = _solver(mathopt, solver)
+    # one thread, the only way to the same answer twice
+    if solver == "scip":
+        which, parameters = mathopt.SolverType.GSCIP, mathopt.SolveParameters(threads=1)
+    else:
+        from ortools.math_opt.solvers.highs_pb2 import HighsOptionsProto
+
+        serial = HighsOptionsProto(string_options={"parallel": "off"})
+        which, parameters = mathopt.SolverType.HIGHS, mathopt.SolveParameters(highs=serial)
     if (wall := wall_left(left)) < np.inf:
         # published results of the program are by the wall's clock: it decides, and is said to
         parameters.time_limit = timedelta(seconds=min(left, wall))
@@ -125,16 +132,6 @@ def solve(program: Program, *, solver: Solver, cuts: bool, seconds: float, seed:
     wide, deep = program.weights
     worth = wide * int((nodes.sum(axis=0) > 0).sum()) + deep * int((nodes > 0).sum(axis=1).max())
     return Solution(nodes, worth, bound, proved, stopwatch() - started)
-
-
-def _solver(mathopt: Any, solver: Solver) -> tuple[Any, Any]:
-    """Return the solver and its parameters for one thread, the only way to the same answer twice."""
-    if solver == "scip":
-        return mathopt.SolverType.GSCIP, mathopt.SolveParameters(threads=1)
-    from ortools.math_opt.solvers.highs_pb2 import HighsOptionsProto
-
-    serial = HighsOptionsProto(string_options={"parallel": "off"})
-    return mathopt.SolverType.HIGHS, mathopt.SolveParameters(highs=serial)
 
 
 def _build(mathopt: Any, program: Program, *, cuts: bool, deadline: float) -> tuple[Any, list[list[Any]]] | None:

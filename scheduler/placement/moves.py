@@ -100,8 +100,8 @@ class MoveChoices:
     def _index(self, domains: IntArray) -> IntArray:
         index = np.full(int(max(domains.max(), self.targets.max())) + 1, -1, dtype=np.int32)
         index[self.targets] = np.arange(len(self.targets))
-        found: IntArray = index[domains]
-        return found
+        targets: IntArray = index[domains]
+        return targets
 
 
 def trimmed(choices: MoveChoices) -> MoveChoices:
@@ -136,10 +136,10 @@ def closest_depth(cluster: Cluster, job: Job) -> int:
 
 def ancestors(cluster: Cluster, depth: int, above: int) -> IntArray:
     """Return for each domain of one level its domain at a broader one (or itself), shape [domains]."""
-    found = np.arange(len(cluster.levels[depth]), dtype=np.int32)
+    domain_above = np.arange(len(cluster.levels[depth]), dtype=np.int32)
     for closer in range(depth, above, -1):
-        found = cluster.levels[closer].parent_of[found]
-    return found
+        domain_above = cluster.levels[closer].parent_of[domain_above]
+    return domain_above
 
 
 def integer_weights(terms: Sequence[ObjectiveTerm | Count]) -> tuple[list[int], int]:
@@ -217,7 +217,12 @@ class MoveModel:
         self.weights, self.scale = integer_weights(self.terms)
         self._keep_holds()
         self._goals: dict[Goal, cp_model.LinearExpr | int] = {"moves": self._moves(), "slow": self._slow()}
-        self._goals["objective"], self._goals["touches"] = self._spreads()
+        spreads, added = zip(*map(self._spread, self.terms), strict=True)
+        touches = [touch for of_term in added for touch in of_term]
+        weighted = (weight * spread for weight, spread in zip(self.weights, spreads, strict=True))
+        homes = zip(self._x, self._choices.target_at_home, strict=True)
+        stay = _sum(row[home] for row, home in homes if home >= 0)
+        self._goals["objective"], self._goals["touches"] = _sum(weighted), (len(self._x) + 1) * _sum(touches) - stay
         self.answer: IntArray | None = None  # Shape [movers], the target of each in the best answer so far
 
     def value_of(self, evaluation: Evaluation) -> int:
@@ -310,15 +315,6 @@ class MoveModel:
                     # all movers of the block are in the domain, or none
                     for other in members[1:]:
                         self._model.add(_sum(places[other][domain]) == first)
-
-    def _spreads(self) -> tuple[cp_model.LinearExpr, cp_model.LinearExpr]:
-        """Return the objective, and all touches."""
-        spreads, added = zip(*map(self._spread, self.terms), strict=True)
-        touches = [touch for of_term in added for touch in of_term]
-        weighted = (weight * spread for weight, spread in zip(self.weights, spreads, strict=True))
-        homes = zip(self._x, self._choices.target_at_home, strict=True)
-        stay = _sum(row[home] for row, home in homes if home >= 0)
-        return _sum(weighted), (len(self._x) + 1) * _sum(touches) - stay
 
     def _spread(self, term: ObjectiveTerm) -> tuple[cp_model.IntVar, list[cp_model.IntVar]]:
         """Return the largest number of domains a group of the family touches, and the touches that movers may add."""
@@ -482,7 +478,7 @@ def move_segments(
         # segments of all bands within what the domain can take
         model.add(sum(width * counts[k] for width, counts in zip(widths, held, strict=True)) <= int(room[k]))
     pairs = list(zip(segments, kept, strict=True))
-    model.maximize(sum(one.staying[k] * count for one, at in pairs for k, count in at.items()))
+    model.maximize(sum(kind.staying[k] * count for kind, at in pairs for k, count in at.items()))
     solver = cp_model.CpSolver()
     limit_time(solver, limits.seconds)
     # threads that take turns: the answer is the same with any number of them
@@ -495,22 +491,6 @@ def move_segments(
         return None
     stay = [{k: solver.value(count) for k, count in at.items()} for at in kept]
     come = [[solver.value(count) for count in counts] for counts in new]
-    return _domains_of_cells(rows, band_of, segments, stay=stay, come=come)
-
-
-def _domains_of_cells(
-    rows: int,
-    band_of: IntArray,
-    segments: Sequence[_Segments],
-    *,
-    stay: Sequence[Mapping[int, int]],
-    come: Sequence[Sequence[int]],
-) -> IntArray:
-    """Return the domain of each cell, shape [rows, columns].
-
-    :param stay: for each kind of segments, domain -> how many of them lie there, where they have cells.
-    :param come: for each band and domain, how many segments lie there that have no cells there.
-    """
     answer = np.empty((rows, len(band_of)), dtype=np.int32)
     for band, coming in enumerate(come):
         domain = np.empty(rows, dtype=np.int32)

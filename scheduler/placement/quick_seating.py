@@ -191,8 +191,8 @@ def seat_together(free: FreeNodes, job: Job, domain: int) -> SeatedGang:
         return SeatedGang(np.full((grid.rows, grid.columns), domain, dtype=np.int32), ())
     every = np.arange(grid.cells, dtype=np.int32)
     child, pair = seat_parcel(free, 1, domain, every, columns=grid.columns, weights=(job.alpha, job.beta))
-    found = seat_apart(free, job, child.reshape(grid.rows, grid.columns), pair, step=1)
-    return SeatedGang(found.closest, (objective_of(job, *pair), *found.costs))
+    seated = seat_apart(free, job, child.reshape(grid.rows, grid.columns), pair, step=1)
+    return SeatedGang(seated.closest, (objective_of(job, *pair), *seated.costs))
 
 
 def seat_apart(free: FreeNodes, job: Job, domain_of_cell: IntArray, pair: Pair, *, step: int = 0) -> SeatedGang:
@@ -208,8 +208,8 @@ def seat_apart(free: FreeNodes, job: Job, domain_of_cell: IntArray, pair: Pair, 
         # a column touches S domains, so a child more in each of them costs S times
         weights = job.alpha * pair[0], job.beta * pair[1]
         for cells in _parcels(flat):
-            found, _ = seat_parcel(free, closer, int(flat[cells[0]]), cells, columns=job.grid.columns, weights=weights)
-            child_of_cell[cells] = found
+            child, _ = seat_parcel(free, closer, int(flat[cells[0]]), cells, columns=job.grid.columns, weights=weights)
+            child_of_cell[cells] = child
         domain_of_cell = child_of_cell.reshape(domain_of_cell.shape)
         pair = pair_of(job, domain_of_cell)
         costs.append(objective_of(job, *pair))

@@ -219,8 +219,8 @@ def _in_segments(parcel: Parcel, piece: IntArray, band: IntArray, along: IntArra
     child = np.empty(len(parcel), dtype=np.int32)
     left = parcel.capacities.copy()
     shelf = piece * (int(band.max()) + 1) + band
-    for one in np.unique(shelf):
-        members = np.flatnonzero(shelf == one)
+    for number in np.unique(shelf):
+        members = np.flatnonzero(shelf == number)
         width = int(along[members].max()) + 1
         height = len(members) // width
         done = 0
@@ -263,7 +263,7 @@ def measure(parcel: Parcel, fillings: Sequence[IntArray]) -> list[Filling]:
     children = len(parcel.capacities)
     lines = 1 + max((len(groups.ids) for groups in parcel.groups.values()), default=0)
     together = max(1, _MOST_TOUCHES // (lines * children))
-    found: list[Filling] = []
+    measured: list[Filling] = []
     for i in range(0, len(fillings), together):
         child = np.stack(fillings[i : i + together])
         child_of_cell = child[:, parcel.block_of_cell]
@@ -271,8 +271,8 @@ def measure(parcel: Parcel, fillings: Sequence[IntArray]) -> list[Filling]:
         seen = np.zeros((len(child), children), dtype=np.bool_)
         seen[np.arange(len(child))[:, None], child] = True
         used = np.add.reduce(seen, axis=1, dtype=np.int32).tolist()
-        found += (Filling(child[k], {f: of[k] for f, of in touched.items()}, used[k]) for k in range(len(child)))
-    return found
+        measured += (Filling(child[k], {f: of[k] for f, of in touched.items()}, used[k]) for k in range(len(child)))
+    return measured
 
 
 def by_local_score(fillings: Sequence[Filling], weights: Weights) -> list[Filling]:
@@ -433,15 +433,15 @@ def refine(
     in_one_domain = Weights(weights.soft, {f: weight * spreads[f] for f, weight in weights.affinity.items()})
     deadline = clock() + seconds
     options: list[list[Filling]] = [[] for _ in sites]
-    known: dict[tuple[bytes, ...], list[Filling]] = {}
+    of_shape: dict[tuple[bytes, ...], list[Filling]] = {}
     largest_first = sorted(range(len(sites)), key=lambda i: (-len(sites[i].parcel), i))
     for done, i in enumerate(largest_first):
         parcel = sites[i].parcel
-        if parcel.shape not in known:
-            known[parcel.shape] = _options(
+        if parcel.shape not in of_shape:
+            of_shape[parcel.shape] = _options(
                 parcel, in_one_domain, solve_grid, deadline=deadline, sharing=len(sites) - done, end=end
             )
-        options[i] = known[parcel.shape]
+        options[i] = of_shape[parcel.shape]
     group_counts = {family: len(job.grid.groups[family].sizes) for family in families}
     parcels = [site.parcel for site in sites]
     chosen = choose_fillings(parcels, options, weights=weights, group_counts=group_counts)
@@ -513,8 +513,8 @@ def _exact_filling(parcel: Parcel, weights: Weights, solve: GridSolver | None, s
     alpha = weights.affinity["dp"] / (sum(weights.affinity.values()) or 1.0)
     child = np.empty(len(parcel), dtype=np.int32)
     left = parcel.capacities.copy()
-    for one in np.argsort(-sizes, kind="stable"):
-        members = np.flatnonzero(piece == one)
+    for number in np.argsort(-sizes, kind="stable"):
+        members = np.flatnonzero(piece == number)
         roomy = np.argsort(-left, kind="stable")
         roomy = roomy[left[roomy] > 0]
         rows, columns = int(row[members].max()) + 1, int(column[members].max()) + 1
@@ -664,12 +664,12 @@ def _supplies(cluster: Cluster, sizes: list[int], depth: int, inside: IntArray) 
         merged = sizes[depth + 1]
     parts.sort(key=lambda supply: (supply.slow, supply.slowness))
     step = sizes[depth] // merged
-    return parts if step == 1 else [_tie(parts[i : i + step]) for i in range(0, len(parts) - step + 1, step)]
-
-
-def _tie(parts: list[_Supply]) -> _Supply:
-    return _Supply(
-        sum(part.slow for part in parts),
-        sum(part.slowness for part in parts),
-        tuple(node for part in parts for node in part.nodes),
-    )
+    tied = [parts[i : i + step] for i in range(0, len(parts) - step + 1, step)]
+    return [
+        _Supply(
+            sum(part.slow for part in parts),
+            sum(part.slowness for part in parts),
+            tuple(node for part in parts for node in part.nodes),
+        )
+        for parts in tied
+    ]

@@ -109,8 +109,8 @@ class CellChoice:
             for cell in (*cells[:, 0].tolist(), *cells[0].tolist())
         }
         for line in (cells[:, 0].tolist(), cells[0].tolist()):
-            for one, following in pairwise(line):
-                self.cp.add(number[one] <= number[following])
+            for cell, following in pairwise(line):
+                self.cp.add(number[cell] <= number[following])
 
     def classes(self, solver: cp_model.CpSolver) -> IntArray:
         """Return the class of each cell in a solution, shape [cells]."""
@@ -250,25 +250,22 @@ def edge_cases(
             count for count in range(fewest, min(lines, len(tops)) + 1) if worthy((count, 1) if by_rows else (1, count))
         ]
         if not counted[0 if by_rows else 1]:
-            cases += [_any_case(cp, by_rows, lines, tops, numbers[-1])] if numbers else []
+            if numbers:
+                # a case of any number of domains up to the last; its spread says no more than that
+                on, counts = cp.new_bool_var(""), {k: cp.new_int_var(0, top, "") for k, top in tops.items()}
+                cp.add(sum(counts.values()) == lines * on)
+                if numbers[-1] < min(lines, len(tops)):
+                    uses = {k: cp.new_bool_var("") for k in tops}
+                    for k, top in tops.items():
+                        cp.add(counts[k] <= top * uses[k])
+                    cp.add(sum(uses.values()) <= numbers[-1])
+                cases.append(EdgeCase(by_rows, on, numbers[-1] * on, counts))
             continue
         alone = numbers[: MOST_CASES - 1] if len(numbers) > MOST_CASES else numbers
         cases += [_case(cp, by_rows, lines, tops, (count, count)) for count in alone]
         if len(alone) < len(numbers):
             cases.append(_case(cp, by_rows, lines, tops, (numbers[len(alone)], numbers[-1])))
     return cases
-
-
-def _any_case(cp: cp_model.CpModel, by_rows: bool, lines: int, tops: Mapping[int, int], most: int) -> EdgeCase:
-    """Return a case of any number of domains up to some; its spread says no more than that."""
-    on, counts = cp.new_bool_var(""), {k: cp.new_int_var(0, top, "") for k, top in tops.items()}
-    cp.add(sum(counts.values()) == lines * on)
-    if most < min(lines, len(tops)):
-        uses = {k: cp.new_bool_var("") for k in tops}
-        for k, top in tops.items():
-            cp.add(counts[k] <= top * uses[k])
-        cp.add(sum(uses.values()) <= most)
-    return EdgeCase(by_rows, on, most * on, counts)
 
 
 def _case(
@@ -462,7 +459,7 @@ class SharePart:
         cost = cp.new_int_var(0, dearest, "")
         spreads = [cells.spread(term, cells.members(term), hard=False) for term in demand.terms]
         for chosen, of_option in zip(self.options, prices, strict=True):
-            dear = cp.add(cost >= sum(price * one for price, one in zip(of_option, spreads, strict=True)))
+            dear = cp.add(cost >= sum(price * spread for price, spread in zip(of_option, spreads, strict=True)))
             dear.only_enforce_if([chosen, self.present] if self.optional else chosen)
         return cost
 
@@ -524,12 +521,12 @@ class SharePart:
         highest: int = 0,
     ) -> cp_model.IntVar:
         """Add a cost that is at least that of the chosen case with the chosen option."""
-        most = max(one.of(self.demand.rows, self.demand.columns) for one in costs)
+        most = max(cost.of(self.demand.rows, self.demand.columns) for cost in costs)
         cost = self.cp.new_int_var(min(least, most), max(most, highest), "")
-        for chosen, one in zip(self.options, costs, strict=True):
-            parts: list[cp_model.LinearExprT] = [one.fixed * on for on, _, _ in cases]
-            parts += [one.per_dp * dp for _, dp, _ in cases]
-            parts += [one.per_pp * pp for _, _, pp in cases]
+        for chosen, of_option in zip(self.options, costs, strict=True):
+            parts: list[cp_model.LinearExprT] = [of_option.fixed * on for on, _, _ in cases]
+            parts += [of_option.per_dp * dp for _, dp, _ in cases]
+            parts += [of_option.per_pp * pp for _, _, pp in cases]
             self.cp.add(cost >= sum(parts)).only_enforce_if(chosen)
         return cost
 
@@ -555,7 +552,18 @@ class SharePart:
         self.parts: list[dict[tuple[int, int], cp_model.IntVar]] = []
         filled = {k: self._along_edges(k) for k in self.blocks_in}
         for shape, on in self.shapes:
-            parts = self._parts_fixed(shape, on) if shape.homes else self._parts(shape, on)
+            parts: dict[tuple[int, int], cp_model.IntVar] = {}
+            if not shape.homes:
+                for size, count in Counter(shape.sizes).items():
+                    most_in = {k: min(count, top(blocks) // size) for k, blocks in self.blocks_in.items()}
+                    of_size = {(size, k): cp.new_int_var(0, many, "") for k, many in most_in.items() if many}
+                    cp.add(sum(of_size.values()) == count * on)
+                    parts |= of_size
+            elif all(k in self.blocks_in for k in shape.homes):
+                # each part lies where it was found; a domain holds one of them
+                parts = dict.fromkeys(zip(shape.sizes, shape.homes, strict=True), on)
+            else:
+                cp.add(on == 0)
             for (size, k), count in parts.items():
                 filled[k].append(size * count)
             self.parts.append(parts)
@@ -566,22 +574,6 @@ class SharePart:
             for chosen, amount in zip(self.options, of_shape, strict=True):
                 cp.add(cost >= amount).only_enforce_if([on, chosen])
         return cost
-
-    def _parts(self, shape: PlacementShape, on: cp_model.IntVar) -> dict[tuple[int, int], cp_model.IntVar]:
-        parts: dict[tuple[int, int], cp_model.IntVar] = {}
-        for size, count in Counter(shape.sizes).items():
-            most = {k: min(count, top(blocks) // size) for k, blocks in self.blocks_in.items()}
-            of_size = {(size, k): self.cp.new_int_var(0, top, "") for k, top in most.items() if top}
-            self.cp.add(sum(of_size.values()) == count * on)
-            parts |= of_size
-        return parts
-
-    def _parts_fixed(self, shape: PlacementShape, on: cp_model.IntVar) -> dict[tuple[int, int], cp_model.IntVar]:
-        """Return the parts of a shape that must lie where it was found; a domain holds one of them."""
-        if any(k not in self.blocks_in for k in shape.homes):
-            self.cp.add(on == 0)
-            return {}
-        return dict.fromkeys(zip(shape.sizes, shape.homes, strict=True), on)
 
     def admitted(self, solver: cp_model.CpSolver) -> BoolArray:
         """Return the classes that the option admits which the job has in a solution, shape [classes]."""

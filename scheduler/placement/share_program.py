@@ -132,8 +132,8 @@ def any_moved(cp: cp_model.CpModel, share: RunningShare, moved: Sequence[cp_mode
     :param moved: numbers of cells that move, which together are all.
     """
     moves = cp.new_bool_var("")
-    for one in moved if share.price else ():
-        cp.add(one == 0).only_enforce_if(~moves)
+    for count in moved if share.price else ():
+        cp.add(count == 0).only_enforce_if(~moves)
     return moves
 
 
@@ -192,7 +192,7 @@ class LeavingPart:
             _, first, counts = np.unique(share.tied, return_index=True, return_counts=True)
             for cell, size in zip(first.tolist(), counts.tolist(), strict=True):
                 leaves.setdefault(int(share.homes[cell]), []).append(size * cp.new_bool_var(""))
-        moved = [one for of_class in leaves.values() for one in of_class]
+        moved = [count for of_class in leaves.values() for count in of_class]
         self.takes: dict[int, cp_model.LinearExprT] = {c: int(has[c]) - sum(some) for c, some in leaves.items()}
         self.moved: cp_model.LinearExprT = sum(moved)
         self.any_moved = any_moved(cp, share, moved)
@@ -294,10 +294,10 @@ class ShareModel:
     def least(self, cost: cp_model.LinearExprT, limit: Slice) -> tuple[Answer, cp_model.CpSolver]:
         """Search for the least cost within a limit."""
         self.cp.minimize(cost)
-        found, solver = solve(self.cp, limit)
+        answer, solver = solve(self.cp, limit)
         spent = solver.response_proto.deterministic_time if counts_work() else solver.wall_time
         self.out_of_time |= spent >= limit.wall
-        return found, solver
+        return answer, solver
 
 
 def total(weights: Sequence[int], expressions: Sequence[cp_model.LinearExprT]) -> cp_model.LinearExpr:
