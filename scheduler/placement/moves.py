@@ -491,13 +491,14 @@ def move_segments(
         return None
     stay = [{k: solver.value(count) for k, count in at.items()} for at in kept]
     come = [[solver.value(count) for count in counts] for counts in new]
+    # the domain of each cell: of each kind of segments so many stay where they have cells, and the others go elsewhere
     answer = np.empty((rows, len(band_of)), dtype=np.int32)
     for band, coming in enumerate(come):
         domain = np.empty(rows, dtype=np.int32)
         leaving = []
-        for segment, at in zip(segments, stay, strict=True):
+        for segment, staying in zip(segments, stay, strict=True):
             if segment.band == band:
-                places = np.repeat(list(at), list(at.values()))
+                places = np.repeat(list(staying), list(staying.values()))
                 domain[segment.rows[: len(places)]] = places
                 leaving += segment.rows[len(places) :].tolist()
         domain[sorted(leaving)] = np.repeat(np.arange(len(coming)), coming)

@@ -37,350 +37,136 @@ from scheduler.work_clock import clock
 from topology.cluster import BoolArray, Cluster, IntArray, Level
 from topology.flags import HEALTHY
 
-_MOST_BANDS = 24  # Numbers of shelves tried in either direction: all small ones, then ever fewer
+_FEW = 4  # Part of all nodes from which on the order of all names, which is kept, is sooner had than that of some
 
 
-def pieces_of(rows: IntArray, columns: IntArray) -> tuple[IntArray, IntArray, IntArray]:
-    """Cut blocks into rectangles (row set x column set): rows with the same columns make one, or columns with the same
-    rows where that gives fewer.
-
-    :param rows: shape [blocks], the row of each block; ``columns``: its column.
-    :returns: for each block its piece, and its row and column within the piece, each shape [blocks].
-    """
-    row, column = _number(rows), _number(columns)
-    mask = np.zeros((int(row.max()) + 1, int(column.max()) + 1), dtype=np.bool_)
-    mask[row, column] = True
-    # a full rectangle is one piece
-    if mask.all():
-        return np.zeros_like(row), row, column
-    row_piece, column_piece = _number_rows(mask), _number_rows(mask.T)
-    piece = row_piece[row] if row_piece.max() <= column_piece.max() else column_piece[column]
-    inner_row, inner_column = np.empty_like(row), np.empty_like(column)
-    for p in range(int(piece.max()) + 1):
-        members = piece == p
-        inner_row[members] = _number(row[members])
-        inner_column[members] = _number(column[members])
-    return piece, inner_row, inner_column
-
-
-def extent(piece: IntArray, position: IntArray) -> IntArray:
-    """Return the rows (or columns) of the piece of each block, given its row (or column) within it; shapes [blocks]."""
-    most = np.zeros(int(piece.max()) + 1, dtype=np.int32)
-    np.maximum.at(most, piece, position + 1)
-    return most[piece]
-
-
-def _number(values: IntArray) -> IntArray:
-    """Replace the values by their rank among the distinct ones."""
-    return np.unique(values, return_inverse=True)[1].astype(np.int32)
-
-
-def _number_rows(mask: BoolArray) -> IntArray:
-    """Return the kind of each row of a table, equal rows alike; kinds numbered by first appearance."""
-    packed = np.packbits(mask, axis=1)
-    _, first, kind = np.unique(packed, axis=0, return_index=True, return_inverse=True)
-    return np.argsort(np.argsort(first))[kind.ravel()].astype(np.int32)
-
-
-def shelf_orders(rows: IntArray, columns: IntArray) -> npt.NDArray[np.int64]:
-    """Return the orders, shape [orders, cells], in which shelves of every height are filled, both ways round.
-
-    :param rows: shape [cells], the row of each cell; ``columns``: its column.
-    """
-    piece, row, column = pieces_of(rows, columns)
-    orders = []
-    for across, along in ((row, column), (column, row)):
-        depth = extent(piece, across)
-        bands = np.array(_band_counts(int(depth.max())))[:, None]
-        band = across * np.minimum(bands, depth) // depth
-        # one number by which cells are sorted: shelf after shelf, one forth, the next back
-        width = int(along.max()) + 1
-        shelf = (piece * bands + band) * width + np.where(band % 2, width - 1 - along, along)
-        orders.append(np.argsort(shelf * (int(across.max()) + 1) + across, axis=1))
-    return np.concatenate(orders)
-
-
-def shelves(pieces: tuple[IntArray, IntArray, IntArray]) -> Iterator[tuple[int, IntArray, IntArray, IntArray]]:
-    """Yield numbers of shelves, and for each cell its shelf and where it lies along and across shelves."""
-    piece, row, column = pieces
-    for across, along in ((row, column), (column, row)):
-        depth = extent(piece, across)
-        for bands in _band_counts(int(depth.max())):
-            yield bands, across * np.minimum(bands, depth) // depth, along, across
-
-
-def _band_counts(most: int) -> list[int]:
-    """Return the numbers of bands that cut ``most`` lines in really different ways: one for each height of a band."""
-    counts = sorted({-(-most // -(-most // bands)) for bands in range(1, most + 1)})
-    if len(counts) <= _MOST_BANDS:
-        return counts
-    return sorted({counts[i] for i in np.geomspace(1, len(counts), _MOST_BANDS).astype(int) - 1})
-
-
-def back_and_forth(piece: IntArray, band: IntArray, along: IntArray, across: IntArray) -> npt.NDArray[np.int64]:
-    """Return the order of shelf after shelf, one forth, the next back."""
-    return np.lexsort((across, np.where(band % 2, -along, along), band, piece))
-
-
-_MOST_WHOLE = 8  # Fillings in whole segments are tried up to this number of shelves
-_MOST_TOUCHES = 2_000_000  # Array elements for which fillings are measured at once: those of a processor's cache
-
-
-@dataclass(frozen=True, slots=True)
-class ParcelGroups:
-    """The communication groups of one family that have cells in a parcel."""
-
-    ids: IntArray  # shape [groups], their numbers in the whole job
-    pairs: CellGroups  # of a cell of the parcel and an index into `ids`
-
-    def touched(self, child_of_cell: IntArray, children: int) -> IntArray:
-        """Return how many children each group touches, shape [fillings, groups].
-
-        :param child_of_cell: shape [fillings, cells].
-        """
-        fillings, groups = len(child_of_cell), len(self.ids)
-        child = child_of_cell if self.pairs.one_each else child_of_cell[:, self.pairs.cell]
-        touches = np.zeros(fillings * groups * children, dtype=np.bool_)
-        first = np.arange(0, len(touches), groups * children)
-        touches[child + (self.pairs.group.astype(np.int64) * children + first[:, None])] = True
-        count: IntArray = np.add.reduce(touches.reshape(fillings, groups, children), axis=2, dtype=np.int32)
-        return count
-
-
-@dataclass(frozen=True)
-class Parcel:
-    """What one domain has to share out among its children."""
-
-    rows: IntArray  # shape [blocks], the block row of each block
-    columns: IntArray  # shape [blocks], the block column of each block
-    capacities: IntArray  # shape [children], blocks each child can take; descending, none of them zero
-    block_of_cell: IntArray  # shape [cells], the block each cell of the parcel belongs to
-    groups: Mapping[Family, ParcelGroups]  # the communication groups whose spread matters
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    @cached_property
-    def shape(self) -> tuple[bytes, ...]:
-        """Equal for parcels that differ only in where they lie: they have the same fillings."""
-        groups = (array for groups in self.groups.values() for array in (groups.pairs.cell, groups.pairs.group))
-        return tuple(array.tobytes() for array in (*self.pieces, self.capacities, self.block_of_cell, *groups))
-
-    @cached_property
-    def pieces(self) -> tuple[IntArray, IntArray, IntArray]:
-        """Its rectangles; see :func:`pieces_of`."""
-        return pieces_of(self.rows, self.columns)
-
-    @cached_property
-    def turns(self) -> tuple[IntArray, ...]:
-        """Permutations of the blocks that leave the spread of a filling as it is and change which row or column bears
-        it: rows, or columns, of every piece mirrored, or moved on by half of them.
-
-        :returns: shape [blocks] each: each block takes the place of the block named; the first changes nothing.
-        """
-        piece, row, column = self.pieces
-        height, width = extent(piece, row), extent(piece, column)
-        positions = (
-            (row, column),
-            (height - 1 - row, column),
-            (row, width - 1 - column),
-            ((row + height // 2) % height, column),
-            (row, (column + width // 2) % width),
-        )
-        places = np.lexsort((column, row, piece))
-        turns = []
-        for new_row, new_column in positions:
-            turn = np.empty(len(self), dtype=np.int32)
-            turn[np.lexsort((new_column, new_row, piece))] = places
-            turns.append(turn)
-        return tuple(turns)
-
-
-def shelf_fillings(parcel: Parcel) -> Iterator[IntArray]:
-    """Yield fillings that need no search, shape [blocks] each: the child of each block.
-
-    A shelf is a band of rows.  It is filled column after column, back and forth in turn, so that a child of c nodes
-    takes about c / height columns of it.  One shelf for each row is the row-by-row fill, one shelf of all rows the
-    column-by-column fill; the same with rows and columns exchanged.  Filled to the brim, children straddle shelves and
-    columns; filled in whole segments (a column within a shelf), they waste a little room and no spread.
-    """
-    piece = parcel.pieces[0]
-    for bands, band, along, across in shelves(parcel.pieces):
-        to_the_brim = np.empty(len(parcel), dtype=np.int32)
-        child = np.searchsorted(np.cumsum(parcel.capacities), np.arange(len(parcel)), side="right")
-        to_the_brim[back_and_forth(piece, band, along, across)] = child
-        yield to_the_brim
-        if bands <= _MOST_WHOLE and (whole := _in_segments(parcel, piece, band, along)) is not None:
-            yield whole
-
-
-def _in_segments(parcel: Parcel, piece: IntArray, band: IntArray, along: IntArray) -> IntArray | None:
-    """Put each segment whole in one child; ``None`` when the children have not that many segments."""
-    child = np.empty(len(parcel), dtype=np.int32)
-    left = parcel.capacities.copy()
-    shelf = piece * (int(band.max()) + 1) + band
-    for number in np.unique(shelf):
-        members = np.flatnonzero(shelf == number)
-        width = int(along[members].max()) + 1
-        height = len(members) // width
-        done = 0
-        while done < width:
-            fits = left // height
-            enough = np.flatnonzero(fits >= width - done)
-            chosen = int(enough[fits[enough].argmin()]) if enough.size else int(fits.argmax())
-            taken = min(int(fits[chosen]), width - done)
-            if not taken:
-                return None
-            child[members[(along[members] >= done) & (along[members] < done + taken)]] = chosen
-            left[chosen] -= taken * height
-            done += taken
-    return child
-
-
-_ROUNDS = 3  # Rounds of improvement; two settle nearly all instances
-
-
-@dataclass(frozen=True, slots=True)
-class Weights:
-    """What spread at one level costs."""
-
-    # family -> weight of the job's soft terms at this level: part of the job's objective, so it comes first
-    soft: Mapping[Family, float]
-    affinity: Mapping[Family, float]  # family -> alpha and beta: Eq. 2 one level down
-
-
-@dataclass(frozen=True, slots=True)
-class Filling:
-    """One way to share a parcel out."""
-
-    child: IntArray  # shape [blocks], the child of each block
-    touched: Mapping[Family, IntArray]  # family -> shape [groups of the parcel], children each group touches
-    used: int  # number of children in use
-
-
-def measure(parcel: Parcel, fillings: Sequence[IntArray]) -> list[Filling]:
-    """Measure the spread of some fillings, the child of each block, shape [blocks] each."""
-    children = len(parcel.capacities)
-    lines = 1 + max((len(groups.ids) for groups in parcel.groups.values()), default=0)
-    together = max(1, _MOST_TOUCHES // (lines * children))
-    measured: list[Filling] = []
-    for i in range(0, len(fillings), together):
-        child = np.stack(fillings[i : i + together])
-        child_of_cell = child[:, parcel.block_of_cell]
-        touched = {family: groups.touched(child_of_cell, children) for family, groups in parcel.groups.items()}
-        seen = np.zeros((len(child), children), dtype=np.bool_)
-        seen[np.arange(len(child))[:, None], child] = True
-        used = np.add.reduce(seen, axis=1, dtype=np.int32).tolist()
-        measured += (Filling(child[k], {f: of[k] for f, of in touched.items()}, used[k]) for k in range(len(child)))
-    return measured
-
-
-def by_local_score(fillings: Sequence[Filling], weights: Weights) -> list[Filling]:
-    """Return fillings of one parcel, the best first: by how good each is when nothing is known of the other domains."""
-    return [fillings[i] for i in _Options.of(fillings).local_order(weights)]
-
-
-def without_twins(fillings: Iterable[Filling]) -> list[Filling]:
-    """Return the fillings that differ in spread; the first of each kind."""
-    distinct: dict[tuple[bytes, ...], Filling] = {}
-    for filling in fillings:
-        distinct.setdefault(tuple(touched.tobytes() for touched in filling.touched.values()), filling)
-    return list(distinct.values())
-
-
-def choose_fillings(
-    parcels: Sequence[Parcel],
-    options: Sequence[Sequence[Filling]],
+def seat(
+    cluster: Cluster,
+    job: Job,
     *,
-    weights: Weights,
-    group_counts: Mapping[Family, int],
-) -> list[Filling]:
-    """Choose one filling for each parcel.
+    level: Level,
+    domain_of_cell: IntArray,
+    admitted: BoolArray,
+    solve_grid: GridSolver | None = None,
+    seconds: float = 0.5,
+    most_seconds: float = inf,
+) -> IntArray:
+    """Turn an assignment of cells to domains into nodes; deterministic, as long as ``solve_grid`` is and time suffices.
 
-    :param options: for each parcel its fillings, the best by :func:`by_local_score` first.
-    :param group_counts: family -> number of groups of the whole job.
+    :param domain_of_cell: shape [rows, columns], index of a domain of ``level``; cells that holds tie together at this
+        level or a closer one lie in one domain, and no domain is given more than it can take in whole blocks
+        (:func:`scheduler.placement.admission.capacity_by_level`).
+    :param solve_grid: exact search for one rectangle of cells; ``None`` = shelves alone.
+    :param seconds: wall-clock limit of all exact searches together; ``most_seconds``: of all, after which every domain
+        that is left is filled in the first way there is.
     """
-    chosen = [0] * len(parcels)
-    tables: dict[int, _Options] = {}
-    for of_parcel in options:
-        # parcels of one shape have the same fillings
-        tables.setdefault(id(of_parcel), _Options.of(of_parcel))
-    totals = {family: np.zeros(count, dtype=np.int32) for family, count in group_counts.items()}
-    for parcel, fillings in zip(parcels, options, strict=True):
-        _add(totals, parcel, fillings[0], 1)
-    open_parcels = [i for i, fillings in enumerate(options) if len(fillings) > 1]
-    for _ in range(_ROUNDS):
-        changed = False
-        for i in open_parcels:
-            _add(totals, parcels[i], options[i][chosen[i]], -1)
-            best = tables[id(options[i])].best(totals, parcels[i], weights)
-            changed |= best != chosen[i]
-            chosen[i] = best
-            _add(totals, parcels[i], options[i][best], 1)
-        if not changed:
-            break
-    return [fillings[i] for fillings, i in zip(options, chosen, strict=True)]
+    depth = cluster.level_index(level.name)
+    needed = np.bincount(domain_of_cell.ravel(), minlength=len(level)).astype(np.int32)
+    end = clock() + most_seconds
+    pool = _choose_pool(cluster, job, depth=depth, needed=needed, admitted=admitted)
+    steps = range(depth, len(cluster.levels) - 1)
+    for step in steps:
+        domain_of_cell = refine(
+            cluster,
+            job,
+            depth=step,
+            domain_of_cell=domain_of_cell,
+            pool=pool,
+            solve_grid=solve_grid,
+            seconds=seconds / len(steps),
+            end=end,
+        )
+    domain_of = cluster.levels[-1].domain_of
+    used = np.zeros(len(cluster.levels[-1]), dtype=np.bool_)
+    used[domain_of_cell] = True
+    around = np.flatnonzero(used[domain_of])
+    if len(around) * _FEW > len(cluster):
+        around = around[np.argsort(name_ranks(cluster)[around])]
+    else:
+        around = np.array(sorted(around.tolist(), key=lambda i: natural(cluster.names[i])), dtype=np.int64)
+    around = around[np.argsort(domain_of[around], kind="stable")]
+    seats = np.flatnonzero(pool[around])
+    domain_of_seat = domain_of[around[seats]]
+    cells = np.lexsort((job.grid.node_rank.ravel(), domain_of_cell.ravel()))
+    domain_of_sorted = domain_of_cell.ravel()[cells]
+    nodes = np.empty(domain_of_cell.size, dtype=np.int32)
+    domains, first_cell, wanted = np.unique(domain_of_sorted, return_index=True, return_counts=True)
+    first_seat = np.searchsorted(domain_of_seat, domains, side="left")
+    offered = np.searchsorted(domain_of_seat, domains, side="right") - first_seat
+    for cell, seat, want, offer in zip(first_cell, first_seat, wanted, offered, strict=True):
+        places = seats[seat : seat + offer]
+        # the run of so many seats with the fewest nodes between its ends
+        start = int((places[want - 1 :] - places[: offer - want + 1]).argmin())
+        nodes[cells[cell : cell + want]] = around[places[start : start + want]]
+    return nodes.reshape(domain_of_cell.shape)
 
 
 @dataclass(frozen=True, slots=True)
-class _Options:
-    """The fillings of one parcel side by side."""
+class _Supply:
+    """Nodes for one block, and what they cost: how many are slow, and by how much in sum."""
 
-    touched: Mapping[Family, IntArray]  # family -> shape [fillings, groups of the parcel]
-    used: IntArray  # shape [fillings], number of children in use
-
-    @classmethod
-    def of(cls, fillings: Sequence[Filling]) -> _Options:
-        """Return fillings side by side."""
-        touched = {
-            family: np.stack([filling.touched[family] for filling in fillings]) for family in fillings[0].touched
-        }
-        return cls(touched, np.array([filling.used for filling in fillings], dtype=np.int32))
-
-    def local_order(self, weights: Weights) -> list[int]:
-        """Return the fillings, the best first: by how good each is when nothing is known of the other domains."""
-        worst = {family: of.max(axis=1) for family, of in self.touched.items()}
-        mean = {family: of.mean(axis=1) for family, of in self.touched.items()}
-        return _order(worst, mean, self.used, weights)
-
-    def best(self, totals: Mapping[Family, IntArray], parcel: Parcel, weights: Weights) -> int:
-        """Return the filling with which the whole job is best, given what all other parcels add up to."""
-        worst, mean = {}, {}
-        for family, total in totals.items():
-            touched = self.touched[family]
-            # what the other domains cost whatever it does
-            others = int(total.max())
-            worst[family] = np.maximum(others, (total[parcel.groups[family].ids] + touched).max(axis=1))
-            mean[family] = touched.sum(axis=1) / len(total)
-        return _order(worst, mean, self.used, weights)[0]
+    slow: int
+    slowness: float
+    nodes: tuple[int, ...]
 
 
-def _add(totals: Mapping[Family, IntArray], parcel: Parcel, filling: Filling, sign: int) -> None:
-    for family, total in totals.items():
-        total[parcel.groups[family].ids] += sign * filling.touched[family]
+def _choose_pool(cluster: Cluster, job: Job, *, depth: int, needed: IntArray, admitted: BoolArray) -> BoolArray:
+    """Choose the nodes that cells may be seated on: as few slow ones as possible, the least slow first.
 
+    A domain with enough healthy nodes for its cells uses no other.  Elsewhere every block costs the slow nodes it
+    needs.  Nodes of a closest domain are taken from the healthiest on, so the costs of its blocks rise; a broader
+    domain merges the blocks of its children in order of cost and ties them into its own, so the costs rise there too.
+    The cheapest blocks of a domain therefore use the fewest slow nodes of all ways to seat that many.  Under ``avoid:
+    ignore`` slow nodes are like any other.
 
-def _order(
-    worst: Mapping[Family, npt.NDArray[Any]], mean: Mapping[Family, npt.NDArray[Any]], used: IntArray, weights: Weights
-) -> list[int]:
-    """Return fillings, the best first: by soft terms, Eq. 2 of the worst, then of the mean, then touches and children.
-
-    :param worst: family -> shape [fillings], the most domains that a group touches; ``mean``: the same of the mean.
+    :param needed: shape [domains of the level of that depth], cells of each.
+    :returns: shape [nodes], a subset of ``admitted``: the healthy nodes of a domain that has enough of them, else
+        exactly as many as it needs.
     """
+    level = cluster.levels[depth]
+    room = capacity_by_level(cluster, job, admitted)[depth]
+    if (over := np.flatnonzero(needed > room)).size:
+        k = over[0]
+        raise ValueError(f"{level.name} {level.domains[k]!r} was given {needed[k]} cells and has room for {room[k]}")
+    if job.avoid == "ignore":
+        return admitted
+    healthy: BoolArray = admitted & (cluster.slowdown == HEALTHY)
+    short = needed > capacity_by_level(cluster, job, healthy)[depth]
+    pool: BoolArray = healthy & ~short[level.domain_of]
+    sizes = [blocks_at(cluster, job, d).size for d in range(len(cluster.levels))]
+    for k in np.flatnonzero(short):
+        inside = np.flatnonzero(admitted & (level.domain_of == k)).astype(np.int32)
+        supplies = _supplies(cluster, sizes, depth, inside)
+        for supply in supplies[: needed[k] // sizes[depth]]:
+            pool[list(supply.nodes)] = True
+    return pool
 
-    def weighed(by: Mapping[Family, float], spreads: Mapping[Family, npt.NDArray[Any]]) -> npt.NDArray[Any]:
-        return sum((weight * spreads[family] for family, weight in by.items()), np.zeros(len(used)))
 
-    keys = (
-        weighed(weights.soft, worst),
-        weighed(weights.affinity, worst),
-        weighed(weights.affinity, mean),
-        sum(mean.values(), np.zeros(len(used))),
-        used,
-    )
-    # the first key decides; equals stay in their order
-    order: list[int] = np.lexsort(keys[::-1]).tolist()
-    return order
+def _supplies(cluster: Cluster, sizes: list[int], depth: int, inside: IntArray) -> list[_Supply]:
+    """Return nodes for each block that a domain (its nodes ``inside``) can take, from the cheapest on.
+
+    :param sizes: cells of a block at each level.
+    """
+    if depth + 1 == len(sizes):
+        slowdown = cluster.slowdown[inside]
+        costs = zip((slowdown > HEALTHY).tolist(), (slowdown - HEALTHY).tolist(), inside.tolist(), strict=True)
+        parts, merged = [_Supply(int(slow), slowness, (node,)) for slow, slowness, node in costs], 1
+    else:
+        child_of = cluster.levels[depth + 1].domain_of[inside]
+        children = (inside[child_of == child] for child in np.unique(child_of))
+        parts = [supply for child in children for supply in _supplies(cluster, sizes, depth + 1, child)]
+        merged = sizes[depth + 1]
+    parts.sort(key=lambda supply: (supply.slow, supply.slowness))
+    step = sizes[depth] // merged
+    tied = [parts[i : i + step] for i in range(0, len(parts) - step + 1, step)]
+    return [
+        _Supply(
+            sum(part.slow for part in parts),
+            sum(part.slowness for part in parts),
+            tuple(node for part in parts for node in part.nodes),
+        )
+        for parts in tied
+    ]
 
 
 GridSolver = Callable[[int, int, tuple[int, ...], float, float], IntArray | None]
@@ -543,133 +329,347 @@ def _options(
     return without_twins(measure(parcel, [filling.child[turn] for filling in kept for turn in parcel.turns]))
 
 
-_FEW = 4  # Part of all nodes from which on the order of all names, which is kept, is sooner had than that of some
+_ROUNDS = 3  # Rounds of improvement; two settle nearly all instances
 
 
-def seat(
-    cluster: Cluster,
-    job: Job,
-    *,
-    level: Level,
-    domain_of_cell: IntArray,
-    admitted: BoolArray,
-    solve_grid: GridSolver | None = None,
-    seconds: float = 0.5,
-    most_seconds: float = inf,
-) -> IntArray:
-    """Turn an assignment of cells to domains into nodes; deterministic, as long as ``solve_grid`` is and time suffices.
-
-    :param domain_of_cell: shape [rows, columns], index of a domain of ``level``; cells that holds tie together at this
-        level or a closer one lie in one domain, and no domain is given more than it can take in whole blocks
-        (:func:`scheduler.placement.admission.capacity_by_level`).
-    :param solve_grid: exact search for one rectangle of cells; ``None`` = shelves alone.
-    :param seconds: wall-clock limit of all exact searches together; ``most_seconds``: of all, after which every domain
-        that is left is filled in the first way there is.
-    """
-    depth = cluster.level_index(level.name)
-    needed = np.bincount(domain_of_cell.ravel(), minlength=len(level)).astype(np.int32)
-    end = clock() + most_seconds
-    pool = _choose_pool(cluster, job, depth=depth, needed=needed, admitted=admitted)
-    steps = range(depth, len(cluster.levels) - 1)
-    for step in steps:
-        domain_of_cell = refine(
-            cluster,
-            job,
-            depth=step,
-            domain_of_cell=domain_of_cell,
-            pool=pool,
-            solve_grid=solve_grid,
-            seconds=seconds / len(steps),
-            end=end,
-        )
-    domain_of = cluster.levels[-1].domain_of
-    used = np.zeros(len(cluster.levels[-1]), dtype=np.bool_)
-    used[domain_of_cell] = True
-    around = np.flatnonzero(used[domain_of])
-    if len(around) * _FEW > len(cluster):
-        around = around[np.argsort(name_ranks(cluster)[around])]
-    else:
-        around = np.array(sorted(around.tolist(), key=lambda i: natural(cluster.names[i])), dtype=np.int64)
-    around = around[np.argsort(domain_of[around], kind="stable")]
-    seats = np.flatnonzero(pool[around])
-    domain_of_seat = domain_of[around[seats]]
-    cells = np.lexsort((job.grid.node_rank.ravel(), domain_of_cell.ravel()))
-    domain_of_sorted = domain_of_cell.ravel()[cells]
-    nodes = np.empty(domain_of_cell.size, dtype=np.int32)
-    domains, first_cell, wanted = np.unique(domain_of_sorted, return_index=True, return_counts=True)
-    first_seat = np.searchsorted(domain_of_seat, domains, side="left")
-    offered = np.searchsorted(domain_of_seat, domains, side="right") - first_seat
-    for cell, seat, want, offer in zip(first_cell, first_seat, wanted, offered, strict=True):
-        places = seats[seat : seat + offer]
-        # the run of so many seats with the fewest nodes between its ends
-        start = int((places[want - 1 :] - places[: offer - want + 1]).argmin())
-        nodes[cells[cell : cell + want]] = around[places[start : start + want]]
-    return nodes.reshape(domain_of_cell.shape)
+_MOST_WHOLE = 8  # Fillings in whole segments are tried up to this number of shelves
+_MOST_TOUCHES = 2_000_000  # Array elements for which fillings are measured at once: those of a processor's cache
 
 
 @dataclass(frozen=True, slots=True)
-class _Supply:
-    """Nodes for one block, and what they cost: how many are slow, and by how much in sum."""
+class ParcelGroups:
+    """The communication groups of one family that have cells in a parcel."""
 
-    slow: int
-    slowness: float
-    nodes: tuple[int, ...]
+    ids: IntArray  # shape [groups], their numbers in the whole job
+    pairs: CellGroups  # of a cell of the parcel and an index into `ids`
 
+    def touched(self, child_of_cell: IntArray, children: int) -> IntArray:
+        """Return how many children each group touches, shape [fillings, groups].
 
-def _choose_pool(cluster: Cluster, job: Job, *, depth: int, needed: IntArray, admitted: BoolArray) -> BoolArray:
-    """Choose the nodes that cells may be seated on: as few slow ones as possible, the least slow first.
-
-    A domain with enough healthy nodes for its cells uses no other.  Elsewhere every block costs the slow nodes it
-    needs.  Nodes of a closest domain are taken from the healthiest on, so the costs of its blocks rise; a broader
-    domain merges the blocks of its children in order of cost and ties them into its own, so the costs rise there too.
-    The cheapest blocks of a domain therefore use the fewest slow nodes of all ways to seat that many.  Under ``avoid:
-    ignore`` slow nodes are like any other.
-
-    :param needed: shape [domains of the level of that depth], cells of each.
-    :returns: shape [nodes], a subset of ``admitted``: the healthy nodes of a domain that has enough of them, else
-        exactly as many as it needs.
-    """
-    level = cluster.levels[depth]
-    room = capacity_by_level(cluster, job, admitted)[depth]
-    if (over := np.flatnonzero(needed > room)).size:
-        k = over[0]
-        raise ValueError(f"{level.name} {level.domains[k]!r} was given {needed[k]} cells and has room for {room[k]}")
-    if job.avoid == "ignore":
-        return admitted
-    healthy: BoolArray = admitted & (cluster.slowdown == HEALTHY)
-    short = needed > capacity_by_level(cluster, job, healthy)[depth]
-    pool: BoolArray = healthy & ~short[level.domain_of]
-    sizes = [blocks_at(cluster, job, d).size for d in range(len(cluster.levels))]
-    for k in np.flatnonzero(short):
-        inside = np.flatnonzero(admitted & (level.domain_of == k)).astype(np.int32)
-        supplies = _supplies(cluster, sizes, depth, inside)
-        for supply in supplies[: needed[k] // sizes[depth]]:
-            pool[list(supply.nodes)] = True
-    return pool
+        :param child_of_cell: shape [fillings, cells].
+        """
+        fillings, groups = len(child_of_cell), len(self.ids)
+        child = child_of_cell if self.pairs.one_each else child_of_cell[:, self.pairs.cell]
+        touches = np.zeros(fillings * groups * children, dtype=np.bool_)
+        first = np.arange(0, len(touches), groups * children)
+        touches[child + (self.pairs.group.astype(np.int64) * children + first[:, None])] = True
+        count: IntArray = np.add.reduce(touches.reshape(fillings, groups, children), axis=2, dtype=np.int32)
+        return count
 
 
-def _supplies(cluster: Cluster, sizes: list[int], depth: int, inside: IntArray) -> list[_Supply]:
-    """Return nodes for each block that a domain (its nodes ``inside``) can take, from the cheapest on.
+@dataclass(frozen=True)
+class Parcel:
+    """What one domain has to share out among its children."""
 
-    :param sizes: cells of a block at each level.
-    """
-    if depth + 1 == len(sizes):
-        slowdown = cluster.slowdown[inside]
-        costs = zip((slowdown > HEALTHY).tolist(), (slowdown - HEALTHY).tolist(), inside.tolist(), strict=True)
-        parts, merged = [_Supply(int(slow), slowness, (node,)) for slow, slowness, node in costs], 1
-    else:
-        child_of = cluster.levels[depth + 1].domain_of[inside]
-        children = (inside[child_of == child] for child in np.unique(child_of))
-        parts = [supply for child in children for supply in _supplies(cluster, sizes, depth + 1, child)]
-        merged = sizes[depth + 1]
-    parts.sort(key=lambda supply: (supply.slow, supply.slowness))
-    step = sizes[depth] // merged
-    tied = [parts[i : i + step] for i in range(0, len(parts) - step + 1, step)]
-    return [
-        _Supply(
-            sum(part.slow for part in parts),
-            sum(part.slowness for part in parts),
-            tuple(node for part in parts for node in part.nodes),
+    rows: IntArray  # shape [blocks], the block row of each block
+    columns: IntArray  # shape [blocks], the block column of each block
+    capacities: IntArray  # shape [children], blocks each child can take; descending, none of them zero
+    block_of_cell: IntArray  # shape [cells], the block each cell of the parcel belongs to
+    groups: Mapping[Family, ParcelGroups]  # the communication groups whose spread matters
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @cached_property
+    def shape(self) -> tuple[bytes, ...]:
+        """Equal for parcels that differ only in where they lie: they have the same fillings."""
+        groups = (array for groups in self.groups.values() for array in (groups.pairs.cell, groups.pairs.group))
+        return tuple(array.tobytes() for array in (*self.pieces, self.capacities, self.block_of_cell, *groups))
+
+    @cached_property
+    def pieces(self) -> tuple[IntArray, IntArray, IntArray]:
+        """Its rectangles; see :func:`pieces_of`."""
+        return pieces_of(self.rows, self.columns)
+
+    @cached_property
+    def turns(self) -> tuple[IntArray, ...]:
+        """Permutations of the blocks that leave the spread of a filling as it is and change which row or column bears
+        it: rows, or columns, of every piece mirrored, or moved on by half of them.
+
+        :returns: shape [blocks] each: each block takes the place of the block named; the first changes nothing.
+        """
+        piece, row, column = self.pieces
+        height, width = extent(piece, row), extent(piece, column)
+        positions = (
+            (row, column),
+            (height - 1 - row, column),
+            (row, width - 1 - column),
+            ((row + height // 2) % height, column),
+            (row, (column + width // 2) % width),
         )
-        for parts in tied
-    ]
+        places = np.lexsort((column, row, piece))
+        turns = []
+        for new_row, new_column in positions:
+            turn = np.empty(len(self), dtype=np.int32)
+            turn[np.lexsort((new_column, new_row, piece))] = places
+            turns.append(turn)
+        return tuple(turns)
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """What spread at one level costs."""
+
+    # family -> weight of the job's soft terms at this level: part of the job's objective, so it comes first
+    soft: Mapping[Family, float]
+    affinity: Mapping[Family, float]  # family -> alpha and beta: Eq. 2 one level down
+
+
+@dataclass(frozen=True, slots=True)
+class Filling:
+    """One way to share a parcel out."""
+
+    child: IntArray  # shape [blocks], the child of each block
+    touched: Mapping[Family, IntArray]  # family -> shape [groups of the parcel], children each group touches
+    used: int  # number of children in use
+
+
+def shelf_fillings(parcel: Parcel) -> Iterator[IntArray]:
+    """Yield fillings that need no search, shape [blocks] each: the child of each block.
+
+    A shelf is a band of rows.  It is filled column after column, back and forth in turn, so that a child of c nodes
+    takes about c / height columns of it.  One shelf for each row is the row-by-row fill, one shelf of all rows the
+    column-by-column fill; the same with rows and columns exchanged.  Filled to the brim, children straddle shelves and
+    columns; filled in whole segments (a column within a shelf), they waste a little room and no spread.
+    """
+    piece = parcel.pieces[0]
+    for bands, band, along, across in shelves(parcel.pieces):
+        to_the_brim = np.empty(len(parcel), dtype=np.int32)
+        child = np.searchsorted(np.cumsum(parcel.capacities), np.arange(len(parcel)), side="right")
+        to_the_brim[back_and_forth(piece, band, along, across)] = child
+        yield to_the_brim
+        if bands <= _MOST_WHOLE and (whole := _in_segments(parcel, piece, band, along)) is not None:
+            yield whole
+
+
+def _in_segments(parcel: Parcel, piece: IntArray, band: IntArray, along: IntArray) -> IntArray | None:
+    """Put each segment whole in one child; ``None`` when the children have not that many segments."""
+    child = np.empty(len(parcel), dtype=np.int32)
+    left = parcel.capacities.copy()
+    shelf = piece * (int(band.max()) + 1) + band
+    for number in np.unique(shelf):
+        members = np.flatnonzero(shelf == number)
+        width = int(along[members].max()) + 1
+        height = len(members) // width
+        done = 0
+        while done < width:
+            fits = left // height
+            enough = np.flatnonzero(fits >= width - done)
+            chosen = int(enough[fits[enough].argmin()]) if enough.size else int(fits.argmax())
+            taken = min(int(fits[chosen]), width - done)
+            if not taken:
+                return None
+            child[members[(along[members] >= done) & (along[members] < done + taken)]] = chosen
+            left[chosen] -= taken * height
+            done += taken
+    return child
+
+
+def measure(parcel: Parcel, fillings: Sequence[IntArray]) -> list[Filling]:
+    """Measure the spread of some fillings, the child of each block, shape [blocks] each."""
+    children = len(parcel.capacities)
+    lines = 1 + max((len(groups.ids) for groups in parcel.groups.values()), default=0)
+    together = max(1, _MOST_TOUCHES // (lines * children))
+    measured: list[Filling] = []
+    for i in range(0, len(fillings), together):
+        child = np.stack(fillings[i : i + together])
+        child_of_cell = child[:, parcel.block_of_cell]
+        touched = {family: groups.touched(child_of_cell, children) for family, groups in parcel.groups.items()}
+        seen = np.zeros((len(child), children), dtype=np.bool_)
+        seen[np.arange(len(child))[:, None], child] = True
+        used = np.add.reduce(seen, axis=1, dtype=np.int32).tolist()
+        measured += (Filling(child[k], {f: of[k] for f, of in touched.items()}, used[k]) for k in range(len(child)))
+    return measured
+
+
+def by_local_score(fillings: Sequence[Filling], weights: Weights) -> list[Filling]:
+    """Return fillings of one parcel, the best first: by how good each is when nothing is known of the other domains."""
+    return [fillings[i] for i in _Options.of(fillings).local_order(weights)]
+
+
+def without_twins(fillings: Iterable[Filling]) -> list[Filling]:
+    """Return the fillings that differ in spread; the first of each kind."""
+    distinct: dict[tuple[bytes, ...], Filling] = {}
+    for filling in fillings:
+        distinct.setdefault(tuple(touched.tobytes() for touched in filling.touched.values()), filling)
+    return list(distinct.values())
+
+
+def choose_fillings(
+    parcels: Sequence[Parcel],
+    options: Sequence[Sequence[Filling]],
+    *,
+    weights: Weights,
+    group_counts: Mapping[Family, int],
+) -> list[Filling]:
+    """Choose one filling for each parcel.
+
+    :param options: for each parcel its fillings, the best by :func:`by_local_score` first.
+    :param group_counts: family -> number of groups of the whole job.
+    """
+    chosen = [0] * len(parcels)
+    tables: dict[int, _Options] = {}
+    for of_parcel in options:
+        # parcels of one shape have the same fillings
+        tables.setdefault(id(of_parcel), _Options.of(of_parcel))
+    totals = {family: np.zeros(count, dtype=np.int32) for family, count in group_counts.items()}
+    for parcel, fillings in zip(parcels, options, strict=True):
+        _add(totals, parcel, fillings[0], 1)
+    open_parcels = [i for i, fillings in enumerate(options) if len(fillings) > 1]
+    for _ in range(_ROUNDS):
+        changed = False
+        for i in open_parcels:
+            _add(totals, parcels[i], options[i][chosen[i]], -1)
+            best = tables[id(options[i])].best(totals, parcels[i], weights)
+            changed |= best != chosen[i]
+            chosen[i] = best
+            _add(totals, parcels[i], options[i][best], 1)
+        if not changed:
+            break
+    return [fillings[i] for fillings, i in zip(options, chosen, strict=True)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Options:
+    """The fillings of one parcel side by side."""
+
+    touched: Mapping[Family, IntArray]  # family -> shape [fillings, groups of the parcel]
+    used: IntArray  # shape [fillings], number of children in use
+
+    @classmethod
+    def of(cls, fillings: Sequence[Filling]) -> _Options:
+        """Return fillings side by side."""
+        touched = {
+            family: np.stack([filling.touched[family] for filling in fillings]) for family in fillings[0].touched
+        }
+        return cls(touched, np.array([filling.used for filling in fillings], dtype=np.int32))
+
+    def local_order(self, weights: Weights) -> list[int]:
+        """Return the fillings, the best first: by how good each is when nothing is known of the other domains."""
+        worst = {family: of.max(axis=1) for family, of in self.touched.items()}
+        mean = {family: of.mean(axis=1) for family, of in self.touched.items()}
+        return _order(worst, mean, self.used, weights)
+
+    def best(self, totals: Mapping[Family, IntArray], parcel: Parcel, weights: Weights) -> int:
+        """Return the filling with which the whole job is best, given what all other parcels add up to."""
+        worst, mean = {}, {}
+        for family, total in totals.items():
+            touched = self.touched[family]
+            # what the other domains cost whatever it does
+            others = int(total.max())
+            worst[family] = np.maximum(others, (total[parcel.groups[family].ids] + touched).max(axis=1))
+            mean[family] = touched.sum(axis=1) / len(total)
+        return _order(worst, mean, self.used, weights)[0]
+
+
+def _add(totals: Mapping[Family, IntArray], parcel: Parcel, filling: Filling, sign: int) -> None:
+    for family, total in totals.items():
+        total[parcel.groups[family].ids] += sign * filling.touched[family]
+
+
+def _order(
+    worst: Mapping[Family, npt.NDArray[Any]], mean: Mapping[Family, npt.NDArray[Any]], used: IntArray, weights: Weights
+) -> list[int]:
+    """Return fillings, the best first: by soft terms, Eq. 2 of the worst, then of the mean, then touches and children.
+
+    :param worst: family -> shape [fillings], the most domains that a group touches; ``mean``: the same of the mean.
+    """
+
+    def weighed(by: Mapping[Family, float], spreads: Mapping[Family, npt.NDArray[Any]]) -> npt.NDArray[Any]:
+        return sum((weight * spreads[family] for family, weight in by.items()), np.zeros(len(used)))
+
+    keys = (
+        weighed(weights.soft, worst),
+        weighed(weights.affinity, worst),
+        weighed(weights.affinity, mean),
+        sum(mean.values(), np.zeros(len(used))),
+        used,
+    )
+    # the first key decides; equals stay in their order
+    order: list[int] = np.lexsort(keys[::-1]).tolist()
+    return order
+
+
+_MOST_BANDS = 24  # Numbers of shelves tried in either direction: all small ones, then ever fewer
+
+
+def pieces_of(rows: IntArray, columns: IntArray) -> tuple[IntArray, IntArray, IntArray]:
+    """Cut blocks into rectangles (row set x column set): rows with the same columns make one, or columns with the same
+    rows where that gives fewer.
+
+    :param rows: shape [blocks], the row of each block; ``columns``: its column.
+    :returns: for each block its piece, and its row and column within the piece, each shape [blocks].
+    """
+    row, column = _number(rows), _number(columns)
+    mask = np.zeros((int(row.max()) + 1, int(column.max()) + 1), dtype=np.bool_)
+    mask[row, column] = True
+    # a full rectangle is one piece
+    if mask.all():
+        return np.zeros_like(row), row, column
+    row_piece, column_piece = _number_rows(mask), _number_rows(mask.T)
+    piece = row_piece[row] if row_piece.max() <= column_piece.max() else column_piece[column]
+    inner_row, inner_column = np.empty_like(row), np.empty_like(column)
+    for p in range(int(piece.max()) + 1):
+        members = piece == p
+        inner_row[members] = _number(row[members])
+        inner_column[members] = _number(column[members])
+    return piece, inner_row, inner_column
+
+
+def extent(piece: IntArray, position: IntArray) -> IntArray:
+    """Return the rows (or columns) of the piece of each block, given its row (or column) within it; shapes [blocks]."""
+    most = np.zeros(int(piece.max()) + 1, dtype=np.int32)
+    np.maximum.at(most, piece, position + 1)
+    return most[piece]
+
+
+def _number(values: IntArray) -> IntArray:
+    """Replace the values by their rank among the distinct ones."""
+    return np.unique(values, return_inverse=True)[1].astype(np.int32)
+
+
+def _number_rows(mask: BoolArray) -> IntArray:
+    """Return the kind of each row of a table, equal rows alike; kinds numbered by first appearance."""
+    packed = np.packbits(mask, axis=1)
+    _, first, kind = np.unique(packed, axis=0, return_index=True, return_inverse=True)
+    return np.argsort(np.argsort(first))[kind.ravel()].astype(np.int32)
+
+
+def shelf_orders(rows: IntArray, columns: IntArray) -> npt.NDArray[np.int64]:
+    """Return the orders, shape [orders, cells], in which shelves of every height are filled, both ways round.
+
+    :param rows: shape [cells], the row of each cell; ``columns``: its column.
+    """
+    piece, row, column = pieces_of(rows, columns)
+    orders = []
+    for across, along in ((row, column), (column, row)):
+        depth = extent(piece, across)
+        bands = np.array(_band_counts(int(depth.max())))[:, None]
+        band = across * np.minimum(bands, depth) // depth
+        # one number by which cells are sorted: shelf after shelf, one forth, the next back
+        width = int(along.max()) + 1
+        shelf = (piece * bands + band) * width + np.where(band % 2, width - 1 - along, along)
+        orders.append(np.argsort(shelf * (int(across.max()) + 1) + across, axis=1))
+    return np.concatenate(orders)
+
+
+def shelves(pieces: tuple[IntArray, IntArray, IntArray]) -> Iterator[tuple[int, IntArray, IntArray, IntArray]]:
+    """Yield numbers of shelves, and for each cell its shelf and where it lies along and across shelves."""
+    piece, row, column = pieces
+    for across, along in ((row, column), (column, row)):
+        depth = extent(piece, across)
+        for bands in _band_counts(int(depth.max())):
+            yield bands, across * np.minimum(bands, depth) // depth, along, across
+
+
+def _band_counts(most: int) -> list[int]:
+    """Return the numbers of bands that cut ``most`` lines in really different ways: one for each height of a band."""
+    counts = sorted({-(-most // -(-most // bands)) for bands in range(1, most + 1)})
+    if len(counts) <= _MOST_BANDS:
+        return counts
+    return sorted({counts[i] for i in np.geomspace(1, len(counts), _MOST_BANDS).astype(int) - 1})
+
+
+def back_and_forth(piece: IntArray, band: IntArray, along: IntArray, across: IntArray) -> npt.NDArray[np.int64]:
+    """Return the order of shelf after shelf, one forth, the next back."""
+    return np.lexsort((across, np.where(band % 2, -along, along), band, piece))

@@ -39,320 +39,50 @@ from topology.cluster import BoolArray, Cluster, IntArray
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model
 
-MOST_CHOICES = 4_000  # Cells times classes of all jobs up to which each cell is decided: as many are in seconds
-
-CellWays = frozenset[tuple[int, int]]  # Ways of jobs, each the number of the job and of the way
-
-
-class CellChoice:
-    """The variables of one job: for each *unit*, cells that go to one class together, which class.
-
-    :param sizes: shape [classes], nodes of each; ``units``: shape [cells], the unit of each cell, row by row.
-    :param present: whether the job is there at all; ``None`` = it is.
-    """
-
-    def __init__(
-        self,
-        cp: cp_model.CpModel,
-        demand: NodeDemand,
-        sizes: IntArray,
-        units: IntArray,
-        *,
-        present: cp_model.IntVar | None = None,
-    ) -> None:
-        self.cp, self.demand, self.units = cp, demand, units
-        self.goes: dict[int, dict[int, cp_model.IntVar]] = {}
-        taken: dict[int, list[cp_model.LinearExprT]] = {}
-        names, counts = np.unique(units, return_counts=True)
-        for name, size in zip(names.tolist(), counts.tolist(), strict=True):
-            places = [c for c in np.flatnonzero(demand.admits).tolist() if size <= sizes[c]]
-            goes = self.goes[name] = {c: cp.new_bool_var("") for c in places}
-            cp.add(sum(goes.values()) == (1 if present is None else present))
-            for c, here in goes.items():
-                taken.setdefault(c, []).append(size * here)
-        self.takes: dict[int, cp_model.LinearExprT] = {c: sum(of_class) for c, of_class in taken.items()}
-
-    def members(self, term: TouchedDomains) -> set[frozenset[int]]:
-        """Return the units of each group."""
-        members: dict[int, set[int]] = {}
-        for group, unit in zip(term.groups.group.tolist(), self.units[term.groups.cell].tolist(), strict=True):
-            members.setdefault(group, set()).add(unit)
-        return {frozenset(group) for group in members.values()}
-
-    def spread(self, term: TouchedDomains, members: Collection[frozenset[int]], *, hard: bool) -> cp_model.LinearExprT:
-        """Return at least the largest number of domains that a group touches, given the units of each.
-
-        :param hard: whether that is 1, by a constraint.
-        """
-        cp = self.cp
-        several = [group for group in members if len(group) > 1]
-        if not several:
-            return 1
-        domains = np.unique(term.domain_of[self.demand.admits]).tolist()
-        spread = cp.new_int_var(1, 1 if hard else max(1, len(domains)), "")
-        for group in sorted(map(sorted, several)):
-            touches = {k: cp.new_bool_var("") for k in domains}
-            for unit in group:
-                for k, touch in touches.items():
-                    here = [on for c, on in self.goes[unit].items() if term.domain_of[c] == k]
-                    cp.add(sum(here) <= touch)
-            cp.add(sum(touches.values()) <= spread)
-        return spread
-
-    def order(self) -> None:
-        """Add that rows, and columns, are in order of the classes of their first cells, where they are alike and every
-        cell is a unit: of placements that differ by exchanging some, one is enough.
-        """
-        cells = np.arange(self.demand.job.grid.cells).reshape(self.demand.job.grid.rows, -1)
-        number = {
-            cell: sum(c * on for c, on in self.goes[cell].items())
-            for cell in (*cells[:, 0].tolist(), *cells[0].tolist())
-        }
-        for line in (cells[:, 0].tolist(), cells[0].tolist()):
-            for cell, following in pairwise(line):
-                self.cp.add(number[cell] <= number[following])
-
-    def classes(self, solver: cp_model.CpSolver) -> IntArray:
-        """Return the class of each cell in a solution, shape [cells]."""
-        place = {
-            name: next(c for c, on in goes.items() if solver.boolean_value(on)) for name, goes in self.goes.items()
-        }
-        return np.array([place[unit] for unit in self.units.tolist()], dtype=np.int32)
-
-
-def ways_by_cell(demands: Sequence[Sequence[NodeDemand]]) -> CellWays:
-    """Return the ways of some jobs of which a program may decide each cell: those of which blocks of nodes and cases of
-    S and R do not say all, constraints at second hierarchies first, as long as all together are few.
-    """
-    wanted = [
-        (not demand.beside, demand.job.grid.cells * int(demand.admits.sum()), j, w)
-        for j, ways in enumerate(demands)
-        for w, demand in enumerate(ways)
-        if demand.beside or demand.job.soft or not demand.aligned
-    ]
-    chosen, left = set(), MOST_CHOICES
-    for _, choices, j, w in sorted(wanted):
-        if choices <= left:
-            chosen.add((j, w))
-            left -= choices
-    return frozenset(chosen)
-
-
-@dataclass(frozen=True)
-class PlacementShape:
-    """A grid of blocks cut into parts."""
-
-    part_of_block: IntArray  # shape [rows, columns] of blocks, parts numbered from 0
-    soft: float = 0.0  # soft terms of the placement that it was taken from; others have what the evaluator says
-    homes: tuple[int, ...] = ()  # the domain that each part must lie in; empty = any
-
-    @cached_property
-    def sizes(self) -> tuple[int, ...]:
-        """Blocks of each part."""
-        return tuple(np.bincount(self.part_of_block.ravel()).tolist())
-
-    @cached_property
-    def pair(self) -> Pair:
-        """(S, R) with every part in a domain of its own: no way to lay the parts out has a larger S or R."""
-        position = np.indices(self.part_of_block.shape, dtype=np.int32)
-        return spread(position[1], self.part_of_block), spread(position[0], self.part_of_block)
-
-    @cached_property
-    def key(self) -> tuple[object, ...]:
-        """What two shapes share that are the same to a program: spreads, sizes of parts, homes."""
-        return self.pair, tuple(sorted(Counter(self.sizes).items())), self.homes, round(self.soft, 9)
-
-
-def shape_placed(cluster: Cluster, job: Job, worth: Evaluation, nodes: IntArray, *, movable: bool) -> PlacementShape:
-    """Return the shape of a placement.
-
-    :param nodes: shape [rows, columns], node of each cell; ``worth``: what that is worth.
-    :param movable: whether its parts may go to other domains with room.
-    """
-    level = cluster.level(job.level)
-    blocks, domain_of_cell = blocks_at(cluster, job, cluster.level_index(level.name)), level.domain_of[nodes]
-    soft = worth.objective - objective_of(job, worth.dp, worth.pp)
-    first_row = np.unique(blocks.row_of, return_index=True)[1]
-    first_column = np.unique(blocks.column_of, return_index=True)[1]
-    homes, parts = np.unique(domain_of_cell[np.ix_(first_row, first_column)], return_inverse=True)
-    part_of_block: IntArray = parts.reshape(len(first_row), len(first_column)).astype(np.int32)
-    return PlacementShape(part_of_block, soft, () if movable else tuple(homes.tolist()))
-
-
-def even_rectangles(rows: int, columns: int, pair: Pair) -> PlacementShape:
-    """Return the grid cut into S bands of rows and R bands of columns, as even as can be."""
-    bands, stacks = np.arange(rows) * pair[0] // rows, np.arange(columns) * pair[1] // columns
-    return PlacementShape((bands[:, None] * pair[1] + stacks[None, :]).astype(np.int32))
-
-
-def pairs_up_to(rows: int, columns: int, most: Pair) -> Iterator[Pair]:
-    """Yield the pairs (S, R) that a grid can have, none larger than the one given."""
-    for dp in range(1, min(rows, most[0]) + 1):
-        for pp in range(1, min(columns, most[1]) + 1):
-            yield dp, pp
-
-
-if TYPE_CHECKING:
     Variable = cp_model.IntVar
     Expression = cp_model.LinearExprT
-
-MOST_CASES = 8  # Of a job by rows, and by columns; the last one is of all larger numbers, as a job hardly needs so many
-MOST_WIDTHS = 16  # Widths of a domain up to which cells <= rows * columns is stated width by width, which is sharper
+    Case = tuple[Variable, Expression, Expression]  # whether the job has it, S and R, which are 0 where it has not
 
 
-@dataclass(frozen=True, slots=True)
-class EdgeCase:
-    """R = 1, or S = 1, on one number of domains or a range of it."""
+class JobWays:
+    """The variables of one job; no class is of use to two of its ways, as nodes of a class have one size."""
 
-    by_rows: bool  # whole rows in each domain (R = 1); else whole columns
-    on: Variable  # whether the job has it
-    spread: Expression  # the number of domains; 0 where it is off
-    lines: Mapping[int, Variable]  # domain -> whole rows or columns in it
+    def __init__(self, cp: cp_model.CpModel, demands: Sequence[NodeDemand], sizes: IntArray, *, optional: bool) -> None:
+        self.cp = cp
+        self.ways = [SharePart(cp, demand, sizes, optional=optional or len(demands) > 1) for demand in demands]
+        self.takes = {c: taken for way in self.ways for c, taken in way.takes.items()}
+        presents = [way.present for way in self.ways]
+        if optional:
+            self.present = cp.new_bool_var("")
+            cp.add(sum(presents) == self.present)
+        elif len(presents) > 1:
+            cp.add_exactly_one(presents)
 
-    @property
-    def pair(self) -> tuple[Expression, Expression]:
-        """(S, R); 0 where it is off."""
-        return (self.spread, self.on) if self.by_rows else (self.on, self.spread)
+    def together(self, costs: Sequence[cp_model.IntVar]) -> cp_model.IntVar:
+        """Return the cost of the job, given that of each way, 0 where the job has another."""
+        if len(costs) == 1:
+            return costs[0]
+        cost = self.cp.new_int_var(0, max(map(top, costs)), "")
+        self.cp.add(cost == sum(costs))
+        return cost
 
-    def width(self, demand: NodeDemand) -> int:
-        """Return the blocks of each line."""
-        return demand.columns if self.by_rows else demand.rows
+    def chosen(self, solver: cp_model.CpSolver) -> SharePart:
+        """Return the way that the job has in a solution."""
+        if len(self.ways) == 1:
+            return self.ways[0]
+        return next(way for way in self.ways if solver.boolean_value(way.present))
 
-    def laid_out(self, solver: cp_model.CpSolver, demand: NodeDemand) -> IntArray:
-        """Return the domain of each block in a solution with this case, shape [rows, columns]."""
-        counts = [int(solver.value(count)) for count in self.lines.values()]
-        homes = np.repeat(np.array(list(self.lines), dtype=np.int32), counts)
-        line = homes[:, None] if self.by_rows else homes[None, :]
-        return np.broadcast_to(line, (demand.rows, demand.columns)).copy()
-
-
-def edge_cases(
-    cp: cp_model.CpModel,
-    demand: NodeDemand,
-    room: Mapping[int, int],
-    worthy: Callable[[Pair], bool],
-    *,
-    counted: tuple[bool, bool] = (True, True),
-) -> list[EdgeCase]:
-    """Add the edge cases of a job.
-
-    :param room: domain -> most blocks that it takes.
-    :param worthy: whether a pair is of use; where it is not, nor is a larger one.
-    :param counted: by rows, and by columns: whether the number of domains is told apart; else there is one case of all.
-    """
-    cases = []
-    for by_rows, lines, width in ((True, demand.rows, demand.columns), (False, demand.columns, demand.rows)):
-        tops = {k: top for k, blocks in room.items() if (top := min(lines, blocks // width))}
-        enough = np.flatnonzero(np.cumsum(sorted(tops.values(), reverse=True)) >= lines)
-        # one domain alone is a case by rows already
-        fewest = max(int(enough[0]) + 1, 1 if by_rows else 2) if enough.size else lines + 1
-        numbers = [
-            count for count in range(fewest, min(lines, len(tops)) + 1) if worthy((count, 1) if by_rows else (1, count))
-        ]
-        if not counted[0 if by_rows else 1]:
-            if numbers:
-                # a case of any number of domains up to the last; its spread says no more than that
-                on, counts = cp.new_bool_var(""), {k: cp.new_int_var(0, top, "") for k, top in tops.items()}
-                cp.add(sum(counts.values()) == lines * on)
-                if numbers[-1] < min(lines, len(tops)):
-                    uses = {k: cp.new_bool_var("") for k in tops}
-                    for k, top in tops.items():
-                        cp.add(counts[k] <= top * uses[k])
-                    cp.add(sum(uses.values()) <= numbers[-1])
-                cases.append(EdgeCase(by_rows, on, numbers[-1] * on, counts))
-            continue
-        alone = numbers[: MOST_CASES - 1] if len(numbers) > MOST_CASES else numbers
-        cases += [_case(cp, by_rows, lines, tops, (count, count)) for count in alone]
-        if len(alone) < len(numbers):
-            cases.append(_case(cp, by_rows, lines, tops, (numbers[len(alone)], numbers[-1])))
-    return cases
-
-
-def _case(
-    cp: cp_model.CpModel, by_rows: bool, lines: int, tops: Mapping[int, int], domains: tuple[int, int]
-) -> EdgeCase:
-    """Return a case of some number of domains, least and most."""
-    low, high = domains
-    on, counts, uses = cp.new_bool_var(""), {}, []
-    largest = sorted(tops.values(), reverse=True)
-    for k, top in tops.items():
-        among = high > 1 and top >= largest[high - 2]
-        others = sum(largest[:high]) - top if among else sum(largest[: high - 1])
-        # what the others cannot take; and each of them takes one at least
-        least, most = max(1, lines - others), min(top, lines - low + 1)
-        if least <= most:
-            use = cp.new_bool_var("")
-            count = counts[k] = cp.new_int_var(0, most, "")
-            cp.add(count <= most * use)
-            cp.add(count >= least * use)
-            uses.append(use)
-    cp.add(sum(counts.values()) == lines * on)
-    if low == high:
-        cp.add(sum(uses) == low * on)
-        return EdgeCase(by_rows, on, low * on, counts)
-    spread = cp.new_int_var(0, high, "")
-    cp.add(sum(uses) == spread)
-    cp.add(spread >= low * on)
-    return EdgeCase(by_rows, on, spread, counts)
-
-
-@dataclass(frozen=True, slots=True)
-class RectangleCase:
-    """S and R both at least 2."""
-
-    on: Variable
-    pair: tuple[Variable, Variable]  # (S, R); 0 where it is off
-    blocks: Mapping[int, Variable]  # domain -> blocks in it
-
-
-def rectangle_case(
-    cp: cp_model.CpModel, demand: NodeDemand, room: Mapping[int, int], worthy: Callable[[Pair], bool]
-) -> RectangleCase | None:
-    """Add what every placement with S and R both at least 2 satisfies; ``None`` = there is none that is of use."""
-    room = {k: top for k, top in room.items() if top}
-    most = min(demand.rows, len(room)), min(demand.columns, len(room))
-    if min(most) < 2 or not worthy((2, 2)):
-        return None
-    on, dp, pp = cp.new_bool_var(""), cp.new_int_var(0, most[0], ""), cp.new_int_var(0, most[1], "")
-    for touched, largest in ((dp, most[0]), (pp, most[1])):
-        cp.add(touched >= 2 * on)
-        cp.add(touched <= largest * on)
-    blocks = {k: cp.new_int_var(0, top, "") for k, top in room.items()}
-    rows, columns = zip(*(_rectangle(cp, demand, blocks[k], room[k]) for k in blocks), strict=True)
-    cp.add(sum(blocks.values()) == demand.rows * demand.columns * on)
-    cp.add(sum(rows) <= demand.rows * pp)
-    cp.add(sum(columns) <= demand.columns * dp)
-    return RectangleCase(on, (dp, pp), blocks)
-
-
-def _rectangle(cp: cp_model.CpModel, demand: NodeDemand, blocks: Variable, most: int) -> tuple[Expression, Expression]:
-    """Return rows and columns that a domain touches, enough for its blocks."""
-    short, long = sorted((demand.rows, demand.columns))
-    long, widths = min(long, most), range(1, min(short, most) + 1)
-    across: Expression
-    along: Expression
-    if len(widths) > MOST_WIDTHS:
-        across, along = cp.new_int_var(0, len(widths), ""), cp.new_int_var(0, long, "")
-        area = cp.new_int_var(0, len(widths) * long, "")
-        cp.add_multiplication_equality(area, [across, along])
-        cp.add(blocks <= area)
-    else:
-        chosen = [cp.new_bool_var("") for _ in widths]
-        # lines of the longer side that it touches with each width; no more than hold as many blocks as there can be
-        tops = [min(long, -(-most // q)) for q in widths]
-        lines = [cp.new_int_var(0, line, "") for line in tops]
-        cp.add_at_most_one(chosen)
-        for line, highest, on in zip(lines, tops, chosen, strict=True):
-            cp.add(line <= highest * on)
-        cp.add(blocks <= most * sum(chosen))
-        across, along = sum(q * on for q, on in zip(widths, chosen, strict=True)), sum(lines)
-        cp.add(blocks <= sum(q * line for q, line in zip(widths, lines, strict=True)))
-    return (across, along) if demand.rows <= demand.columns else (along, across)
-
-
-if TYPE_CHECKING:
-    # whether the job has it, S and R, which are 0 where it has not
-    Case = tuple[cp_model.IntVar, cp_model.LinearExprT, cp_model.LinearExprT]
+    def exclude(self, share: IntArray, *, cost: cp_model.IntVar, least: int) -> None:
+        """Add that within this share, shape [classes], or less of it no placement costs less than that."""
+        beyond = []
+        for c, taken in self.takes.items():
+            if share[c] < top(taken):
+                more = self.cp.new_bool_var("")
+                self.cp.add(taken > int(share[c])).only_enforce_if(more)
+                beyond.append(more)
+        dear = self.cp.new_bool_var("")
+        self.cp.add(cost >= least).only_enforce_if(dear)
+        self.cp.add_bool_or([*beyond, dear])
 
 
 @dataclass(frozen=True, slots=True)
@@ -366,24 +96,6 @@ class OptionCosts:
     def of(self, dp: int, pp: int) -> int:
         """Return the cost of a pair (S, R)."""
         return self.per_dp * dp + self.per_pp * pp + self.fixed
-
-
-def _worthy(costs: Sequence[OptionCosts], most: int | None, pair: Pair) -> bool:
-    """Return whether a pair costs no more than that with some option."""
-    return most is None or any(cost.of(*pair) <= most for cost in costs)
-
-
-def only_if_admitted(
-    cp: cp_model.CpModel, takes: cp_model.IntVar, most: int, admits: Sequence[tuple[cp_model.IntVar, bool]]
-) -> None:
-    """Add that nodes of a class are taken only by an option that admits them.
-
-    :param takes: how many are taken, ``most`` at most.
-    :param admits: of each option whether it is chosen, and whether it admits the class.
-    """
-    admitting = [chosen for chosen, does in admits if does]
-    if len(admitting) < len(admits):
-        cp.add(takes <= most * sum(admitting))
 
 
 class SharePart:
@@ -554,10 +266,10 @@ class SharePart:
         for shape, on in self.shapes:
             parts: dict[tuple[int, int], cp_model.IntVar] = {}
             if not shape.homes:
-                for size, count in Counter(shape.sizes).items():
-                    most_in = {k: min(count, top(blocks) // size) for k, blocks in self.blocks_in.items()}
+                for size, copies in Counter(shape.sizes).items():
+                    most_in = {k: min(copies, top(blocks) // size) for k, blocks in self.blocks_in.items()}
                     of_size = {(size, k): cp.new_int_var(0, many, "") for k, many in most_in.items() if many}
-                    cp.add(sum(of_size.values()) == count * on)
+                    cp.add(sum(of_size.values()) == copies * on)
                     parts |= of_size
             elif all(k in self.blocks_in for k in shape.homes):
                 # each part lies where it was found; a domain holds one of them
@@ -602,47 +314,331 @@ class SharePart:
         return None
 
 
+def _worthy(costs: Sequence[OptionCosts], most: int | None, pair: Pair) -> bool:
+    """Return whether a pair costs no more than that with some option."""
+    return most is None or any(cost.of(*pair) <= most for cost in costs)
+
+
+def only_if_admitted(
+    cp: cp_model.CpModel, takes: cp_model.IntVar, most: int, admits: Sequence[tuple[cp_model.IntVar, bool]]
+) -> None:
+    """Add that nodes of a class are taken only by an option that admits them.
+
+    :param takes: how many are taken, ``most`` at most.
+    :param admits: of each option whether it is chosen, and whether it admits the class.
+    """
+    admitting = [chosen for chosen, does in admits if does]
+    if len(admitting) < len(admits):
+        cp.add(takes <= most * sum(admitting))
+
+
 def top(variable: cp_model.IntVar) -> int:
     """Return the largest value of a variable with one interval."""
     return int(variable.proto.domain[1])  # of this kind of list the index -1 is not the last
 
 
-class JobWays:
-    """The variables of one job; no class is of use to two of its ways, as nodes of a class have one size."""
+MOST_CASES = 8  # Of a job by rows, and by columns; the last one is of all larger numbers, as a job hardly needs so many
+MOST_WIDTHS = 16  # Widths of a domain up to which cells <= rows * columns is stated width by width, which is sharper
 
-    def __init__(self, cp: cp_model.CpModel, demands: Sequence[NodeDemand], sizes: IntArray, *, optional: bool) -> None:
-        self.cp = cp
-        self.ways = [SharePart(cp, demand, sizes, optional=optional or len(demands) > 1) for demand in demands]
-        self.takes = {c: taken for way in self.ways for c, taken in way.takes.items()}
-        presents = [way.present for way in self.ways]
-        if optional:
-            self.present = cp.new_bool_var("")
-            cp.add(sum(presents) == self.present)
-        elif len(presents) > 1:
-            cp.add_exactly_one(presents)
 
-    def together(self, costs: Sequence[cp_model.IntVar]) -> cp_model.IntVar:
-        """Return the cost of the job, given that of each way, 0 where the job has another."""
-        if len(costs) == 1:
-            return costs[0]
-        cost = self.cp.new_int_var(0, max(map(top, costs)), "")
-        self.cp.add(cost == sum(costs))
-        return cost
+@dataclass(frozen=True, slots=True)
+class EdgeCase:
+    """R = 1, or S = 1, on one number of domains or a range of it."""
 
-    def chosen(self, solver: cp_model.CpSolver) -> SharePart:
-        """Return the way that the job has in a solution."""
-        if len(self.ways) == 1:
-            return self.ways[0]
-        return next(way for way in self.ways if solver.boolean_value(way.present))
+    by_rows: bool  # whole rows in each domain (R = 1); else whole columns
+    on: Variable  # whether the job has it
+    spread: Expression  # the number of domains; 0 where it is off
+    lines: Mapping[int, Variable]  # domain -> whole rows or columns in it
 
-    def exclude(self, share: IntArray, *, cost: cp_model.IntVar, least: int) -> None:
-        """Add that within this share, shape [classes], or less of it no placement costs less than that."""
-        beyond = []
-        for c, taken in self.takes.items():
-            if share[c] < top(taken):
-                more = self.cp.new_bool_var("")
-                self.cp.add(taken > int(share[c])).only_enforce_if(more)
-                beyond.append(more)
-        dear = self.cp.new_bool_var("")
-        self.cp.add(cost >= least).only_enforce_if(dear)
-        self.cp.add_bool_or([*beyond, dear])
+    @property
+    def pair(self) -> tuple[Expression, Expression]:
+        """(S, R); 0 where it is off."""
+        return (self.spread, self.on) if self.by_rows else (self.on, self.spread)
+
+    def width(self, demand: NodeDemand) -> int:
+        """Return the blocks of each line."""
+        return demand.columns if self.by_rows else demand.rows
+
+    def laid_out(self, solver: cp_model.CpSolver, demand: NodeDemand) -> IntArray:
+        """Return the domain of each block in a solution with this case, shape [rows, columns]."""
+        counts = [int(solver.value(count)) for count in self.lines.values()]
+        homes = np.repeat(np.array(list(self.lines), dtype=np.int32), counts)
+        line = homes[:, None] if self.by_rows else homes[None, :]
+        return np.broadcast_to(line, (demand.rows, demand.columns)).copy()
+
+
+def edge_cases(
+    cp: cp_model.CpModel,
+    demand: NodeDemand,
+    room: Mapping[int, int],
+    worthy: Callable[[Pair], bool],
+    *,
+    counted: tuple[bool, bool] = (True, True),
+) -> list[EdgeCase]:
+    """Add the edge cases of a job.
+
+    :param room: domain -> most blocks that it takes.
+    :param worthy: whether a pair is of use; where it is not, nor is a larger one.
+    :param counted: by rows, and by columns: whether the number of domains is told apart; else there is one case of all.
+    """
+    cases = []
+    for by_rows, lines, width in ((True, demand.rows, demand.columns), (False, demand.columns, demand.rows)):
+        tops = {k: top for k, blocks in room.items() if (top := min(lines, blocks // width))}
+        enough = np.flatnonzero(np.cumsum(sorted(tops.values(), reverse=True)) >= lines)
+        # one domain alone is a case by rows already
+        fewest = max(int(enough[0]) + 1, 1 if by_rows else 2) if enough.size else lines + 1
+        numbers = [
+            count for count in range(fewest, min(lines, len(tops)) + 1) if worthy((count, 1) if by_rows else (1, count))
+        ]
+        if not counted[0 if by_rows else 1]:
+            if numbers:
+                # a case of any number of domains up to the last; its spread says no more than that
+                on, counts = cp.new_bool_var(""), {k: cp.new_int_var(0, top, "") for k, top in tops.items()}
+                cp.add(sum(counts.values()) == lines * on)
+                if numbers[-1] < min(lines, len(tops)):
+                    uses = {k: cp.new_bool_var("") for k in tops}
+                    for k, top in tops.items():
+                        cp.add(counts[k] <= top * uses[k])
+                    cp.add(sum(uses.values()) <= numbers[-1])
+                cases.append(EdgeCase(by_rows, on, numbers[-1] * on, counts))
+            continue
+        alone = numbers[: MOST_CASES - 1] if len(numbers) > MOST_CASES else numbers
+        cases += [_case(cp, by_rows, lines, tops, (count, count)) for count in alone]
+        if len(alone) < len(numbers):
+            cases.append(_case(cp, by_rows, lines, tops, (numbers[len(alone)], numbers[-1])))
+    return cases
+
+
+def _case(
+    cp: cp_model.CpModel, by_rows: bool, lines: int, tops: Mapping[int, int], domains: tuple[int, int]
+) -> EdgeCase:
+    """Return a case of some number of domains, least and most."""
+    low, high = domains
+    on, counts, uses = cp.new_bool_var(""), {}, []
+    largest = sorted(tops.values(), reverse=True)
+    for k, top in tops.items():
+        among = high > 1 and top >= largest[high - 2]
+        others = sum(largest[:high]) - top if among else sum(largest[: high - 1])
+        # what the others cannot take; and each of them takes one at least
+        least, most = max(1, lines - others), min(top, lines - low + 1)
+        if least <= most:
+            use = cp.new_bool_var("")
+            count = counts[k] = cp.new_int_var(0, most, "")
+            cp.add(count <= most * use)
+            cp.add(count >= least * use)
+            uses.append(use)
+    cp.add(sum(counts.values()) == lines * on)
+    if low == high:
+        cp.add(sum(uses) == low * on)
+        return EdgeCase(by_rows, on, low * on, counts)
+    spread = cp.new_int_var(0, high, "")
+    cp.add(sum(uses) == spread)
+    cp.add(spread >= low * on)
+    return EdgeCase(by_rows, on, spread, counts)
+
+
+@dataclass(frozen=True, slots=True)
+class RectangleCase:
+    """S and R both at least 2."""
+
+    on: Variable
+    pair: tuple[Variable, Variable]  # (S, R); 0 where it is off
+    blocks: Mapping[int, Variable]  # domain -> blocks in it
+
+
+def rectangle_case(
+    cp: cp_model.CpModel, demand: NodeDemand, room: Mapping[int, int], worthy: Callable[[Pair], bool]
+) -> RectangleCase | None:
+    """Add what every placement with S and R both at least 2 satisfies; ``None`` = there is none that is of use."""
+    room = {k: top for k, top in room.items() if top}
+    most = min(demand.rows, len(room)), min(demand.columns, len(room))
+    if min(most) < 2 or not worthy((2, 2)):
+        return None
+    on, dp, pp = cp.new_bool_var(""), cp.new_int_var(0, most[0], ""), cp.new_int_var(0, most[1], "")
+    for touched, largest in ((dp, most[0]), (pp, most[1])):
+        cp.add(touched >= 2 * on)
+        cp.add(touched <= largest * on)
+    blocks = {k: cp.new_int_var(0, top, "") for k, top in room.items()}
+    rows, columns = zip(*(_rectangle(cp, demand, blocks[k], room[k]) for k in blocks), strict=True)
+    cp.add(sum(blocks.values()) == demand.rows * demand.columns * on)
+    cp.add(sum(rows) <= demand.rows * pp)
+    cp.add(sum(columns) <= demand.columns * dp)
+    return RectangleCase(on, (dp, pp), blocks)
+
+
+def _rectangle(cp: cp_model.CpModel, demand: NodeDemand, blocks: Variable, most: int) -> tuple[Expression, Expression]:
+    """Return rows and columns that a domain touches, enough for its blocks."""
+    short, long = sorted((demand.rows, demand.columns))
+    long, widths = min(long, most), range(1, min(short, most) + 1)
+    across: Expression
+    along: Expression
+    if len(widths) > MOST_WIDTHS:
+        across, along = cp.new_int_var(0, len(widths), ""), cp.new_int_var(0, long, "")
+        area = cp.new_int_var(0, len(widths) * long, "")
+        cp.add_multiplication_equality(area, [across, along])
+        cp.add(blocks <= area)
+    else:
+        chosen = [cp.new_bool_var("") for _ in widths]
+        # lines of the longer side that it touches with each width; no more than hold as many blocks as there can be
+        tops = [min(long, -(-most // q)) for q in widths]
+        lines = [cp.new_int_var(0, line, "") for line in tops]
+        cp.add_at_most_one(chosen)
+        for line, highest, on in zip(lines, tops, chosen, strict=True):
+            cp.add(line <= highest * on)
+        cp.add(blocks <= most * sum(chosen))
+        across, along = sum(q * on for q, on in zip(widths, chosen, strict=True)), sum(lines)
+        cp.add(blocks <= sum(q * line for q, line in zip(widths, lines, strict=True)))
+    return (across, along) if demand.rows <= demand.columns else (along, across)
+
+
+@dataclass(frozen=True)
+class PlacementShape:
+    """A grid of blocks cut into parts."""
+
+    part_of_block: IntArray  # shape [rows, columns] of blocks, parts numbered from 0
+    soft: float = 0.0  # soft terms of the placement that it was taken from; others have what the evaluator says
+    homes: tuple[int, ...] = ()  # the domain that each part must lie in; empty = any
+
+    @cached_property
+    def sizes(self) -> tuple[int, ...]:
+        """Blocks of each part."""
+        return tuple(np.bincount(self.part_of_block.ravel()).tolist())
+
+    @cached_property
+    def pair(self) -> Pair:
+        """(S, R) with every part in a domain of its own: no way to lay the parts out has a larger S or R."""
+        position = np.indices(self.part_of_block.shape, dtype=np.int32)
+        return spread(position[1], self.part_of_block), spread(position[0], self.part_of_block)
+
+    @cached_property
+    def key(self) -> tuple[object, ...]:
+        """What two shapes share that are the same to a program: spreads, sizes of parts, homes."""
+        return self.pair, tuple(sorted(Counter(self.sizes).items())), self.homes, round(self.soft, 9)
+
+
+def shape_placed(cluster: Cluster, job: Job, worth: Evaluation, nodes: IntArray, *, movable: bool) -> PlacementShape:
+    """Return the shape of a placement.
+
+    :param nodes: shape [rows, columns], node of each cell; ``worth``: what that is worth.
+    :param movable: whether its parts may go to other domains with room.
+    """
+    level = cluster.level(job.level)
+    blocks, domain_of_cell = blocks_at(cluster, job, cluster.level_index(level.name)), level.domain_of[nodes]
+    soft = worth.objective - objective_of(job, worth.dp, worth.pp)
+    first_row = np.unique(blocks.row_of, return_index=True)[1]
+    first_column = np.unique(blocks.column_of, return_index=True)[1]
+    homes, parts = np.unique(domain_of_cell[np.ix_(first_row, first_column)], return_inverse=True)
+    part_of_block: IntArray = parts.reshape(len(first_row), len(first_column)).astype(np.int32)
+    return PlacementShape(part_of_block, soft, () if movable else tuple(homes.tolist()))
+
+
+def even_rectangles(rows: int, columns: int, pair: Pair) -> PlacementShape:
+    """Return the grid cut into S bands of rows and R bands of columns, as even as can be."""
+    bands, stacks = np.arange(rows) * pair[0] // rows, np.arange(columns) * pair[1] // columns
+    return PlacementShape((bands[:, None] * pair[1] + stacks[None, :]).astype(np.int32))
+
+
+def pairs_up_to(rows: int, columns: int, most: Pair) -> Iterator[Pair]:
+    """Yield the pairs (S, R) that a grid can have, none larger than the one given."""
+    for dp in range(1, min(rows, most[0]) + 1):
+        for pp in range(1, min(columns, most[1]) + 1):
+            yield dp, pp
+
+
+MOST_CHOICES = 4_000  # Cells times classes of all jobs up to which each cell is decided: as many are in seconds
+
+CellWays = frozenset[tuple[int, int]]  # Ways of jobs, each the number of the job and of the way
+
+
+class CellChoice:
+    """The variables of one job: for each *unit*, cells that go to one class together, which class.
+
+    :param sizes: shape [classes], nodes of each; ``units``: shape [cells], the unit of each cell, row by row.
+    :param present: whether the job is there at all; ``None`` = it is.
+    """
+
+    def __init__(
+        self,
+        cp: cp_model.CpModel,
+        demand: NodeDemand,
+        sizes: IntArray,
+        units: IntArray,
+        *,
+        present: cp_model.IntVar | None = None,
+    ) -> None:
+        self.cp, self.demand, self.units = cp, demand, units
+        self.goes: dict[int, dict[int, cp_model.IntVar]] = {}
+        taken: dict[int, list[cp_model.LinearExprT]] = {}
+        names, counts = np.unique(units, return_counts=True)
+        for name, size in zip(names.tolist(), counts.tolist(), strict=True):
+            places = [c for c in np.flatnonzero(demand.admits).tolist() if size <= sizes[c]]
+            goes = self.goes[name] = {c: cp.new_bool_var("") for c in places}
+            cp.add(sum(goes.values()) == (1 if present is None else present))
+            for c, here in goes.items():
+                taken.setdefault(c, []).append(size * here)
+        self.takes: dict[int, cp_model.LinearExprT] = {c: sum(of_class) for c, of_class in taken.items()}
+
+    def members(self, term: TouchedDomains) -> set[frozenset[int]]:
+        """Return the units of each group."""
+        members: dict[int, set[int]] = {}
+        for group, unit in zip(term.groups.group.tolist(), self.units[term.groups.cell].tolist(), strict=True):
+            members.setdefault(group, set()).add(unit)
+        return {frozenset(group) for group in members.values()}
+
+    def spread(self, term: TouchedDomains, members: Collection[frozenset[int]], *, hard: bool) -> cp_model.LinearExprT:
+        """Return at least the largest number of domains that a group touches, given the units of each.
+
+        :param hard: whether that is 1, by a constraint.
+        """
+        cp = self.cp
+        several = [group for group in members if len(group) > 1]
+        if not several:
+            return 1
+        domains = np.unique(term.domain_of[self.demand.admits]).tolist()
+        spread = cp.new_int_var(1, 1 if hard else max(1, len(domains)), "")
+        for group in sorted(map(sorted, several)):
+            touches = {k: cp.new_bool_var("") for k in domains}
+            for unit in group:
+                for k, touch in touches.items():
+                    here = [on for c, on in self.goes[unit].items() if term.domain_of[c] == k]
+                    cp.add(sum(here) <= touch)
+            cp.add(sum(touches.values()) <= spread)
+        return spread
+
+    def order(self) -> None:
+        """Add that rows, and columns, are in order of the classes of their first cells, where they are alike and every
+        cell is a unit: of placements that differ by exchanging some, one is enough.
+        """
+        cells = np.arange(self.demand.job.grid.cells).reshape(self.demand.job.grid.rows, -1)
+        number = {
+            cell: sum(c * on for c, on in self.goes[cell].items())
+            for cell in (*cells[:, 0].tolist(), *cells[0].tolist())
+        }
+        for line in (cells[:, 0].tolist(), cells[0].tolist()):
+            for cell, following in pairwise(line):
+                self.cp.add(number[cell] <= number[following])
+
+    def classes(self, solver: cp_model.CpSolver) -> IntArray:
+        """Return the class of each cell in a solution, shape [cells]."""
+        place = {
+            name: next(c for c, on in goes.items() if solver.boolean_value(on)) for name, goes in self.goes.items()
+        }
+        return np.array([place[unit] for unit in self.units.tolist()], dtype=np.int32)
+
+
+def ways_by_cell(demands: Sequence[Sequence[NodeDemand]]) -> CellWays:
+    """Return the ways of some jobs of which a program may decide each cell: those of which blocks of nodes and cases of
+    S and R do not say all, constraints at second hierarchies first, as long as all together are few.
+    """
+    wanted = [
+        (not demand.beside, demand.job.grid.cells * int(demand.admits.sum()), j, w)
+        for j, ways in enumerate(demands)
+        for w, demand in enumerate(ways)
+        if demand.beside or demand.job.soft or not demand.aligned
+    ]
+    chosen, left = set(), MOST_CHOICES
+    for _, choices, j, w in sorted(wanted):
+        if choices <= left:
+            chosen.add((j, w))
+            left -= choices
+    return frozenset(chosen)

@@ -228,7 +228,6 @@ class RecountedPart:
     part: CertifiedPart
     pairs: tuple[tuple[Spread, Recount], ...] = ()  # in the order of the certificate
     fault: str = ""  # why it is not a part of the question; empty = it is
-    no_grid: bool = False  # whether the groups of the job make no grid there, so that nothing of it can be recounted
 
     @property
     def slowest(self) -> float:
@@ -264,7 +263,9 @@ def recounted_parts(
         widest = float(within[-1]) if len(within) else HEALTHY
         grid = grid_of(part.gpu_types, part.gpus_per_node, trunk, widest, part.level)
         if grid is None:
-            parts.append(RecountedPart(part, no_grid=True))
+            parts.append(
+                RecountedPart(part)
+            )  # the groups of the job make no grid there: nothing of it can be recounted
         elif fault := _difference(part, grid):
             parts.append(RecountedPart(part, fault=fault))
         else:
