@@ -37,7 +37,7 @@ from simulator.traces import JobTrace, read_trace
 from simulator.traces.throughput_files import with_speeds
 from topology.cluster import Cluster
 from topology.flags import HEALTHY, NodeFlag
-from topology.readers import load_topology
+from topology.load import load_topology
 
 # -- cluster_fit --
 # Whether a trace and a cluster belong together, said before anything runs.
