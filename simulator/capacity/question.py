@@ -64,7 +64,7 @@ class CapacityAnswer(JsonRecord):
     @property
     def headline(self) -> tuple[AnswerRange, ...]:
         """The range of the headline's number, where inputs decide on it; else none."""
-        return tuple(one for one in self.ranges[:1] if one.swings)
+        return tuple(range_ for range_ in self.ranges[:1] if range_.swings)
 
     @property
     def reached(self) -> bool:

@@ -308,7 +308,7 @@ class ReserveQuestion(ClusterQuestion[ReserveAnswer], NodePrices):
             for run in runs:
                 step(f"{policy}, workload {run[0]}")
                 engine, large = self._engine(policy, others[run], notice=notice, share=share, seed=self.seed + run[0])
-                zone = zone or engine.pool.zone(next(one for one in engine.jobs if one.record.job_id == LARGE), ())
+                zone = zone or engine.pool.zone(next(job for job in engine.jobs if job.record.job_id == LARGE), ())
                 found.append(replay_policy(engine, policy, large, zone=zone, horizon=self.horizon))
             return found
 
@@ -382,7 +382,7 @@ class ReserveQuestion(ClusterQuestion[ReserveAnswer], NodePrices):
         first, *others = found.cases
         *baselines, notice, stopped = others
         drawn = len(found.migrations)
-        brief = "".join(f"; {one.name} starts it {late_words(one, drawn)}" for one in baselines)
+        brief = "".join(f"; {baseline.name} starts it {late_words(baseline, drawn)}" for baseline in baselines)
         return (
             f"With {found.notice_hours:g} h of notice {first.name} starts it {late_words(first, drawn)}{brief}. "
             f"Remedies: {notice.name} (P95 of what jobs in the zone still ran): {late_words(notice, drawn)}, "
@@ -607,12 +607,12 @@ def replay_policy(
     engine.observers = (recorder,)
     engine.run()
     itself = next(job for job in engine.jobs if job.record.job_id == large.job_id)
-    early = [one.allocation for one in recorder.samples if -1.0 <= one.hours < 0.0]
+    early = [sample.allocation for sample in recorder.samples if -1.0 <= sample.hours < 0.0]
     # 1e-9: the sample at the arrival itself counts, whatever the rounding of its time
-    notice = [one for one in recorder.samples if 0.0 <= one.hours <= (arrives - announced) / HOUR + 1e-9]
+    notice = [sample for sample in recorder.samples if 0.0 <= sample.hours <= (arrives - announced) / HOUR + 1e-9]
     in_time = itself.first_start <= horizon
     until = (min(itself.first_start, horizon) - announced) / HOUR - 1e-9
-    idle = [one.allocation for one in recorder.samples if 0.0 <= one.hours < until]
+    idle = [sample.allocation for sample in recorder.samples if 0.0 <= sample.hours < until]
     others = [job for job in engine.jobs if job is not itself]
     nodes = engine.pool.capacity / UNITS / (large.gpus / itself.nodes)
     held = round(notice[-1].allocation * nodes) - notice[-1].zone_held
@@ -723,8 +723,8 @@ def late_words(case: ReserveCase, workloads: int) -> str:
 
 def migration_words(answer: ReserveAnswer) -> str:
     """Return for how many workloads there was room to move jobs out of the zone, and how much."""
-    possible = [one for one in answer.migrations if one.possible]
-    if not any(one.held for one in answer.migrations):
+    possible = [migration for migration in answer.migrations if migration.possible]
+    if not any(migration.held for migration in answer.migrations):
         return "nothing to move"
     if len(possible) == len(answer.migrations):
         return f"at most {max(one.held for one in possible):,} nodes, for which there is room"
@@ -744,7 +744,7 @@ def _timeline(answer: ReserveAnswer, clock: Callable[[float], str]) -> TextTable
         "waiting": lambda one: f"{one.waiting:,}",
     }
     half_hours = row.line[:: round(0.5 * HOUR / SAMPLE)]
-    near = [one for one in half_hours if -1.0 <= one.hours <= answer.notice_hours + 1.0]
+    near = [half_hour for half_hour in half_hours if -1.0 <= half_hour.hours <= answer.notice_hours + 1.0]
     return text_table(f"Hour by hour with {row.policy}, first workload", near, columns)
 
 
