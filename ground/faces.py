@@ -20,7 +20,7 @@ def face_names(package: str) -> Mapping[str, str]:
     from ast import ImportFrom, parse
     from pathlib import Path
 
-    stub = Path(str(sys.modules[package].__file__)).with_suffix(".pyi")
+    stub = Path(str(import_module(package).__file__)).with_suffix(".pyi")
     statements = parse(stub.read_text(encoding="utf-8")).body
     imports = [statement for statement in statements if isinstance(statement, ImportFrom) and statement.module]
     return {alias.name: str(statement.module) for statement in imports for alias in statement.names}

@@ -1,7 +1,5 @@
 from ground.errors import ArnoldError as ArnoldError
-from scheduler.affinity import Gains as Gains
 from scheduler.affinity import Model as Model
-from scheduler.affinity import affinity as affinity
 from scheduler.algorithm_run import run as run
 from scheduler.certificates.certificate import Certificate as Certificate
 from scheduler.certificates.certificate_writer import certificate_of as certificate_of
@@ -36,8 +34,6 @@ from scheduler.placement.types import Refutation as Refutation
 from scheduler.queue.policy import POLICIES as POLICIES
 from scheduler.queue.policy import BasePolicy as BasePolicy
 from scheduler.queue.policy import QueuePolicy as QueuePolicy
-from scheduler.repair import Repair as Repair
-from scheduler.repair import repair as repair
 from scheduler.several.defragmentation import Defragmentation as Defragmentation
 from scheduler.several.defragmentation import MoveLimits as MoveLimits
 from scheduler.several.defragmentation import defragment as defragment

@@ -12,6 +12,8 @@ from simulator.data_plan import DataCache as DataCache
 from simulator.data_plan import DataPlan as DataPlan
 from simulator.data_plan import StoredData as StoredData
 from simulator.engine import Engine as Engine
+from simulator.history import RunHistory as RunHistory
+from simulator.history import run_history as run_history
 from simulator.job_record import JobRecord as JobRecord
 from simulator.prediction import PREDICTORS as PREDICTORS
 from simulator.prediction import Predictor as Predictor
@@ -24,8 +26,6 @@ from simulator.results import RunSummary as RunSummary
 from simulator.results import TimeSeries as TimeSeries
 from simulator.results import run_summary as run_summary
 from simulator.results import time_series as time_series
-from simulator.run_history import RunHistory as RunHistory
-from simulator.run_history import run_history as run_history
 from simulator.shared_data import SharedLoads as SharedLoads
 from simulator.shared_data import shared_loads as shared_loads
 from simulator.traces import JobTrace as JobTrace

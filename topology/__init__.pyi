@@ -18,7 +18,6 @@ from topology.generate import PRESETS as PRESETS
 from topology.generate import fat_tree as fat_tree
 from topology.generate import flag_some as flag_some
 from topology.generate import fragment as fragment
-from topology.generate import generate as generate
 from topology.generate import hpn_segments as hpn_segments
 from topology.generate import llama3_pods as llama3_pods
 from topology.generate import minipods as minipods

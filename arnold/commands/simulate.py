@@ -285,8 +285,8 @@ def _run(
     from arnold.texts.simulate_text import run_progress, show
     from simulator.checkpoints import kept_in
     from simulator.engine import Overload, Watch
+    from simulator.history import run_history
     from simulator.results import run_summary, time_series
-    from simulator.run_history import run_history
 
     replay = _prepare(inputs, grid.loads[0])
     engine = replay.engine
