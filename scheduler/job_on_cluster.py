@@ -104,24 +104,21 @@ def node_sizes(cluster: Cluster, parallelism: Parallelism, gpu_types: Collection
     if len({size.gpus for size in admitted}) < 2:
         usual = admitted[0].gpus if admitted else cluster.node_size
         return NodeSizes(usual, (), (), "" if cluster.gpus_assumed else _note([NodeSize("", usual)]))
-    fitting = [size for size in admitted if _cuts(parallelism, size.gpus, named=gpu_types is not None)]
+    fitting = []
+    for size in admitted:
+        try:
+            parallelism.shape(size.gpus)
+        except InvalidJob:
+            if gpu_types is not None:
+                raise
+        else:
+            fitting.append(size)
     if not fitting:
         parallelism.shape(admitted[0].gpus)
     cut = [size.gpu_type or "nodes of no type that is said" for size in admitted if size not in fitting]
     several = tuple(fitting) if len({size.gpus for size in fitting}) > 1 else ()
     named = tuple(size.gpu_type for size in fitting) if cut else ()
     return NodeSizes(fitting[0].gpus, several, named, _note(fitting, cut))
-
-
-def _cuts(parallelism: Parallelism, gpus: int, *, named: bool) -> bool:
-    """Return whether a job cuts into nodes of a size; raise ``InvalidJob`` where it names their type, and does not."""
-    try:
-        parallelism.shape(gpus)
-    except InvalidJob:
-        if named:
-            raise
-        return False
-    return True
 
 
 def _note(sizes: Sequence[NodeSize], cut: Sequence[str] = ()) -> str:

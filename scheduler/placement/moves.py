@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 import numpy.typing as npt
 
-from scheduler.job import Count, Family, Job
+from scheduler.job import Count, Job
 from scheduler.objective import Evaluation, objective_terms
 from scheduler.placement.admission import blocks_at
 from scheduler.placement.cpsat import limit_time, work_of
@@ -89,9 +89,9 @@ class MoveChoices:
         """Shape [movers], the index into ``targets`` of the domain each mover comes from; -1 where it has no room."""
         return self._index(self.home[self.movers])
 
-    def touched_by_fixed(self, term: ObjectiveTerm) -> BoolArray:
+    def touched_by_fixed(self, term: Count) -> BoolArray:
         """Return which domains each group touches with cells that cannot move, shape [groups, domains of the level]."""
-        level, groups = self.cluster.levels[term.depth], self.job.grid.groups[term.family]
+        level, groups = self.cluster.level(term.level), self.job.grid.groups[term.family]
         fixed = groups.of_pairs(~np.isin(self.block_of, self.movers))
         touched = np.zeros((len(groups.sizes), len(level)), dtype=np.bool_)
         touched[groups.group[fixed], groups.of_pairs(level.domain_of[self.old])[fixed]] = True
@@ -113,25 +113,10 @@ def trimmed(choices: MoveChoices) -> MoveChoices:
     return replace(choices, targets=choices.targets[kept], room=choices.room[kept], healthy=choices.healthy[kept])
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectiveTerm:
-    """A part of the objective: ``weight`` times the spread of a family at the level of a depth."""
-
-    depth: int
-    family: Family
-    weight: float
-
-
-def terms_of(cluster: Cluster, job: Job) -> tuple[ObjectiveTerm, ...]:
-    """Return the terms of the objective: Eq. 2 and the soft terms."""
-    terms = objective_terms(cluster, job)
-    return tuple(ObjectiveTerm(cluster.level_index(term.level), term.family, term.weight) for term in terms)
-
-
 def closest_depth(cluster: Cluster, job: Job) -> int:
     """Return the depth of the closest level that the objective or a hold looks at."""
     held = (cluster.level_index(hold.level) for hold in job.holds_on(cluster))
-    return max(*(term.depth for term in terms_of(cluster, job)), *held)
+    return max(*(cluster.level_index(term.level) for term in objective_terms(cluster, job)), *held)
 
 
 def ancestors(cluster: Cluster, depth: int, above: int) -> IntArray:
@@ -142,7 +127,7 @@ def ancestors(cluster: Cluster, depth: int, above: int) -> IntArray:
     return domain_above
 
 
-def integer_weights(terms: Sequence[ObjectiveTerm | Count]) -> tuple[list[int], int]:
+def integer_weights(terms: Sequence[Count]) -> tuple[list[int], int]:
     """Return the weights times a common scale: exact for plain decimals, within half a billionth elsewhere."""
     scale = lcm(*(Fraction(term.weight).limit_denominator(10**6).denominator for term in terms))
     scale = min(scale, _LARGEST_SCALE)
@@ -160,9 +145,9 @@ def greedy_targets(choices: MoveChoices) -> IntArray:
     room = choices.room.copy()
     answer = np.empty(len(choices.movers), dtype=np.int32)
     tables = []
-    for term in terms_of(cluster, job):
+    for term in objective_terms(cluster, job):
         touched = choices.touched_by_fixed(term)
-        places = ancestors(cluster, choices.depth, term.depth)[choices.targets]
+        places = ancestors(cluster, choices.depth, cluster.level_index(term.level))[choices.targets]
         tables.append((term.weight, job.grid.groups[term.family], touched, places, touched.sum(axis=1)))
     for i, mover in enumerate(choices.movers):
         members = choices.block_of == mover
@@ -213,7 +198,7 @@ class MoveModel:
         for column, room in zip(zip(*x, strict=True), choices.room, strict=True):
             model.add(sum(column) <= int(room))
         self._x = x
-        self.terms = terms_of(choices.cluster, choices.job)
+        self.terms = objective_terms(choices.cluster, choices.job)
         self.weights, self.scale = integer_weights(self.terms)
         self._keep_holds()
         self._goals: dict[Goal, cp_model.LinearExpr | int] = {"moves": self._moves(), "slow": self._slow()}
@@ -227,8 +212,8 @@ class MoveModel:
 
     def value_of(self, evaluation: Evaluation) -> int:
         """Return the objective of a placement, scaled as in the model."""
-        levels = self._choices.cluster.levels
-        spreads = (evaluation.by_level[levels[term.depth].name][term.family] for term in self.terms)
+        cluster = self._choices.cluster
+        spreads = (evaluation.by_level[cluster.level(term.level).name][term.family] for term in self.terms)
         return sum(weight * spread for weight, spread in zip(self.weights, spreads, strict=True))
 
     def at_most(self, goal: Goal, value: int) -> None:
@@ -316,13 +301,13 @@ class MoveModel:
                     for other in members[1:]:
                         self._model.add(_sum(places[other][domain]) == first)
 
-    def _spread(self, term: ObjectiveTerm) -> tuple[cp_model.IntVar, list[cp_model.IntVar]]:
+    def _spread(self, term: Count) -> tuple[cp_model.IntVar, list[cp_model.IntVar]]:
         """Return the largest number of domains a group of the family touches, and the touches that movers may add."""
         choices, model = self._choices, self._model
-        level = choices.cluster.levels[term.depth]
+        level = choices.cluster.level(term.level)
         touched, groups = choices.touched_by_fixed(term), choices.job.grid.groups[term.family]
         least = touched.sum(axis=1)
-        places = self._choices_by_domain(term.depth)
+        places = self._choices_by_domain(choices.cluster.level_index(term.level))
         spread = model.new_int_var(max(1, int(least.max())), len(level), "")
         added: list[cp_model.IntVar] = []
         for group, members in self._movers_by(*groups.paired(choices.block_of)).items():

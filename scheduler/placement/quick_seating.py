@@ -242,22 +242,16 @@ def nodes_of(free: FreeNodes, job: Job, closest: IntArray) -> IntArray:
     seats = by_name.nodes[np.arange(ends[-1]) + (by_name.starts[used] - ends + sizes).repeat(sizes)]
     taken = free.admitted[seats]
     for i in (wanted < offered).nonzero()[0].tolist():
-        end = int(ends[i])
-        _take_closest_run(taken[end - int(sizes[i]) : end], int(wanted[i]))
+        # of the free seats of the domain so many, one after another, with the fewest nodes between
+        end, count = int(ends[i]), int(wanted[i])
+        of_domain = taken[end - int(sizes[i]) : end]
+        places = of_domain.nonzero()[0]
+        start = int((places[count - 1 :] - places[: len(places) - count + 1]).argmin())
+        of_domain[places[:start]] = False
+        of_domain[places[start + count :]] = False
     nodes = np.empty(len(flat), dtype=np.int32)
     nodes[np.lexsort((job.grid.node_rank.ravel(), flat))] = seats[taken]
     return nodes.reshape(closest.shape)
-
-
-def _take_closest_run(taken: BoolArray, wanted: int) -> None:
-    """Leave of the free seats of a closest domain so many, one after another, with the fewest nodes between.
-
-    :param taken: shape [nodes of the domain], in order of names: whether a node is free; changed.
-    """
-    places = taken.nonzero()[0]
-    start = int((places[wanted - 1 :] - places[: len(places) - wanted + 1]).argmin())
-    taken[places[:start]] = False
-    taken[places[start + wanted :]] = False
 
 
 _KEPT = 512  # shapes of parcels whose orders are kept: about a megabyte at a hundred cells each

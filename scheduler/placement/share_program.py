@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from scheduler.grid import joined
 from scheduler.objective import objective_terms
 from scheduler.placement.cpsat import Answer, Slice, solve
 from scheduler.placement.moves import integer_weights
@@ -162,15 +163,9 @@ class RunningShare:
             if len(np.unique(term.touched.domain_of[classes])) < len(classes):
                 return None
         units = np.arange(len(self.homes), dtype=np.int32)
-        while True:
-            before = units.copy()
-            for term in self.terms:
-                groups = term.touched.groups
-                least = np.full(int(groups.group.max()) + 1, len(units), dtype=np.int32)
-                np.minimum.at(least, groups.group, units[groups.cell])
-                np.minimum.at(units, groups.cell, least[groups.group])
-            if (units == before).all():
-                return units
+        for term in self.terms:
+            units = joined(units, term.touched.groups.cell, term.touched.groups.group)
+        return units
 
 
 def running_terms(

@@ -89,9 +89,11 @@ class Market:
         best: tuple[float, bool] = (floor, True)
         chosen: tuple[Allocation, list[int]] | None = None
         for way, value in worth.items():
-            nodes = self._tightest(way)
-            if nodes is None:
+            roomy = [node for node in self._nodes[way.gpu_types[0]] if self._free[node] >= way.gpus]
+            if self._left[way.gpu_types[0]] < way.units or len(roomy) < way.nodes:
                 continue
+            # those with least room, as placement takes them
+            nodes = sorted(roomy, key=self._free.__getitem__)[: way.nodes]
             low, high = self._bounds[way.gpu_types[0]]
             used = (1.0 - self._free[node] / self._total[node] for node in nodes)
             payoff = value - sum(way.gpus * float(low * (high / low) ** share) for share in used)
@@ -107,10 +109,3 @@ class Market:
         for node in nodes:
             self._free[node] -= way.gpus
         self._left[way.gpu_types[0]] -= way.units
-
-    def _tightest(self, way: Allocation) -> list[int] | None:
-        """Return the nodes with least room that have enough, as placement takes them; ``None`` = there are too few."""
-        if self._left[way.gpu_types[0]] < way.units:
-            return None
-        nodes = [node for node in self._nodes[way.gpu_types[0]] if self._free[node] >= way.gpus]
-        return sorted(nodes, key=self._free.__getitem__)[: way.nodes] if len(nodes) >= way.nodes else None

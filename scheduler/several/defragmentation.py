@@ -43,8 +43,8 @@ from scheduler.several.joint_question import (
     bounded_cost,
     last_of_each,
     only,
-    orderly,
     placed_as_in,
+    places_by_class,
     run_on_its_levels,
     slowest_allowed,
 )
@@ -451,10 +451,6 @@ class MoveSearch:
 
     def run(self, limits: Limits, end: float) -> None:
         """Search until all is proved, nothing is left to try, or the clock reads ``end``."""
-        self._search(limits, end)
-        self.out_of_time = not self.proved and (self.out_of_time or clock() >= end)
-
-    def _search(self, limits: Limits, end: float) -> None:
         bounding, seen, more, few = None, -1, True, FEW
         self._random = Random(limits.seed)
         limits.say("what would have to leave")
@@ -475,7 +471,8 @@ class MoveSearch:
             if not more and (self.plan is None or self.plan.rank == rank):
                 few += FEW
                 if self.plan is None or few >= len(self.running):
-                    return
+                    break
+        self.out_of_time = not self.proved and (self.out_of_time or clock() >= end)
 
     def _pack_some(self, end: float, few: int) -> None:
         """Lay the new job and a few running ones out again, the others where they are in the best plan."""
@@ -607,10 +604,7 @@ class MoveSearch:
         """Return the nodes of the running jobs: cells that move take what the new job left, in order of ranks."""
         left = self._vacant(targets)
         left[nodes.ravel()] = False
-        ordered = orderly(self.question.cluster, left).tolist()
-        places: dict[int, list[int]] = {}
-        for node in reversed(ordered):
-            places.setdefault(int(self.classes.class_of[node]), []).append(node)
+        places = places_by_class(self.question.cluster, self.classes, left)
         after = []
         for incumbent, share, target in zip(self.running, self.shares, targets, strict=True):
             settled = incumbent.nodes.ravel().copy()

@@ -298,6 +298,14 @@ def orderly(cluster: Cluster, nodes: BoolArray) -> IntArray:
     return some[np.lexsort((some, closest.domain_of[some], -room, cluster.slowdown[some]))]
 
 
+def places_by_class(cluster: Cluster, classes: NodeClasses, nodes: BoolArray) -> dict[int, list[int]]:
+    """Return some nodes, shape [nodes], by class, the first in order at the end of each list."""
+    places: dict[int, list[int]] = {}
+    for node in reversed(orderly(cluster, nodes & (classes.class_of >= 0)).tolist()):
+        places.setdefault(int(classes.class_of[node]), []).append(node)
+    return places
+
+
 def last_of_each(cluster: Cluster, classes: NodeClasses, nodes: BoolArray, counts: Mapping[int, int]) -> BoolArray:
     """Return the last of some nodes, in order: as many of each class as are counted; shape [nodes]."""
     ordered, last = orderly(cluster, nodes), np.zeros_like(nodes)
@@ -318,9 +326,7 @@ def seat_in_classes(
     cluster: Cluster, job: Job, class_of_cell: IntArray, classes: NodeClasses, granted: BoolArray
 ) -> IntArray:
     """Return the node of each cell, shape [rows, columns], given its class, shape [cells], and nodes enough in each."""
-    places: dict[int, list[int]] = {}
-    for node in reversed(orderly(cluster, granted & (classes.class_of >= 0)).tolist()):
-        places.setdefault(int(classes.class_of[node]), []).append(node)
+    places = places_by_class(cluster, classes, granted)
     nodes = np.empty(len(class_of_cell), dtype=np.int32)
     for cell in np.argsort(job.grid.node_rank.ravel()).tolist():
         nodes[cell] = places[int(class_of_cell[cell])].pop()

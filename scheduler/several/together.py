@@ -445,10 +445,6 @@ class JointSearch:
     def run(self, limits: Limits, end: float) -> None:
         """Search until the sum is proved, nothing is left to try, or the clock reads ``end``."""
         self._limits, self._end, self._random = limits, end, Random(limits.seed)
-        self._search()
-        self.out_of_time = not self.proved and (self.out_of_time or clock() >= end)
-
-    def _search(self) -> None:
         self._orders = OrderDraw(len(self._alone), self._limits.seed)
         seen, more, everyone, bounded = -1, True, range(len(self.question.jobs)), inf
         self._prove_alone()
@@ -460,7 +456,7 @@ class JointSearch:
             if more or self.cost < bounded:
                 bounded, more = self.cost, self._round()
             if self.proved or clock() > self._end:
-                return
+                break
             orders = self._more_orders()
             if (count := sum(map(len, self._seen))) > seen and not self.proved:
                 seen = count
@@ -468,7 +464,8 @@ class JointSearch:
                 self._pack(everyone, PACK_EFFORT)
                 self._pack_some()
             if not orders and not more and self.cost >= bounded:
-                return
+                break
+        self.out_of_time = not self.proved and (self.out_of_time or clock() >= end)
 
     def _more_orders(self) -> bool:
         """Place the jobs one after the other in some new orders; return whether there was any."""
