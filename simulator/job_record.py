@@ -25,10 +25,6 @@ from scheduler.affinity import Gains, Model
 from scheduler.job import Avoid, Count, DataSet, Hold, Job, Parallelism, Speed
 from scheduler.job_affinity import NAMED_MODELS, job_affinity
 
-# -- job_record --
-# JobRecord: one job of a trace, whatever format it came in.
-
-
 Status = Literal["completed", "failed", "cancelled", "unknown"]
 
 ShareBy = Literal["queue", "group", "user"]
@@ -121,24 +117,6 @@ class JobRecord:
             spread_cost=known.spread_cost,
         )
         return job if self.avoid is None else job.replace(avoid=self.avoid)
-
-
-# -- gang_shape --
-# How many nodes a job takes, and how many GPUs of each: the one place where this is decided.
-#
-# A trace says how many GPUs a job had; few say on how many nodes.  The scheduler places gangs of equal cells, so a job
-# that does not say takes, on nodes of g GPUs:
-#
-# - up to g GPUs: one node;
-# - more: n >= ceil(G / g) nodes of G / n GPUs each, for the smallest n that divides G and leaves the nodes at least
-# half
-#   full (n <= 2 ceil(G / g)): 12 GPUs lie on 2 nodes of 8 as 6 + 6, 20 on 4 as 5 + 5 + 5 + 5;
-# - where no such n divides G (13, 17), or the cluster has fewer than n such nodes (20 GPUs on 3 nodes of 8): ceil(G /
-# g)
-#   whole nodes; what is over stays idle and is held all the same;
-# - where the cluster has not even these: as many of its larger nodes as hold it in equal parts, if there are any.
-#
-# A job with parallelism of more than one node takes whole nodes, as its groups cut them.
 
 
 def shape(

@@ -39,12 +39,6 @@ from topology.cluster import Cluster
 from topology.flags import HEALTHY, NodeFlag
 from topology.readers import load_topology
 
-# -- cluster_fit --
-# Whether a trace and a cluster belong together, said before anything runs.
-#
-# A job that no state of the cluster can hold would wait for ever, and under first-in-first-out all behind it too.
-
-
 NAMED = 3  # Jobs that the message names
 
 
@@ -100,10 +94,6 @@ def _complaint(reasons: Sequence[str]) -> str:
     jobs = "a job of the trace does" if count == 1 else f"{count:,} jobs of the trace do"
     rest = f"; and {count - NAMED:,} more" if count > NAMED else ""
     return f"{jobs} not fit into the cluster: {'; '.join(reasons[:NAMED])}{rest}"
-
-
-# -- job_pace --
-# How fast jobs run on the nodes they have: communication, slow nodes, types of GPU and own checkpoints, as a pace.
 
 
 class CommPace:
@@ -280,10 +270,6 @@ def job_pace(settings: ReplaySettings, pool: NodePool, spans: Sequence[FlagSpan]
         # jobs load while they compute: a step takes as long as the longer of the two
         inner = OwnPace(caches.paces, inner, max)
     return inner if failures is None else scaled_pace(failures.overhead, inner)
-
-
-# -- replay --
-# A run put together: a trace, a cluster, and the production policy and placement that decide.
 
 
 @dataclass(frozen=True, slots=True, eq=False)

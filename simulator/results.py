@@ -33,14 +33,6 @@ from simulator.sim_job import UNITS, JobState, SimJob
 from simulator.site_power import PowerLoad, SitePower, loads_of
 from topology.cluster import FloatArray, IntArray
 
-# -- time_series --
-# A run over time, bucket by bucket; each number by its formula in metrics.md of the docs, cut to the bucket.
-#
-# A quantity is a sum of intervals with weights, integrated over buckets exactly, without stepping through events.  With
-# G(x) = sum of w max(0, x - begin) - sum of w max(0, x - end), the integral over a bucket is the difference of G at its
-# edges; sorted prefix sums give G at all edges in O((n + m) log n).
-
-
 MOST = 480  # Buckets unless somebody says how long they are to be
 MOST_BUCKETS = 1_000_000  # And if somebody does
 ROUNDING = 1e-9  # Shares below are rounding
@@ -256,13 +248,6 @@ def edges_of(length: float, step: float) -> FloatArray:
     return np.append(edges, length)
 
 
-# -- run_ettr --
-# ETTR of a simulated run, the effective training time ratio: of all of it and of its worst window.
-#
-# It is GPU-seconds of work that counted over those since jobs first started (ByteRobust, arXiv 2509.16293).  What one
-# job may expect by formula is :mod:`simulator.failures.ettr`.
-
-
 def run_ettr(jobs: Iterable[SimJob]) -> float | None:
     """Return ETTR, the effective training time ratio, of all jobs that ended; ``None`` = none did."""
     worked, wall = gpu_seconds_worked(jobs)
@@ -289,10 +274,6 @@ def worst_ettr(history: RunHistory, *, window: float = HOUR) -> float | None:
     inside = np.clip(np.concatenate([turns, turns + window]), first, history.length)
     found = sliding_ettr(history, np.unique(np.append(inside, history.length)), window=window)
     return None if np.isnan(found).all() else float(np.nanmin(found))
-
-
-# -- run_summary --
-# A run in a few numbers, and how a number is distributed over its jobs, in all and by size.
 
 
 LIMITS = (1.0, 8.0, 64.0, 512.0)  # Largest number of GPUs of each class of size but the last
@@ -426,12 +407,6 @@ def run_summary(history: RunHistory) -> RunSummary:
         preemptions=int(whole.preemptions[0]),
         waits_by_size=by_size,
     )
-
-
-# -- replayed_power --
-# What the jobs of a replay draw: the site and the worst power domain, when most GPUs are held and at the largest step.
-#
-# A replay lasts for days and a step for seconds: power is looked at in full in two windows, not all of the time.
 
 
 WINDOW = 120.0  # Seconds that are looked at in full

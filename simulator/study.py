@@ -37,12 +37,6 @@ from simulator.run_history import run_history
 from simulator.traces import JobTrace, resampled, scale_load
 from topology.cluster import Cluster, FloatArray
 
-# -- study_run --
-# The runs of a study: which it makes, and each as a row of plain values: what it was, what came out, two curves.
-#
-# Wall times are no part of a row: the same run gives the same row wherever and whenever it is made.
-
-
 CURVE = 120  # Buckets of the curves, from the first submission to the last
 _TIMES = tuple(one.name for one in fields(Distribution))
 
@@ -169,10 +163,6 @@ def _distribution(name: str, found: Distribution | None) -> Row:
 
 def _rounded(values: FloatArray) -> list[float]:
     return [float(f"{value:.6g}") for value in values.tolist()]
-
-
-# -- compared --
-# What the rows of a study say together: runs that differ in the seed alone, with means and intervals.
 
 
 class ComparedMetric(NamedTuple):
@@ -347,10 +337,6 @@ def _group(key: tuple[str, str, str, float], name: str, rows: Sequence[Row], fir
     )
 
 
-# -- study_file --
-# A study from beginning to end: its Parquet file of rows, and a journal, so that no run is made twice or lost.
-
-
 # Keys of the metadata of a file
 INPUTS = "arnold.inputs"
 TITLE = "arnold.title"
@@ -515,12 +501,6 @@ def _rows_there(journal: Journal) -> dict[StudyPoint, Row]:
             fix="name another file, or remove this one",
         )
     return rows
-
-
-# -- on_dask --
-# Runs on a Dask cluster: the one door of ``distributed``, which is an extra.
-#
-# The workers need this program in the same version; trace and clusters travel to them, files are not looked for there.
 
 
 S = TypeVar("S")

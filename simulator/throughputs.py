@@ -15,10 +15,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-# -- throughputs --
-# How fast jobs run on each type of GPU, by what they train.
-
-
 Rates = dict[tuple[str, int], dict[str, tuple[float, float | None]]]
 """Model and GPUs -> type of GPU -> throughput on as few nodes as hold them, and on more; ``None`` = not known."""
 
@@ -40,18 +36,6 @@ class Throughputs:
         sizes = sorted(size for name, size in self.rates if name == model)
         nearest = max([size for size in sizes if size <= gpus], default=sizes[0] if sizes else 0)
         return self.rates.get((model, nearest), {})
-
-
-# -- published_speeds --
-# How fast jobs ran where a workload says what they do, and not how long: measured by those who published it.
-#
-# Gavel: steps a second on K80, P100 and V100 GPUs, ``scheduler/simulation_throughputs.json`` of
-# github.com/stanford-futuredata/gavel at c4fa4009 (Narayanan et al., OSDI 2020; MIT licence), to four digits.
-#
-# Pollux: seconds of a job that keeps its GPUs and batch size, from the step times and iterations measured on nodes of
-# four T4 GPUs in ``simulator/traces`` of github.com/petuum/adaptdl, branch osdi21-artifact (Qiao et al., OSDI 2021;
-# Apache-2.0 licence): iterations of all epochs times the step time of that placement, between measured batch sizes by
-# straight lines, with gradients accumulated where a GPU holds fewer samples.
 
 
 GAVEL_TYPES = ("K80", "P100", "V100")

@@ -30,9 +30,6 @@ if TYPE_CHECKING:
     from topology.cluster import Cluster
     from topology.flags import NodeFlag
 
-# -- model_files --
-# Files of models that a replay may have: what starts wait for, which data jobs read, what nodes draw.
-
 
 @dataclass(frozen=True, slots=True)
 class ModelFiles:
@@ -77,10 +74,6 @@ class ModelFiles:
             if others:
                 notes = (f"{self.power}: no job of the trace is called {others[0][:60]!r}; nothing there counts.",)
         return settings, notes
-
-
-# -- replay_files --
-# What ``arnold simulate`` writes besides its numbers: rows of jobs, series over time, a Perfetto trace, the page.
 
 
 PAGE_BUCKETS = 300  # Most buckets of a chart of the page
@@ -186,10 +179,6 @@ def _chrome_trace(file: str, past: RunHistory, over_time: TimeSeries) -> tuple[b
     if len(chosen) == all_of_them:
         return content, []
     return content, [f"{file} has the {len(chosen):,} largest of {all_of_them:,} runs of jobs: a viewer opens no more."]
-
-
-# -- simulate_options --
-# Which jobs a run replays and what goes wrong in it, on the command line.
 
 
 F = TypeVar("F", bound=Callable[..., Any])
