@@ -81,8 +81,9 @@ class JobRecord:
 
         :param apart: it lies on more nodes than hold it.
         """
-        known = {one.gpu_type: one.factor for one in (*self.speed, *(self.speed_apart if apart else ()))}
-        return min((known.get(name, 1.0) for name in gpu_types), default=1.0)
+        speeds = *self.speed, *(self.speed_apart if apart else ())
+        factors = {speed.gpu_type: speed.factor for speed in speeds}
+        return min((factors.get(name, 1.0) for name in gpu_types), default=1.0)
 
     @property
     def asks(self) -> tuple[object, ...]:
@@ -99,13 +100,13 @@ class JobRecord:
         :param records: own measurements, for its affinity.
         :raises InvalidJob: the global batch of its model does not divide.
         """
-        known = job_affinity(
+        affinity = job_affinity(
             parallelism, alpha=self.alpha, model=self.known_model, microbatches=self.microbatches, records=records
         )
         job = Job(
             "job",
             parallelism,
-            alpha=known.alpha,
+            alpha=affinity.alpha,
             gpus_per_node=gpus_per_node,
             level=level,
             tp_level=self.tp_level,
@@ -113,8 +114,8 @@ class JobRecord:
             mix_types=self.mix_types,
             holds=self.holds,
             counts=self.counts,
-            microbatches=known.microbatches,
-            spread_cost=known.spread_cost,
+            microbatches=affinity.microbatches,
+            spread_cost=affinity.spread_cost,
         )
         return job if self.avoid is None else job.replace(avoid=self.avoid)
 

@@ -261,12 +261,12 @@ class Boosting:
         self._models: list[_Bag] = []
         self._predictions: dict[Request, float] = {}
         self._band = RunningBand()
-        self._told: dict[str, Prediction] = {}  # Of jobs that have not ended, by id
+        self._open: dict[str, Prediction] = {}  # Of jobs that have not ended, by id
 
     def learn(self, record: JobRecord) -> None:
         """Remember a job that ended."""
-        if (told := self._told.pop(record.job_id, None)) is not None:
-            self._band.learn(told, record.duration)
+        if (prediction := self._open.pop(record.job_id, None)) is not None:
+            self._band.learn(prediction, record.duration)
         self._history.learn(record)
         self._requests.append(request_of(record))
         self._bins.append(int(min(record.duration, self._horizon) // BIN))
@@ -279,23 +279,19 @@ class Boosting:
         if len(self._bins) < FEWEST:
             return self._history.predict(record)
         if len(self._bins) >= GROWTH * self._fitted:
-            self._fit()
+            # fit all bags to what has ended
+            self._encoder = Encoder(self._requests)
+            features, bins = self._encoder.matrix(self._requests), np.array(self._bins, dtype=np.float64)
+            generator = np.random.default_rng(self._seed)
+            draws = [generator.integers(len(bins), size=len(bins)) for _ in range(self._bags)]
+            self._models = [_Bag(features[drawn], bins[drawn], seed=self._seed) for drawn in draws]
+            self._fitted = len(bins)
+            self._predictions = self._ask(list(dict.fromkeys(self._requests)))
         request = request_of(record)
         if request not in self._predictions:
             self._predictions |= self._ask([request])
-        self._told[record.job_id] = self._band.around(self._predictions[request])
-        return self._told[record.job_id]
-
-    def _fit(self) -> None:
-        """Fit all bags to what has ended."""
-        self._encoder = Encoder(self._requests)
-        features = self._encoder.matrix(self._requests)
-        bins = np.array(self._bins, dtype=np.float64)
-        generator = np.random.default_rng(self._seed)
-        draws = [generator.integers(len(bins), size=len(bins)) for _ in range(self._bags)]
-        self._models = [_Bag(features[drawn], bins[drawn], seed=self._seed) for drawn in draws]
-        self._fitted = len(bins)
-        self._predictions = self._ask(list(dict.fromkeys(self._requests)))
+        self._open[record.job_id] = self._band.around(self._predictions[request])
+        return self._open[record.job_id]
 
     def _ask(self, requests: Sequence[Request]) -> dict[Request, float]:
         """Return predicted seconds of some requests: asking for many at once costs hardly more than for one."""
@@ -308,13 +304,20 @@ class _Bag:
     """Boosted trees over those features that say anything; without any, the mean."""
 
     def __init__(self, features: FloatArray, bins: FloatArray, *, seed: int) -> None:
-        boosting = _boosting()
+        try:
+            from sklearn.ensemble import HistGradientBoostingRegressor
+        except ImportError:
+            raise InvalidInput(
+                "predicting by boosting needs scikit-learn, which is not installed",
+                where="--predictor",
+                fix="in a clone of Arnold: pip install '.[learn]', or use --predictor history",
+            ) from None
         self._mean = float(bins.mean())
         different = [np.unique(column[~np.isnan(column)]).size for column in features.T]
         self._columns = [column for column, values in enumerate(different) if values > 1]
         self._model = None
         if self._columns:
-            model = boosting(
+            model = HistGradientBoostingRegressor(
                 categorical_features=[column >= len(NUMBERS) for column in self._columns],
                 early_stopping=False,
                 random_state=seed,
@@ -329,18 +332,6 @@ class _Bag:
         with _one_thread():
             bins: FloatArray = self._model.predict(features[:, self._columns])
         return np.maximum(0.0, bins)
-
-
-def _boosting() -> Any:
-    try:
-        from sklearn.ensemble import HistGradientBoostingRegressor
-    except ImportError:
-        raise InvalidInput(
-            "predicting by boosting needs scikit-learn, which is not installed",
-            where="--predictor",
-            fix="in a clone of Arnold: pip install '.[learn]', or use --predictor history",
-        ) from None
-    return HistGradientBoostingRegressor
 
 
 def _one_thread() -> AbstractContextManager[Any]:

@@ -95,15 +95,15 @@ _GAVEL = """
 
 def _gavel_speeds() -> Rates:
     """Return the figures of the table above: of 0 the job did not fit, where a figure is missing none was measured."""
-    found = Rates()
+    rates = Rates()
     for name, together, apart in re.findall(r"^    (\S.*?): (.*)(?:\n {8}apart: (.*))?$", _GAVEL, re.MULTILINE):
-        columns = [[one.split() for one in line.split("|")] for line in (together, apart) if line]
+        columns = [[figures.split() for figures in line.split("|")] for line in (together, apart) if line]
         for of_type, gpu_type in enumerate(GAVEL_TYPES):
             spread = ["-", *(columns[1][of_type] if apart else "")]
-            for gpus, one, other in zip(GAVEL_GPUS, columns[0][of_type], spread, strict=False):
-                speeds = found.setdefault((name, gpus), {})
-                speeds[gpu_type] = float(one), None if other == "-" else float(other)
-    return found
+            for gpus, near, far in zip(GAVEL_GPUS, columns[0][of_type], spread, strict=False):
+                speeds = rates.setdefault((name, gpus), {})
+                speeds[gpu_type] = float(near), None if far == "-" else float(far)
+    return rates
 
 
 GAVEL_SPEEDS = _gavel_speeds()

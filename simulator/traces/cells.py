@@ -108,8 +108,8 @@ def record(
     if not job_id:
         raise BadRow("no id", "the job has no id", fix="give every job an id of its own")
     if not job_id.isprintable():
-        wrong = f"the id of the job has control characters: {job_id[:60]!r}"
-        raise BadRow("not text", wrong, fix="give it a printable id")
+        problem = f"the id of the job has control characters: {job_id[:60]!r}"
+        raise BadRow("not text", problem, fix="give it a printable id")
     gpus = checked_gpus(job_id, gpus)
     if not duration > 0:
         reason = "negative duration" if duration < 0 else "zero duration"
@@ -243,8 +243,8 @@ class Clock:
             kind, value = "a number", number(cell, column) / UNITS[self._rows.unit]
         self._kind = self._kind or kind
         if kind != self._kind:
-            wrong = f"{column} is {kind}, the first time of the file is {self._kind}"
-            raise BadRow("mixed clocks", wrong, fix=_ALIKE)
+            problem = f"{column} is {kind}, the first time of the file is {self._kind}"
+            raise BadRow("mixed clocks", problem, fix=_ALIKE)
         if abs(value) > MAX_SECONDS:
             raise BadRow("not a time", f"{column} is {value:g} seconds", fix=self._rows.unit_fix)
         return value
@@ -282,8 +282,8 @@ class Clock:
                 what, fix = f"not a time as {pattern!r} has it", "give the --time-format of all times of the file"
                 if "is a bad directive" in str(error) or "stray %" in str(error):
                     raise InvalidInput(str(error), where="--time-format", fix="give a pattern of strptime") from None
-            wrong = f"{cell[:60]!r}, {what}" if cell else "empty"
-            raise BadRow("not a time", f"{column} is {wrong}", fix=fix) from None
+            problem = f"{cell[:60]!r}, {what}" if cell else "empty"
+            raise BadRow("not a time", f"{column} is {problem}", fix=fix) from None
 
     def _of_date(self, date: datetime) -> tuple[str, float]:
         offset = date.utcoffset()

@@ -123,8 +123,8 @@ def parse_window(text: str, trace: JobTrace) -> tuple[float, float]:
     :raises InvalidInput: not two moments.
     """
     between = ".." if ".." in text or text.count(":") != 1 else ":"
-    start, found, end = text.partition(between)
-    if not found:
+    start, separator, end = text.partition(between)
+    if not separator:
         raise InvalidInput(f"the window is {text!r}", where="--window", fix=_WINDOW_FIX)
     return moment(start, trace) if start.strip() else -math.inf, moment(end, trace) if end.strip() else math.inf
 

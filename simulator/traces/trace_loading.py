@@ -110,11 +110,11 @@ def check_names(columns: Mapping[str, str], format_name: str, marks: Sequence[st
     :param marks: names that the format has, not all of them.
     :raises TraceFormatError: there is one.
     """
-    known = [mark.lower() for mark in marks]
+    names = [mark.lower() for mark in marks]
     for name, theirs in columns.items():
         small = name.lower()
-        close = get_close_matches(small, known, n=1, cutoff=NEARLY_THE_SAME)
-        if small not in known and close and close[0][0] == small[0]:  # cpu_num is not gpu_num
+        close = get_close_matches(small, names, n=1, cutoff=NEARLY_THE_SAME)
+        if small not in names and close and close[0][0] == small[0]:  # cpu_num is not gpu_num
             fix = f"did you mean --column {close[0]}={theirs}?"
             raise TraceFormatError(f"the format {format_name} has no column {name!r}", where="--column", fix=fix)
 
@@ -255,8 +255,8 @@ def recognise(source: ByteStream) -> TraceReader:
         if "gpus" in meanings(header_of(head, delimiter=mark)):
             fix = "write it with commas between its cells, and points in its numbers"
             raise TraceFormatError(f"is a table with {name} between its cells", where=source.name, fix=fix)
-    wrong, fix = unknown_format((reader.format for reader in readers), head, kind="jobs")
-    raise TraceFormatError(wrong, where=source.name, fix=fix)
+    problem, fix = unknown_format((reader.format for reader in readers), head, kind="jobs")
+    raise TraceFormatError(problem, where=source.name, fix=fix)
 
 
 Cells = Mapping[str, str]
@@ -273,8 +273,8 @@ class NamedColumns:
 
     def likeness(self, head: bytes) -> float:
         """Return the share of the columns that the header has."""
-        found = share(header_of(head), self.columns)
-        return found if found == 1 or self.asked_to_explain else 0.0
+        there = share(header_of(head), self.columns)
+        return there if there == 1 or self.asked_to_explain else 0.0
 
     def read(self, source: ByteStream, bad_rows: TraceRows) -> Iterator[Numbered]:
         """Yield the jobs with their lines, in the order of the file."""

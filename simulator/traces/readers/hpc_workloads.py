@@ -83,8 +83,8 @@ class Swf:
             if submit < 0:
                 raise BadRow("not a time", f"the submit time (field 2) is {submit:g}", fix="give times from 0 up")
             if number(fields[RUN], "field 4") == -1:
-                wrong = f"the run time (field 4) of job {fields[JOB]} is unknown"
-                raise BadRow("unknown duration", wrong, fix="leave out such jobs")
+                problem = f"the run time (field 4) of job {fields[JOB]} is unknown"
+                raise BadRow("unknown duration", problem, fix="leave out such jobs")
             user, group, queue = ("" if fields[i] == "-1" else fields[i] for i in (USER, GROUP, QUEUE))
             return record(
                 job_id=fields[JOB],
@@ -160,8 +160,8 @@ class _Workload:
         seconds = self._seconds(inside(entry, "profile"), 0)
         if seconds is None:
             if walltime is None:
-                wrong = f"job {job_id} has neither a delay nor a walltime"
-                raise BadRow("unknown duration", wrong, fix="give it a walltime, or a profile of type DelayProfile")
+                problem = f"job {job_id} has neither a delay nor a walltime"
+                raise BadRow("unknown duration", problem, fix="give it a walltime, or a profile of type DelayProfile")
             self.by_walltime += 1
         return record(
             job_id=job_id,
@@ -176,8 +176,8 @@ class _Workload:
         """Return how long a profile takes; ``None`` = that depends on a platform."""
         profile = self._profiles.get(name) if isinstance(name, str) else None
         if profile is None or depth > DEEPEST:
-            wrong = f"there is no profile {str(name)[:60]!r}" if profile is None else "profiles contain each other"
-            raise BadRow("unknown profile", wrong, fix="name a profile of the file")
+            problem = f"there is no profile {str(name)[:60]!r}" if profile is None else "profiles contain each other"
+            raise BadRow("unknown profile", problem, fix="name a profile of the file")
         kind = inside(profile, "type")
         if kind in DELAYS:
             return self._clock.length(inside(profile, "delay"), "delay")

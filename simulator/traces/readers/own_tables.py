@@ -142,8 +142,8 @@ def job_of(cells: Mapping[str, Any], clock: Clock) -> JobRecord:
         amounts["waited"] = started - submit
     preemptible = text(cells, "preemptible").lower()
     if preemptible not in YES | NO:
-        wrong = f"preemptible is {preemptible[:60]!r}"
-        raise BadRow("not true or false", wrong, fix="write true or false")
+        problem = f"preemptible is {preemptible[:60]!r}"
+        raise BadRow("not true or false", problem, fix="write true or false")
     nodes = cells.get("nodes")
     return record(
         job_id=job_id,

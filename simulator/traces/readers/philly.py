@@ -101,8 +101,8 @@ class PhillyLog:
             runs = [(start, end) for start, end in times if start is not None and end is not None]
             without_times += len(times) - len(runs)
             if not runs:
-                wrong = f"no attempt of job {job_id} has a start"
-                raise BadRow("never ran", wrong, fix="leave out jobs that never ran")
+                problem = f"no attempt of job {job_id} has a start"
+                raise BadRow("never ran", problem, fix="leave out jobs that never ran")
             held: list[int] = []  # GPUs on each machine
             for attempt in reversed(attempts):
                 detail = inside(attempt, "detail") or []

@@ -76,8 +76,8 @@ class Gavel:
             nonlocal by_steps
             place, names = next(places), LAYOUTS.get(len(fields))
             if names is None:
-                wrong = f"the line has {len(fields)} fields, the format {', '.join(map(str, sorted(LAYOUTS)))}"
-                raise BadRow("cells missing", wrong, fix="put a tab between all fields")
+                problem = f"the line has {len(fields)} fields, the format {', '.join(map(str, sorted(LAYOUTS)))}"
+                raise BadRow("cells missing", problem, fix="put a tab between all fields")
             cells = {name: cell.strip() for name, cell in zip(names, fields, strict=True)}
             gpus = whole(cells["gpus"], "the scale factor")
             submit = clock.seconds(cells["arrival"], "the arrival time")
@@ -87,8 +87,8 @@ class Gavel:
                 duration = number(cells["steps"], "the number of steps") / rates[GAVEL.reference][0]
                 by_steps += 1
             else:
-                wrong = f"how fast {cells['type'][:60]!r} runs is not known"
-                raise BadRow("unknown duration", wrong, fix="give lines with a run time, as Shockwave writes them")
+                problem = f"how fast {cells['type'][:60]!r} runs is not known"
+                raise BadRow("unknown duration", problem, fix="give lines with a run time, as Shockwave writes them")
             return record(job_id=f"gavel-{place}", submit=submit, duration=duration, gpus=gpus, model=cells["type"])
 
         lines = ((line, text.rstrip("\r\n").split(TAB)) for line, text in enumerate(source.lines(), 1) if text.strip())

@@ -296,9 +296,9 @@ def _rows(source: ByteStream, bad_rows: TraceRows) -> Iterator[tuple[int, Mappin
             cells[len(names) - 1 :] = [BAR.join(cells[len(names) - 1 :])]
         if len(cells) != len(names):
             reason = "cells missing" if len(cells) < len(names) else "too many cells"
-            wrong = f"the row has {len(cells)} cells, the header {len(names)}"
+            problem = f"the row has {len(cells)} cells, the header {len(names)}"
             fix = "export JobName last: a name may hold a bar; a last row cut short means a truncated file"
-            bad_rows.refuse(BadRow(reason, wrong, fix=fix), source.at(line))
+            bad_rows.refuse(BadRow(reason, problem, fix=fix), source.at(line))
             continue
         row = dict(zip(names, cells, strict=True))
         if "." in (row.get("jobid") or row.get("jobidraw", "")):
@@ -358,8 +358,8 @@ class SacctJson:
         document, data = json_document(source)
         failed = data.get("errors") if isinstance(data, dict) else None
         if failed and not data.get("jobs"):
-            wrong = f"Slurm could not list its jobs: {str(failed)[:200]}"
-            raise TraceFormatError(wrong, where=source.name, fix="ask Slurm again when it answers without errors")
+            problem = f"Slurm could not list its jobs: {str(failed)[:200]}"
+            raise TraceFormatError(problem, where=source.name, fix="ask Slurm again when it answers without errors")
         clock = Clock(bad_rows)
 
         def run(job: Any) -> SlurmRun:
