@@ -117,7 +117,7 @@ def _read(listed: ListedCluster, labels: ClusterFiles, level: str | None) -> Loa
     """Return the cluster with the levels that are asked for, or known; where the level of a gang is none of these, it
     is the only one.
     """
-    from arnold.live_clusters import open_kubernetes
+    from arnold.options.cluster_options import open_kubernetes
 
     opened = open_kubernetes(listed)
     try:
@@ -163,7 +163,7 @@ def nodes(*, as_json: bool, which: WhichCluster, labels: ClusterFiles) -> None:
     Each node with GPUs is listed with its domains, free GPUs and flags, and the gang that it is promised to.
     """
     from arnold.documents.kubernetes_answers import nodes_document
-    from arnold.live_clusters import open_kubernetes
+    from arnold.options.cluster_options import open_kubernetes
     from extender.live_cluster import list_cluster
 
     listed = list_cluster(which)

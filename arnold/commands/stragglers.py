@@ -132,7 +132,7 @@ def _analyse(
 
 def _write_page(file: str, replayed: Replayed, analysis: Analysis, document: StragglersDocument, at: Nodes) -> None:
     """Write the page of an analysis."""
-    from arnold.pages.stragglers import slowest_step, straggler_page
+    from arnold.pages.straggler_page import slowest_step, straggler_page
     from health.whatif import timelines_of
 
     page = straggler_page(
