@@ -74,8 +74,8 @@ def command(
             where="--flags-out",
             fix="add --node-map FILE: a CSV with dp,stage,node or the JSON of `arnold place`",
         )
+    from arnold.documents.straggler_answers import print_stragglers
     from arnold.options.shared_options import parse_time
-    from arnold.texts.stragglers_text import print_stragglers
 
     end = None if ended is None else parse_time(ended, option="--ended")[1]
     document = _analyse(trace, node_map, ended=end, meta=meta, lenient=lenient, html=html, chrome_trace=chrome_trace)
