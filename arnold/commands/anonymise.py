@@ -76,15 +76,15 @@ def command(*, as_json: bool, trace: str, output: str, key_file: str | None) -> 
         kept_key=key_file is not None,
         still_named=still_named(made, pseudonyms),
     )
-    answer(document, _print, as_json=as_json)
 
+    def show(out: Console, document: AnonymiseDocument) -> None:
+        nouns = {"user": "user", "group": "group", "job": "job name", "text": "other text"}
+        parts = ", ".join(plural(count, nouns[kind]) for kind, count in document.replaced.items())
+        out.print(f"{document.output}: {parts} became pseudonyms.")
+        if document.still_named:
+            names = ", ".join(document.still_named[:SHOWN]) + (", ..." if len(document.still_named) > SHOWN else "")
+            out.print(f"Look before you give it away: something that was kept is called after {names}.", markup=False)
+        if not document.kept_key:
+            out.print("The key is not kept: another run gives other pseudonyms; --key-file keeps them.")
 
-def _print(out: Console, document: AnonymiseDocument) -> None:
-    nouns = {"user": "user", "group": "group", "job": "job name", "text": "other text"}
-    parts = ", ".join(plural(count, nouns[kind]) for kind, count in document.replaced.items())
-    out.print(f"{document.output}: {parts} became pseudonyms.")
-    if document.still_named:
-        names = ", ".join(document.still_named[:SHOWN]) + (", ..." if len(document.still_named) > SHOWN else "")
-        out.print(f"Look before you give it away: something that was kept is called after {names}.", markup=False)
-    if not document.kept_key:
-        out.print("The key is not kept: another run gives other pseudonyms; --key-file keeps them.")
+    answer(document, show, as_json=as_json)

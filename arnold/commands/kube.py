@@ -96,13 +96,14 @@ def describe(*, as_json: bool, gang: str, namespace: str | None, which: WhichClu
         document = gang_document(plan, None, (f"domains are not known: {error.message}",))
     else:
         plan = _named(list_plans(which) if listed.plans is None else listed.plans, gang, namespace)
+        cluster, notes = None, list[str]()
         try:
-            cluster, notes = _read(listed, labels, plan.spec.level).cluster, ()
+            cluster = _read(listed, labels, plan.spec.level).cluster
         except ArnoldError as error:
             if labels.levels or labels.domains:
                 raise
-            cluster, notes = None, (f"domains are not known: {error.message}",)
-        document = gang_document(plan, cluster, notes)
+            notes.append(f"domains are not known: {error.message}")
+        document = gang_document(plan, cluster, tuple(notes))
     answer(document, print_gang, as_json=as_json)
 
 

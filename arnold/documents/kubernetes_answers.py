@@ -200,7 +200,7 @@ def gang_document(plan: GangPlan, cluster: Cluster | None, notes: tuple[str, ...
         job = None
     if job is not None:
         job = job.replace(gpus_per_node=job.gpus_per_node * plan.pods_per_node)
-    cells: list[tuple[int, int] | tuple[None, None]] = [(None, None)] * len(plan.node_names)
+    cells: list[tuple[int | None, int | None]] = [(None, None)] * len(plan.node_names)
     spread_now = None
     if job is not None and job.grid.cells == len(plan.node_names):
         row, column = job.grid.cell_of_rank
