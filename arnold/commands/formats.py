@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 KINDS: Mapping[str, str] = {
     "clusters": "where nodes are: place, explain, topology, simulate and all others with --cluster",
-    "jobs": "what a scheduler ran: simulate, study simulate, capacity, anonymise",
+    "jobs": "what a scheduler ran: simulate, capacity, anonymise",
     "op-traces": "what the ranks of one job did: stragglers, and health op-trace for those of others",
     "collectives": "what ranks called and finished: health collectives",
     "metrics": "what machines measured: health peers",

@@ -42,7 +42,6 @@ Examples:
 STUDIES: Mapping[str, CommandRow] = {
     "table1": own_row("study:table1", "Recompute Table 1 of the Arnold paper, with the optimum."),
     "fragmented": own_row("study:fragmented", "Compare algorithms on seeded fragmented clusters."),
-    "simulate": own_row("study_simulate", "Replay all policies, algorithms, clusters, loads and seeds."),
     "generations": CommandRow(
         "simulator.capacity.generations:GenerationsQuestion", "Compare queue policies on several generations of GPUs."
     ),

@@ -22,7 +22,7 @@ from scheduler.job import FAMILIES, Family
 from scheduler.objective import Spread, spread_by_level
 from topology.cluster import Cluster
 from topology.flags import FAULTY, NodeFlag, in_words
-from topology.readers import LoadedTopology
+from topology.load import LoadedTopology
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -13,7 +13,7 @@ from arnold.console.output import is_quiet, print_rows
 from ground.quantities import plural
 from ground.records import JsonRecord
 from topology.cluster import ROOT, count_nodes
-from topology.readers import LoadedTopology
+from topology.load import LoadedTopology
 from topology.summary import ClusterSummary, LevelSummary, summarise, summarise_cluster, summarise_second, warnings
 from topology.writers import Rendering
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from scheduler.outcome import Instance
     from scheduler.several.running_jobs import RunningJob
     from topology.cluster import Cluster
-    from topology.readers import LoadedTopology
+    from topology.load import LoadedTopology
 
 F = TypeVar("F", bound=Callable[..., Any])
 LEAST_WEIGHT, MOST_WEIGHT = 1e-3, 1e6  # Of a job: beyond these one job is all that counts
