@@ -7,9 +7,9 @@ import logging
 from typing import Any
 
 import pytest
-from extender.objects import READ
 
 from extender.cluster_cache import ClusterCache
+from extender.objects import READ
 from extender.plans.gang_plan import PlanPhase, encode_plan, object_name
 from extender.texts import LONGEST
 from extender.verbs import decode_filter, encode, filter_nodes
