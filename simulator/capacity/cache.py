@@ -195,34 +195,34 @@ class CacheQuestion(CapacityQuestion[CacheAnswer]):
         mean = 1.0 / float(self.model.seconds[: self.draws, i].mean())
         return CacheRow(name, augmented, decoded, encoded, mean, float(rates[self.draws]), low, high)
 
-    def title(self, found: CacheAnswer) -> str:
+    def title(self, answer: CacheAnswer) -> str:
         """Return the question in words."""
-        jobs = "" if found.jobs == 1 else f" that {found.jobs:,} jobs read"
+        jobs = "" if answer.jobs == 1 else f" that {answer.jobs:,} jobs read"
         return f"How to split a cache of {number(self.cache_gb)} GB for {number(self.samples)} samples{jobs}?"
 
-    def verdict(self, found: CacheAnswer) -> str:
+    def verdict(self, answer: CacheAnswer) -> str:
         """Return the split, its rate with its range, and what sharing saves."""
-        best, (rate, gain) = found.rows[0], found.ranges
+        best, (rate, gain) = answer.rows[0], answer.ranges
         shares = ", ".join(f"{share(getattr(best, form))} {form}" for form in reversed(IN_CACHE))
         said = (
             f"Split it {shares}: a node loads {number(rate.p50)} samples a second (P10 {number(rate.p10)}, P90 "
             f"{number(rate.p90)}), {times(gain.p50)} as many as without a cache (P10 {times(gain.p10)}, P90 "
-            f"{times(gain.p90)}); {share(found.cached)} of the samples are in it."
+            f"{times(gain.p90)}); {share(answer.cached)} of the samples are in it."
         )
-        if found.jobs == 1:
+        if answer.jobs == 1:
             return said
         return (
-            f"{said} {found.jobs:,} jobs that load together load {number(found.shared_loads)} samples an epoch instead "
-            f"of {number(found.loads)}, {times(found.loads / found.shared_loads)} fewer."
+            f"{said} {answer.jobs:,} jobs that load together load {number(answer.shared_loads)} samples an epoch instead "
+            f"of {number(answer.loads)}, {times(answer.loads / answer.shared_loads)} fewer."
         )
 
-    def figure(self, found: CacheAnswer) -> AnswerFigure:
+    def figure(self, answer: CacheAnswer) -> AnswerFigure:
         """Return the split."""
-        shares = [share(getattr(found.rows[0], form)) for form in reversed(IN_CACHE)]
+        shares = [share(getattr(answer.rows[0], form)) for form in reversed(IN_CACHE)]
         words = f"of the cache for samples that are {', '.join(reversed(IN_CACHE))}"
-        return AnswerFigure(" / ".join(shares), words, f"{share(found.cached)} of the samples are in it")
+        return AnswerFigure(" / ".join(shares), words, f"{share(answer.cached)} of the samples are in it")
 
-    def assumptions(self, found: CacheAnswer) -> Iterator[str]:
+    def assumptions(self, answer: CacheAnswer) -> Iterator[str]:
         """Yield what rates, cache and sharing take for granted."""
         yield (
             "Ours: a node loads 1 / (sum of p_f c_f) samples a second, p_f the share of samples that are augmented, "
@@ -232,13 +232,13 @@ class CacheQuestion(CapacityQuestion[CacheAnswer]):
         yield "The cache is full, every sample is read equally often, and none is held in two forms."
         if not self.fresh:
             yield "An augmented sample may be used again as it is; where each use needs a new one, give --fresh."
-        if found.jobs > 1:
+        if answer.jobs > 1:
             yield "Each job reads a random part of the data set, independent of the others, at the same speed."
         yield f"Ranges: {self.draws:,} draws of the inputs, independent of each other, seed {self.seed}."
 
-    def changes(self, found: CacheAnswer) -> Iterator[str]:
+    def changes(self, answer: CacheAnswer) -> Iterator[str]:
         """Yield what else is about as good, and what another cache would do."""
-        shares = (f"{form} {share(low)} to {share(high)}" for form, (low, high) in found.about_as_good.items())
+        shares = (f"{form} {share(low)} to {share(high)}" for form, (low, high) in answer.about_as_good.items())
         yield f"Splits within 1% of the best: {', '.join(shares)}."
         for factor, words in ((0.5, "half"), (2.0, "twice")):
             seconds = self.model.seconds_at(self.where.medians, times=factor)

@@ -179,17 +179,17 @@ class GenerationsQuestion(CapacityQuestion[GenerationsAnswer]):
         means = {name: fmean(one.get(name, 0.0) / max(one.values()) for one in jobs) for name in self.types}
         return {name: mean / max(means.values()) for name, mean in means.items()}
 
-    def title(self, found: GenerationsAnswer) -> str:
+    def title(self, answer: GenerationsAnswer) -> str:
         """Return the question in words."""
-        made = " + ".join(f"{found.gpus} {name}" for name in found.types)
-        return f"Queues on {made} GPUs, {found.jobs:,} jobs: what does knowing them buy?"
+        made = " + ".join(f"{answer.gpus} {name}" for name in answer.types)
+        return f"Queues on {made} GPUs, {answer.jobs:,} jobs: what does knowing them buy?"
 
-    def verdict(self, found: GenerationsAnswer) -> str:
+    def verdict(self, answer: GenerationsAnswer) -> str:
         """Return what knowing the types buys, and which jobs should wait."""
-        best = max((one for one in found.cells if one.load is not None), key=lambda one: one.jct_gain.mean)
+        best = max((one for one in answer.cells if one.load is not None), key=lambda one: one.jct_gain.mean)
         said = f"Mean completion time is up to {best.jct_gain:.2f} times shorter than under "
         said += f"{self.policies[0]}: under {best.policy} at {_at(best.load)}."
-        first = next(one for one in found.kinds if one.kind != LLM)
+        first = next(one for one in answer.kinds if one.kind != LLM)
         if not first.instead_of:
             return said
         return (
@@ -197,21 +197,21 @@ class GenerationsQuestion(CapacityQuestion[GenerationsAnswer]):
             f"for an hour on {first.waits_for} rather than go to {first.instead_of}."
         )
 
-    def figure(self, found: GenerationsAnswer) -> AnswerFigure:
+    def figure(self, answer: GenerationsAnswer) -> AnswerFigure:
         """Return how much shorter completion times are under the policy that gains most."""
-        best = max((cell for cell in found.cells if cell.load is not None), key=lambda cell: cell.jct_gain.mean)
+        best = max((cell for cell in answer.cells if cell.load is not None), key=lambda cell: cell.jct_gain.mean)
         words = f"as short a mean completion time under {best.policy} at {_at(best.load)} as under {self.policies[0]}"
         return AnswerFigure(f"{best.jct_gain.mean:.2f}x", words, f"{best.jct_gain:.2f}, 95 % interval")
 
-    def assumptions(self, found: GenerationsAnswer) -> Iterator[str]:
+    def assumptions(self, answer: GenerationsAnswer) -> Iterator[str]:
         """Return what was taken for granted."""
         yield f"Throughputs {self.known.source}; run times are those on {self.known.reference}, and known to the queue."
         yield "The workload is that of Gavel's public simulator: sizes 1, 2, 4, 8 at 70, 10, 15, 5%, Poisson arrivals."
-        yield f"All {found.jobs:,} jobs of a run count, from the empty cluster to the last end: no steady state."
+        yield f"All {answer.jobs:,} jobs of a run count, from the empty cluster to the last end: no steady state."
         yield "How long to wait is by run times alone: the queues of all types move on, and no job is stopped."
         yield f"{LLM}: as fast as the peak of dense bf16 of the data sheets; what communication takes makes it less."
 
-    def changes(self, found: GenerationsAnswer) -> Iterator[str]:  # noqa: ARG002
+    def changes(self, answer: GenerationsAnswer) -> Iterator[str]:  # noqa: ARG002
         """Return what would change the answer."""
         yield "Jobs that are stopped pay for it: --resume-seconds 30."
         yield "Own jobs: --throughputs FILE with a row for each model, number of GPUs and type."

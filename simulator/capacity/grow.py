@@ -438,76 +438,76 @@ class GrowQuestion(ShapesQuestion[GrowAnswer], QueueSettings, NodePrices):
             ),
         )
 
-    def title(self, found: GrowAnswer) -> str:
+    def title(self, answer: GrowAnswer) -> str:
         """Return the question in words."""
-        return f"When must more {several(found.level)} of {plural(found.added_nodes, 'node')} be ordered?"
+        return f"When must more {several(answer.level)} of {plural(answer.added_nodes, 'node')} be ordered?"
 
-    def verdict(self, found: GrowAnswer) -> str:
+    def verdict(self, answer: GrowAnswer) -> str:
         """Return when to order, when the waits break the objective, and what the first domains more buy."""
-        first, one = found.scenarios[0], found.rows[1]
+        first, one = answer.scenarios[0], answer.rows[1]
         low, median, high = map(order_words, first.order)
         return (
             f"Order {median} (P10 {low}; P90 {high}): with demand that grows by {range_words(first.growth)} a quarter, "
-            f"the 95th percentile of the waits is above {found.objective_wait:g} min "
+            f"the 95th percentile of the waits is above {answer.objective_wait:g} min "
             f"{quarters_words(first.breaks)}, and hardware takes {range_words(self.lead_time)} months. "
-            f"With {plural(one.more, found.level)} more, it is {quarters_words(one.lasts)}."
+            f"With {plural(one.more, answer.level)} more, it is {quarters_words(one.lasts)}."
         )
 
-    def figure(self, found: GrowAnswer) -> AnswerFigure:
+    def figure(self, answer: GrowAnswer) -> AnswerFigure:
         """Return when to order in the first scenario."""
-        low, median, high = found.scenarios[0].order
+        low, median, high = answer.scenarios[0].order
         when, _, late = order_words(median).partition(", ")
-        decides = f"; {found.ranges[0].decides} decides" if found.ranges[0].decides else ""
+        decides = f"; {answer.ranges[0].decides} decides" if answer.ranges[0].decides else ""
         return AnswerFigure(
             when,
-            f"when to order more {several(found.level)}",
+            f"when to order more {several(answer.level)}",
             f"{late}{'; ' if late else ''}P10 {order_words(low)}, P90 {order_words(high)}{decides}",
             ranged=True,
         )
 
-    def assumptions(self, found: GrowAnswer) -> Sequence[str]:
+    def assumptions(self, answer: GrowAnswer) -> Sequence[str]:
         """Return what demand, waits and the new domains take for granted."""
         scenarios = ", ".join(map(range_words, self.growth))
         return (
             f"Demand: {range_words(self.load)} of today's cluster, growing by {scenarios} a quarter; ranges are "
             "P10 to P90, and the defaults are examples, no forecast. More is asked for by more jobs of the same sizes "
             "and run times.",
-            f"Waits are of {plural(self.workloads, 'workload')} of about {found.jobs:,} jobs of the LLM workload "
+            f"Waits are of {plural(self.workloads, 'workload')} of about {answer.jobs:,} jobs of the LLM workload "
             f"generator (debugging, fine-tuning and small training of Kalos), {self.days:g} days each, on the empty "
-            f"cluster under {found.policy}; the first quarter of the jobs fills it and is not counted.",
+            f"cluster under {answer.policy}; the first quarter of the jobs fills it and is not counted.",
             "Loads are replayed by the same jobs, whose times of submission come closer, in steps that are halved "
-            f"where the objective breaks. Above a load of {found.highest_load:.0%}, the highest that is replayed, "
-            f"waits have no answer, and the objective counts as broken{self._kept(found)}.",
-            f"Runs of {self.days:g} days know their 95th percentile only so well: where it is {found.objective_wait:g} "
-            f"min, {number(found.run_minutes[0])} to {number(found.run_minutes[1])} min (P10 to P90, batch means). The "
+            f"where the objective breaks. Above a load of {answer.highest_load:.0%}, the highest that is replayed, "
+            f"waits have no answer, and the objective counts as broken{self._kept(answer)}.",
+            f"Runs of {self.days:g} days know their 95th percentile only so well: where it is {answer.objective_wait:g} "
+            f"min, {number(answer.run_minutes[0])} to {number(answer.run_minutes[1])} min (P10 to P90, batch means). The "
             "ranges hold that; --days makes runs longer.",
             "GPUs are counted, not placed: for gangs of whole nodes on one type of GPU in one trunk it is the same. "
             "Larger clusters have the curve of today's at their own load; nothing fails.",
-            f"The cluster is {found.cluster}; each new {found.level} has {found.added_nodes:,} nodes, is empty, and "
+            f"The cluster is {answer.cluster}; each new {answer.level} has {answer.added_nodes:,} nodes, is empty, and "
             "hangs on the network like the others.",
             "Largest job and objective are of the cluster as it is at one moment, placed by the exact algorithm; >= "
             "marks a size beyond which it ran out of time.",
-            f"The objective (Eq. 2, {spelled(found.alpha)}) is of a job of {SHARE:.0%} of the nodes that are free "
+            f"The objective (Eq. 2, {spelled(answer.alpha)}) is of a job of {SHARE:.0%} of the nodes that are free "
             "today, the same job on all clusters.",
             *self.where_alpha_is_from(self.shapes_compared.jobs),
         )
 
     @staticmethod
-    def _kept(found: GrowAnswer) -> str:
+    def _kept(answer: GrowAnswer) -> str:
         """Return for how many workloads the objective is not known to break where it is taken to."""
-        words = f", though {found.kept:.0%} of the workloads keep it there: a shorter --objective-wait breaks below"
-        return words if found.kept else ""
+        words = f", though {answer.kept:.0%} of the workloads keep it there: a shorter --objective-wait breaks below"
+        return words if answer.kept else ""
 
-    def changes(self, found: GrowAnswer) -> Sequence[str]:
+    def changes(self, answer: GrowAnswer) -> Sequence[str]:
         """Return what would change the answer beside its inputs."""
-        low, median, high = found.load_at_objective
+        low, median, high = answer.load_at_objective
         return (
-            f"The objective: {found.objective_wait:g} min is kept up to a load of {median:.0%} ({low:.0%} to "
+            f"The objective: {answer.objective_wait:g} min is kept up to a load of {median:.0%} ({low:.0%} to "
             f"{high:.0%} over workloads and runs); a longer one allows a higher load.",
             "The other scenarios of growth: "
-            + "; ".join(f"{range_words(one.growth)}: order {order_words(one.order[1])}" for one in found.scenarios[1:])
+            + "; ".join(f"{range_words(one.growth)}: order {order_words(one.order[1])}" for one in answer.scenarios[1:])
             + ".",
-        )[: 1 + bool(found.scenarios[1:])]
+        )[: 1 + bool(answer.scenarios[1:])]
 
     def sheet(self, answer: GrowAnswer) -> Sheet:
         """Return demand, waits and orders by quarter and scenario, and what larger clusters hold."""

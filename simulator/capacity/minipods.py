@@ -328,50 +328,50 @@ class MinipodsQuestion(AffinityQuestion[MinipodsAnswer], HardwarePrices):
             cut_short=float(np.mean([one.stopped_at is not None for one in outcomes])),
         )
 
-    def title(self, found: MinipodsAnswer) -> str:  # noqa: ARG002
+    def title(self, answer: MinipodsAnswer) -> str:  # noqa: ARG002
         """Return the question in words."""
         return "How large should minipods be, and what does oversubscription between them cost?"
 
-    def verdict(self, found: MinipodsAnswer) -> str:
+    def verdict(self, answer: MinipodsAnswer) -> str:
         """Return the oversubscription that costs least, or what the highest leaves; and what placement gains there."""
-        return verdict_of(found, self.algorithms, self.columns, told=self.told)
+        return verdict_of(answer, self.algorithms, self.columns, told=self.told)
 
-    def figure(self, found: MinipodsAnswer) -> AnswerFigure:
+    def figure(self, answer: MinipodsAnswer) -> AnswerFigure:
         """Return the oversubscription that costs least, or what the highest leaves."""
-        return figure_of(found, self.algorithms, self.columns, told=self.told)
+        return figure_of(answer, self.algorithms, self.columns, told=self.told)
 
-    def assumptions(self, found: MinipodsAnswer) -> Sequence[str]:
+    def assumptions(self, answer: MinipodsAnswer) -> Sequence[str]:
         """Return what clusters, jobs, time limit and models of communication take for granted."""
-        jobs = ", ".join(f"{job.rows} x {job.shape} ({job.nodes} nodes)" for job in found.jobs)
+        jobs = ", ".join(f"{job.rows} x {job.shape} ({job.nodes} nodes)" for job in answer.jobs)
         return (
-            f"{found.nodes:,} nodes of 8 GPUs in racks of 4, minipods as even as can be; {found.busy_share:.0%} of the "
-            f"nodes are used by other jobs, whole gangs and scattered small ones, in {found.seeds} states made by "
+            f"{answer.nodes:,} nodes of 8 GPUs in racks of 4, minipods as even as can be; {answer.busy_share:.0%} of the "
+            f"nodes are used by other jobs, whole gangs and scattered small ones, in {answer.seeds} states made by "
             "seeds.",
-            f"Jobs (PP groups x tp x pp): {jobs}; each is placed alone on the same state, with {spelled(found.alpha)}.",
+            f"Jobs (PP groups x tp x pp): {jobs}; each is placed alone on the same state, with {spelled(answer.alpha)}.",
             *self.where_alpha_is_from(self.sized_jobs),
             "The other jobs hold nodes; what they send is in the share that crosses, not counted one by one.",
             "Throughput is 1 over the predicted relative step time, a mean weighted by nodes: 100% = a flat network.",
             f"Each GPU has a port; {ENDS} more ports for each link between minipods, as many links as GPUs over the "
             "oversubscription. The price of a node holds all else; what larger minipods cost inside is not weighed.",
-            *self._cut_short(found),
+            *self._cut_short(answer),
             *model_assumptions(self.crossing),
         )
 
-    def _cut_short(self, found: MinipodsAnswer) -> Iterator[str]:
+    def _cut_short(self, answer: MinipodsAnswer) -> Iterator[str]:
         """Yield a sentence for each algorithm that ran out of time."""
         import numpy as np
 
         for name in self.algorithms:
-            share = float(np.mean([found.cell(name, size, self.columns[0]).cut_short for size in self.minipod_sizes]))
+            share = float(np.mean([answer.cell(name, size, self.columns[0]).cut_short for size in self.minipod_sizes]))
             if share:
                 yield (
                     f"{name} was stopped after {self.time_limit:g} s of counted work in {share:.1%} of its placements, "
                     "on any machine; with a longer --time-limit these may come out a little better."
                 )
 
-    def changes(self, found: MinipodsAnswer) -> Sequence[str]:
+    def changes(self, answer: MinipodsAnswer) -> Sequence[str]:
         """Return what would change the answer."""
-        cells = [found.cell(self.algorithms[0], self.told, ratio) for ratio in self.columns]
+        cells = [answer.cell(self.algorithms[0], self.told, ratio) for ratio in self.columns]
         kept = ", ".join(known(cell.hierarchical, ".1%") for cell in cells)
         ratios = ", ".join(f"{ratio:g}:1" for ratio in self.columns)
         return (
@@ -505,21 +505,21 @@ def minipods_sheet(answer: MinipodsAnswer, algorithms: Sequence[str], ratios: Se
     return Sheet((cheapest, *tables), (_costs(answer, algorithms[0], ratios, told), *charts))
 
 
-def verdict_of(found: MinipodsAnswer, algorithms: Sequence[str], ratios: Sequence[float], *, told: int) -> str:
+def verdict_of(answer: MinipodsAnswer, algorithms: Sequence[str], ratios: Sequence[float], *, told: int) -> str:
     """Return the oversubscription that costs least, or what the highest leaves; and what placement gains there."""
     first, *others = algorithms
-    cheap = next((one for one in found.cheapest if one.minipod_nodes == told), None)
+    cheap = next((one for one in answer.cheapest if one.minipod_nodes == told), None)
     ratio = ratios[-1] if cheap is None else cheap.choice
-    cell, full = found.cell(first, told, ratio), found.cell(first, told, ratios[0])
+    cell, full = answer.cell(first, told, ratio), answer.cell(first, told, ratios[0])
     if cell.throughput is None:
         return f"{first} found no place for any of the jobs."
     low, median, high = cell.throughput
     keep = f"{median:.1%} of a flat network's throughput (P10 {low:.1%}, P90 {high:.1%})"
     gains = [
-        median / other[1] - 1.0 for name in others if (other := found.cell(name, told, ratio).throughput) is not None
+        median / other[1] - 1.0 for name in others if (other := answer.cell(name, told, ratio).throughput) is not None
     ]
     gain = f" Placing with {first} instead of {others[0]} gains {gains[0]:.1%} there." if gains else ""
-    gain += _size_words(found, first, ratio)
+    gain += _size_words(answer, first, ratio)
     if cheap is None:
         return (
             f"By the model {MODEL}, jobs keep {keep} with minipods of {told:,} nodes and an oversubscription of "
@@ -532,11 +532,11 @@ def verdict_of(found: MinipodsAnswer, algorithms: Sequence[str], ratios: Sequenc
     )
 
 
-def figure_of(found: MinipodsAnswer, algorithms: Sequence[str], ratios: Sequence[float], *, told: int) -> AnswerFigure:
+def figure_of(answer: MinipodsAnswer, algorithms: Sequence[str], ratios: Sequence[float], *, told: int) -> AnswerFigure:
     """Return the oversubscription that costs least; without prices, the throughput that the highest leaves."""
-    cheap = next((one for one in found.cheapest if one.minipod_nodes == told), None)
+    cheap = next((one for one in answer.cheapest if one.minipod_nodes == told), None)
     ratio = ratios[-1] if cheap is None else cheap.choice
-    cell = found.cell(algorithms[0], told, ratio)
+    cell = answer.cell(algorithms[0], told, ratio)
     if cell.throughput is None:
         return AnswerFigure("none", f"of the jobs found a place with {algorithms[0]}", "")
     low, median, high = cell.throughput
@@ -548,9 +548,9 @@ def figure_of(found: MinipodsAnswer, algorithms: Sequence[str], ratios: Sequence
     return AnswerFigure(f"{ratio:.3g}:1", words, f"{cost_words(cell)} a useful GPU-hour")
 
 
-def _size_words(found: MinipodsAnswer, algorithm: str, ratio: float) -> str:
+def _size_words(answer: MinipodsAnswer, algorithm: str, ratio: float) -> str:
     """Return which size of minipod is large enough: with a larger one jobs keep hardly more."""
-    there = [one for one in found.cells if (one.algorithm, one.oversubscription) == (algorithm, ratio)]
+    there = [one for one in answer.cells if (one.algorithm, one.oversubscription) == (algorithm, ratio)]
     kept = {one.minipod_nodes: one.throughput[1] for one in there if one.throughput is not None}
     if len(kept) < 2:
         return ""

@@ -183,14 +183,14 @@ class PowerQuestion(ClusterQuestion[PowerAnswer]):
         """Power of the site over time under each remedy, shape [times], watts, and the mean that it takes more."""
         return self.powered.remedies(self.powered.loads(self.where.medians))
 
-    def title(self, found: PowerAnswer) -> str:
+    def title(self, answer: PowerAnswer) -> str:
         """Return the question in words."""
-        return f"How does the power of {plural(len(found.jobs), 'job')} on {found.cluster} swing, and what smooths it?"
+        return f"How does the power of {plural(len(answer.jobs), 'job')} on {answer.cluster} swing, and what smooths it?"
 
-    def verdict(self, found: PowerAnswer) -> str:
+    def verdict(self, answer: PowerAnswer) -> str:
         """Return swing, ramp and spectrum, then what each remedy leaves of the swing and costs."""
-        swing, ramp, share = found.ranges
-        now, _, *others = found.remedies
+        swing, ramp, share = answer.ranges
+        now, _, *others = answer.remedies
         low, high = self.settings.band
         of_mean = percent(now.figures.swing_megawatts / (now.figures.mean_megawatts or 1.0))
         left = "; ".join(
@@ -213,12 +213,12 @@ class PowerQuestion(ClusterQuestion[PowerAnswer]):
         money = "" if self.price_kwh is None else f", {daily * self.price_kwh:,.0f} a day"
         return f" for {row.more_kilowatts:,.0f} kW more ({daily / 1e3:,.1f} MWh a day{money})"
 
-    def figure(self, found: PowerAnswer) -> AnswerFigure:
+    def figure(self, answer: PowerAnswer) -> AnswerFigure:
         """Return the swing of the site."""
-        swing = found.ranges[0]
+        swing = answer.ranges[0]
         return AnswerFigure(f"{fixed(swing.p50)} MW", swing.quantity, swing.sentence, ranged=True)
 
-    def assumptions(self, found: PowerAnswer) -> Iterator[str]:
+    def assumptions(self, answer: PowerAnswer) -> Iterator[str]:
         """Yield what waves, phases, remedies and placements take for granted."""
         told = self.settings
         yield (
@@ -239,14 +239,14 @@ class PowerQuestion(ClusterQuestion[PowerAnswer]):
             f"{told.storage_joules:g} J a node acts as a low-pass over the site, without losses."
         )
         yield "Staggered: the phases of equal steps are held; of steps that differ none can be."
-        if found.level is None:
+        if answer.level is None:
             yield f"The cluster has no {told.level}: what spreading over power domains buys is not answered."
         if self.cluster is not None:
             yield "Nodes that others use draw idle power: what runs there is not known."
         else:
             yield f"Power domains of {self.feed_nodes} nodes in the order of the minipods, which do not divide by them."
 
-    def changes(self, found: PowerAnswer) -> Iterator[str]:  # noqa: ARG002
+    def changes(self, answer: PowerAnswer) -> Iterator[str]:  # noqa: ARG002
         """Yield what would change the answer."""
         yield "Power measured on these nodes, in place of the maximum of a data sheet and an assumed dip."
         yield "Power supplies and cooling, whose own inertia and fans are not modelled."

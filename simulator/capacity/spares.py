@@ -554,22 +554,22 @@ class SparesQuestion(CapacityQuestion[SparesAnswer], HardwarePrices):
             model.waits_due_to(i, model.best),
         )
 
-    def title(self, found: SparesAnswer) -> str:
+    def title(self, answer: SparesAnswer) -> str:
         """Return the question in words."""
-        target = "" if found.target is None else f", and how many reach an ETTR of {as_asked(found.target)}"
-        return f"How many spares make the useful hours of a job of {plural(found.nodes, 'node')} cheapest{target}?"
+        target = "" if answer.target is None else f", and how many reach an ETTR of {as_asked(answer.target)}"
+        return f"How many spares make the useful hours of a job of {plural(answer.nodes, 'node')} cheapest{target}?"
 
-    def verdict(self, found: SparesAnswer) -> str:
+    def verdict(self, answer: SparesAnswer) -> str:
         """Return the number with its range, what it costs, what is safer, and what the target takes."""
-        return verdict_on(found)
+        return verdict_on(answer)
 
-    def figure(self, found: SparesAnswer) -> AnswerFigure:
+    def figure(self, answer: SparesAnswer) -> AnswerFigure:
         """Return the number of spares to keep."""
-        return figure_of(found)
+        return figure_of(answer)
 
-    def assumptions(self, found: SparesAnswer) -> Iterator[str]:
+    def assumptions(self, answer: SparesAnswer) -> Iterator[str]:
         """Yield what rates, restart, repair, cost, draws and Monte Carlo take for granted."""
-        yield from assumed_of(found)
+        yield from assumed_of(answer)
         if self.job_checkpoint_interval is None:
             yield "The checkpoint interval is the best, sqrt(2 w / (N r)), at each draw."
         yield (
@@ -583,9 +583,9 @@ class SparesQuestion(CapacityQuestion[SparesAnswer], HardwarePrices):
             "is the 95% interval of the mean."
         )
 
-    def changes(self, found: SparesAnswer) -> Iterator[str]:
+    def changes(self, answer: SparesAnswer) -> Iterator[str]:
         """Yield what would change the answer beside the inputs with a range."""
-        yield from changes_of(found)
+        yield from changes_of(answer)
 
     def sheet(self, answer: SparesAnswer) -> Sheet:
         """Return the job, its domains, what each number of spares is worth, the curves of cost and ETTR."""
@@ -793,47 +793,47 @@ EXACT = 1e-9  # Percentages closer than this are the same number
 DEAREST = 1.5  # Costs beyond so many times the least are not drawn, or the curve near the least would be flat
 
 
-def verdict_on(found: SparesAnswer) -> str:
+def verdict_on(answer: SparesAnswer) -> str:
     """Return the number, what it costs, how sure that is, and what the target takes."""
-    best, cost, _, *fewest = found.ranges
-    if found.ettr_with_unlimited_spares < NOTHING:
+    best, cost, _, *fewest = answer.ranges
+    if answer.ettr_with_unlimited_spares < NOTHING:
         return "With no number of spares is time useful: restarts and checkpoints alone leave nothing of it."
-    low, high = found.about_as_good
+    low, high = answer.about_as_good
     near = f"{low:,} to {high:,} spares cost within 1% of it" if low < high else "any other number costs over 1% more"
     a_year = ""
-    if found.gpu_hour is not None:
-        money = found.spares * found.gpus_per_node * found.gpu_hour * HOURS_OF_A_YEAR
+    if answer.gpu_hour is not None:
+        money = answer.spares * answer.gpus_per_node * answer.gpu_hour * HOURS_OF_A_YEAR
         a_year = f"; the spares cost {number(money)} a year"
     sentences = [
-        f"Keep {plural(found.spares, 'spare')} for {plural(found.nodes, 'node')}: useful time costs least then, "
-        f"{cost.value(cost.p50)} {found.cost_unit} (P10 {cost.value(cost.p10)}, P90 {cost.value(cost.p90)}), and "
+        f"Keep {plural(answer.spares, 'spare')} for {plural(answer.nodes, 'node')}: useful time costs least then, "
+        f"{cost.value(cost.p50)} {answer.cost_unit} (P10 {cost.value(cost.p10)}, P90 {cost.value(cost.p90)}), and "
         f"{near}{a_year}."
     ]
-    if (best.p10, best.p90) != (found.spares, found.spares):
+    if (best.p10, best.p90) != (answer.spares, answer.spares):
         sentences.append(
             f"Were the inputs known, the best number would be {best.value(best.p50)} (P10 {best.value(best.p10)}, P90 "
             f"{best.value(best.p90)}): one spare too few stops the whole job, one too many costs a node."
         )
-    if found.target is not None and found.needed is not None:
+    if answer.target is not None and answer.needed is not None:
         sentences.append(
-            f"An ETTR of {as_asked(found.target)} takes {found.needed} ({fewest[0].words}); {found.spares} reach it in "
-            f"{percent(found.reached_share)} of the draws."
+            f"An ETTR of {as_asked(answer.target)} takes {answer.needed} ({fewest[0].words}); {answer.spares} reach it in "
+            f"{percent(answer.reached_share)} of the draws."
         )
-    elif found.target is not None:
+    elif answer.target is not None:
         sentences.append(
-            f"No number of spares gives an ETTR of {as_asked(found.target)}: restarts and checkpoints alone leave "
-            f"{as_asked(found.ettr_with_unlimited_spares, below=found.target)}."
+            f"No number of spares gives an ETTR of {as_asked(answer.target)}: restarts and checkpoints alone leave "
+            f"{as_asked(answer.ettr_with_unlimited_spares, below=answer.target)}."
         )
     return " ".join(sentences)
 
 
-def figure_of(found: SparesAnswer) -> AnswerFigure:
+def figure_of(answer: SparesAnswer) -> AnswerFigure:
     """Return the number of spares to keep, and which others cost about as much."""
-    if found.ettr_with_unlimited_spares < NOTHING:
+    if answer.ettr_with_unlimited_spares < NOTHING:
         return AnswerFigure("none", "number of spares with which time is useful", "")
-    low, high = found.about_as_good
+    low, high = answer.about_as_good
     near = f"{low:,} to {high:,} cost within 1% of it" if low < high else "any other number costs over 1% more"
-    return AnswerFigure(f"{found.spares:,}", "spares to keep", near)
+    return AnswerFigure(f"{answer.spares:,}", "spares to keep", near)
 
 
 def as_asked(share: float, *, below: float | None = None) -> str:
@@ -848,13 +848,13 @@ def as_asked(share: float, *, below: float | None = None) -> str:
     return f"{text}%"
 
 
-def assumed_of(found: SparesAnswer) -> Iterator[str]:
+def assumed_of(answer: SparesAnswer) -> Iterator[str]:
     """Yield what rates, restart, repair, domains and cost take for granted, one sentence each."""
-    by_rate = found.mttf_hours_at_1024_gpus
+    by_rate = answer.mttf_hours_at_1024_gpus
     mean = f"a mean time to failure of {by_rate:.1f} h" if by_rate < NEVER else "no failure ever"
     yield (
-        f"{found.rate.per_thousand_node_days:.3g} failures per 1,000 node-days at the median, the same for every node "
-        f"and at random; source: {found.rate.source}."
+        f"{answer.rate.per_thousand_node_days:.3g} failures per 1,000 node-days at the median, the same for every node "
+        f"and at random; source: {answer.rate.source}."
     )
     yield (
         f"At {MEASURED_MTTF_GPUS:,} GPUs this rate gives {mean}; jobs of that size on RSC-1 measured "
@@ -862,19 +862,19 @@ def assumed_of(found: SparesAnswer) -> Iterator[str]:
         "and again, plan with a higher rate."
     )
     yield (
-        f"A failure costs {found.restart_seconds:.0f} s at the median (detection, requeue or hot update, reload) and "
-        f"the work since the last checkpoint; one is written {every(found)} and takes {found.checkpoint_write:g} s."
+        f"A failure costs {answer.restart_seconds:.0f} s at the median (detection, requeue or hot update, reload) and "
+        f"the work since the last checkpoint; one is written {every(answer)} and takes {answer.checkpoint_write:g} s."
     )
     yield (
-        f"A failed node is away for {found.repair_hours:.3g} h on average at the median; without domains the "
+        f"A failed node is away for {answer.repair_hours:.3g} h on average at the median; without domains the "
         "distribution does not matter. All failures take nodes away, and spares in waiting do not fail."
     )
     yield (
         "A spare takes the failed node's place at once and slows nothing; without enough of them the job waits for "
         "nodes that are repaired, and nothing fails meanwhile."
     )
-    if found.domains:
-        names = ", ".join(f"{one.name} of {plural(one.nodes, 'node')}" for one in found.domains)
+    if answer.domains:
+        names = ", ".join(f"{one.name} of {plural(one.nodes, 'node')}" for one in answer.domains)
         yield (
             f"Nodes that fail at once: {names}; the job fills whole domains, its spares lie elsewhere, all nodes of a "
             "domain come back together, and repairs are exponential."
@@ -883,50 +883,50 @@ def assumed_of(found: SparesAnswer) -> Iterator[str]:
         yield "Failures of several nodes at once are not in it: --failure-domain leaf:32 adds those of a switch."
     yield (
         "Cost: C(S) = (N + S) c / (N ETTR(S)). "
-        + (f"A GPU-hour costs {number(found.gpu_hour)}, idle or not. " if found.gpu_hour is not None else "")
+        + (f"A GPU-hour costs {number(answer.gpu_hour)}, idle or not. " if answer.gpu_hour is not None else "")
         + "What a node-hour costs scales the curve and leaves its least where it is: without prices a node is the unit."
     )
 
 
-def changes_of(found: SparesAnswer) -> Iterator[str]:
+def changes_of(answer: SparesAnswer) -> Iterator[str]:
     """Yield what would change the answer beside the inputs with a range."""
-    if found.domains:
+    if answer.domains:
         yield (
-            f"Without failures of {' and '.join(one.name for one in found.domains)}: "
-            f"{plural(found.best_without_domains, 'spare')} in place of {found.spares}."
+            f"Without failures of {' and '.join(one.name for one in answer.domains)}: "
+            f"{plural(answer.best_without_domains, 'spare')} in place of {answer.spares}."
         )
-    if found.by_source:
-        cases = ", ".join(f"{one.name} ({one.per_thousand_node_days:.3g}) {one.spares}" for one in found.by_source)
+    if answer.by_source:
+        cases = ", ".join(f"{one.name} ({one.per_thousand_node_days:.3g}) {one.spares}" for one in answer.by_source)
         yield f"Failures per 1,000 node-days of one source alone, the rest at its median: {cases}."
     yield "Failures and repairs counted on one's own nodes: --failures and --repair-hours take a number or a range."
 
 
-def spares_sheet(found: SparesAnswer) -> Sheet:
+def spares_sheet(answer: SparesAnswer) -> Sheet:
     """Return the job, its domains, and what each number of spares is worth; the curve of the cost is the figure."""
     job = {
-        "mean time to failure": _hours(found.mttf_hours, digits=2),
+        "mean time to failure": _hours(answer.mttf_hours, digits=2),
         f"the same at {MEASURED_MTTF_GPUS:,} GPUs": (
-            f"{_hours(found.mttf_hours_at_1024_gpus, digits=1)} by the rate, {MEASURED_MTTF_HOURS} h measured on RSC-1"
+            f"{_hours(answer.mttf_hours_at_1024_gpus, digits=1)} by the rate, {MEASURED_MTTF_HOURS} h measured on RSC-1"
         ),
-        "nodes away on average": f"{found.nodes_away:.2f}",
-        "checkpoint interval": every(found).removeprefix("every "),
+        "nodes away on average": f"{answer.nodes_away:.2f}",
+        "checkpoint interval": every(answer).removeprefix("every "),
         "ETTR with a spare always at hand": (
-            f"{found.ettr_with_unlimited_spares:.4f}, first order {found.first_order_ettr:.4f}"
+            f"{answer.ettr_with_unlimited_spares:.4f}, first order {answer.first_order_ettr:.4f}"
         ),
-        "standby pool, P99 of a day's failures": f"{found.standby} (filled up again within a day)",
+        "standby pool, P99 of a day's failures": f"{answer.standby} (filled up again within a day)",
     }
     tables = [
         TextTable("The job, inputs at their medians", ("", "value"), list(job.items())),
         text_table(
             "By number of spares: ETTR with inputs at their medians; cost over all draws, with P10 and P90",
-            found.rows,
-            _columns(found),
+            answer.rows,
+            _columns(answer),
         ),
     ]
-    if found.domains:
-        tables.insert(1, text_table("Failure domains, inputs at their medians", found.domains, DOMAIN_COLUMNS))
-    useful = any(row.cost < inf for row in found.rows)
-    return Sheet(tables=tables, charts=(*([_cost_chart(found)] if useful else []), _ettr_chart(found)))
+    if answer.domains:
+        tables.insert(1, text_table("Failure domains, inputs at their medians", answer.domains, DOMAIN_COLUMNS))
+    useful = any(row.cost < inf for row in answer.rows)
+    return Sheet(tables=tables, charts=(*([_cost_chart(answer)] if useful else []), _ettr_chart(answer)))
 
 
 DOMAIN_COLUMNS: dict[str, Callable[[FailureDomain], str]] = {
@@ -939,8 +939,8 @@ DOMAIN_COLUMNS: dict[str, Callable[[FailureDomain], str]] = {
 }
 
 
-def _columns(found: SparesAnswer) -> dict[str, Callable[[SparesRow], str]]:
-    marks = {found.needed: " target", found.spares: " at least cost"}
+def _columns(answer: SparesAnswer) -> dict[str, Callable[[SparesRow], str]]:
+    marks = {answer.needed: " target", answer.spares: " at least cost"}
     return {
         "spares": lambda row: f"{row.spares}{marks.get(row.spares, '')}",
         "waits": lambda row: f"{row.waiting:.2%}",
@@ -953,19 +953,19 @@ def _columns(found: SparesAnswer) -> dict[str, Callable[[SparesRow], str]]:
     }
 
 
-def _cost_chart(found: SparesAnswer) -> Chart:
+def _cost_chart(answer: SparesAnswer) -> Chart:
     """Return the cost of a useful GPU-hour by number of spares: of all draws, P10 to P90, the least marked."""
-    most = DEAREST * min(row.cost for row in found.rows)
-    rows = [row for row in found.rows if row.cost_p10 <= most]
+    most = DEAREST * min(row.cost for row in answer.rows)
+    rows = [row for row in answer.rows if row.cost_p10 <= most]
     band = ([row.cost_p10 for row in rows], [min(row.cost_p90, most) for row in rows])
     series = (
         Series("all draws together, band P10 to P90", _points(rows, [row.cost for row in rows], most), band=band),
         Series("inputs at their medians", _points(rows, [row.cost_at_medians for row in rows], most), shape="dashes"),
     )
-    best = found.ranges[0]
+    best = answer.ranges[0]
     known = [] if best.p10 == best.p90 else [(best.p10, "P10"), (best.p50, "P50"), (best.p90, "P90")]
-    marks = [*known, (float(found.spares), plural(found.spares, "spare"))]
-    unit = "GPU-hours paid for a useful one" if found.gpu_hour is None else "cost of a useful GPU-hour"
+    marks = [*known, (float(answer.spares), plural(answer.spares, "spare"))]
+    unit = "GPU-hours paid for a useful one" if answer.gpu_hour is None else "cost of a useful GPU-hour"
     return Chart(
         "Cost of useful time by number of spares", "spares", unit, series, floor=None, ceiling=most, lines=marks
     )
@@ -975,16 +975,16 @@ def _points(rows: Sequence[SparesRow], values: Sequence[float], most: float) -> 
     return [(row.spares, value if value <= most else None) for row, value in zip(rows, values, strict=True)]
 
 
-def _ettr_chart(found: SparesAnswer) -> Chart:
-    rows = found.rows
+def _ettr_chart(answer: SparesAnswer) -> Chart:
+    rows = answer.rows
     band = ([row.formula_p10 for row in rows], [row.formula_p90 for row in rows])
     simulated = [(row.spares, row.simulated) for row in rows]
     series = [
         Series("formula, band P10 to P90", [(row.spares, row.formula) for row in rows], band=band),
         Series("Monte Carlo", simulated, shape="dots", errors=[row.half_width for row in rows]),
     ]
-    if found.target is not None:
-        ends = [(row.spares, found.target) for row in (rows[0], rows[-1])]
+    if answer.target is not None:
+        ends = [(row.spares, answer.target) for row in (rows[0], rows[-1])]
         series.append(Series("target", ends, shape="dashes"))
     return Chart("ETTR by number of spares", "spares", "ETTR", series, ceiling=1.0, kind="share")
 
@@ -993,6 +993,6 @@ def _hours(hours: float, *, digits: int) -> str:
     return f"{hours:.{digits}f} h" if hours < NEVER else "never"
 
 
-def every(found: SparesAnswer) -> str:
+def every(answer: SparesAnswer) -> str:
     """Return how often a checkpoint is written, in words."""
-    return "never" if found.checkpoint_interval == inf else f"every {found.checkpoint_interval:,.0f} s"
+    return "never" if answer.checkpoint_interval == inf else f"every {answer.checkpoint_interval:,.0f} s"
