@@ -346,7 +346,7 @@ def _answer(args: FilterArgs, names: Sequence[str], passed: Sequence[str], refus
 
 def keeps_for(state: ClusterCache, policy: QueuePolicy, pod: Pod, gpus: int, now: datetime) -> Sequence[Keep]:
     """Return what a pod must leave free, for each attempt to place it."""
-    if not any(one.held for one in state.reservations.values()):
+    if not any(reservation.held for reservation in state.reservations.values()):
         return _ALL
     return tuple(live_candidate(policy, waiting_pod(pod, gpus), FleetState(state, now)).offers)
 

@@ -287,7 +287,7 @@ class Job:
     @cached_property
     def soft(self) -> tuple[Count, ...]:
         """What its objective has besides Eq. 2 at its level: soft constraints, and Eq. 2 at levels that it weighs."""
-        return (*self.counts, *(term for one in self.levels for term in self.eq2_terms(one.level, one.weight)))
+        return (*self.counts, *(term for level in self.levels for term in self.eq2_terms(level.level, level.weight)))
 
     @property
     def least_soft(self) -> float:

@@ -90,7 +90,7 @@ class DataPlan(JsonRecord):
     @property
     def whole(self) -> dict[str, float]:
         """Samples of each data set."""
-        return {name: one.samples for name, one in self.data_sets.items()}
+        return {name: data_set.samples for name, data_set in self.data_sets.items()}
 
     def read_by(self, record: JobRecord) -> tuple[DataSet, ...]:
         """Return what a job reads, in samples: all of a data set where it does not say how much."""
@@ -110,13 +110,13 @@ def read_data(source: Source, records: Sequence[JobRecord], cluster: Cluster) ->
     plan, where = document.parse(DataPlan), document.where("data_sets")
     if plan.cache.level != NODE:
         cluster.level(plan.cache.level, where=document.where("cache", "level"))
-    names = dict.fromkeys(one.name for record in records for one in record.data_sets)
+    names = dict.fromkeys(data_set.name for record in records for data_set in record.data_sets)
     if unknown := [name for name in names if name not in plan.data_sets]:
         fix = f"{did_you_mean(unknown[0], plan.data_sets)}add it, or name one of: {', '.join(plan.data_sets)}"
         raise UnknownName(
             f"a job of the trace reads {unknown[0][:60]!r}, which is no data set here", where=where, fix=fix
         )
-    for name, size in (one for record in records for one in record.data_sets):
+    for name, size in (data_set for record in records for data_set in record.data_sets):
         if isfinite(size) and size > plan.data_sets[name].samples:
             wrong = f"a job of the trace reads {size:,.0f} samples of {name!r}, more than there are"
             raise InvalidInput(wrong, where=document.where("data_sets", name, "samples"), fix="correct one of the two")

@@ -219,7 +219,7 @@ class SimulatedCluster:
 
     def lift(self, name: str) -> None:
         """Give up the zone of a large job that has its nodes."""
-        self.reservations = [one for one in self.reservations if one.name != name]
+        self.reservations = [reservation for reservation in self.reservations if reservation.name != name]
         self.room_given()
 
     def room_given(self) -> None:
@@ -482,9 +482,13 @@ class Engine(RoundCluster):
         told = predictions if predictions is not None else predict_all(records, Oracle())
         jobs = [
             SimJob(
-                key=key, record=one, need=pool.need(one), prediction=told[one.job_id], namespace=getattr(one, share_by)
+                key=key,
+                record=record,
+                need=pool.need(record),
+                prediction=told[record.job_id],
+                namespace=getattr(record, share_by),
             )
-            for key, one in enumerate(records)
+            for key, record in enumerate(records)
         ]
 
         super().__init__(
@@ -605,7 +609,10 @@ class Engine(RoundCluster):
         self.arrived += 1
         if job.reservation:
             mine = job.reservation
-            self.reservations = [replace(one, claimed=one.claimed or one.name == mine) for one in self.reservations]
+            self.reservations = [
+                replace(reservation, claimed=reservation.claimed or reservation.name == mine)
+                for reservation in self.reservations
+            ]
 
     def _release(self, job: SimJob) -> None:
         """End a job, or let go one that was stopped a while ago."""
@@ -620,7 +627,7 @@ class Engine(RoundCluster):
 
     def _announce(self, job: SimJob) -> None:
         """Find a zone for a large job that is announced."""
-        taken = {node for one in self.reservations for node in one.zone}
+        taken = {node for reservation in self.reservations for node in reservation.zone}
         zone = self.pool.zone(job, taken)
         job.reservation = job.record.job_id
         announced = CapacityReservation(job.reservation, job.nodes, job.gpus, self.now, job.submitted, zone)

@@ -188,7 +188,7 @@ class NodesByType:
         if key not in self._ways:
             names = self._cluster.nodes_of_type if record.gpu_types is None else record.gpu_types
             ways = {name: tuple(self._ways_on(name, record, need)) for name in names}
-            self._ways[key] = {name: found for name, found in ways.items() if found}
+            self._ways[key] = {name: way for name, way in ways.items() if way}
         return self._ways[key]
 
     def _ways_on(self, name: str, record: JobRecord, need: Callable[[JobRecord], Need]) -> Iterator[Allocation]:

@@ -198,12 +198,12 @@ def shared_loads(past: RunHistory, plan: DataPlan) -> tuple[SharedLoads, ...]:
 
 
 def _alone(readers: Iterable[Reader]) -> float:
-    return fsum(one.share * one.passes * (one.end - one.begin) for one in readers)
+    return fsum(reader.share * reader.passes * (reader.end - reader.begin) for reader in readers)
 
 
 def _together(readers: list[Reader]) -> float:
     """Return how often the whole data set is loaded by jobs near one cache."""
-    events = sorted((time, i) for i, one in enumerate(readers) for time in (one.begin, one.end))
+    events = sorted((time, i) for i, reader in enumerate(readers) for time in (reader.begin, reader.end))
     there: set[int] = set()
     loads, before = 0.0, 0.0
     for time, i in events:

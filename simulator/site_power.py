@@ -87,7 +87,7 @@ def loads_of(cluster: Cluster, nodes: ArrayLike, settings: PowerSettings, *, job
 def node_watts(cluster: Cluster, settings: PowerSettings) -> tuple[FloatArray, FloatArray]:
     """Return what each node draws without a job, and at most; shape [nodes] each, watts."""
     types = [settings.watts_of(name) for name in cluster.gpu_types]
-    idle, peak = np.array([[one.idle for one in types], [one.compute for one in types]])[:, cluster.gpu_type_of]
+    idle, peak = np.array([[type_.idle for type_ in types], [type_.compute for type_ in types]])[:, cluster.gpu_type_of]
     return idle, peak
 
 
@@ -220,7 +220,7 @@ class SitePower:
         Equal steps cancel so; of steps that differ no phase is better than another.
         """
         found, total = [*loads], np.zeros_like(self.times)
-        size = [len(one.nodes) * one.part * (one.watts.compute - one.watts.communicate) for one in loads]
+        size = [len(load.nodes) * load.part * (load.watts.compute - load.watts.communicate) for load in loads]
         for i in sorted(range(len(loads)), key=lambda i: -size[i]):
             turns, edge = self.times / loads[i].step, self.settings.edge_seconds / loads[i].step
             waves = [trapezoid(turns + k / PHASES, loads[i].share, edge) for k in range(PHASES)]

@@ -162,7 +162,7 @@ class _Reading:
         if self.traced is not None and shape != self.traced:
             raise InvalidInput(f"the job of {row['trace']} is not that of the traces above", where=where, fix=_JOBS)
         self.traced = shape
-        return [float(one) for one in traced_seconds(trace)]
+        return [float(traced_second) for traced_second in traced_seconds(trace)]
 
     def _path(self, name: str) -> str:
         """Return a file that a row names: beside the CSV, unless its path is whole."""
@@ -317,7 +317,7 @@ def _gains(fit: GainFit, measured: MeasuredSteps, job: JobDocument | None, name:
     if not any(gains.values()):
         fix = "nothing has to be written: place with any alpha, and replay with --cost-model none"
         raise InvalidInput("no family gains from being aligned", where="--output", fix=fix)
-    steps = sum(one.steps for one in fit.placements)
+    steps = sum(placement.steps for placement in fit.placements)
     said: dict[str, Any] = {
         "dp_gain": gains["dp"],
         "pp_gain": gains["pp"],
@@ -333,8 +333,15 @@ def _gains(fit: GainFit, measured: MeasuredSteps, job: JobDocument | None, name:
 def _show(out: Console, document: CalibrateDocument) -> None:
     out.print(document.verdict)
     rows = [
-        (one.dp, one.pp, one.runs, one.steps, f"{one.seconds:.4g} s", f"{one.fitted:.4g} s")
-        for one in document.placements
+        (
+            placement.dp,
+            placement.pp,
+            placement.runs,
+            placement.steps,
+            f"{placement.seconds:.4g} s",
+            f"{placement.fitted:.4g} s",
+        )
+        for placement in document.placements
     ]
     headers = ("DP spread (S)", "PP spread (R)", "runs", "steps", "median step", "by the fit")
     print_rows(out, headers, rows, title="What was measured")

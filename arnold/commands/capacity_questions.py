@@ -207,8 +207,8 @@ def _print(sheet: Sheet, answer: CapacityAnswer) -> None:
     out = console()
     out.print(answer.question, style="dim")
     out.print(answer.verdict, style=GOOD)
-    for one in answer.ranges:
-        out.print(f"{capitalised(one.quantity)}: {one.sentence}.")
+    for range_ in answer.ranges:
+        out.print(f"{capitalised(range_.quantity)}: {range_.sentence}.")
     for shown in (*sheet.tables, *(one.table() for one in answer.headline)):
         print_rows(out, shown.headers, shown.rows, title=shown.title)
     print_sentences(out, "What would change it", answer.changes)

@@ -43,7 +43,10 @@ def _list_algorithms(context: click.Context, _: click.Parameter, wanted: bool) -
 
 
 def _print_algorithms(out: Console, document: AlgorithmsDocument) -> None:
-    headers, rows = ("algorithm", "what it does"), [(one.name, one.summary) for one in document.algorithms]
+    headers, rows = (
+        ("algorithm", "what it does"),
+        [(algorithm.name, algorithm.summary) for algorithm in document.algorithms],
+    )
     print_rows(out, headers, rows, title="Installed algorithms", left=headers, gap=False)
 
 
@@ -72,7 +75,9 @@ def command(*, as_json: bool, html: str | None, algorithm: str | None, inputs: P
     chosen = [ALGORITHMS.load(name) for name in names]
     instance = inputs.read()
     if instance.job.node_sizes:
-        sizes = ", ".join(f"{one.gpu_type or 'of no type'}: {one.gpus}" for one in instance.job.node_sizes)
+        sizes = ", ".join(
+            f"{node_size.gpu_type or 'of no type'}: {node_size.gpus}" for node_size in instance.job.node_sizes
+        )
         raise InvalidJob(
             f"algorithms are compared on nodes of one size, and types that the job admits differ in GPUs ({sizes})",
             where="gpus_per_node",

@@ -120,7 +120,7 @@ def _check_lost(jobs: Sequence[RunningJob]) -> None:
 
     :raises InvalidInput: there is too much of it; says which job has most.
     """
-    if sum(one.lost_seconds for one in jobs) > MOST_LOST:
+    if sum(job.lost_seconds for job in jobs) > MOST_LOST:
         most = max(jobs, key=lambda one: one.lost_seconds)
         raise InvalidInput(
             f"running jobs may lose more than {MOST_LOST:,} GPU-seconds, most of them "

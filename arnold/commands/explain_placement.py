@@ -88,7 +88,7 @@ def _print(out: Console, instance: Instance, outcome: Outcome, document: Explain
         print_pareto(out, instance, outcome)
     for title, sentences in _beside_the_pairs(document):
         print_sentences(out, title, sentences)
-    print_sentences(out, "Types of GPU", [one.sentence for one in document.types if len(document.types) > 1])
+    print_sentences(out, "Types of GPU", [type_.sentence for type_ in document.types if len(document.types) > 1])
     print_sentences(out, "Notes", document.notes)
 
 

@@ -205,7 +205,10 @@ def _print_gang(out: Console, gang: GangDocument) -> None:
         out.print(_in_line(gang.message), soft_wrap=True)
     types = [f"GPUs of the type {' or '.join(gang.gpu_types)}"] if gang.gpu_types else []
     print_sentences(out, "Asked", [*gang.constraints, *types])
-    found = [(one.type, one.status, one.reason, _in_line(one.message)) for one in gang.conditions]
+    found = [
+        (condition.type, condition.status, condition.reason, _in_line(condition.message))
+        for condition in gang.conditions
+    ]
     headers = ("condition", "status", "reason", "message")
     print_rows(out, headers, found, title="Conditions", left=headers)
     if gang.spread_by_level is not None:
@@ -226,21 +229,21 @@ def _in_line(message: str) -> str:
 
 
 def _print_nodes(out: Console, document: KubernetesNodesDocument) -> None:
-    free = sum(one.free_gpus == one.gpus and one.flag is None and not one.sharing for one in document.nodes)
+    free = sum(node.free_gpus == node.gpus and node.flag is None and not node.sharing for node in document.nodes)
     out.print(f"{document.cluster}: {len(document.nodes):,} nodes with GPUs, {free:,} free and without a flag")
     names = list(document.nodes[0].domains)
-    typed, shared = (any(getattr(one, name) for one in document.nodes) for name in ("gpu_type", "sharing"))
+    typed, shared = (any(getattr(node, name) for node in document.nodes) for name in ("gpu_type", "sharing"))
     rows = [
         (
-            one.node,
-            *(one.domains[name] or "-" for name in names),
-            f"{one.free_gpus}/{one.gpus}",
-            *([one.gpu_type or "-"] if typed else []),
-            *([one.sharing or "-"] if shared else []),
-            "-" if one.flag is None else plain(": ".join(filter(None, (in_words(one.flag), one.flag.evidence)))),
-            one.gang or "-",
+            node.node,
+            *(node.domains[name] or "-" for name in names),
+            f"{node.free_gpus}/{node.gpus}",
+            *([node.gpu_type or "-"] if typed else []),
+            *([node.sharing or "-"] if shared else []),
+            "-" if node.flag is None else plain(": ".join(filter(None, (in_words(node.flag), node.flag.evidence)))),
+            node.gang or "-",
         )
-        for one in document.nodes
+        for node in document.nodes
     ]
     headers = (
         "node",

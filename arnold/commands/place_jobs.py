@@ -94,9 +94,9 @@ def _together(document: JointDocument) -> list[tuple[str, list[str]]]:
         return []
     known = f"proved bound {decimal(document.bound or 0.0)}"
     jobs = [
-        f"{name}: {plural(len(one.assignment), 'node')}, objective {decimal(one.objective or 0.0)}, alone "
-        f"{decimal(one.bound or 0.0)}, weight {decimal(document.weights[name])}."
-        for name, one in document.jobs.items()
+        f"{name}: {plural(len(job.assignment), 'node')}, objective {decimal(job.objective or 0.0)}, alone "
+        f"{decimal(job.bound or 0.0)}, weight {decimal(document.weights[name])}."
+        for name, job in document.jobs.items()
     ]
     turns = [f"One after the other, {_in_words(turn, document.objective)}." for turn in document.one_after_the_other]
     return [("Placed at once", [f"Weighted sum of objectives {decimal(document.objective)}, {known}.", *jobs, *turns])]
@@ -126,11 +126,11 @@ def _print(out: Console, instances: Sequence[Instance], document: JointDocument)
     worth = f"{verdict}: sum {decimal(document.objective)}, proved bound {decimal(document.bound or 0.0)}"
     out.print(Text(worth, COLOURS.get(document.status, BAD)) + seconds)
     rows = []
-    for name, one in document.jobs.items():
-        if one.spread is not None and one.objective is not None:
-            numbers = (one.spread.dp, one.spread.pp, decimal(one.objective), decimal(one.bound or 0.0))
-            where = spell_names(one.domains, most=LONGEST_NAMES)
-            rows.append((name, decimal(document.weights[name]), len(one.assignment), *numbers, where))
+    for name, job in document.jobs.items():
+        if job.spread is not None and job.objective is not None:
+            numbers = (job.spread.dp, job.spread.pp, decimal(job.objective), decimal(job.bound or 0.0))
+            where = spell_names(job.domains, most=LONGEST_NAMES)
+            rows.append((name, decimal(document.weights[name]), len(job.assignment), *numbers, where))
     headers = ("job", "weight", "nodes", "DP spread", "PP spread", "objective", "alone", "where")
     print_rows(out, headers, rows, title="Jobs", left=["where"])
     sentences = [_in_words(turn, document.objective) for turn in document.one_after_the_other]
@@ -141,8 +141,8 @@ def _print(out: Console, instances: Sequence[Instance], document: JointDocument)
 def _notes(document: JointDocument) -> list[str]:
     """Return the notes of all jobs, each once, with the names of its jobs unless it is of all."""
     jobs_of: dict[str, list[str]] = {}
-    for name, one in document.jobs.items():
-        for note in one.notes:
+    for name, job in document.jobs.items():
+        for note in job.notes:
             jobs_of.setdefault(note, []).append(name)
     everywhere = len(document.jobs)
     return [note if len(names) == everywhere else f"{', '.join(names)}: {note}" for note, names in jobs_of.items()]

@@ -114,7 +114,8 @@ def _page(cluster: Cluster, job: Job, repaired: Repair, document: RepairDocument
     if repaired.prefer == "moves":
         known.append("What more moves would give, --prefer objective finds.")
     moves = [
-        f"Rank {one.node_rank} (row {one.dp}, stage {one.pp}): {one.source} to {one.target}." for one in document.moves
+        f"Rank {move.node_rank} (row {move.dp}, stage {move.pp}): {move.source} to {move.target}."
+        for move in document.moves
     ]
     title = f"{job.name} repaired: {plural(len(document.lost), 'node')} lost, {plural(len(moves), 'cell')} moved"
     return placement_page(

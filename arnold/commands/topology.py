@@ -143,8 +143,8 @@ def _print_validation(out: Console, document: ValidateDocument) -> None:
     if types := _types(cluster.gpu_types):
         out.print(types, soft_wrap=True, markup=False)
     rows = [
-        (one.name, f"{one.domains:,}", f"{one.smallest:,}", f"{one.median:,g}", f"{one.largest:,}")
-        for one in document.levels
+        (level.name, f"{level.domains:,}", f"{level.smallest:,}", f"{level.median:,g}", f"{level.largest:,}")
+        for level in document.levels
     ]
     headers = ("level", "domains", "smallest", "median", "largest")
     print_rows(out, headers, rows, title="Levels, nodes in a domain", gap=False)

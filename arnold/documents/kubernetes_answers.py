@@ -190,7 +190,7 @@ def gang_document(plan: GangPlan, cluster: Cluster | None, notes: tuple[str, ...
     """
     spec, job = plan.spec, _job_of(plan)
     held = (f"every {one.family} group inside one {one.level}" for one in spec.holds or ())
-    soft = (f"{one.weight:g} times the {one.family} spread at {one.level}" for one in spec.counts)
+    soft = (f"{count.weight:g} times the {count.family} spread at {count.level}" for count in spec.counts)
     return GangDocument(
         **_summary(plan),
         parallelism=spec.parallelism,
@@ -199,7 +199,8 @@ def gang_document(plan: GangPlan, cluster: Cluster | None, notes: tuple[str, ...
         constraints=(*held, *soft),
         gpu_types=spec.gpu_types,
         conditions=tuple(
-            GangCondition(one.type, one.status, one.reason, one.message, one.since) for one in plan.conditions
+            GangCondition(condition.type, condition.status, condition.reason, condition.message, condition.since)
+            for condition in plan.conditions
         ),
         assignment=_assignment(plan, job, cluster),
         spread_by_level=_spread_now(plan, job, cluster),

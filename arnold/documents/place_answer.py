@@ -678,6 +678,6 @@ def _result(outcome: Outcome, best: float | None) -> ComparedAlgorithm:
         ratio=None if objective is None or best is None else objective / best,
         domains=len(worth.domains) if worth else None,
         used_flagged=len(worth.flagged) if worth else None,
-        gpu_types=next((one.gpu_types for one in outcome.types if one.chosen), ()),
+        gpu_types=next((type_.gpu_types for type_ in outcome.types if type_.chosen), ()),
         solve_seconds=outcome.proposal.solve_seconds,
     )

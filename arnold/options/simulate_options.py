@@ -435,9 +435,11 @@ def _of_alpha(trace: JobTrace, settings: ReplaySettings, clusters: Mapping[str, 
     from scheduler.affinity import Record
     from scheduler.job import DEFAULT_ALPHA
 
-    if settings.algorithm == COUNT_ONLY or any(not isinstance(one, Record) for one in settings.records):
+    if settings.algorithm == COUNT_ONLY or any(not isinstance(record, Record) for record in settings.records):
         return
     node = min(int(cluster.gpus.max(initial=0)) for cluster in clusters.values())
-    if unsaid := sum(one.gpus > node and one.alpha is None and one.known_model is None for one in trace.records):
+    if unsaid := sum(
+        record.gpus > node and record.alpha is None and record.known_model is None for record in trace.records
+    ):
         jobs = f"{plural(unsaid, 'job')} of more than a node"
         yield f"alpha {DEFAULT_ALPHA} by default for {jobs}: the trace gives neither alpha nor model"

@@ -49,7 +49,7 @@ def tornado_card(found: AnswerRange) -> ChartCard:
 
 def tornado_plot(found: AnswerRange) -> Plot:
     """Return axes that hold the whole range; what is infinite stands at the right border."""
-    ends = [end for one in found.swings for end in (one.at_low, one.at_high)]
+    ends = [end for swing in found.swings for end in (swing.at_low, swing.at_high)]
     values = [value for value in (found.p10, found.p90, found.at_medians, *ends) if isfinite(value)] or [0.0]
     room = ROOM * (max(values) - min(values))
     across = axis_range([min(values) - room, max(values) + room], found.kind, most=5, floor_at=None)
@@ -71,13 +71,13 @@ def tornado_parts(found: AnswerRange, plot: Plot) -> Iterator[str]:
     yield from _row(plot, "all inputs, P10 to P90", y, ends, ("", ""), middle=middle)
     yield line((ends[0], y), (ends[1], y), "stem l0")
     yield circle(x(found.p50), y, 4.5, "spot l0", tip=f"{found.quantity}\n{found.words}")
-    for i, one in enumerate(found.swings, start=1):
+    for i, swing in enumerate(found.swings, start=1):
         y = plot.top + ROW * i + BAR
-        low, high = x(one.at_low), x(one.at_high)
+        low, high = x(swing.at_low), x(swing.at_high)
         # the values of an input without an order have no words
-        words = ("" if one.low is None else end_words(one.low), "" if one.high is None else end_words(one.high))
-        yield from _row(plot, one.words, y, (low, high), words, middle=middle)
-        tip = f"{one.words} {words[0]} to {words[1]}\n{found.value(one.at_low)} to {found.value(one.at_high)}"
+        words = ("" if swing.low is None else end_words(swing.low), "" if swing.high is None else end_words(swing.high))
+        yield from _row(plot, swing.words, y, (low, high), words, middle=middle)
+        tip = f"{swing.words} {words[0]} to {words[1]}\n{found.value(swing.at_low)} to {found.value(swing.at_high)}"
         # the shorter one lies on the longer one where both go to one side
         for end, tone in sorted(((low, "l0"), (high, "l1")), key=lambda half: -abs(half[0] - middle)):
             yield rect(min(end, middle), y - 8, abs(end - middle), 16, f"span {tone}", tip=tip)
@@ -136,7 +136,7 @@ def _tiles(answer: CapacityAnswer) -> list[tuple[str, str, str]]:
     figure = answer.figure
     first = [] if figure is None else [(figure.value, figure.words, figure.sure)]
     others = answer.ranges[1:] if figure is not None and figure.ranged else answer.ranges
-    return first + [(found.value(found.p50), found.quantity, found.sentence) for found in others]
+    return first + [(other.value(other.p50), other.quantity, other.sentence) for other in others]
 
 
 def _columns_of_words(table: TextTable) -> list[str]:

@@ -458,8 +458,14 @@ def _names(
         text = names[0] if len(names) == 1 else f"{names[0]} +{len(names) - 1}"
         points.append(LabelledPoint(x(dp), y(pp), FRONT, text, 10.5, "note"))
     treads = [(min(x0, x1), min(y0, y1), max(x0, x1), max(y0, y1)) for (x0, y0), (x1, y1) in pairwise(stair)]
-    for one in place_labels(points, within=(plot.left, 0.0, plot.width, plot.bottom), lines=treads):
-        yield label(one.x, one.y, one.point.text, kind=one.point.kind, size=one.point.size)
+    for place_label in place_labels(points, within=(plot.left, 0.0, plot.width, plot.bottom), lines=treads):
+        yield label(
+            place_label.x,
+            place_label.y,
+            place_label.point.text,
+            kind=place_label.point.kind,
+            size=place_label.point.size,
+        )
 
 
 def _spreads(pair: Pair) -> str:
@@ -650,7 +656,7 @@ def _words(cluster: Cluster, job: Job, painting: Painting, chosen: Outcome) -> d
         "row_colours": ramp(9),  # a gradient; the legend need not have every row
         "summary": painting.rest,
         "families": FAMILIES,
-        "types": [one.sentence for one in chosen.types if len(chosen.types) > 1],
+        "types": [type_.sentence for type_ in chosen.types if len(chosen.types) > 1],
     }
 
 
@@ -675,7 +681,7 @@ def _rank_columns(cluster: Cluster, job: Job) -> list[tuple[str, str]]:
     columns = [
         ("rank", "node rank"),
         ("node", "node"),
-        ("place", " / ".join(one_of(one.name) for one in cluster.levels)),
+        ("place", " / ".join(one_of(level.name) for level in cluster.levels)),
     ]
     if job.grid.aligned:
         columns += [("dp", "row (dp)"), ("pp", "stage (pp)")]

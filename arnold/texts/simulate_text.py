@@ -26,7 +26,7 @@ def show(document: SimulateDocument, replay: Replay, tables: Sequence[TextTable]
         "wait in the trace": document.trace_wait_seconds,
         "submission to end": document.jct_seconds,
     }
-    rows = [(label, *_cells(found)) for label, found in times.items() if found is not None]
+    rows = [(label, *_cells(time)) for label, time in times.items() if time is not None]
     print_rows(out, ("", "mean", "half", "95%", "99%", "longest"), rows, title="", gap=False)
     rate = document.events / document.wall_seconds if document.wall_seconds else 0.0
     numbers = {

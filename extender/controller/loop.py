@@ -405,7 +405,7 @@ class SinglePods:
             return
         self._version = state.fleet.version
         rows, hosts = np.flatnonzero(state.fleet.occupancy.promised), state.fleet.table.hosts
-        zones = (one.zone for one in state.reservations.values() if one.held)
+        zones = (reservation.zone for reservation in state.reservations.values() if reservation.held)
         closed = frozenset(hosts[row].name for row in rows).union(*zones)
         self._opened = (self._opened | (self._closed - closed)) - closed
         self._closed = closed

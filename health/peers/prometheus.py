@@ -70,10 +70,10 @@ def read_prometheus(source: Source, *, lenient: bool) -> MetricRecording:
     """Return samples from the text of one answer, or of a list of answers."""
     data = json_text.parse(source)
     answers = data if isinstance(data, list) else [data]
-    if answers and all(isinstance(one, dict) and "metric" in one for one in answers):
+    if answers and all(isinstance(answer, dict) and "metric" in answer for answer in answers):
         series = answers  # as `promtool query range -o json` writes them
     else:
-        found = (matrix(one, where=f"{source.name}: answer {k}") for k, one in enumerate(answers, 1))
+        found = (matrix(answer, where=f"{source.name}: answer {k}") for k, answer in enumerate(answers, 1))
         series = [one for several in found for one in several]
     return from_series([(None, one) for one in series], source=source.name, lenient=lenient)
 

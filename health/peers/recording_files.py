@@ -160,7 +160,7 @@ def _long_samples(rows: TableColumns, columns: SampleColumns) -> MetricRecording
     time, machine, value, metric = time[usable], machine[usable], value[usable], metric[usable]
     names = [canonical(one) or one for one in metrics]
     distinct = sorted(set(names))
-    code = np.array([distinct.index(one) for one in names])[metric]
+    code = np.array([distinct.index(name) for name in names])[metric]
     chosen = {one: np.flatnonzero(code == k) for k, one in enumerate(distinct)}
     found = {
         one: Samples(one, tuple(machines), time[rows_], machine[rows_], value[rows_])

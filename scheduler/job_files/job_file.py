@@ -400,7 +400,7 @@ def job_of(
             data_sets=tuple(DataSet(name, size) for name, size in (content.data_sets or {}).items()),
             data_level=content.data_level,
             images=tuple(ContainerImage(name, gb) for name, gb in (content.images or {}).items()),
-            tolerations=tuple(one.toleration for one in content.tolerations),
+            tolerations=tuple(toleration.toleration for toleration in content.tolerations),
         )
         if cluster is not None:
             tree, beside = ([level.name for level in some] for some in (cluster.levels, cluster.second_levels))
@@ -471,13 +471,13 @@ def job_document(instance: Instance) -> JobDocument:
         gpu_types="any" if job.mix_types else job.gpu_types,
         speed={one.gpu_type: one.factor for one in job.speed} or None,
         constraints=(*hard, *soft),
-        levels={one.level: one.weight for one in job.levels} or None,
+        levels={level.level: level.weight for level in job.levels} or None,
         microbatches=job.microbatches,
         spread_cost=job.spread_cost,
         data_sets=dict(job.data_sets) or None,
         data_level=job.data_level,
-        images={one.name: one.gb for one in job.images} or None,
-        tolerations=tuple(TolerationFile.model_validate(asdict(one)) for one in job.tolerations),
+        images={image.name: image.gb for image in job.images} or None,
+        tolerations=tuple(TolerationFile.model_validate(asdict(toleration)) for toleration in job.tolerations),
     )
 
 

@@ -349,8 +349,10 @@ class _Options:
     @classmethod
     def of(cls, fillings: Sequence[Filling]) -> _Options:
         """Return fillings side by side."""
-        touched = {family: np.stack([one.touched[family] for one in fillings]) for family in fillings[0].touched}
-        return cls(touched, np.array([one.used for one in fillings], dtype=np.int32))
+        touched = {
+            family: np.stack([filling.touched[family] for filling in fillings]) for family in fillings[0].touched
+        }
+        return cls(touched, np.array([filling.used for filling in fillings], dtype=np.int32))
 
     def local_order(self, weights: Weights) -> list[int]:
         """Return the fillings, the best first: by how good each is when nothing is known of the other domains."""

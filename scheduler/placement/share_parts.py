@@ -405,7 +405,7 @@ class OptionCosts:
 
 def _worthy(costs: Sequence[OptionCosts], most: int | None, pair: Pair) -> bool:
     """Return whether a pair costs no more than that with some option."""
-    return most is None or any(one.of(*pair) <= most for one in costs)
+    return most is None or any(cost.of(*pair) <= most for cost in costs)
 
 
 def only_if_admitted(
@@ -490,7 +490,7 @@ class SharePart:
         if prices is None:
             return cp.new_constant(0)
         most = [len(np.unique(term.domain_of)) for term in demand.terms]
-        cost = cp.new_int_var(0, max(_times(one, most) for one in prices), "")
+        cost = cp.new_int_var(0, max(_times(price, most) for price in prices), "")
         spreads = [cells.spread(term, cells.members(term), hard=False) for term in demand.terms]
         for chosen, of_option in zip(self.options, prices, strict=True):
             dear = cp.add(cost >= sum(price * one for price, one in zip(of_option, spreads, strict=True)))
@@ -540,7 +540,7 @@ class SharePart:
         self, costs: Sequence[OptionCosts], most: int | None, counted: tuple[bool, bool] | None = None
     ) -> list[Case]:
         """Add the cases with R = 1 or S = 1; by default numbers of domains are told apart where they cost anything."""
-        counted = counted or (any(one.per_dp for one in costs), any(one.per_pp for one in costs))
+        counted = counted or (any(cost.per_dp for cost in costs), any(cost.per_pp for cost in costs))
         self.edges = edge_cases(self.cp, self.demand, self._room(), partial(_worthy, costs, most), counted=counted)
         return [(edge.on, *edge.pair) for edge in self.edges]
 
@@ -592,7 +592,7 @@ class SharePart:
             self.parts.append(parts)
         for k, blocks in self.blocks_in.items():
             cp.add(blocks == sum(filled[k]))
-        cost = self._cost(costs, edges, 0, highest=max((max(one) for one in prices), default=0))
+        cost = self._cost(costs, edges, 0, highest=max((max(price) for price in prices), default=0))
         for (_, on), of_shape in zip(self.shapes, prices, strict=True):
             for chosen, amount in zip(self.options, of_shape, strict=True):
                 cp.add(cost >= amount).only_enforce_if([on, chosen])
@@ -661,7 +661,7 @@ class JobWays:
 
     def __init__(self, cp: cp_model.CpModel, demands: Sequence[NodeDemand], sizes: IntArray, *, optional: bool) -> None:
         self.cp = cp
-        self.ways = [SharePart(cp, one, sizes, optional=optional or len(demands) > 1) for one in demands]
+        self.ways = [SharePart(cp, demand, sizes, optional=optional or len(demands) > 1) for demand in demands]
         self.takes = {c: taken for way in self.ways for c, taken in way.takes.items()}
         presents = [way.present for way in self.ways]
         if optional:

@@ -326,9 +326,11 @@ def total(weights: Sequence[int], expressions: Sequence[cp_model.LinearExprT]) -
     """Return a weighted sum; of none at all 0."""
     from ortools.sat.python import cp_model
 
-    return cp_model.LinearExpr.sum([weight * one for weight, one in zip(weights, expressions, strict=True)])
+    return cp_model.LinearExpr.sum(
+        [weight * expression for weight, expression in zip(weights, expressions, strict=True)]
+    )
 
 
 def taken(part: JobWays | RunningPart | CountedPart | LeavingPart, solver: cp_model.CpSolver) -> Counter[int]:
     """Return the nodes of each class that a job takes in a solution, classes without any left out."""
-    return Counter({c: count for c, one in part.takes.items() if (count := int(solver.value(one)))})
+    return Counter({c: count for c, take in part.takes.items() if (count := int(solver.value(take)))})

@@ -119,7 +119,9 @@ def live_candidate(
 ) -> Candidate[J]:
     """Return the question on which terms a job may start now on a live cluster; ``holds`` are for those before it."""
     seen: Waiting = job
-    if job.preemptible and any(one.claimed and one.name != job.reservation for one in cluster.reservations):
+    if job.preemptible and any(
+        reservation.claimed and reservation.name != job.reservation for reservation in cluster.reservations
+    ):
         seen = QueuedJob.of(job, preemptible=False)
     offers = policy.offers(seen, cluster, holds)
     emptying = _is_being_emptied(job, cluster)
@@ -143,13 +145,24 @@ def closed_to(candidate: Candidate[J], cluster: ClusterState) -> tuple[CapacityR
     last = offers[-1] if offers else cluster.total
     if last is None:
         return ()
-    others = (one for one in cluster.reservations if one.zone and one.name != candidate.job.reservation)
-    return tuple(one for one in others if last[list(one.zone)].any())
+    others = (
+        reservation
+        for reservation in cluster.reservations
+        if reservation.zone and reservation.name != candidate.job.reservation
+    )
+    return tuple(other for other in others if last[list(other.zone)].any())
 
 
 def _is_being_emptied(job: Waiting, cluster: ClusterState) -> bool:
     """Return whether all that are left in a job's own zone go away for it, and it has room there then."""
-    own = next((one for one in cluster.reservations if job.reservation and one.name == job.reservation), None)
+    own = next(
+        (
+            reservation
+            for reservation in cluster.reservations
+            if job.reservation and reservation.name == job.reservation
+        ),
+        None,
+    )
     if own is None or np.count_nonzero(cluster.usable(job)[list(own.zone)]) < job.nodes:
         return False
     zone = set(own.zone)
@@ -604,7 +617,9 @@ class Dispatch(Generic[J]):
         """
         if job not in self.backlog:  # it has gone while its answer was awaited
             return False
-        choices = [one for one in self.policy.victims(job, self.cluster) if not all(other.leaving for other in one)]
+        choices = [
+            victim for victim in self.policy.victims(job, self.cluster) if not all(other.leaving for other in victim)
+        ]
         worth = list[tuple[float, int]]()
         for number, victims in enumerate(choices if len(choices) > 1 else ()):
             trial = candidate_without(victims, self.policy, job, self.cluster, live=self.live)

@@ -108,7 +108,7 @@ class QueuedJob:
     @classmethod
     def of(cls, job: Waiting, **changes: Any) -> Self:
         """Return a job as a policy is to see it, where that differs from what it is."""
-        return cls(**{one.name: getattr(job, one.name) for one in fields(cls)} | changes)
+        return cls(**{field.name: getattr(job, field.name) for field in fields(cls)} | changes)
 
 
 class Running(QueueMember, Protocol):

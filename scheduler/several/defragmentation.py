@@ -630,9 +630,9 @@ def _search(
     solver: PlacementAlgorithm,
 ) -> MoveSearch:
     """Return the search, which knows what is placed if nothing moves, and on the empty cluster."""
-    room, job, running = question.cluster, question.jobs[0], [one.running for one in stays]
+    room, job, running = question.cluster, question.jobs[0], [stay.running for stay in stays]
     slowest = slowest_allowed(room, job, (now, empty))
-    classes, shares = classes_with_running(room, job, slowest, running, [one.before for one in stays])
+    classes, shares = classes_with_running(room, job, slowest, running, [stay.before for stay in stays])
     search = MoveSearch(question, running, classes=classes, shares=shares, asked=asked, solver=solver)
     if now.proposal.nodes is not None:
         search.found(now.proposal.nodes, [one.nodes for one in running])
@@ -653,9 +653,9 @@ def _answer(
         reason = "time ran out before moves were found that make room"
         return Defragmentation("timeout", replace(now, status="timeout", reason=reason), now, target, inf)
     results = []
-    for one, nodes in zip(stays, plan.running, strict=True):
-        after = one.running.worth(question.cluster, nodes)
-        results.append(one if after is None else replace(one, nodes=nodes, after=after))
+    for stay, nodes in zip(stays, plan.running, strict=True):
+        after = stay.running.worth(question.cluster, nodes)
+        results.append(stay if after is None else replace(stay, nodes=nodes, after=after))
     free = question.cluster.with_busy([int(node) for nodes in plan.running for node in nodes.ravel()])
     # the bound of the job as things are now says nothing once others have moved; that of the empty cluster holds
     bound = None if empty is None else bound_at(speed_of(free, job, plan.nodes), job, empty)

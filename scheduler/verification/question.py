@@ -227,4 +227,6 @@ def job_on(job: Job, gpu_types: tuple[str, ...], gpus_per_node: int) -> Job:
 
 def sizes_on(job: Job, gpu_type: str) -> tuple[int, ...]:
     """Return how many GPUs the job's nodes may have, if they are of a type."""
-    return tuple(one.gpus for one in job.node_sizes if one.gpu_type == gpu_type) or (job.gpus_per_node,)
+    return tuple(node_size.gpus for node_size in job.node_sizes if node_size.gpu_type == gpu_type) or (
+        job.gpus_per_node,
+    )

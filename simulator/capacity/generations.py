@@ -176,7 +176,7 @@ class GenerationsQuestion(CapacityQuestion[GenerationsAnswer]):
 
     def _speeds(self, jobs: Sequence[Mapping[str, float]]) -> dict[str, float]:
         """Return speeds relative to the fastest type, a mean over kinds of jobs, from their throughputs."""
-        means = {name: fmean(one.get(name, 0.0) / max(one.values()) for one in jobs) for name in self.types}
+        means = {name: fmean(job.get(name, 0.0) / max(job.values()) for job in jobs) for name in self.types}
         return {name: mean / max(means.values()) for name, mean in means.items()}
 
     def title(self, answer: GenerationsAnswer) -> str:
@@ -186,10 +186,17 @@ class GenerationsQuestion(CapacityQuestion[GenerationsAnswer]):
 
     def verdict(self, answer: GenerationsAnswer) -> str:
         """Return what knowing the types buys, and which jobs should wait."""
+<<<<<<< HEAD
         best = max((one for one in answer.cells if one.load is not None), key=lambda one: one.jct_gain.mean)
         said = f"Mean completion time is up to {best.jct_gain:.2f} times shorter than under "
         said += f"{self.policies[0]}: under {best.policy} at {_at(best.load)}."
         first = next(one for one in answer.kinds if one.kind != LLM)
+=======
+        best = max((cell for cell in found.cells if cell.load is not None), key=lambda one: one.jct_gain.mean)
+        said = f"Mean completion time is up to {best.jct_gain:.2f} times shorter than under "
+        said += f"{self.policies[0]}: under {best.policy} at {_at(best.load)}."
+        first = next(kind for kind in found.kinds if kind.kind != LLM)
+>>>>>>> main
         if not first.instead_of:
             return said
         return (
@@ -259,7 +266,9 @@ class GenerationsQuestion(CapacityQuestion[GenerationsAnswer]):
     def _chart(self, answer: GenerationsAnswer) -> Chart:
         series = []
         for policy in self.policies:
-            mine = [(one.load, one.jct_hours) for one in answer.cells if one.policy == policy and one.load is not None]
+            mine = [
+                (cell.load, cell.jct_hours) for cell in answer.cells if cell.policy == policy and cell.load is not None
+            ]
             ends = [band.mean - band.half for _, band in mine], [band.mean + band.half for _, band in mine]
             series.append(Series(policy, [(load, band.mean) for load, band in mine], band=ends))
         return Chart("Mean time from submission to end", "load", "hours", series, floor=0.0)

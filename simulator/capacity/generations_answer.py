@@ -90,7 +90,7 @@ class GenerationsAnswer(CapacityAnswer):
 
 def kind_of(name: str, speeds: Mapping[str, float], shares: Mapping[str, float]) -> GenerationsKind:
     """Return which type a kind of job should wait for: an hour on the fastest is so much more on the next."""
-    order = sorted((one for one in speeds if speeds[one] > 0.0), key=lambda one: -speeds[one])
+    order = sorted((speed for speed in speeds if speeds[speed] > 0.0), key=lambda one: -speeds[one])
     following = order[1] if len(order) > 1 else ""
     return GenerationsKind(
         kind=name,

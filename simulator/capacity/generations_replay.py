@@ -71,7 +71,7 @@ def job_hours(throughputs: Throughputs, types: tuple[str, ...]) -> float:
     sizes, work = kinds(throughputs, types), 0.0
     for gpus, models in sizes.items():
         speeds = [throughputs.together(model, gpus) for model in models]
-        slower = [one[throughputs.reference] / fmean(one.get(name, 0.0) for name in types) for one in speeds]
+        slower = [speed[throughputs.reference] / fmean(speed.get(name, 0.0) for name in types) for speed in speeds]
         work += SIZES[gpus] * gpus * fmean(slower)
     return hours * work / sum(SIZES[gpus] for gpus in sizes)
 

@@ -218,7 +218,7 @@ class GrownShapes:
     def on(self, cluster: Cluster) -> tuple[GrownShape, ...]:
         """Return every shape on one cluster."""
         prober = self._question.prober(cluster)
-        return tuple(self._shape(prober, *one) for one in self.jobs)
+        return tuple(self._shape(prober, *job) for job in self.jobs)
 
     def _shape(self, prober: Prober, shape: JobShape, rows: int) -> GrownShape:
         most, alpha = prober.most_rows(shape), self._question.affinity(shape, rows).alpha
@@ -505,7 +505,14 @@ class GrowQuestion(ShapesQuestion[GrowAnswer], QueueSettings, NodePrices):
             f"The objective: {answer.objective_wait:g} min is kept up to a load of {median:.0%} ({low:.0%} to "
             f"{high:.0%} over workloads and runs); a longer one allows a higher load.",
             "The other scenarios of growth: "
+<<<<<<< HEAD
             + "; ".join(f"{range_words(one.growth)}: order {order_words(one.order[1])}" for one in answer.scenarios[1:])
+=======
+            + "; ".join(
+                f"{range_words(scenario.growth)}: order {order_words(scenario.order[1])}"
+                for scenario in found.scenarios[1:]
+            )
+>>>>>>> main
             + ".",
         )[: 1 + bool(answer.scenarios[1:])]
 
@@ -603,7 +610,7 @@ def _three(found: Percentiles, beyond: str = "-") -> str:
 def _waits(answer: GrowAnswer) -> Chart:
     first, objective = answer.scenarios[0], answer.objective_wait
     top = SHOWN * objective
-    series = [Series(f"growth {range_words(one.growth)}", _cut(one, top)) for one in answer.scenarios]
+    series = [Series(f"growth {range_words(scenario.growth)}", _cut(scenario, top)) for scenario in answer.scenarios]
     band = [(min(row.wait_minutes[0], top), min(row.wait_minutes[2], top)) for row in first.quarters]
     series[0] = replace(series[0], band=([low for low, _ in band], [high for _, high in band]))
     last = float(first.quarters[-1].quarter)

@@ -124,7 +124,9 @@ class MinipodsAnswer(CapacityAnswer):
     def cell(self, algorithm: str, size: int, ratio: float) -> MinipodCell:
         """Return one cell."""
         wanted = (algorithm, size, ratio)
-        return next(one for one in self.cells if (one.algorithm, one.minipod_nodes, one.oversubscription) == wanted)
+        return next(
+            cell for cell in self.cells if (cell.algorithm, cell.minipod_nodes, cell.oversubscription) == wanted
+        )
 
 
 # -- minipods_question --
@@ -233,7 +235,9 @@ class MinipodsQuestion(AffinityQuestion[MinipodsAnswer], HardwarePrices):
             empty = minipods(minipods=max(1, round(self.nodes / size)), nodes=self.nodes)
             states = [fragment(empty, self.busy_share, seed) for seed in range(self.seeds)]
             for name in self.algorithms:
-                placed = [[(one, job, run(ALGORITHMS.load(name), one, job, limits)) for job in jobs] for one in states]
+                placed = [
+                    [(state, job, run(ALGORITHMS.load(name), state, job, limits)) for job in jobs] for state in states
+                ]
                 spread = [[SpreadJob.of(job, outcome) for _, job, outcome in state] for state in placed]
                 kept = {ratio: self._kept(spread, size, ratio) for ratio in self.columns}
                 cells += [self._cell(name, size, [*chain(*placed)], ratio, kept[ratio]) for ratio in kept]
@@ -243,7 +247,7 @@ class MinipodsQuestion(AffinityQuestion[MinipodsAnswer], HardwarePrices):
         # stable: sizes and oversubscriptions stay in their order
         cells.sort(key=lambda cell: (self.algorithms.index(cell.algorithm), cell.minipod_nodes))
         return MinipodsAnswer(
-            ranges=tuple(one for one in ranges if one is not None),
+            ranges=tuple(range_ for range_ in ranges if range_ is not None),
             nodes=self.nodes,
             busy_share=self.busy_share,
             seeds=self.seeds,
@@ -322,10 +326,10 @@ class MinipodsQuestion(AffinityQuestion[MinipodsAnswer], HardwarePrices):
             throughput=percentiles(there) if there else None,
             cost=percentiles(costs) if costs else None,
             hierarchical=by_hierarchical(placed, ratio),
-            dp_spread=float(np.mean([one.dp for one in spreads])) if spreads else None,
-            pp_spread=float(np.mean([one.pp for one in spreads])) if spreads else None,
+            dp_spread=float(np.mean([spread.dp for spread in spreads])) if spreads else None,
+            pp_spread=float(np.mean([spread.pp for spread in spreads])) if spreads else None,
             placed=len(spreads) / len(outcomes),
-            cut_short=float(np.mean([one.stopped_at is not None for one in outcomes])),
+            cut_short=float(np.mean([outcome.stopped_at is not None for outcome in outcomes])),
         )
 
     def title(self, answer: MinipodsAnswer) -> str:  # noqa: ARG002
@@ -550,7 +554,11 @@ def figure_of(answer: MinipodsAnswer, algorithms: Sequence[str], ratios: Sequenc
 
 def _size_words(answer: MinipodsAnswer, algorithm: str, ratio: float) -> str:
     """Return which size of minipod is large enough: with a larger one jobs keep hardly more."""
+<<<<<<< HEAD
     there = [one for one in answer.cells if (one.algorithm, one.oversubscription) == (algorithm, ratio)]
+=======
+    there = [cell for cell in found.cells if (cell.algorithm, cell.oversubscription) == (algorithm, ratio)]
+>>>>>>> main
     kept = {one.minipod_nodes: one.throughput[1] for one in there if one.throughput is not None}
     if len(kept) < 2:
         return ""

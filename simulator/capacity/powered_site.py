@@ -137,7 +137,7 @@ class PoweredSite(SitePower):
             changes["writes a checkpoint"] = (written, inf)
         return {
             f"the largest job {name}": self.drawn(
-                [replace(one, begin=begin, end=end) if int(one.nodes[0]) in mine else one for one in loads]
+                [replace(load, begin=begin, end=end) if int(load.nodes[0]) in mine else load for load in loads]
             )
             for name, (begin, end) in changes.items()
         }

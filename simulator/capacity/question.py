@@ -61,7 +61,11 @@ class CapacityAnswer(JsonRecord):
     @property
     def headline(self) -> tuple[AnswerRange, ...]:
         """The range of the headline's number, where inputs decide on it; else none."""
+<<<<<<< HEAD
         return tuple(number for number in self.ranges[:1] if number.swings)
+=======
+        return tuple(range_ for range_ in self.ranges[:1] if range_.swings)
+>>>>>>> main
 
     @property
     def reached(self) -> bool:

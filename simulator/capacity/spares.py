@@ -628,11 +628,11 @@ class SparesModel:
         """Failures of domains, in their order; a job has as many of each kind as its nodes fill, whole or in part."""
         return tuple(
             Outages(
-                min(one.nodes, self.nodes),
-                self.column(one.rate.name) * (max(1.0, self.nodes / one.nodes) / 1_000.0 / DAY),
-                self.column(one.hours.name) * HOUR,
+                min(domain.nodes, self.nodes),
+                self.column(domain.rate.name) * (max(1.0, self.nodes / domain.nodes) / 1_000.0 / DAY),
+                self.column(domain.hours.name) * HOUR,
             )
-            for one in self.domains
+            for domain in self.domains
         )
 
     @cached_property
@@ -670,7 +670,7 @@ class SparesModel:
         """Shape [points]: ETTR with a spare always at hand."""
         import numpy as np
 
-        return np.array([exact_ettr(one) for one in self.losses])
+        return np.array([exact_ettr(loss) for loss in self.losses])
 
     @cached_property
     def ettr(self) -> Floats:
@@ -874,7 +874,7 @@ def assumed_of(answer: SparesAnswer) -> Iterator[str]:
         "nodes that are repaired, and nothing fails meanwhile."
     )
     if answer.domains:
-        names = ", ".join(f"{one.name} of {plural(one.nodes, 'node')}" for one in answer.domains)
+        names = ", ".join(f"{domain.name} of {plural(domain.nodes, 'node')}" for domain in answer.domains)
         yield (
             f"Nodes that fail at once: {names}; the job fills whole domains, its spares lie elsewhere, all nodes of a "
             "domain come back together, and repairs are exponential."
@@ -892,7 +892,7 @@ def changes_of(answer: SparesAnswer) -> Iterator[str]:
     """Yield what would change the answer beside the inputs with a range."""
     if answer.domains:
         yield (
-            f"Without failures of {' and '.join(one.name for one in answer.domains)}: "
+            f"Without failures of {' and '.join(domain.name for domain in answer.domains)}: "
             f"{plural(answer.best_without_domains, 'spare')} in place of {answer.spares}."
         )
     if answer.by_source:

@@ -152,7 +152,7 @@ def _replay(cluster: Cluster, settings: QueueSettings, records: Sequence[JobReco
     """Return the waits in seconds, in order of submission, with times of submission stretched."""
     policy = POLICIES.load(settings.policy)
     settings.check_policies([policy], records)
-    jobs = [replace(one, submit=one.submit * stretch) for one in records]
+    jobs = [replace(record, submit=record.submit * stretch) for record in records]
     engine = Engine(jobs, GpuPool(cluster), policy, weights=settings.weight_of, share_by=settings.share_by)
     engine.run()
     counted = engine.jobs[int(WARM * len(jobs)) :]

@@ -283,7 +283,7 @@ def _busy(load: float, calibration: Calibration) -> tuple[float, float]:
 def hashing_of(calibration: Calibration) -> tuple[Hashing, Hashing]:
     """Return how collectives and how sends are hashed on the links of a shared tier."""
     flows = (calibration.collective_flows, calibration.send_recv_flows)
-    collectives, sends = (Hashing(calibration.uplinks, each) for each in flows)
+    collectives, sends = (Hashing(calibration.uplinks, flow) for flow in flows)
     return collectives, sends
 
 

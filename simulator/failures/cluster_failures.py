@@ -284,8 +284,13 @@ class ClusterFailures:
         stream = np.random.SeedSequence((self._seed, self._window))
         for_failures, for_spells = (np.random.default_rng(one) for one in stream.spawn(2))
         count, model, begin = len(self._nodes), self.settings.model, self._drawn_until
-        for one in draw_breakdowns(model, nodes=count, horizon=WINDOW, rng=for_failures):
-            self._plan_failure(begin + one.time, begin + one.back, self._nodes[one.node], one)
+        for draw_breakdown in draw_breakdowns(model, nodes=count, horizon=WINDOW, rng=for_failures):
+            self._plan_failure(
+                begin + draw_breakdown.time,
+                begin + draw_breakdown.back,
+                self._nodes[draw_breakdown.node],
+                draw_breakdown,
+            )
         for spell in draw_spells(model.slowness, nodes=count, horizon=WINDOW, rng=for_spells):
             self._plan_spell(begin, self._nodes[spell.node], spell)
         self._window += 1

@@ -56,7 +56,7 @@ def plain(column: str) -> str:
 
 def meanings(columns: Collection[str]) -> dict[str, str]:
     """Return columns by our names for them, the first of each."""
-    return {SYNONYMS.get(plain(one), plain(one)): one for one in reversed(tuple(columns))}
+    return {SYNONYMS.get(plain(column), plain(column)): column for column in reversed(tuple(columns))}
 
 
 def offered(missing: Sequence[str], columns: Collection[str], *, by_option: bool = True) -> str:
@@ -226,7 +226,9 @@ def read_trace(
 
 def _unknown_models(records: Sequence[JobRecord]) -> str | None:
     """Return which models jobs name that give no alpha, though they say none; ``None`` = there are none."""
-    named = Counter(str(one.model) for one in records if one.model and one.alpha is None and one.known_model is None)
+    named = Counter(
+        str(record.model) for record in records if record.model and record.alpha is None and record.known_model is None
+    )
     if not named:
         return None
     names = ", ".join(f"{name[:60]!r}" for name, _ in named.most_common(3)) + (", ..." if len(named) > 3 else "")

@@ -118,7 +118,7 @@ def place_nodes(
         level: f"{plural(count, 'name')} of {level} below several broader domains, each place a domain of its own"
         for level, count in repeated.items()
     }
-    nesting = nest([one for one in tree if any(one.domains)], [one for one in others if any(one.domains)])
+    nesting = nest([one for one in tree if any(one.domains)], [other for other in others if any(other.domains)])
     kept = nesting.levels or (Partition(ONE_LEVEL, [ONE_LEVEL] * len(nodes)),)
     said = [*notes, *cut.values()]
     for one in nesting.beside:

@@ -184,7 +184,7 @@ def laid_out(rows: Sequence[Sequence[Part]], problem: GridProblem) -> IntArray:
         for number, (size, domain) in enumerate(order):
             own = touched.setdefault(domain, set())
             others = [touched.get(other, set()) for _, other in order[number + 1 :]]
-            free.sort(key=lambda j: ((j not in own) - any(j not in one for one in others), load[j]))
+            free.sort(key=lambda j: ((j not in own) - any(j not in other for other in others), load[j]))
             for j in free[:size]:
                 cells[i, j] = domain
                 if j not in own:

@@ -676,7 +676,7 @@ def master_prices(problem: GridProblem, components: Components) -> Prices:
         if solver.Solve() != pywraplp.Solver.OPTIMAL:
             break
         prices = Prices(
-            np.array([round(_UNIT * one.dual_value()) for one in domains], dtype=np.int64),
+            np.array([round(_UNIT * domain.dual_value()) for domain in domains], dtype=np.int64),
             round(_UNIT * columns.dual_value()),
         )
         regrets = prices.regrets(components)
@@ -957,7 +957,7 @@ class UsedDomains:
                 return None
             packed.append(key)
             columns.append(self._touches[key].columns)
-        found = [one for one in columns if one is not None]
+        found = [column for column in columns if column is not None]
         if len(found) < len(columns) or (packings.pp, tuple(packed)) in self._tried:
             return None
         self._tried.add((packings.pp, tuple(packed)))

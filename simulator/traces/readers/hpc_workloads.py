@@ -214,6 +214,6 @@ class _Workload:
         if not isinstance(parts, list):
             raise BadRow("not a list", f"seq of the profile {name!r} is no list", fix="list names of profiles")
         seconds = [self._seconds(part, depth + 1) for part in parts]
-        known = [one for one in seconds if one is not None]
+        known = [second for second in seconds if second is not None]
         times = optional(inside(profile, "repeat"), "repeat")
         return sum(known) * (1 if times is None else times) if len(known) == len(seconds) else None

@@ -81,8 +81,8 @@ def asking_cells(record: JobRecord) -> dict[str, object]:
             cells["order"] = record.parallelism.order
     if record.gpu_types is not None or record.mix_types:
         cells["gpu_types"] = ANY if record.gpu_types is None else json.dumps(record.gpu_types, ensure_ascii=False)
-    hard = [{"family": one.family, "within": one.level} for one in record.holds]
-    soft = [{"family": one.family, "level": one.level, "weight": one.weight} for one in record.counts]
+    hard = [{"family": hold.family, "within": hold.level} for hold in record.holds]
+    soft = [{"family": count.family, "level": count.level, "weight": count.weight} for count in record.counts]
     if hard or soft:
         cells["constraints"] = json.dumps([*hard, *soft])
     if record.data_sets:
@@ -436,7 +436,7 @@ def write_jobs(records: Sequence[JobRecord]) -> str:
 
 def _cells(record: JobRecord) -> dict[str, str]:
     """Return what a job says beyond what holds where a cell is empty."""
-    said = {one.name: value for one in fields(JobRecord) if (value := getattr(record, one.name)) != one.default}
+    said = {field.name: value for field in fields(JobRecord) if (value := getattr(record, field.name)) != field.default}
     said["submit_time"] = said.pop("submit")
     said |= asking_cells(record)
     for name in ("parallelism", "holds", "counts", "mix_types"):

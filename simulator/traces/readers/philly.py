@@ -118,14 +118,14 @@ class _LogEntries:
             raise BadRow("never ran", f"job {job_id} has no attempts", fix="leave out jobs that never ran")
         if not isinstance(attempts, list):
             raise BadRow("not a list", f"attempts of job {job_id} are no list", fix="give the log as it was published")
-        runs = [(self._time(one, "start_time"), self._time(one, "end_time")) for one in attempts]
+        runs = [(self._time(attempt, "start_time"), self._time(attempt, "end_time")) for attempt in attempts]
         if runs[-1][0] is not None and runs[-1][1] is None:
             raise BadRow("has not ended", f"job {job_id} has not ended", fix="leave out jobs that were still running")
         whole = [(start, end) for start, end in runs if start is not None and end is not None]
         self.without_times += len(runs) - len(whole)
         if not whole:
             raise BadRow("never ran", f"no attempt of job {job_id} has a start", fix="leave out jobs that never ran")
-        held = next((gpus for one in reversed(attempts) if (gpus := _gpus(one))), [])
+        held = next((gpus for attempt in reversed(attempts) if (gpus := _gpus(attempt))), [])
         submit = self._clock.seconds(inside(entry, "submitted_time"), "submitted_time")
         return record(
             job_id=job_id,

@@ -261,10 +261,10 @@ class Sacct:
 
 def _rows(source: ByteStream, bad_rows: TraceRows) -> Iterator[tuple[int, Mapping[str, str]]]:
     names: Sequence[str] = ()
-    for line, row in enumerate(source.lines(), 1):
-        if not row.strip():
+    for line, written in enumerate(source.lines(), 1):
+        if not written.strip():
             continue
-        cells = [cell.strip() for cell in row.rstrip("\r\n").split(BAR)]
+        cells = [cell.strip() for cell in written.rstrip("\r\n").split(BAR)]
         if not names:
             names = _header(cells, source.at(line))
             if names is not XDMOD:
