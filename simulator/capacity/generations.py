@@ -186,17 +186,10 @@ class GenerationsQuestion(CapacityQuestion[GenerationsAnswer]):
 
     def verdict(self, answer: GenerationsAnswer) -> str:
         """Return what knowing the types buys, and which jobs should wait."""
-<<<<<<< HEAD
-        best = max((one for one in answer.cells if one.load is not None), key=lambda one: one.jct_gain.mean)
+        best = max((cell for cell in answer.cells if cell.load is not None), key=lambda one: one.jct_gain.mean)
         said = f"Mean completion time is up to {best.jct_gain:.2f} times shorter than under "
         said += f"{self.policies[0]}: under {best.policy} at {_at(best.load)}."
-        first = next(one for one in answer.kinds if one.kind != LLM)
-=======
-        best = max((cell for cell in found.cells if cell.load is not None), key=lambda one: one.jct_gain.mean)
-        said = f"Mean completion time is up to {best.jct_gain:.2f} times shorter than under "
-        said += f"{self.policies[0]}: under {best.policy} at {_at(best.load)}."
-        first = next(kind for kind in found.kinds if kind.kind != LLM)
->>>>>>> main
+        first = next(kind for kind in answer.kinds if kind.kind != LLM)
         if not first.instead_of:
             return said
         return (

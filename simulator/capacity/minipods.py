@@ -554,11 +554,7 @@ def figure_of(answer: MinipodsAnswer, algorithms: Sequence[str], ratios: Sequenc
 
 def _size_words(answer: MinipodsAnswer, algorithm: str, ratio: float) -> str:
     """Return which size of minipod is large enough: with a larger one jobs keep hardly more."""
-<<<<<<< HEAD
-    there = [one for one in answer.cells if (one.algorithm, one.oversubscription) == (algorithm, ratio)]
-=======
-    there = [cell for cell in found.cells if (cell.algorithm, cell.oversubscription) == (algorithm, ratio)]
->>>>>>> main
+    there = [cell for cell in answer.cells if (cell.algorithm, cell.oversubscription) == (algorithm, ratio)]
     kept = {one.minipod_nodes: one.throughput[1] for one in there if one.throughput is not None}
     if len(kept) < 2:
         return ""

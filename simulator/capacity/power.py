@@ -185,7 +185,9 @@ class PowerQuestion(ClusterQuestion[PowerAnswer]):
 
     def title(self, answer: PowerAnswer) -> str:
         """Return the question in words."""
-        return f"How does the power of {plural(len(answer.jobs), 'job')} on {answer.cluster} swing, and what smooths it?"
+        return (
+            f"How does the power of {plural(len(answer.jobs), 'job')} on {answer.cluster} swing, and what smooths it?"
+        )
 
     def verdict(self, answer: PowerAnswer) -> str:
         """Return swing, ramp and spectrum, then what each remedy leaves of the swing and costs."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import ceil, exp, inf, isfinite, lgamma, log
@@ -61,11 +61,7 @@ class CapacityAnswer(JsonRecord):
     @property
     def headline(self) -> tuple[AnswerRange, ...]:
         """The range of the headline's number, where inputs decide on it; else none."""
-<<<<<<< HEAD
         return tuple(number for number in self.ranges[:1] if number.swings)
-=======
-        return tuple(range_ for range_ in self.ranges[:1] if range_.swings)
->>>>>>> main
 
     @property
     def reached(self) -> bool:
@@ -298,6 +294,10 @@ class InputPoints:
             swings.append(Swing(given.name, given.words, given.source, *ends))
         swings.sort(key=lambda swing: swing.width, reverse=True)
         return AnswerRange(quantity, kind, p10, p50, p90, answers[self.draws], self.draws, tuple(swings))
+
+    def range_over(self, quantity: str, answer: Callable[[Mapping[str, float]], float]) -> AnswerRange:
+        """Return the range of a number that follows from the values of the inputs, by name, at each point."""
+        return self.range_of(quantity, [answer(values) for values in self.points])
 
 
 LOW, MEDIAN, HIGH = 0.1, 0.5, 0.9  # Probabilities of the percentiles that are told: P10, P50, P90
