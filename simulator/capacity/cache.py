@@ -212,8 +212,8 @@ class CacheQuestion(CapacityQuestion[CacheAnswer]):
         if answer.jobs == 1:
             return said
         return (
-            f"{said} {answer.jobs:,} jobs that load together load {number(answer.shared_loads)} samples an epoch instead "
-            f"of {number(answer.loads)}, {times(answer.loads / answer.shared_loads)} fewer."
+            f"{said} {answer.jobs:,} jobs that load together load {number(answer.shared_loads)} samples an epoch "
+            f"instead of {number(answer.loads)}, {times(answer.loads / answer.shared_loads)} fewer."
         )
 
     def figure(self, answer: CacheAnswer) -> AnswerFigure:

@@ -348,8 +348,8 @@ class MinipodsQuestion(AffinityQuestion[MinipodsAnswer], HardwarePrices):
         """Return what clusters, jobs, time limit and models of communication take for granted."""
         jobs = ", ".join(f"{job.rows} x {job.shape} ({job.nodes} nodes)" for job in answer.jobs)
         return (
-            f"{answer.nodes:,} nodes of 8 GPUs in racks of 4, minipods as even as can be; {answer.busy_share:.0%} of the "
-            f"nodes are used by other jobs, whole gangs and scattered small ones, in {answer.seeds} states made by "
+            f"{answer.nodes:,} nodes of 8 GPUs in racks of 4, minipods as even as can be; {answer.busy_share:.0%} of "
+            f"the nodes are used by other jobs, whole gangs and scattered small ones, in {answer.seeds} states made by "
             "seeds.",
             f"Jobs (PP groups x tp x pp): {jobs}; each is placed alone on the same state, with {spelled(answer.alpha)}.",
             *self.where_alpha_is_from(self.sized_jobs),
