@@ -193,7 +193,7 @@ def throughput(jobs: Sequence[SpreadJob | None], *, ratio: float, crossing: floa
 def by_hierarchical(placed: Sequence[Placed], ratio: float) -> float | None:
     """Return the same share by the model ``hierarchical``, to compare; ``None`` = no job has a place."""
     from simulator.cost.models import hierarchical
-    from simulator.cost.types import PlacedJob
+    from simulator.cost.step import PlacedJob
 
     model = hierarchical(oversubscription={LEVEL: ratio})
     kept = weight = 0.0
@@ -209,7 +209,7 @@ def model_assumptions(crossing: str) -> tuple[str, ...]:
 
     :param crossing: u as it was given.
     """
-    from simulator.cost.types import COMM_MODELS
+    from simulator.cost.step import COMM_MODELS
 
     lines = (
         *(f"Model {MODEL}: {line}" for line in COMM_MODELS.load(MODEL).assumptions),
