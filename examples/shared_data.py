@@ -28,4 +28,4 @@ for shared in (False, True):
     replay.engine.run()
     (loads,) = shared_loads(run_history(replay.engine, replay.log, replay.cluster), plan)
     cache = "a cache in common" if shared else "a copy of its own"
-    print(f"{cache}: {replay.engine.now:.0f} s; {loads.loads:,.0f} loads, {loads.shared:,.0f} if they are shared")
+    print(f"{cache}: {replay.engine.clock.now:.0f} s; {loads.loads:,.0f} loads, {loads.shared:,.0f} if they are shared")

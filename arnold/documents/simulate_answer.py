@@ -92,7 +92,7 @@ def simulate_document(
         summary,
         policy=settings.policy,
         dropped=dropped,
-        policy_seconds=engine.policy_seconds,
+        policy_seconds=engine.driver.seconds,
         wall_seconds=wall_seconds,
         events=engine.events,
         cost=model.name,

@@ -103,7 +103,7 @@ class ReplayFiles:
     html: str | None = field(default=None, metadata={"file": "result"})
     """Save a page with tables and drawings: one file that needs no network."""
     study: str | None = field(default=None, metadata={"file": True})
-    """Runs that `arnold study simulate --runs-out` saved, to show on the page of --html."""
+    """Runs that `arnold simulate --runs-out` saved, to show on the page of --html."""
 
     def check(self) -> None:
         """Refuse what cannot be, before anything is computed for it.

@@ -319,7 +319,7 @@ def replay_policy(
         ]
         return float(np.mean(waits)) if waits else 0.0
 
-    nodes = engine.pool.capacity / UNITS / (large.gpus / itself.nodes)
+    nodes = engine.cluster.pool.capacity / UNITS / (large.gpus / itself.nodes)
     held = round(notice[-1].allocation * nodes) - notice[-1].zone_held
     remaining, last = still_running(others, zone, announced)
     return ReservePolicy(
@@ -334,7 +334,7 @@ def replay_policy(
         wait_hours=mean_wait(announced, arrives),
         wait_hours_after=mean_wait(arrives, horizon),
         stopped=sum(len(job.runs) for job in others),
-        lost_node_hours=getattr(engine.recovery, "lost", 0.0) / HOUR,
+        lost_node_hours=getattr(engine.cluster.recovery, "lost", 0.0) / HOUR,
         remaining_hours=remaining,
         last_hours=last,
         free_outside=max(0, round(nodes) - len(zone) - held),
@@ -502,7 +502,9 @@ class ReserveQuestion(ClusterQuestion[ReserveAnswer], NodePrices):
                     predictions=predict_all(records, self.predictor),
                     recovery=CheckpointEvery(self.checkpoint_hours * HOUR),
                 )
-                zone = zone or engine.pool.zone(next(job for job in engine.jobs if job.record.job_id == LARGE), ())
+                zone = zone or engine.cluster.pool.zone(
+                    next(job for job in engine.jobs if job.record.job_id == LARGE), ()
+                )
                 replayed.append(replay_policy(engine, policy, large, zone=zone, horizon=self.horizon))
             return replayed
 

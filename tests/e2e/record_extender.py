@@ -26,7 +26,7 @@ from tests.e2e.harness.programs import KUBERNETES, find_programs
 from tests.e2e.harness.recorder import Message, Recorder, Reply
 from tests.e2e.harness.waiting import wait_until
 
-GOLDEN = Path(__file__).parents[1] / "extender" / "verbs" / "golden"
+GOLDEN = Path(__file__).parents[1] / "extender" / "golden"
 NAMESPACE = "golden"
 HIGH = "high"
 LABELS = {"topology.example.com/minipod": "mp1", "topology.example.com/rack": "r1"}

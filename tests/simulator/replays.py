@@ -113,9 +113,9 @@ def replayed(
     )
     engine = made.engine
     if pace is not None:
-        engine.pace = pace
+        engine.cluster.pace = pace
     if recovery is not None:
-        engine.recovery = recovery
+        engine.cluster.recovery = recovery
     if incidents:
         engine.incidents = Planned(incidents)
     log = log_attempts(engine)

@@ -40,8 +40,8 @@ def go_on(engine: Engine, instants: int) -> None:
 
 def log_attempts(engine: Engine) -> AttemptLog:
     """The log that is kept, from now on, of a run that has not begun."""
-    log = AttemptLog(engine.recovery, engine.incidents)
-    engine.recovery, engine.incidents = log, log.nodes
+    log = AttemptLog(engine.cluster.recovery, engine.incidents)
+    engine.cluster.recovery, engine.incidents = log, log.nodes
     engine.observers = (*engine.observers, log)
     return log
 
@@ -55,5 +55,5 @@ def finished(engine: Engine) -> Engine:
 
 def summary_of(engine: Engine) -> RunSummary:
     """A finished run in a few numbers."""
-    assert isinstance(engine.recovery, AttemptLog)
-    return run_summary(run_history(engine, engine.recovery, None))
+    assert isinstance(engine.cluster.recovery, AttemptLog)
+    return run_summary(run_history(engine, engine.cluster.recovery, None))
