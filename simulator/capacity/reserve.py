@@ -47,7 +47,6 @@ from simulator.capacity.question import (
 )
 from simulator.hooks import Setback, Why
 from simulator.job_record import JobRecord
-from simulator.prediction import predict_all
 from simulator.sheet import Chart, Series, Sheet, known, text_table
 from simulator.sim_job import UNITS, SimJob
 
@@ -478,6 +477,7 @@ class ReserveQuestion(ClusterQuestion[ReserveAnswer], NodePrices):
         from scheduler.queue.policy import POLICIES
         from simulator.engine import Engine
         from simulator.pools import NodePool
+        from simulator.prediction import predict_all
 
         others, drawn = {run: self.others(*run) for run in self._runs}, self._runs[: self.workloads]
         shape, rows = self.shape_and_rows
