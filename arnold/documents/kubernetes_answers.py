@@ -205,10 +205,10 @@ def gang_document(plan: GangPlan, cluster: Cluster | None, notes: tuple[str, ...
     if job is not None and job.grid.cells == len(plan.node_names):
         row, column = job.grid.cell_of_rank
         cells = list(zip((row // job.grid.parts).tolist(), column.tolist(), strict=True))
-        if cluster is not None and all(node in cluster.index_of for node in plan.nodes):
+        if cluster is not None and all(node in cluster.index_of for node in plan.node_names):
             of_rank = np.array([cluster.index_of[node] for node in plan.node_names], dtype=np.int32)
             spread_now = spread_by_level(cluster, job.grid, of_rank[job.grid.node_rank])
-    domains = {} if cluster is None else _domains_of(cluster, {*plan.nodes})
+    domains = {} if cluster is None else _domains_of(cluster, {*plan.node_names})
     return GangDocument(
         **_summary(plan),
         parallelism=spec.parallelism,
@@ -222,7 +222,7 @@ def gang_document(plan: GangPlan, cluster: Cluster | None, notes: tuple[str, ...
         ),
         assignment=tuple(
             PlacedRank(rank, *cells[rank // plan.pods_per_node], node, domains.get(node, {}))
-            for rank, node in enumerate(plan.nodes)
+            for rank, node in plan.node_of_rank.items()
         ),
         spread_by_level=spread_now,
         notes=notes,
