@@ -213,9 +213,9 @@ def _run(
     from scheduler.queue.policy import POLICIES
     from simulator.checkpoints import kept_in
     from simulator.engine import Overload, Watch
+    from simulator.history import run_history
     from simulator.replay import prepare
     from simulator.results import run_summary, time_series
-    from simulator.run_history import run_history
     from simulator.traces import scale_load
 
     inputs.settings.check_policies([POLICIES.load(inputs.settings.policy)], inputs.trace.records)

@@ -20,9 +20,9 @@ from simulator.replay_settings import COUNT_ONLY, ReplaySettings
 
 if TYPE_CHECKING:
     from simulator.failures.cluster_failures import FailureSettings
+    from simulator.history import RunHistory
     from simulator.replay import Replay
     from simulator.results import RunSummary, TimeSeries
-    from simulator.run_history import RunHistory
     from simulator.sheet import TextTable
     from simulator.study import Inputs, StudyGrid
     from simulator.throughputs import Throughputs

@@ -9,10 +9,10 @@ from scheduler.placement.exact.algorithm import Exact
 from scheduler.placement.types import Limits
 from scheduler.queue.policy import QueuePolicy
 from simulator.engine import Engine
+from simulator.history import AttemptLog, run_history
 from simulator.job_record import JobRecord
 from simulator.pools import GpuPool, NodePool
 from simulator.results import RunSummary, run_summary
-from simulator.run_history import AttemptLog, run_history
 from topology.cluster import Cluster
 
 

@@ -17,10 +17,10 @@ from scheduler.queue.hadar import Hadar
 from scheduler.queue.policy import QueuePolicy
 from simulator.checkpoints import EngineSnapshot, restore, snapshot
 from simulator.engine import Engine, Overload
+from simulator.history import AttemptLog
 from simulator.hooks import SavedByRound
 from simulator.job_record import JobRecord
 from simulator.replay import scaled_pace, slowed_by_type
-from simulator.run_history import AttemptLog
 from simulator.sim_job import JobState, SimJob
 from tests.case_counts import examples
 from tests.simulator.runs import finished, go_on, log_attempts, placed

@@ -19,12 +19,12 @@ from simulator.checkpoints import restore, snapshot
 from simulator.failures.cluster_failures import FailureModel, FailureSettings, Slowness
 from simulator.failures.flag_incidents import FailuresAndFlags, FlagIncidents, FlagSpan
 from simulator.failures.rates import failure_rate
+from simulator.history import run_history
 from simulator.hooks import Incident
 from simulator.job_record import JobRecord
 from simulator.replay import Replay, prepare
 from simulator.replay_settings import COUNT_ONLY, ReplaySettings
 from simulator.results import time_series
-from simulator.run_history import run_history
 from simulator.traces import JobTrace
 from tests.case_counts import examples
 from tests.simulator.clusters import racks
