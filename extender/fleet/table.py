@@ -19,13 +19,7 @@ from scheduler.occupancy import Occupancy
 from topology.build import build_cluster, with_second_levels
 from topology.cluster import SECOND, BoolArray, Cluster, IntArray, Node
 from topology.flags import FAULTY, NodeFlag
-from topology.kubernetes.labels import (
-    LabelledPlaces,
-    check_labels,
-    label_of,
-    passed_over,
-    places_by_labels,
-)
+from topology.kubernetes.labels import LabelledPlaces, check_labels, label_of, passed_over, places_by_labels
 from topology.node_gpus import alike_types
 from topology.taints import Taint, kept_out_by
 
