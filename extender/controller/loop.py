@@ -65,7 +65,6 @@ from extender.texts import clip, counted
 from ground.errors import ArnoldError, InvalidInput
 from topology.kubernetes.pods import Pod
 
-
 logger = logging.getLogger(__name__)
 PATIENCE = 0.8  # seconds: most gangs have the solver's answer by then
 SETTLE = 1.0  # seconds in which the other replica, which may be asked, hears of it too, and other nodes are given back

@@ -14,7 +14,6 @@ from extender.gangs.types import Gang, GangKey, GangMember, GangRequest, Invalid
 from extender.kubernetes_names import GANG_SIZE, RANK
 from topology.kubernetes.pods import Pod
 
-
 _NO_SEATS: Mapping[str, int] = MappingProxyType({})
 
 

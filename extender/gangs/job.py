@@ -24,7 +24,6 @@ from ground.errors import InvalidJob
 from scheduler.job import MEGATRON_ORDER, Hold, Job, NodeSize, Parallelism
 from scheduler.job_affinity import job_affinity
 
-
 MOST_HOLDS = 64  # hard requirements of one gang that its GangPlan can hold, and soft ones (maxItems of the CRD)
 
 

@@ -25,7 +25,6 @@ from extender.objects import Owner
 from extender.texts import LONGEST, clip, short_name, size_of
 from topology.kubernetes.pods import Pod
 
-
 ALONE = "alone"  # The dialect of pods that are a gang each
 Owners = Mapping[str, Owner]
 """Makers of pods, and PodGroups, that are known: by UID and by ``kind/namespace/name``; none need be."""
