@@ -27,8 +27,8 @@ from annotated_types import Ge
 from ground.errors import InvalidInput
 from ground.quantities import DAY, HOUR, MINUTE
 from ground.records import JsonRecord, NotNegative
+from simulator.history import ENDED, FAILURE, PREEMPTION, Attempts, RunHistory
 from simulator.power_file import PowerFigures, PowerSettings
-from simulator.run_history import ENDED, FAILURE, PREEMPTION, Attempts, RunHistory
 from simulator.sim_job import UNITS, JobState, SimJob
 from simulator.site_power import PowerLoad, SitePower, loads_of
 from topology.cluster import FloatArray, IntArray

@@ -13,7 +13,7 @@ import numpy as np
 from ground.records import Count, JsonRecord, NotNegative
 from scheduler.job import DataSet, near_shared_data, union_size
 from simulator.data_plan import NODE, DataPlan
-from simulator.run_history import RunHistory
+from simulator.history import RunHistory
 from simulator.sim_job import SimJob
 from topology.cluster import Cluster, FloatArray, IntArray
 

@@ -19,8 +19,8 @@ import numpy as np
 
 from ground.records import AtLeastOne, JsonRecord, NotNegative, Share
 from simulator.engine import SimulatedCluster
+from simulator.history import RunHistory
 from simulator.pools import NodePool, Pool
-from simulator.run_history import RunHistory
 from simulator.sim_job import UNITS, SimJob
 from simulator.startup_settings import ImageStage, StartUpSettings, Techniques
 from topology.cluster import BoolArray, FloatArray

@@ -20,7 +20,7 @@ from scheduler.job import Family, Job
 from scheduler.objective import Spread, spread_by_level
 from topology.cluster import Cluster
 from topology.flags import FAULTY, NodeFlag
-from topology.readers import LoadedTopology
+from topology.load import LoadedTopology
 
 # -- gang_answers --
 # JSON of ``arnold kube``: the gangs of a Kubernetes cluster, one of them, and its nodes.

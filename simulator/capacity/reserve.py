@@ -308,7 +308,9 @@ class ReserveQuestion(ClusterQuestion[ReserveAnswer], NodePrices):
             for run in runs:
                 step(f"{policy}, workload {run[0]}")
                 engine, large = self._engine(policy, others[run], notice=notice, share=share, seed=self.seed + run[0])
-                zone = zone or engine.pool.zone(next(job for job in engine.jobs if job.record.job_id == LARGE), ())
+                zone = zone or engine.cluster.pool.zone(
+                    next(job for job in engine.jobs if job.record.job_id == LARGE), ()
+                )
                 found.append(replay_policy(engine, policy, large, zone=zone, horizon=self.horizon))
             return found
 
@@ -614,7 +616,7 @@ def replay_policy(
     until = (min(itself.first_start, horizon) - announced) / HOUR - 1e-9
     idle = [sample.allocation for sample in recorder.samples if 0.0 <= sample.hours < until]
     others = [job for job in engine.jobs if job is not itself]
-    nodes = engine.pool.capacity / UNITS / (large.gpus / itself.nodes)
+    nodes = engine.cluster.pool.capacity / UNITS / (large.gpus / itself.nodes)
     held = round(notice[-1].allocation * nodes) - notice[-1].zone_held
     remaining, last = still_running(others, zone, announced)
     return ReservePolicy(
@@ -629,7 +631,7 @@ def replay_policy(
         wait_hours=_wait(others, announced, arrives),
         wait_hours_after=_wait(others, arrives, horizon),
         stopped=sum(len(job.runs) for job in others),
-        lost_node_hours=getattr(engine.recovery, "lost", 0.0) / HOUR,
+        lost_node_hours=getattr(engine.cluster.recovery, "lost", 0.0) / HOUR,
         remaining_hours=remaining,
         last_hours=last,
         free_outside=max(0, round(nodes) - len(zone) - held),
