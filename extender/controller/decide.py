@@ -340,7 +340,8 @@ def _take_again(context: Context, gang: Gang, plan: GangPlan | None) -> bool:
     if not progress.matching or not progress.started:
         return False
     mark = release_mark(gang.key, len(gang.members))
-    marked = [one.pod for one in gang.members if one is not None and one.pod.labels.get(RELEASED) == mark]
+    members = filter(None, gang.members)
+    marked = [member.pod for member in members if member.pod.labels.get(RELEASED) == mark]
     in_queue = (
         other
         for other in context.plans.values()
@@ -576,18 +577,18 @@ def _changed(context: Context, progress: PlanProgress) -> str:
     job, spec = progress.gang.job, progress.plan.spec
     if not progress.matching:
         return f"the gang has {counted(len(progress.gang.members), 'rank')}, its plan {len(progress.plan.nodes)}"
-    asked = spec if job is None else PlanSpec.of(job, dialect=spec.dialect, priority=spec.priority)
+    wanted = spec if job is None else PlanSpec.of(job, dialect=spec.dialect, priority=spec.priority)
     # while the cluster has no level the default is that of the plan, and so it is once the gang has started
     broadest, levels = context.fleet.default_level or spec.level, context.fleet.levels or (spec.tp_level,)
     closest = levels[-1] if job is not None and job.nodes_of_tp > 1 else None
     if progress.started:
         broadest, closest = spec.level, spec.tp_level
-    asked, spec = context.definitions.kept_spec(asked), context.definitions.kept_spec(spec)
+    wanted, spec = context.definitions.kept_spec(wanted), context.definitions.kept_spec(spec)
     # a plan has the level that is asked for; where none is named, the default of the cluster
-    same = _ASKED(asked) == _ASKED(spec) and spec.level in (asked.level, asked.level or broadest)
-    same = same and spec.tp_level in (asked.tp_level, asked.tp_level or closest)
+    same = _ASKED(wanted) == _ASKED(spec) and spec.level in (wanted.level, wanted.level or broadest)
+    same = same and spec.tp_level in (wanted.tp_level, wanted.tp_level or closest)
     # the plan also holds what peers ask of levels by their numbers
-    holds, planned = set(asked.holds or ()), set(spec.holds or ())
+    holds, planned = set(wanted.holds or ()), set(spec.holds or ())
     same = same and (holds <= planned if progress.gang.tiers else holds == planned)
     return "" if same else "its pods ask otherwise than before"
 

@@ -80,7 +80,7 @@ class GangController:
         self._draining = False
         self._singles = SinglePods(shared)
         self._newcomers = Newcomers(shared, busy=lambda key: key in self._tasks)
-        self._planning = Planning(shared, stop=self._stop, told=self._newcomers.told)
+        self._planning = Planning(shared, stop=self._stop, heard=self._newcomers.heard)
         self._tasks: dict[GangKey, asyncio.Task[None] | None] = {}
         self._retries = GangRetries()
         self._looks = GangLooks()
@@ -348,7 +348,7 @@ class Planning:
 
     shared: Dependencies
     stop: Callable[[GangKey, str], None]  # has a gang stopped that may be, for a reason
-    told: Callable[[GangKey], Awaitable[None]]  # waits until a gang has heard that it is in the queue, if it just does
+    heard: Callable[[GangKey], Awaitable[None]]  # waits until a gang has heard that it is in the queue, if it just does
     reminders: Reminders = field(default_factory=Reminders)  # which gangs wait, and may be told more about it
 
     async def round(
@@ -412,7 +412,7 @@ class Planning:
 
     async def _settle(self, case: PlanningCase, answer: Answer) -> PlanningOutcome:
         """Write what came of a question."""
-        await self.told(answer.key)
+        await self.heard(answer.key)
         stored, now = self.shared.state.plans.get(answer.key), self.shared.now()
         plan = self.shared.state.definitions.kept(answer.plan)
         version = case.before and case.before.resource_version
@@ -561,7 +561,7 @@ class Newcomers:
         if self._waiting and self._telling is None and not self._draining:
             self._telling = asyncio.create_task(self._tell(), name="newcomers")
 
-    async def told(self, key: GangKey) -> None:
+    async def heard(self, key: GangKey) -> None:
         """Wait until a gang that is being told has been."""
         await self._writes.done(key)
 

@@ -56,16 +56,16 @@ def request_of(pod: Pod) -> PodRequest:
     """Return what a pod asks of its node; a quantity that cannot be read, as no API server has it, counts as 0."""
     spec = pod.spec
     boxes, before = spec.containers or (), spec.init_containers or ()
-    asked = (
+    parts = (
         tuple([tuple(_asked(box.resources).items()) for box in boxes]),
         tuple([(tuple(_asked(box.resources).items()), box.restart_policy == "Always") for box in before]),
         tuple(_asked(spec.resources).items()),
         tuple(((spec.overhead or {}) | _devices(spec)).items()),
     )
     try:
-        amounts = _total(*asked)
+        amounts = _total(*parts)
     except TypeError:  # a list, say, for an amount
-        amounts = _total.__wrapped__(*asked)
+        amounts = _total.__wrapped__(*parts)
     exposed = [box for box in before if box.restart_policy == "Always" and box.ports]
     exposed += [box for box in boxes if box.ports]
     ports = {
