@@ -128,11 +128,6 @@ def offered(amounts: Amounts | None) -> dict[str, int]:
     return {name: _amount(name, given, up=False) for name in given if name not in GPUS}
 
 
-def clash(port: HostPort, other: HostPort) -> bool:
-    """Return whether two pods on one node cannot both have their ports."""
-    return port[1:] == other[1:] and (port[0] == other[0] or "" in (port[0], other[0]))
-
-
 def in_words(name: str, amount: int) -> str:
     """Return an amount of a resource for people: ``500 CPU``, ``64Gi memory``, ``4 rdma/hca``."""
     if name == "cpu":
@@ -305,8 +300,12 @@ class NodeResources:
         """Return the number of the first port that another pod has; ``None`` = none."""
         if not held or not wanted:
             return None
-        taken = (port for port, count in held.items() if count > 0)
-        return min((port[2] for port in taken if any(clash(port, own) for own in wanted)), default=None)
+        taken = [(port, own) for port, count in held.items() if count > 0 for own in wanted]
+        # two pods on one node cannot both have a port of one protocol, at one address or at all
+        return min(
+            (port[2] for port, own in taken if port[1:] == own[1:] and (port[0] == own[0] or "" in (port[0], own[0]))),
+            default=None,
+        )
 
 
 def _wanted(name: str, amount: int, pods: int) -> str:
