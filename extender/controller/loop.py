@@ -61,8 +61,9 @@ from extender.plans.gang_plan import (
     with_doubts,
 )
 from extender.queueing import key_of_pod
-from extender.texts import clip, counted
+from extender.texts import clip
 from ground.errors import ArnoldError, InvalidInput
+from ground.quantities import plural
 from topology.kubernetes.pods import Pod
 
 logger = logging.getLogger(__name__)
@@ -240,7 +241,7 @@ class GangController:
         if not (results := await asyncio.gather(*writes, return_exceptions=True)):
             return
         failed = [result for result in results if result is not None]
-        done = counted(len(results) - len(failed), "pod")
+        done = plural(len(results) - len(failed), "pod")
         logger.info("%s %s of %d", what, done, len(results), extra={"gang": str(key)})
         serious = [error for error in failed if not isinstance(error, NotFound)]
         for error in sorted(serious, key=lambda error: isinstance(error, PatchFailed)):
@@ -432,7 +433,7 @@ class Planning:
             return PlanningOutcome.NO_ROOM
         if self._stale(plan):
             return PlanningOutcome.NOTHING
-        worth = f"{counted(len(plan.node_names), 'node')} planned"
+        worth = f"{plural(len(plan.node_names), 'node')} planned"
         if plan.spread is not None and plan.objective is not None:
             proof = "proved best" if not plan.gap else f"at most {plan.gap:.1%} above the least"
             worth = f"DP spread {plan.spread[0]}, PP spread {plan.spread[1]}, objective {plan.objective:g}, {proof}"
@@ -461,7 +462,7 @@ class Planning:
                 if gang is not None and len(gang.members) == len(plan.nodes):
                     plan = plan.replace(pods=uids_of(gang))
                 plan = plan.with_condition("Planned", True, "Repaired", action.why, now)
-                note = f"{action.why}: {counted(len(answer.moved), 'rank')} moved"
+                note = f"{action.why}: {plural(len(answer.moved), 'rank')} moved"
                 await self._write(plan, EventNote("Repaired", note))
                 logger.info("Repaired: %s", note, extra={"gang": str(plan.key)})
                 return
@@ -595,7 +596,7 @@ class Newcomers:
             self._telling = None
 
     async def _write(self, gang: Gang) -> None:
-        now, others = self.shared.now(), counted(len(self._seen) - 1, "other gang")
+        now, others = self.shared.now(), plural(len(self._seen) - 1, "other gang")
         message = f"its turn will come: nodes are looked for, for it and {others}, one after the other"
         plan = GangPlan(gang.key, PlanPhase.QUEUED, reason=IN_LINE, message=message, spec=spec_of(gang, PlanSpec()))
         plan = with_doubts(plan.replace(estimate=self.shared.state.prediction(gang)), gang, now)
