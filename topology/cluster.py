@@ -30,20 +30,6 @@ from ground.errors import InvalidTopology, UnknownName, did_you_mean
 from topology.flags import FAULTY, HEALTHY, NodeFlag
 from topology.taints import Taint, Toleration, is_price, kept_out_by, price_flag, untolerated
 
-# -- cluster --
-# Cluster, Level, Node: an immutable tree of network domains of any depth.
-#
-# The tree is stored as one integer array per level (``domain_of[node]``), from the broadest level to the closest, so
-# that
-# 100,000 nodes cost a few megabytes and every hot loop runs over NumPy arrays.  Each level is a partition of the nodes
-# that refines the level above it.
-#
-# Uneven depth: a node without a domain at some level belongs there to its closest broader domain (the switch it
-# hangs on), shown as an *implicit* domain of the same name; a node without any broader domain hangs on the root.
-# Beside the tree there may be *second hierarchies*, such as power or failure domains: each is one more partition of the
-# nodes, independent of the tree.  A node that is in none of its domains is there a domain of its own, an implicit one.
-
-
 IntArray = npt.NDArray[np.int32]
 FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
@@ -429,10 +415,6 @@ def numbered_types(types: Iterable[str]) -> tuple[tuple[str, ...], IntArray]:
     return tuple(numbers), np.array(type_of, dtype=np.int32)
 
 
-# -- states --
-# What a node is to the next job: free, in use, kept out, slow, faulty.  A slow node in use counts as slow.
-
-
 class State(IntEnum):
     """States from best to worst; slow nodes in three degrees, from :data:`SLOWER_FROM` and :data:`SLOWEST_FROM` on."""
 
@@ -488,10 +470,6 @@ def count_states(states: IntArray) -> tuple[int, ...]:
 def legend(states: IntArray) -> tuple[tuple[State, int], ...]:
     """Return states that occur and how many nodes are in each, from best to worst."""
     return tuple((State(i), count) for i, count in enumerate(count_states(states)) if count)
-
-
-# -- capacity --
-# Free nodes per domain: integer counters over the immutable tree.
 
 
 def count_nodes(level: Level, nodes: BoolArray) -> IntArray:

@@ -21,13 +21,6 @@ from topology.build import build_cluster
 from topology.cluster import MAX_NODES, Cluster, FloatArray, IntArray, Node
 from topology.flags import FAULTY, FlagKind, NodeFlag
 
-# -- presets --
-# Published fabrics as clusters.  Every size is a parameter, its default the published one.
-#
-# Each preset raises :class:`InvalidTopology` for sizes that make no cluster, and :class:`TooLarge` beyond
-# :data:`~topology.cluster.MAX_NODES` nodes.
-
-
 Leaf = tuple[tuple[int, ...], int]
 """One domain of the closest level: its number at every level from broad to close, counted from 0, and its nodes."""
 
@@ -214,10 +207,6 @@ def paper_cluster(setting: str, *, unevenness: float = 0.0, seed: int = 0) -> Cl
         raise UnknownName(f"the paper has no setting {setting!r}", fix=f"use one of {', '.join(PAPER_SIZES)}")
     count, nodes = PAPER_SIZES[setting]
     return minipods(minipods=count, nodes=nodes, unevenness=unevenness, seed=seed)
-
-
-# -- cluster_state --
-# A cluster that exists, changed: nodes in use as running jobs leave them, findings about nodes, one more domain.
 
 
 def fragment(cluster: Cluster, busy_share: float, seed: int, *, scattered: float = 0.3, partly: float = 0.1) -> Cluster:

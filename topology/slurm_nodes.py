@@ -33,19 +33,6 @@ from topology.cluster import MAX_GPUS, MAX_NODES
 from topology.node_gpus import NodeGpus, mig_gpus, mig_profile, mig_sharing, without_profile
 from topology.node_names import expand_hostlist
 
-# -- slurm_table --
-# States of Slurm's nodes, in every spelling, and tables of ``sinfo`` that have them.
-#
-# States have short forms (``drng``, ``alloc*``), long ones (``DRAINING``), complete ones (``IDLE+CLOUD+POWERED_DOWN``)
-# and, in JSON, are lists of words.  A table has any columns that have a node (or hostlist) and a state, with a header
-# or without.  A column of free text (``%E``, the reason) holds any number of words.  Where ``|`` stands between the
-# columns that does no harm.  Where blanks do, the columns before it are counted from the left end of a row and those
-# behind it from the right.  A row in which that leads to no node and state is refused: a node that is down must not get
-# lost.
-#
-# Source: the manual page sinfo(1), "OUTPUT FIELD DESCRIPTIONS" and "NODE STATE CODES", and ``slurm_protocol_defs.c``.
-
-
 _NODE_HEADERS = ("NODELIST", "NODE", "NODENAME", "HOSTNAMES", "NODE_ADDR")
 _STATE_HEADERS = ("STATE", "STATECOMPACT", "STATELONG", "STATECOMPLETE")
 _GRES_HEADERS = ("GRES", "TRES")
@@ -358,15 +345,6 @@ def _names_any(field: str, known: Container[str]) -> bool:
         return any(name in known for name in expand_hostlist(field))
     except InvalidInput:
         return False
-
-
-# -- slurm_nodes --
-# What Slurm says of its nodes: the output of ``sinfo`` and of ``scontrol show nodes``, as text and as JSON.
-#
-# Generic resources give GPUs.  A node that stands in several partitions comes several times.  Slices of MIG are GPUs to
-# Slurm, told by their type alone (``gpu:1g.10gb:56``).  Shards (``shard:32``) and shares of MPS are nothing beside the
-# GPUs: each GPU is given away whole or in shards, so that a node of which nothing is in use has whole ones.
-# Source: the manual pages sinfo(1), scontrol(1) and gres.conf(5).
 
 
 _RECORD = re.compile(r"^[ \t]*NodeName=", re.MULTILINE)

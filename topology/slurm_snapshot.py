@@ -53,28 +53,6 @@ from topology.slurm_nodes import (
     without_reservation,
 )
 
-# -- slurm_snapshot --
-# A Slurm as it stood at one instant, and what of it one job could have.
-#
-# Whether a node is free is no fact of the node: it depends on the partition that the job goes to, the features and the
-# reservation that it asks for, and how long it runs.  A :class:`SlurmSnapshot` holds what Slurm's own programs print,
-# and :meth:`SlurmSnapshot.standings` says for one :class:`SlurmRequest` what each node is to it:
-#
-# 1. The node is in the partition of the request, else in the default one, and has the features asked for.
-# 2. Its state is idle.  ``IDLE+PLANNED`` is idle for a job that ends before the job that it is planned for starts.
-# 3. No reservation of others holds it before the job ends; with ``--reservation`` it is one of that reservation's.
-#
-# How long the job runs is its ``--time``, else the time that its partition gives by default, else for ever.  What the
-# records do not say is never taken as free: an option that needs a record which is not there is an error that names the
-# command that prints it.
-#
-# Records come in files, each told by its content, or from a live Slurm (:mod:`topology.slurm_snapshot`): nodes
-# (:mod:`topology.slurm_nodes`), ``scontrol show partitions``, ``scontrol show reservations``, ``squeue --start``
-# and ``scontrol show config``, which says when all that was.
-#
-# Source: the manual pages sbatch(1), scontrol(1), squeue(1) and slurm.conf(5).
-
-
 T = TypeVar("T")
 Unlisted = Literal["unusable", "free"]
 UNLISTED = "not listed by Slurm"  # Why a node is kept out that a list with states does not have
@@ -818,22 +796,6 @@ def _from_json(document: Document) -> SlurmSnapshot:
         None if answer.jobs is None else tuple(planned),
         at,
     )
-
-
-# -- live_slurm --
-# A live Slurm, asked through its own programs: its topology, and how its nodes, partitions and reservations are.
-#
-# All answers are text: not every build of ``scontrol`` has ``--json`` (Debian's 22.05 has not), the text says the same,
-# and of 10,000 nodes it takes half a second instead of half a minute.  Asked are, in this order,
-#
-# - ``scontrol show nodes``, with those of hidden partitions and with those that are yet to come;
-# - ``scontrol show partitions`` and ``scontrol show reservations``;
-# - ``squeue --start``, when jobs that wait are planned to start, and ``scontrol show config``, when all that was: where
-#   Slurm does not answer one of these two, it is read without;
-# - ``scontrol show topology``, of the partition's own topology where partitions have several (26.05): it knows what
-#   ``topology.conf`` or ``topology.yaml`` made of the nodes.
-#
-# Source: the manual pages scontrol(1) and squeue(1).
 
 
 ANSWER_SECONDS = 60.0  # for one answer; scontrol itself gives up on a controller after some 10 s, and asks the next

@@ -15,9 +15,6 @@ from ground.records import JsonRecord
 from topology.cluster import ROOT, Cluster, IntArray, Level, State, count_nodes, count_states, node_states
 from topology.flags import FAULTY, HEALTHY
 
-# -- domain_tree --
-# The cluster as nested domains: each with what hangs on it, as trees of text and drawings show it.
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Domain:
@@ -68,10 +65,6 @@ def _split(cluster: Cluster, nodes: IntArray, depth: int) -> tuple[list[Domain],
         else:
             children.append(Domain(level.name, level.domains[number], part, tuple(below), direct))
     return children, np.concatenate(own)
-
-
-# -- text_tree --
-# The cluster as a tree of text with counts, for terminals and logs.
 
 
 MAX_ROWS = 60  # Lines that a person reads: deeper levels are shown as long as no more are needed
@@ -161,10 +154,6 @@ def _rows_below(domain: Domain, indent: str, depth: int) -> Iterator[tuple[str, 
         yield indent + ("└─ " if last else "├─ "), label, nodes
         if child is not None:
             yield from _rows_below(child, indent + ("   " if last else "│  "), depth - 1)
-
-
-# -- validate --
-# What a cluster looks like in a few numbers, and what about it may surprise its owner.
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,9 +35,6 @@ from topology.readers.cluster_csv import ATTRIBUTES, CACHE, GPU_TYPE, NODE, SHAR
 from topology.readers.slurm import Switch
 from topology.taints import is_price, kept_out_by
 
-# -- types --
-# What every writer of a topology format takes and returns, and what a format cannot carry of a cluster.
-
 
 @dataclass(frozen=True, slots=True)
 class Rendering:
@@ -126,10 +123,6 @@ def table_losses(cluster: Cluster, format_name: str) -> tuple[str, ...]:
     return tuple(notes)
 
 
-# -- to_csv --
-# The cluster CSV: node, a column a level and second hierarchy, GPUs, use, slowdown; what else is said of any node.
-
-
 class ClusterCsvWriter:
     """Writer of the cluster CSV.  A node without a domain of its own somewhere gets an empty cell."""
 
@@ -181,20 +174,6 @@ def _cell(slowdown: float) -> str:
 def _time(cluster: Cluster, node: int, name: str) -> str:
     time = getattr(cluster.flags[node], name) if node in cluster.flags else None
     return "" if time is None else time.astimezone(UTC).isoformat().replace("+00:00", "Z")
-
-
-# -- to_slurm --
-# Slurm's ``topology.conf`` and ``topology.yaml``, as a tree of switches or as blocks, and the switches that other
-# formats without levels are written from.
-#
-# As a tree every domain becomes a switch with a unique name.  An implicit domain needs none, unless a domain with a
-# name lies below it: then it becomes a switch too, so that every other switch keeps its level.
-#
-# As blocks the domains of one level, the closest of NVLink where there is one, become base blocks.  Slurm joins a power
-# of two of them, one after another in the order of the file, to each larger block: the domains of a broader level
-# become larger blocks of one size, the smaller ones filled up by blocks without nodes.
-#
-# Source: the manual pages topology.conf(5) and topology.yaml(5) of 24.11 to 26.05, and ``block_record.c``.
 
 
 SLURM_NAME_BYTES = 64  # Of the longest name of a switch: topology.conf(5); 24.11 does not start with a longer one
@@ -524,10 +503,6 @@ class SlurmYamlWriter:
             for kind, name, key, held in entries
         ]
         return Rendering("\n".join([*head, *lines, ""]), notes)
-
-
-# -- to_topograph --
-# The ``graph`` JSON of NVIDIA Topograph.
 
 
 class TopographWriter:

@@ -24,15 +24,6 @@ from topology.cluster import Cluster, FloatArray, IntArray
 from topology.drawing.page_kit import XY
 from topology.summary import Domain, domain_tree
 
-# -- simplify --
-# What of a tree is worth a box: the domain tree as it is drawn.
-#
-# Three things are left out.  Below the broadest level, a domain of a single node says nothing that the node does not
-# say.  A domain that holds one other domain and no more shares that one's box.  And beyond :data:`DETAIL` nodes the
-# closest domains become bars: one rectangle a domain, cut by state, so that any cluster makes a picture of a few
-# megabytes at most.
-
-
 DETAIL = 15_000  # Nodes up to which each has its own square
 BARS = 3_000  # Most bars that a drawing may have
 
@@ -97,10 +88,6 @@ def _shape(domain: Domain, levels: set[str], *, keep_single: bool) -> Shape:
         only = children[0]
         return Shape(levels_here + only.levels, names + only.names, only.nodes, only.children, only.own)
     return Shape(levels_here, names, domain.nodes, tuple(children), nodes_here)
-
-
-# -- sizing --
-# How large every box is and how its content is packed: from the closest level to the broadest.
 
 
 NARROW, NORMAL, WIDE = 0.36, 0.62, 1.0
@@ -348,13 +335,6 @@ def text_width(text: str, size: float) -> float:
     narrow = sum(letter in _NARROW_LETTERS for letter in text)
     wide = sum(letter in _WIDE_LETTERS or letter >= "\u2e80" for letter in text)
     return size * (NARROW * narrow + WIDE * wide + NORMAL * (len(text) - narrow - wide))
-
-
-# -- layout --
-# Where everything stands in a drawing of a cluster, and what is written there: pure geometry, one for all renderers.
-#
-# Domains are nested boxes in the order of the tree, siblings on a grid of equal columns; nodes are squares of one size,
-# as large as the page allows, inside the box of their closest domain.  Lengths are in pixels, y grows downwards.
 
 
 WIDTH = 1200.0  # Default width of a drawing

@@ -18,10 +18,6 @@ from topology.flags import NodeFlag
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# -- cluster_page --
-# A layout as SVG elements, and a cluster as one self-contained HTML page of them: tooltips, light and dark.
-
-
 MOST_SCALE = 1.4  # How much larger than laid out a page may show a drawing: a small cluster stays small
 
 
@@ -152,10 +148,6 @@ def flag_sentence(flag: NodeFlag) -> str:
     source = f" ({flag.source})" if flag.source else ""
     evidence = f": {flag.evidence}" if flag.evidence else ""
     return f"{degree}{source}{evidence}"
-
-
-# -- figure --
-# A cluster as a picture file, PNG or SVG: the one door of matplotlib.
 
 
 MARGIN = 24.0

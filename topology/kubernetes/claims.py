@@ -22,13 +22,6 @@ import msgspec
 from topology.kubernetes.objects import LONGEST_NAME, AllocationObject, NodeObject, Object, gpus_among
 from topology.node_gpus import GPUS, mig_gpus, mig_profile, mig_sharing
 
-# -- kubernetes_claims --
-# GPUs that pods ask for by ResourceClaim (dynamic resource allocation, ``resource.k8s.io/v1``), by DeviceClass.
-#
-# A request for an exact number is counted.  Expressions of a request (CEL) are kube-scheduler's: they are told, not
-# read. Once a claim is allocated, the devices that it was given count, whatever was asked.
-
-
 _MOST = 10**6  # GPUs of a request, and of a pod: sums stay within 32 bits
 _DRIVER = re.compile(r"device\.driver\s*==\s*[\"']([^\"']{1,253})[\"']")
 
@@ -227,13 +220,6 @@ def _asked(spec: ClaimSpec, what: str, classes: Collection[str]) -> Claimed:
     fix = "ask for an exact number (exactly, with count)" if wrong else ""
     fields = tuple(f"{name} of {what}" for name in unchecked)
     return Claimed(gpus=dict(gpus), wrong=wrong, fix=fix, unchecked=fields)
-
-
-# -- kubernetes_devices --
-# GPUs that nodes offer in ResourceSlices (``resource.k8s.io/v1``), in place of a device plugin's extended resource.
-#
-# kube-scheduler allocates from the newest generation of a pool, and only once all of its slices are there; devices of
-# any other pool are in the node here, but not allocatable, so that no new pod is planned on it.
 
 
 _WHOLE = frozenset(("", "gpu", "amdgpu"))

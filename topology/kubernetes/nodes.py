@@ -30,14 +30,6 @@ from topology.kubernetes.objects import Amounts, NodeCondition, NodeObject, gpus
 from topology.node_gpus import GPUS, NodeGpus, mig_gpus, mig_profile, mig_sharing
 from topology.taints import Taint
 
-# -- kubernetes_health --
-# What Kubernetes says against a node: rules shared by the reader of node lists and by the live cluster.
-#
-# A *fault* keeps new pods away.  Taints that people set keep pods off that do not tolerate them
-# (:mod:`topology.taints`); those that Kubernetes sets are faults.  The annotation ``arnold.dev/slowdown`` (a factor, or
-# ``faulty``) grades a node until ``arnold.dev/slowdown-until``.
-
-
 SLOWDOWN = "arnold.dev/slowdown"  # Annotation of a node: a factor of at least 1, or faulty
 SLOWDOWN_UNTIL = "arnold.dev/slowdown-until"  # Annotation of a node: when its slowdown ends, RFC 3339 with a time zone
 OWN_TAINTS = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
@@ -144,23 +136,6 @@ def time_with_zone(text: str | None) -> datetime | None:
 
 def _unreadable(node: str, key: str, text: str, fix: str) -> InvalidTopology:
     return InvalidTopology(f"annotation {key} of node {node!r} is {text[:40]!r}", where=key, fix=fix)
-
-
-# -- kubernetes_shares --
-# How many GPUs a node of Kubernetes really has, and whether its device plugin hands them out whole.
-#
-# What a node offers is a number of *resources*.  Where GPUs are shared, that is more than the number of GPUs:
-#
-# - time-slicing and MPS: each GPU is offered several times, as ``nvidia.com/gpu`` or ``nvidia.com/gpu.shared``; labels
-#   say how often (``nvidia.com/gpu.replicas``, of GKE ``cloud.google.com/gke-max-shared-clients-per-gpu``);
-# - MIG: slices stand in place of GPUs, as ``nvidia.com/gpu`` (strategy ``single``, whose ``gpu.count`` counts slices
-# too;
-#   GKE) or as ``nvidia.com/mig-1g.10gb`` beside whole GPUs (``mixed``, whose ``gpu.count`` counts all GPUs);
-# - partitions of AMD (``amd.com/gpu.compute-memory-partition``), and HAMi, which registers its GPUs in an annotation.
-#
-# Source: github.com/NVIDIA/k8s-device-plugin, README and docs/gpu-feature-discovery;
-# cloud.google.com/kubernetes-engine, "About GPU sharing strategies"; github.com/ROCm/k8s-device-plugin,
-# docs/user-guide/configuration.md; project-hami.io.
 
 
 MOST_GPUS = 16  # GPUs of the largest server on the market: more resources than that may be shares

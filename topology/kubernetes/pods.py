@@ -22,9 +22,6 @@ from topology.kubernetes.objects import (
 from topology.node_gpus import GPUS
 from topology.taints import Toleration
 
-# -- kubernetes_pod_rules --
-# What pods of Kubernetes ask of the places of other pods, and their volumes.
-
 
 class LabelSelector(Object, frozen=True):
     """Labels that pods have; an empty one selects all."""
@@ -87,10 +84,6 @@ class Volume(Object, frozen=True):
     def claimed(self) -> bool:
         """Whether it is claimed, now or when the pod comes."""
         return self.persistent_volume_claim is not None or self.ephemeral is not None
-
-
-# -- kubernetes_pods --
-# Pods of Kubernetes, as far as scheduling goes: in the files that are read, and on a live cluster.
 
 
 MOST_TOLD = 500  # characters of the message of a condition that are kept

@@ -24,13 +24,6 @@ from topology.cluster import DEFAULT_GPUS, Node
 from topology.readers.cluster_csv import Table, read_table
 from topology.readers.reading import PlacedNode, Reading, place_nodes
 
-# -- alibaba_nodes --
-# Lists of nodes of Alibaba's public traces, which do not say where nodes are: their GPUs and types alone.
-#
-# ``sn,cpu_milli,memory_mib,gpu,model`` (GPU trace 2023) and ``gpu_model,gpu_capacity_num,cpu_num,node_name`` (spot GPUs
-# 2026), in any order of columns.  Source: github.com/alibaba/clusterdata.
-
-
 SHAPES = (
     ("sn", "gpu", "model", "cpu_milli"),
     ("node_name", "gpu_capacity_num", "gpu_model", "cpu_num"),
@@ -85,14 +78,6 @@ def _count(table: Table, row: int, column: int) -> int:
         wrong = f"{table.header[column]} is {text[:60]!r}, not a whole number"
         raise InvalidInput(wrong, where=table.place(row), fix="write a number such as 8, or 0")
     return int(float(text))
-
-
-# -- lingjun --
-# The topology of Alibaba's Lingjun data set 2023: a CSV of hosts below three layers of switches.
-#
-# Columns ``ip,DSW,PSW,ASW``.  Names of access switches (ASW) repeat below different pod switches (PSW): the pair is the
-# key, so an access switch is called ``P10/S14`` here.  Hosts have 8 GPUs.
-# Source: github.com/alibaba/alibaba-lingjun-dataset-2023.  # noqa: ERA001
 
 
 COLUMNS = ("ip", "DSW", "PSW", "ASW")

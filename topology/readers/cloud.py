@@ -29,14 +29,6 @@ from topology.build import Partition
 from topology.kubernetes.objects import COMPUTE_ENGINE
 from topology.readers.reading import PlacedNode, Reading, place_nodes
 
-# -- aws_topology --
-# The answer of AWS to ``aws ec2 describe-instance-topology``: instances, each with the network nodes above it.
-#
-# ``NetworkNodes`` go from broad to close; an UltraServer, which shares NVLink, is told by its capacity block.  Machines
-# have as many GPUs as their type, where it is known here.  Source: docs.aws.amazon.com, EC2, InstanceTopology and
-# "accelerated computing instances".
-
-
 _HOLDS = re.compile(r"""\bNetworkNodes["']?\s*:""")
 _NAMES = re.compile(r"""\bInstanceId["']?\s*:""")
 
@@ -138,14 +130,6 @@ def _pages(documents: Sequence[Any]) -> Iterator[tuple[int, ...]]:
             yield from ((number, i) for i in range(len(part)))
         elif part is not None:
             yield (number,)
-
-
-# -- gcp_topology --
-# What Google Compute Engine says of virtual machines: ``gcloud compute instances list --format=json``, or its API.
-#
-# ``resourceStatus.physicalHostTopology`` has the cluster, block, subblock and host of a machine; before it there was
-# ``physicalHost``, ``block/subblock/host`` in one text.
-# Source: cloud.google.com/compute/docs/reference/rest/v1/instances.
 
 
 LEVELS = ("cluster", "block", "subblock", "host")

@@ -72,15 +72,6 @@ from topology.node_gpus import GPU_CLASSES, GPUS, NodeGpus
 from topology.readers.reading import ONE_LEVEL, PlacedNode, Reading, place_nodes
 from topology.taints import Taint
 
-# -- hyper_nodes --
-# HyperNodes of Volcano: switches by name, each with the nodes or HyperNodes below it.
-#
-# A HyperNode has a tier, 1 the closest; the level is called as its tier is (``tierName``), else ``tier-1``.  Members
-# are named, or chosen by a regular expression of names (Go's, which Python reads alike as far as it is taken here) or
-# by labels of nodes.  Source: volcano.sh/docs, network topology aware scheduling; the custom resource
-# ``topology.volcano.sh/v1alpha1``.
-
-
 _LOOPS = re.compile(r"(?<!\\)[*+{]")
 _NESTED = re.compile(r"\)[*+{]|\(\?[^:]|\\[1-9]")
 MOST_LOOPS = 2  # repetitions in an expression: with more, or nested, names could be made that it never ends on
@@ -223,14 +214,6 @@ def _wrong(message: str) -> InvalidTopology:
     return InvalidTopology(message, fix="HyperNodes are a tree: every one lies below one of a broader tier")
 
 
-# -- kubernetes_places --
-# Where Kubernetes nodes are: by labels, by HyperNodes of Volcano, or by a Topology of Kueue that says which labels.
-#
-# What the user names counts first, then HyperNodes, which say it node by node, then a Topology, then the presets of
-# :mod:`topology.kubernetes.labels`.  Nodes of which nothing says it are near to each other alike: one
-# level.
-
-
 class _TopologyLevel(Object, frozen=True):
     node_label: str = ""
 
@@ -287,28 +270,6 @@ def find_places(
     except InvalidTopology as error:
         note = f"{error.message}, so all are one level; to name labels from broad to close: --levels LABEL,LABEL"
         return LabelledPlaces((ONE_LEVEL,), [(ONE_LEVEL,) for _ in labels], notes=(note, *passed_over(labels, ())))
-
-
-# -- kubernetes_cluster --
-# Kubernetes nodes: ``kubectl get nodes -o json``, or ``kubectl get nodes,pods -A -o json`` to know what is in use.
-#
-# A list, a node alone, or several documents of YAML.  Levels come from node labels, or from objects that say more of
-# places (:mod:`topology.readers.kubernetes`), GPUs from the status, or else from ResourceSlices, if the
-# list has some (:mod:`topology.kubernetes.claims`); nodes without GPUs are left out.  A node that no
-# new pod may use is *faulty* here, not busy, because emptying the cluster would not free it:
-#
-# - it is cordoned, or a condition says that it is broken (:mod:`topology.kubernetes.nodes`);
-# - it has a taint NoSchedule or NoExecute of Kubernetes' own;
-# - fewer GPUs are allocatable than it has.
-#
-# Any other taint NoSchedule or NoExecute *keeps out* the jobs that do not tolerate it, and PreferNoSchedule has a small
-# price for them (:mod:`topology.taints`); except ``nvidia.com/gpu`` and ``amd.com/gpu``, which GPU pods tolerate, and
-# except a taint that every GPU node has: that marks the pool, and jobs for it tolerate it.
-#
-# A node that hands out GPUs in parts is there with the GPUs that it has, and how they are shared
-# (:mod:`topology.kubernetes.nodes`).
-#
-# The annotation ``arnold.dev/slowdown`` (a factor, or ``faulty``), until ``arnold.dev/slowdown-until``, is a flag.
 
 
 _MARK = re.compile(r"\s*+(?:---\s*+)?+\{?+\s*+[\"']?(?:apiVersion|kind|items)[\"']?\s*:")
@@ -550,13 +511,6 @@ def _notes(cluster: Cluster, pool: set[str]) -> Iterator[str]:
         yield f"faulty, as they cannot take new pods: {faulty} of {len(cluster)} nodes"
 
 
-# -- hyper_node_reader --
-# HyperNodes of Volcano without the nodes they are of: ``kubectl get hypernodes -o yaml``, or manifests.
-#
-# With the nodes (``kubectl get nodes,hypernodes -o json``) the file is a list of Kubernetes nodes, with these levels.
-# Without them the nodes are those that HyperNodes name; what they choose by expressions or labels is not known.
-
-
 _COMMAND = "kubectl get nodes,hypernodes -o json"
 _KINDS_of_hyper_node_reader: Kinds = {"HyperNode": HyperNode, "Node": NodeObject}
 
@@ -595,13 +549,6 @@ class Volcano:
             notes.append(f"HyperNodes that choose nodes, which are not in the file ({_COMMAND}): {some(open_ended)}")
         nodes = [PlacedNode(name, paths[name]) for name in names]
         return place_nodes(level_names, nodes, where=lambda row: document.where(*places[names[row]]), notes=notes)
-
-
-# -- kind_cluster --
-# Configuration of a cluster of kind (kind.sigs.k8s.io): workers with their labels, as tests of Kueue have them.
-#
-# A Topology of Kueue in the same file says which labels are levels.  The control plane is left out; workers are called
-# as kind calls them: ``kind-worker``, ``kind-worker2``.
 
 
 _KINDS_of_kind_cluster: Kinds = {"Topology": KueueTopology}

@@ -14,9 +14,6 @@ from ground.quantities import plural
 from topology.build import NodePath, Partition, build_cluster, named_apart, nest, paths_of, with_second_levels
 from topology.cluster import DEFAULT_GPUS, SECOND, Cluster, Node
 
-# -- types --
-# What every reader of a topology format takes and returns.
-
 
 @dataclass(frozen=True, slots=True)
 class Reading:
@@ -76,11 +73,6 @@ TOPOLOGY_READERS: PluginGroup[TopologyReader] = PluginGroup(
     "arnold.topology_readers", unknown="no topology format is called", where="--format"
 )
 """All formats that can be read."""
-
-
-# -- placed_nodes --
-# From nodes and the names of their places to a cluster, for the formats that say no more.
-
 
 ONE_LEVEL = "cluster"  # The level, and its only domain, of nodes of which nothing says where they are
 

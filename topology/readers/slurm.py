@@ -45,16 +45,6 @@ from topology.readers.fabric import Hierarchy, read_fabric
 from topology.readers.reading import ONE_LEVEL, PlacedNode, Reading, place_nodes
 from topology.slurm_snapshot import read_snapshot
 
-# -- switches --
-# Trees of named switches, as Slurm describes them: from lines "this switch holds those" to a cluster.
-#
-# A node's switch at a level is its ancestor there.  Slurm does not name levels: they are called ``level-0`` (broadest)
-# onwards.  Leaf switches may hang at different depths.
-#
-# Switches with none above them are trunks that nothing joins: "jobs can only span nodes connected by the same switch
-# fabric" (topology.conf(5)).
-
-
 WITHOUT_LEVELS = "describe a tree or blocks, or take all nodes as one level: give what `scontrol show nodes` prints"
 """What to do about a topology of Slurm that is neither."""
 
@@ -188,17 +178,6 @@ def _check_nodes(switches: Sequence[Switch]) -> None:
         raise InvalidTopology(none, where=switches[0].place, fix=fix)
 
 
-# -- slurm_conf --
-# Slurm's ``topology.conf``: lines of ``SwitchName=`` (topology/tree) or ``BlockName=`` (topology/block).
-#
-# Source: the manual page topology.conf(5).  Keys are case-insensitive, ``#`` begins a comment, a backslash at the end
-# continues a line.
-#
-# ``scontrol show topology`` prints nearly the same, and any user may call it.  There a switch has its ``Level``, and
-# the ``Nodes`` of one that has ``Switches`` are all nodes below it; a block has its ``BlockIndex`` and ``BlockSize``,
-# and of an ``AggregatedBlock`` only the size is new.
-
-
 KEYS = {
     "SwitchName": ("Switches", "Nodes", "LinkSpeed", "Level"),
     "BlockName": ("Nodes", "BlockIndex", "BlockSize"),
@@ -321,13 +300,6 @@ def _sizes(pairs: dict[str, str], key: str, place: str) -> tuple[int, ...]:
     if not all(re.fullmatch(r"[1-9][0-9]{0,8}", part) for part in parts):
         raise InvalidInput(f"{key} is {pairs[key][:60]!r}", where=place, fix="write whole numbers such as 30,120")
     return tuple(int(part) for part in parts)
-
-
-# -- slurm_yaml --
-# Slurm's ``topology.yaml``, topology.yaml(5), 25.05 and later: one topology or several, each a tree, blocks, or flat.
-#
-# Of several that of the job's partition counts, where that is known; else the first with ``cluster_default: true``, if
-# it is a tree or blocks, else the first that is.
 
 
 _MARK_of_slurm_yaml = re.compile(r"^(?:[ \t]*-[ \t]+)?[\"']?(?:topology|cluster_default)[\"']?[ \t]*:", re.MULTILINE)
@@ -459,14 +431,6 @@ def _switches(
         switches.append(expand_switch(*line, place=document.where(*here, *keys, i), limit=limit))
         limit -= len(switches[-1].nodes)
     return switches
-
-
-# -- slurm_listing --
-# What Slurm says of its nodes alone, as the cluster.
-#
-# Since 25.05 each node may say where it is, ``Topology=default:root:spine-1:leaf-2``: the switches above it, broad to
-# close, in one topology or in several (``tree:leaf-2,blocks:b1``), of which one is read.  Where none says it
-# (``topology/flat``) all nodes are one level.  States are read as of a list of ``--busy``.  Source: slurm.conf(5).
 
 
 _GAP = r"(?:[ \t]++(?:\n[ \t]++)?|\n[ \t]++)"

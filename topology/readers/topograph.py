@@ -31,17 +31,6 @@ from topology.node_names import expand_hostlist
 from topology.readers.fabric import Hierarchy
 from topology.readers.reading import PlacedNode, Reading, place_nodes
 
-# -- topograph --
-# The ``graph`` JSON of NVIDIA Topograph: instances, each with the switches above it.
-#
-# ``{"instances": [{"id": "i1", "network_layers": ["leaf", "spine"], "labels": {...}}]}``, layers from close to broad.
-# The levels are called ``tier-2``, ``tier-1``, ``tier-0``, 0 the closest, as in Topograph's node labels.  A list that
-# is shorter than the others hangs on a broader switch.  Accelerator domains (NVLink) are levels where they nest: below
-# the switches they lie below, above those that are parts of them; where they cut across switches, a second hierarchy.
-#
-# Source: github.com/NVIDIA/topograph, docs/engines/graph.md, v0.5 (``attributes.nvlink``) to v1.1 (``labels``).
-
-
 ACCELERATORS = ("accelerator", "accelerator-sub-domain")
 ACCELERATOR_LABELS = ("accelerator.topograph.run/domain", "accelerator.topograph.run/sub-domain")
 _MARK = re.compile(r"[\s{]*[\"']?instances[\"']?\s*:")
@@ -107,14 +96,6 @@ class Topograph:
         document = load_document(source)
         instances = document.parse(_Graph).instances
         return place_instances(instances, where=partial(document.where, "instances"))
-
-
-# -- topograph_model --
-# Models of NVIDIA Topograph, YAML: a tree of switches, and blocks of nodes below them.
-#
-# ``switches`` is a mapping (v0.5 and later) or a list with names (before); ``blocks`` (``capacity_blocks`` before) have
-# the nodes, the switch above them, or are named by it, and their NVLink domain.  Source: github.com/NVIDIA/topograph,
-# docs/modeling.md, tests/models.
 
 
 _MARK_of_topograph_model = re.compile(r"^(?:blocks|capacity_blocks)[ \t]*:", re.MULTILINE)
