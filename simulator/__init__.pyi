@@ -6,8 +6,8 @@ from simulator.capacity.minipods import MinipodsQuestion as MinipodsQuestion
 from simulator.capacity.power import PowerQuestion as PowerQuestion
 from simulator.capacity.reserve import ReserveQuestion as ReserveQuestion
 from simulator.capacity.spares import SparesQuestion as SparesQuestion
-from simulator.cost.types import COMM_MODELS as COMM_MODELS
-from simulator.cost.types import CommModel as CommModel
+from simulator.cost.step import COMM_MODELS as COMM_MODELS
+from simulator.cost.step import CommModel as CommModel
 from simulator.data_plan import DataCache as DataCache
 from simulator.data_plan import DataPlan as DataPlan
 from simulator.data_plan import StoredData as StoredData

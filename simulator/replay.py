@@ -19,7 +19,7 @@ from ground.errors import InvalidInput, InvalidTopology, TraceFormatError
 from scheduler.placement.types import ALGORITHMS, Limits
 from scheduler.power_caps import power_caps
 from scheduler.queue.policy import POLICIES, QueuePolicy
-from simulator.cost.types import COMM_MODELS, CommModel, PlacedJob
+from simulator.cost.step import COMM_MODELS, CommModel, PlacedJob
 from simulator.engine import Engine
 from simulator.failures.cluster_failures import ClusterFailures
 from simulator.failures.flag_incidents import FlagSpan, incidents_of, lay_out

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ground.quantities import duration, number, percent, times
 from ground.records import Count, JsonRecord, NotNegative, Share, record_of
-from simulator.cost.types import COMM_MODELS
+from simulator.cost.step import COMM_MODELS
 from simulator.history import RunHistory
 from simulator.results import Distribution, MeanSpread, PowerMoment, RunSummary, replayed_power
 from simulator.shared_data import SharedLoads, shared_loads

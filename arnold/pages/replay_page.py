@@ -361,7 +361,7 @@ def simulation_page(
     charts, missing = panels(over_time, placed=past.cluster is not None)
     beside, compared_data = comparison_cards(compared) if compared is not None else ([], {})
     return render(
-        "arnold.pages.replay",
+        "arnold.pages",
         "simulation.html.j2",
         raw={"cluster": drawn.drawing, "sizes_style": _colours()},
         styles=("pages.css", "charts.css", "replay.css"),

@@ -2,7 +2,7 @@
 
     python -m tests.e2e.record_extender
 
-writes one JSON file for each scene into ``tests/extender/verbs/golden``: the extender's configuration, the
+writes one JSON file for each scene into ``tests/extender/golden``: the extender's configuration, the
 request as it was sent, the answer, and what became of the pod.  Record again when the version of Kubernetes in
 ``tests/e2e/control_plane/go.mod`` changes; names, UIDs and times differ between two runs, nothing else should.
 """

@@ -18,7 +18,7 @@ import pytest
 from extender.gangs.types import GangKey
 from extender.objects import decode_namespace, decode_pod
 from extender.planner.round import PlanningRound
-from extender.planner.solve import find_zone, solve, zone_question
+from extender.planner.solve import answer_to, find_zone, zone_question
 from extender.plans.gang_plan import PlanPhase
 from extender.plans.reservation import ReservationPhase, decode_reservation
 from scheduler.placement.exact.algorithm import Exact
@@ -214,15 +214,15 @@ class ByHand:
         """One pass of the planner; whether anything came of it."""
         round_, before = PlanningRound(policy=self._policy), len(self.decisions)
         while (question := round_.next(self.state, self._time)) is not None:
-            answer = solve(question, LIMITS)
-            if question.stopping is not None:
+            answer = answer_to(question, LIMITS)
+            if question.case.stops_others:
                 assert not question.stopping.pods
                 needed = question.stopping.on(answer.plan.nodes).gangs
-                for victim in needed if answer.found and not question.trial else ():
+                for victim in needed if answer.placed and not question.case.trial else ():
                     self._stop(victim.name)
             else:
                 self.state.put_plan(answer.plan)
-                if answer.found:
+                if answer.placed:
                     self._start(answer.key.name, answer.plan.nodes)
             round_.tell(answer)
         return len(self.decisions) > before
