@@ -427,7 +427,7 @@ def with_devices(node: NodeObject, devices: NodeDevices, drivers: Mapping[str, s
     status, count = node.status, devices.gpus.total() + devices.cut
     if not count or gpus_of(node):
         return node
-    free: dict[str, Any] = {
+    of_class: dict[str, Any] = {
         name: devices.allocatable[driver] for name, driver in drivers.items() if devices.gpus[driver]
     }
     offers = (
