@@ -235,9 +235,9 @@ class Cluster:
         """Return the depth of a level of the tree, 0 the broadest; raise :class:`UnknownName` for any other name."""
         level = self.level(name, where=where)
         if level.name.startswith(SECOND) and level in self.second_levels:
-            wrong = f"{level.name} is a second hierarchy, and no level of the tree"
-            fix = f"use a level of the tree: {', '.join(one.name for one in self.levels)}"
-            raise UnknownName(wrong, where=where, fix=fix)
+            beside = f"{level.name} is a second hierarchy, and no level of the tree"
+            fix = f"use a level of the tree: {', '.join(of_tree.name for of_tree in self.levels)}"
+            raise UnknownName(beside, where=where, fix=fix)
         return self.levels.index(level)
 
     @property
@@ -306,20 +306,13 @@ class Cluster:
         """
         if not (tolerations and self.taints):
             return self
-        if tolerations not in self._tolerating:
-            self._tolerating[tolerations] = self._without_taints(tolerations)
-        return self._tolerating[tolerations]
-
-    @cached_property
-    def _tolerating(self) -> dict[tuple[Toleration, ...], Cluster]:
-        """Answers of :meth:`tolerating`, which every look at a job's nodes asks for."""
-        return {}
-
-    def _without_taints(self, tolerations: tuple[Toleration, ...]) -> Cluster:
+        # every look at a job's nodes asks for the same
+        if (asked_before := self._tolerating.get(tolerations)) is not None:
+            return asked_before
         left = {node: untolerated(of_node, tolerations) for node, of_node in self.taints.items()}
         changed = {node for node, of_node in left.items() if of_node != self.taints[node]}
         if not changed:
-            return self
+            return self._tolerating.setdefault(tolerations, self)
         kept_out = dict(self.kept_out)
         for node in changed:
             if kept_out.get(node) == kept_out_by(self.taints[node]):
@@ -332,7 +325,13 @@ class Cluster:
             if node not in changed or not is_price(flag) or any(taint.discourages for taint in left[node])
         }
         taints = {node: of_node for node, of_node in left.items() if of_node}
-        return self.replace(flags=flags, kept_out=kept_out, taints=taints)
+        self._tolerating[tolerations] = self.replace(flags=flags, kept_out=kept_out, taints=taints)
+        return self._tolerating[tolerations]
+
+    @cached_property
+    def _tolerating(self) -> dict[tuple[Toleration, ...], Cluster]:
+        """Answers of :meth:`tolerating`."""
+        return {}
 
     def with_sharing(self, ways: Mapping[int, str]) -> Cluster:
         """Return a copy in which more nodes, by index, hand out GPUs in parts, and so are kept out."""

@@ -498,8 +498,6 @@ def _paths(topology: str, place: str) -> dict[str, tuple[str, ...]]:
         name, *switches = part.split(":")
         if not name or not all(switches) or not switches:
             nowhere = f"{part[:60]!r} is no place in a topology"
-            raise InvalidInput(
-                placeless, where=place, fix="write TOPOLOGY:SWITCH:SWITCH, such as default:spine-1:leaf-2"
-            )
+            raise InvalidInput(nowhere, where=place, fix="write TOPOLOGY:SWITCH:SWITCH, such as default:spine-1:leaf-2")
         paths[name] = tuple(switches)
     return paths
