@@ -830,13 +830,17 @@ def _one_by_one(searches: Sequence[SkeletonSearch]) -> list[tuple[Answer, Skelet
 
 
 def enumerate_profiles(search: PairSearch) -> None:
-    """Search the width profiles of open pairs in growing slices, from the dearest pair down, two at a time."""
+    """Search the width profiles of open pairs in growing slices, from the dearest pair down, two at a time; with many
+    cells they get slow and find nothing that bands do not.
+    """
 
     @cache
     def profiles_of(pair: Pair, view: GridView) -> PairProfiles:
         spare = search.spare_rows(view, pair)
         return PairProfiles(view.problem, view.turn(pair), spare_rows=spare, params=search.params)
 
+    if search.problem.cells > search.params.many_cells:
+        return
     effort, turn = search.params.first_effort, 0
     while search.left > 0 and not search.lattice.proved:
         tasks = [

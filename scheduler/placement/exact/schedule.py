@@ -53,6 +53,9 @@ from topology.cluster import IntArray
 
 FlowKind = Literal["interval", "ring", "set"]
 
+Stage = Callable[[PairSearch], None]
+"""A method, applied to all open pairs of a search."""
+
 Attempt = Callable[[GridView, Pair], IntArray | None]
 """A construction on a view of the problem, for a pair as the view sees it: the domain of each cell, or nothing."""
 
@@ -268,18 +271,24 @@ def _full(search: PairSearch) -> bool:
 # the same answer unless the wall clock runs out first.
 
 
-def search_pairs(search: PairSearch) -> None:
-    """Search until the cheapest pair is proved, nothing is left to try, or time runs out."""
+def run_stage(stage: Stage, search: PairSearch) -> None:
+    """Run a stage of the search, with nothing left out and nothing looked at."""
+    stage(search)
+
+
+def search_pairs(search: PairSearch, run: Callable[[Stage, PairSearch], None] = run_stage) -> None:
+    """Search until the cheapest pair is proved, nothing is left to try, or time runs out.
+
+    :param run: what runs each stage in turn; the ablation leaves some out.
+    """
     if sum(search.problem.capacities) < search.problem.cells:  # a fault of the caller
         raise ValueError("the grid does not fit; the caller counts capacities first")
     for stage in (*QUICK_STAGES, *STAGES):
         search.lattice.ties = stage in QUICK_STAGES
         if search.lattice.built and (not search.lattice.open() or search.left < -search.params.least_seconds):
             break
-        stage(search)
+        run(stage, search)
     search.lattice.ties = False
-    if not search.lattice.proved and search.problem.cells <= search.params.many_cells:
-        enumerate_profiles(search)
     search.stopped = search.left <= 0
 
 
@@ -474,8 +483,9 @@ STAGES = (
     count_shapes,
     decide_shapes,
     build_long_flows,
+    enumerate_profiles,
 )
-"""The methods after these in order, each applied to all open pairs; the width profiles come last."""
+"""The methods after these in order, each applied to all open pairs."""
 
 
 def _edge(problem: GridProblem, pair: Pair, *, transposed: bool) -> str:

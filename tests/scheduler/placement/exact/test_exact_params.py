@@ -15,7 +15,6 @@ import pytest
 from scheduler.algorithm_run import run
 from scheduler.job import Job, Parallelism
 from scheduler.placement.exact import algorithm, profiles, schedule, solve
-from scheduler.placement.exact import schedule as search_module
 from scheduler.placement.exact.algorithm import Exact
 from scheduler.placement.exact.bands import SlotSwaps, SplitSwaps, credit_bands, split_bands, tabu_bands
 from scheduler.placement.exact.bounds import CoverageBound
@@ -250,12 +249,10 @@ class Calls:
 @pytest.mark.parametrize(("many", "tried"), [(3000, True), (10, False)])
 def test_many_cells(monkeypatch: pytest.MonkeyPatch, many: int, tried: bool) -> None:
     """Fifty cells are many or not: with many, no width profiles are searched."""
-    rounds: list[PairSearch] = []
-    search = started(OPEN, many_cells=many)
-    monkeypatch.setattr(search_module, "STAGES", ())
-    monkeypatch.setattr(search_module, "enumerate_profiles", rounds.append)
-    search_pairs(search)
-    assert bool(rounds) is tried
+    asked: list[PairSearch] = []
+    monkeypatch.setattr(profiles, "_run_by_twos", lambda search, _: (asked.append(search), search.extend(0.0)))
+    profiles.enumerate_profiles(started(OPEN, many_cells=many))
+    assert bool(asked) is tried
 
 
 def test_efforts_of_tabu_searches(monkeypatch: pytest.MonkeyPatch) -> None:
