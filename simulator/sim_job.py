@@ -6,11 +6,13 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field, fields
 from enum import IntEnum
 from math import inf
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from scheduler.queue.dispatch import Allocation
 from scheduler.queue.run_times import Prediction
 from simulator.job_record import JobRecord
+
+if TYPE_CHECKING:
+    from scheduler.queue.dispatch import Allocation
 
 UNITS = 100  # Units of a GPU: GPUs are counted in hundredths, so that shares add up exactly
 
@@ -89,8 +91,8 @@ class SimJob(JobProgress):
     preemptible: bool = field(init=False)
 
     def __post_init__(self, need: Need) -> None:
-        record, told = self.record, self.prediction
-        self.predicted, self.predicted_high = told.seconds, told.high
+        record, prediction = self.record, self.prediction
+        self.predicted, self.predicted_high = prediction.seconds, prediction.high
         self.nodes, self.gpus, self.units = need.nodes, need.gpus, need.units
         self.submitted, self.left = float(record.submit), float(record.duration)
         self.priority, self.preemptible = record.priority, record.preemptible
@@ -99,16 +101,18 @@ class SimJob(JobProgress):
     @property
     def progress(self) -> JobProgress:
         """What has happened to it, as a value of its own."""
-        return JobProgress(**{one.name: getattr(self, one.name) for one in fields(JobProgress)})
+        return JobProgress(**{kept.name: getattr(self, kept.name) for kept in fields(JobProgress)})
 
     @progress.setter
     def progress(self, saved: JobProgress) -> None:
-        for one in fields(JobProgress):
-            setattr(self, one.name, getattr(saved, one.name))
+        for kept in fields(JobProgress):
+            setattr(self, kept.name, getattr(saved, kept.name))
 
     @property
     def allocation(self) -> Allocation:
         """How it lies."""
+        from scheduler.queue.dispatch import Allocation  # not at the top: options of failures come without numpy
+
         return Allocation(self.gpu_types or (), self.nodes, self.gpus)
 
     @allocation.setter

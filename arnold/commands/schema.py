@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import click
@@ -16,6 +16,7 @@ OTHERS: Mapping[str, str] = {
     "error": "arnold.console.output:ErrorDocument",
     "certificate": "scheduler.certificates.certificate:Certificate",
     "jobs": "arnold.documents.place_answer:JointDocument",
+    "study": "simulator.study:StudyDocument",
     "job": "scheduler.job_files.job_file:JobDocument",
     "power": "simulator.power_file:PowerSettings",
     "records": "scheduler.job_files.records_file:RecordsDocument",
@@ -23,7 +24,8 @@ OTHERS: Mapping[str, str] = {
     "data": "simulator.data_plan:DataPlan",
     "workload": "simulator.traces.workload_file:WorkloadDocument",
 }
-"""Documents beside those of the commands: errors, `place` of several jobs, certificates, and what users write."""
+"""Documents beside those of the commands: errors, what `place` and `simulate` print for several jobs or runs,
+certificates, and what users write."""
 
 EXAMPLES = "\b\nExamples:\n  arnold schema place\n  arnold schema topology validate\n  arnold schema job"
 ENTRY_POINTS = "arnold.files"
@@ -36,8 +38,9 @@ def command(command: tuple[str, ...]) -> None:
     """Print the JSON Schema of a command's --json output; without a COMMAND, all names that have one.
 
     COMMAND is a command (`place`, `topology show`), or `error` for what any command prints when it fails, `jobs` for
-    what `place` prints for several jobs, `certificate` for what it saves for `verify`, or one of the files that you
-    write: `job`, `power`, `records`, `startup`, `data`, `workload`.
+    what `place` prints for several jobs, `study` for what `simulate` prints for several runs, `certificate` for what
+    `place` saves for `verify`, or one of the files that you write: `job`, `power`, `records`, `startup`, `data`,
+    `workload`.
     """
     if not command:
         click.echo("\n".join(schema_names()))
@@ -62,13 +65,16 @@ def schema_of(name: str) -> dict[str, Any]:
     from ground.records import json_schema
 
     others = _others()
-    target = others.get(name) or _document_of(name.split())
+    member: click.Command | None = arnold
+    for word in name.split():
+        member = member.get_command(click.Context(member), word) if isinstance(member, click.Group) else None
+    target = others.get(name) or (member.document if isinstance(member, JsonCommand) else None)
     if target is None:
-        known = schema_names()
+        names = schema_names()
         raise UnknownName(
             f"there is no schema for {name!r}",
             where="arnold schema",
-            fix=f"{did_you_mean(name, known)}use one of: {', '.join(known)}",
+            fix=f"{did_you_mean(name, names)}use one of: {', '.join(names)}",
         )
     return json_schema(object_at(target), written=name not in others)
 
@@ -77,14 +83,6 @@ def _others() -> dict[str, str]:
     """Return our documents beside those of commands, and those that other packages offer."""
     offered = {name: target for table in offers(ENTRY_POINTS) for name, target in table.items()}
     return {**OTHERS, **offered}
-
-
-def _document_of(words: Sequence[str]) -> str | None:
-    """Return where the document of a command is found; ``None`` = there is no such command, or it prints none."""
-    found: click.Command | None = arnold
-    for word in words:
-        found = found.get_command(click.Context(found), word) if isinstance(found, click.Group) else None
-    return found.document if isinstance(found, JsonCommand) else None
 
 
 def _documented(group: click.Group, prefix: str = "") -> Iterator[str]:

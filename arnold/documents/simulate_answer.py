@@ -8,18 +8,15 @@ from typing import TYPE_CHECKING
 
 from ground.quantities import duration, number, percent, times
 from ground.records import Count, JsonRecord, NotNegative, Share, record_of
-from simulator.cost.types import COMM_MODELS
+from simulator.cost.step import COMM_MODELS
+from simulator.history import RunHistory
 from simulator.results import Distribution, MeanSpread, PowerMoment, RunSummary, replayed_power
-from simulator.run_history import RunHistory
 from simulator.shared_data import SharedLoads, shared_loads
 from simulator.sheet import TextTable
 from simulator.start_ups import StartUpShare, startup_shares
 
 if TYPE_CHECKING:
     from simulator.replay import Replay
-
-# -- simulate_answer --
-# The JSON of ``arnold simulate``.  Each number has its formula in metrics.md of the docs.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +89,7 @@ def simulate_document(
         summary,
         policy=settings.policy,
         dropped=dropped,
-        policy_seconds=engine.policy_seconds,
+        policy_seconds=engine.driver.seconds,
         wall_seconds=wall_seconds,
         events=engine.events,
         cost=model.name,
@@ -101,10 +98,6 @@ def simulate_document(
         data=None if settings.data is None else shared_loads(past, settings.data),
         startup=None if replay.startups is None else startup_shares(past, replay.startups.log),
     )
-
-
-# -- replay_tables --
-# What a replay says of power, data and start-up as tables: the same for the terminal and for the page.
 
 
 def replay_tables(document: SimulateDocument) -> Iterator[TextTable]:

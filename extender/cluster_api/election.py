@@ -39,8 +39,6 @@ class LeaseTimes:
 class _Spec(msgspec.Struct, rename="camel"):
     holder_identity: str | None = None
     lease_duration_seconds: int | None = None
-    acquire_time: str | None = None
-    renew_time: str | None = None
     lease_transitions: int | None = None
 
 
@@ -67,7 +65,6 @@ class Election:
     clock: Callable[[], float] = monotonic  # steady seconds
     now: Callable[[], datetime] = lambda: datetime.now(UTC)  # the time of day, for people who read the Lease
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
-    leader: str = field(default="", init=False)  # its identity, as far as it is known here
     _until: float = field(default=float("-inf"), init=False)
     _seen: tuple[str, float] = field(default=("", 0.0), init=False)
     _leading: bool = field(default=False, init=False)
@@ -92,8 +89,8 @@ class Election:
                 won = await self._try()
         except (ClusterError, TimeoutError) as error:
             level = logging.DEBUG if self._failing else logging.WARNING
-            said = str(error) or "no answer in time"
-            logger.log(level, "the lease %s/%s cannot be had, trying on: %s", self.namespace, self.name, said)
+            why = str(error) or "no answer in time"
+            logger.log(level, "the lease %s/%s cannot be had, trying on: %s", self.namespace, self.name, why)
             self._failing = True
         else:
             self._failing = False
@@ -121,9 +118,14 @@ class Election:
             self._acquired = self._stamp()
             await self._write(None, holder=self.identity, seconds=round(self.terms.lease))
             return True
-        self.leader = holder = lease.spec.holder_identity or ""
-        if holder not in ("", self.identity) and not self._expired(lease):
-            return False
+        holder = lease.spec.holder_identity or ""
+        if holder not in ("", self.identity):
+            # it is free when it has not changed for its whole duration, as we saw it
+            version = lease.metadata.resource_version
+            if self._seen[0] != version:
+                self._seen = (version, self.clock())
+            if self.clock() < self._seen[1] + (lease.spec.lease_duration_seconds or self.terms.lease):
+                return False
         if holder != self.identity or not self._acquired:
             self._acquired = self._stamp()
         await self._write(lease, holder=self.identity, seconds=round(self.terms.lease))
@@ -160,14 +162,6 @@ class Election:
         else:
             metadata["resourceVersion"] = lease.metadata.resource_version
             await self.api.replace(LEASES, self.name, document, namespace=self.namespace)
-        self.leader = holder
-
-    def _expired(self, lease: _Lease) -> bool:
-        """Return whether the Lease has not changed for its whole duration, as we saw it."""
-        version = lease.metadata.resource_version
-        if self._seen[0] != version:
-            self._seen = (version, self.clock())
-        return self.clock() >= self._seen[1] + (lease.spec.lease_duration_seconds or self.terms.lease)
 
     def _stamp(self) -> str:
         return self.now().astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
@@ -175,7 +169,5 @@ class Election:
     def _notice(self) -> None:
         if self._leading != self.leads():
             self._leading = self.leads()
-            if self.leads():
-                self.leader = self.identity
             logger.info("this replica %s", "leads" if self._leading else "does not lead any more")
             self.changed()

@@ -10,8 +10,7 @@ from ground.errors import InvalidInput
 from ground.files import Source
 from topology.build import build_cluster
 from topology.cluster import Node
-from topology.node_list import STRANGERS, NodeList, read_node_lists, stranger_fault
-from topology.readers import recognise
+from topology.load import STRANGERS, NodeList, read_node_lists, recognise, stranger_fault
 from topology.readers.reading import TOPOLOGY_READERS
 from topology.slurm_snapshot import NO_REQUEST
 

@@ -13,7 +13,7 @@ from tests.case_counts import examples
 from topology.build import build_cluster
 from topology.cluster import Cluster, Node
 from topology.flags import FAULTY, NodeFlag
-from topology.readers import recognise
+from topology.load import recognise
 from topology.readers.reading import TOPOLOGY_READERS
 from topology.writers import TOPOLOGY_WRITERS
 

@@ -10,7 +10,7 @@ import pytest
 
 from ground.errors import InvalidInput
 from ground.files import Source
-from topology.readers import recognise
+from topology.load import recognise
 from topology.readers.reading import Reading
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)

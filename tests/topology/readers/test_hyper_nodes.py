@@ -7,7 +7,7 @@ import pytest
 
 from ground.errors import InvalidInput, InvalidTopology
 from ground.files import Source
-from topology.readers import recognise
+from topology.load import recognise
 from topology.readers.kubernetes import KindCluster, Kubernetes, Volcano
 from topology.readers.reading import Reading
 

@@ -7,7 +7,7 @@ import pytest
 
 from ground.errors import InvalidInput
 from ground.files import Source
-from topology.readers import load_topology, recognise
+from topology.load import load_topology, recognise
 from topology.readers.slurm import SlurmListing
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
