@@ -531,7 +531,7 @@ class ReserveQuestion(ClusterQuestion[ReserveAnswer], NodePrices):
             zone=len(zone),
             notice_hours=self.notice_hours,
             jobs=len(others[drawn[0]].records),
-            load=others[drawn[0]].asked,
+            load=others[drawn[0]].load,
             remaining_hours=remaining,
             last_hours=percentiles([run.last_hours for run in first]),
             cases=tuple(cases),

@@ -187,11 +187,6 @@ class SparesAnswer(CapacityAnswer):
         """Whether some number of spares reaches the target, if there is one."""
         return self.target is None or self.needed is not None
 
-    @property
-    def cost_unit(self) -> str:
-        """What costs are in, after the number."""
-        return "for a useful GPU-hour" if self.gpu_hour is not None else "GPU-hours paid for a useful one"
-
 
 PUBLISHED = "published"
 REPAIR = "6..72"
@@ -727,6 +722,7 @@ class SparesQuestion(CapacityQuestion[SparesAnswer], HardwarePrices):
         best, cost, _, *fewest = answer.ranges
         if answer.ettr_with_unlimited_spares < NOTHING:
             return "With no number of spares is time useful: restarts and checkpoints alone leave nothing of it."
+        unit = "for a useful GPU-hour" if answer.gpu_hour is not None else "GPU-hours paid for a useful one"
         low, high = answer.about_as_good
         near = (
             f"{low:,} to {high:,} spares cost within 1% of it" if low < high else "any other number costs over 1% more"
@@ -737,7 +733,7 @@ class SparesQuestion(CapacityQuestion[SparesAnswer], HardwarePrices):
             a_year = f"; the spares cost {number(money)} a year"
         sentences = [
             f"Keep {plural(answer.spares, 'spare')} for {plural(answer.nodes, 'node')}: useful time costs least then, "
-            f"{cost.value(cost.p50)} {answer.cost_unit} (P10 {cost.value(cost.p10)}, P90 {cost.value(cost.p90)}), and "
+            f"{cost.value(cost.p50)} {unit} (P10 {cost.value(cost.p10)}, P90 {cost.value(cost.p90)}), and "
             f"{near}{a_year}."
         ]
         if (best.p10, best.p90) != (answer.spares, answer.spares):
