@@ -24,8 +24,7 @@ from scheduler.placement.types import ALGORITHMS, Limits, PlacementAlgorithm
 from simulator.capacity.question import A, CapacityQuestion
 
 if TYPE_CHECKING:
-    from scheduler.affinity import Model
-    from scheduler.job_affinity import JobAffinity
+    from scheduler.affinity import JobAffinity, Model
     from scheduler.outcome import Outcome
     from simulator.engine import SimulatedCluster
     from simulator.job_record import JobRecord
@@ -167,7 +166,7 @@ class AffinityQuestion(OwnRecords, CapacityQuestion[A]):
 
     def affinity(self, shape: JobShape, rows: int) -> JobAffinity:
         """Return the affinity of a job, by the rule that job files have."""
-        from scheduler.job_affinity import job_affinity
+        from scheduler.affinity import job_affinity
 
         return job_affinity(shape.job(rows).parallelism, alpha=self.alpha, model=self.trained, records=self.measured)
 
