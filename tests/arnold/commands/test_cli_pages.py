@@ -41,7 +41,7 @@ def test_a_repaired_placement(arnold: Arnold, folder: Path) -> None:
         assert "llm repaired: 1 node lost" in words
         assert "1 faulty" in words
         assert "proved best" in words
-        assert (says(words, "proved best", "few moves")) == of_few
+        assert says(words, "proved best", "few moves") == of_few
         assert re.search(r"Rank 0 \(row 0, stage 0\): n00 to n\d\d", words)
 
 

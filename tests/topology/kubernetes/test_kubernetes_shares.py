@@ -140,7 +140,7 @@ def test_a_resource_that_the_user_names_is_counted_as_it_is() -> None:
 
 def test_more_gpus_than_any_server_has_are_doubted() -> None:
     """Without a label that counts GPUs, 32 of them may be shares: a note says so."""
-    assert any(says(note, "no label", "shared") for note in read(node_json("n", {}, **{GPU: 32})).notes)
+    assert says(read(node_json("n", {}, **{GPU: 32})).notes, "no label", "shared")
     assert not any("shared" in note for note in read(node_json("n", gfd(), **{GPU: 8})).notes)
 
 
