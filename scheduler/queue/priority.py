@@ -18,6 +18,7 @@ choice, and placement decides between them: the best objective counts, then the 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import accumulate
 from math import inf
 from typing import NamedTuple
 
@@ -26,20 +27,46 @@ import numpy as np
 from scheduler.queue.policy import ClusterState, HeldNodes, PriorityFirst, Running, Waiting, usable_together
 from topology.cluster import BoolArray, IntArray
 
-# -- priority_victims --
-# Which running jobs to stop so that one without room has some: little work is lost, and the place is good.
-#
-# *Lost* is, of each job that is stopped, the work since it was last saved (since its start where it never is), on all
-# its GPUs.  Of the sets of jobs without which enough nodes have room, the highest priority that is stopped shall be
-# lowest, as where kube-scheduler preempts; then the GPU-seconds that are lost fewest.  That is the knapsack problem in
-# its covering form (Kellerer, Pferschy and Pisinger, "Knapsack Problems", 2004, section 13.3), solved by dynamic
-# programming: exactly where each job has its nodes alone.  Where jobs share nodes, each node is cleared by itself,
-# lowest priority and least unsaved work first, a job on several such nodes counts on each, and one that turns out not
-# to be in the way is spared.
-#
-# *A good place.*  The least loss may leave nodes far apart.  So the same is asked at each level of the cluster among
-# the nodes of one domain, or of the fewest that can have room.  A set that loses up to :data:`DEAREST` times the least
-# is a choice, and placement decides between them: the best objective counts, then the least loss.
+
+class PriorityAge(PriorityFirst):
+    """Higher priority first, older first among equals; no job behind a blocked one can delay it.
+
+    *Cannot delay*: let H be blocked and C be behind it.  H starts at the first moment at which enough of the nodes that
+    it could use at all (those of its size that it may use and that are not faulty) are free together.  Where the ends
+    of jobs are unknown, whatever C takes of these nodes may be what H is missing at that moment, and what it takes of
+    other nodes never is.  Hence C may be placed exactly where no node that H could use is taken.  A job that would not
+    fit even if the cluster were empty starts at no moment, so nothing delays it: it blocks none.
+    """
+
+    name = "priority-age"
+    summary = "higher priority first, then older; a gang passes a blocked one only on nodes that one cannot use"
+    passing = True
+    claims: int | None = None
+
+    def holds(self, blocked: Sequence[Waiting], cluster: ClusterState) -> Sequence[HeldNodes]:
+        """Keep all that those before could use."""
+        masks = {id(mask): mask for mask in (cluster.usable(job) for job in blocked)}
+        usable = np.logical_or.reduce(list(masks.values()))
+        return (HeldNodes(-inf, np.where(usable, cluster.total, 0).astype(np.int32)),)
+
+
+class PriorityPreempt(PriorityFirst):
+    """Higher priority first; a job without room stops preemptible ones of lower priority if that gives it room.
+
+    Else it waits, and all behind it.  Those are stopped that lose the least work, or a little more for a better place.
+    """
+
+    name = "priority-preempt"
+    summary = "higher priority first; preemptible jobs of lower priority are stopped for it"
+    stops_any_time = True
+
+    def victims(self, job: Waiting, cluster: ClusterState) -> Sequence[Sequence[Running]]:
+        """Stop those that lose the least work, or a little more where that gives a better place."""
+
+        def may_stop(other: Running) -> bool:
+            return other.preemptible and other.priority < job.priority
+
+        return victim_choices(job, cluster, may_stop=may_stop)
 
 
 # Times the least loss that a better place may cost.  Made jobs on 8 minipods of 16 nodes, a quarter of higher priority:
@@ -70,13 +97,13 @@ def victim_choices(
     best = clearing.cheapest(wholes)
     if best is None:
         return ()
-    found = {frozenset(one.key for one in best.jobs): best}
+    sets = {frozenset(victim.key for victim in best.jobs): best}
     for domain_of in cluster.domains if job.nodes > 1 else ():
         masks = (mask for usable in wholes for mask in _fewest_domains(usable & clearing.room, domain_of, job.nodes))
         other = clearing.cheapest(masks)
         if other is not None and other.priority == best.priority and other.lost <= DEAREST * best.lost:
-            found.setdefault(frozenset(one.key for one in other.jobs), other)
-    return [one.jobs for one in sorted(found.values(), key=lambda one: one.lost)]
+            sets.setdefault(frozenset(victim.key for victim in other.jobs), other)
+    return [victims.jobs for victims in sorted(sets.values(), key=lambda victims: victims.lost)]
 
 
 class _Clearing:
@@ -91,41 +118,35 @@ class _Clearing:
         # shape [nodes], which of the sets makes room there; -1 = none has to, or none does
         self._set_of: IntArray = np.full(len(self._clear), -1, dtype=np.int32)
         there: dict[int, list[Running]] = {}
-        for one in cluster.running:
-            if one.leaving or may_stop(one):
-                for node in one.places:
+        for other in cluster.running:
+            if other.leaving or may_stop(other):
+                for node in other.places:
                     if not self._clear[node]:
-                        there.setdefault(node, []).append(one)
+                        there.setdefault(node, []).append(other)
         numbers: dict[tuple[object, ...], int] = {}
-        for node, jobs in there.items():
-            if chosen := self._on(node, jobs):
-                number = numbers.setdefault(tuple(one.key for one in chosen), len(self._sets))
+        for node, others in there.items():
+            ranked = sorted(others, key=self._rank)
+            rooms = accumulate((other.gpus for other in ranked), initial=int(cluster.free[node]))
+            stops = next((count for count, units in enumerate(rooms) if units >= job.gpus), 0)
+            # where stopping all of them would not do, none is
+            if chosen := ranked[:stops]:
+                number = numbers.setdefault(tuple(other.key for other in chosen), len(self._sets))
                 if number == len(self._sets):
                     self._sets.append(self._of(chosen))
                 self._set_of[node], self.room[node] = number, True
 
     def cheapest(self, masks: Iterable[BoolArray]) -> VictimSet | None:
         """Return the cheapest set that makes enough room among the nodes of any one mask; ``None`` = none does."""
-        found = (self._among(mask) for mask in masks)
-        return min((one for one in found if one is not None), key=lambda one: one[:2], default=None)
+        sets = (self._among(mask) for mask in masks)
+        return min((victims for victims in sets if victims is not None), key=lambda victims: victims[:2], default=None)
 
-    def _on(self, node: int, jobs: Sequence[Running]) -> tuple[Running, ...]:
-        """Return what to stop on one node; nothing = that would not do."""
-        room, chosen = int(self._cluster.free[node]), []
-        for job in sorted(jobs, key=self._rank):
-            chosen.append(job)
-            room += job.gpus
-            if room >= self._job.gpus:
-                return tuple(chosen)
-        return ()
-
-    def _rank(self, one: Running) -> tuple[object, ...]:
-        return not one.leaving, one.priority, self._cluster.unsaved(one), one.key
+    def _rank(self, job: Running) -> tuple[object, ...]:
+        return not job.leaving, job.priority, self._cluster.unsaved(job), job.key
 
     def _of(self, jobs: Sequence[Running]) -> VictimSet:
         staying = [job for job in jobs if not job.leaving]
-        lost = sum(one.gpus * len(one.places) * self._cluster.unsaved(one) for one in staying)
-        return VictimSet(max((one.priority for one in staying), default=-inf), lost, tuple(jobs))
+        lost = sum(job.gpus * len(job.places) * self._cluster.unsaved(job) for job in staying)
+        return VictimSet(max((job.priority for job in staying), default=-inf), lost, tuple(jobs))
 
     def _among(self, mask: BoolArray) -> VictimSet | None:
         """Return the cheapest set that makes enough room among some nodes."""
@@ -138,41 +159,35 @@ class _Clearing:
             return None
         highest = self._sets[by_priority[int(np.searchsorted(together, needed))]].priority
         items = [number for number in by_priority if self._sets[number].priority <= highest]
-        chosen = _cover(counts[items].tolist(), [self._sets[number].lost for number in items], needed)
-        found = {job.key: job for i in chosen for job in self._sets[items[i]].jobs}
-        return self._of(self._in_the_way(mask, found))
-
-    def _in_the_way(self, mask: BoolArray, found: dict[object, Running]) -> Sequence[Running]:
-        """Spare those, the dearest first, without whose stop the job has room among these nodes too."""
-        free, job = self._cluster.free.copy(), self._job
-        for one in found.values():
-            free[list(one.places)] += one.gpus
-        for one in sorted(found.values(), key=self._rank, reverse=True):
-            places = list(one.places)
-            free[places] -= one.gpus
-            if np.count_nonzero(mask & (free >= job.gpus)) >= job.nodes:
-                del found[one.key]
+        # the items of the least cost in all whose weights come to what is needed, or more
+        weights = counts[items].tolist()
+        costs = [self._sets[number].lost for number in items]
+        least = np.full(needed + 1, inf)  # Cost of the cheapest items so far that cover so much
+        least[0] = 0.0
+        taken = np.zeros((len(weights), needed + 1), dtype=np.bool_)
+        for i, (weight, cost) in enumerate(zip(weights, costs, strict=True)):
+            rest = np.maximum(np.arange(needed + 1) - weight, 0)
+            with_it = least[rest] + cost
+            taken[i] = with_it < least
+            least = np.where(taken[i], with_it, least)
+        chosen = []
+        for i in range(len(weights) - 1, -1, -1):
+            if taken[i, needed]:
+                chosen.append(i)
+                needed = max(needed - weights[i], 0)
+        victims = {job.key: job for i in chosen for job in self._sets[items[i]].jobs}
+        # those are spared, the dearest first, without whose stop the job has room among these nodes too
+        free = self._cluster.free.copy()
+        for victim in victims.values():
+            free[list(victim.places)] += victim.gpus
+        for victim in sorted(victims.values(), key=self._rank, reverse=True):
+            places = list(victim.places)
+            free[places] -= victim.gpus
+            if np.count_nonzero(mask & (free >= self._job.gpus)) >= self._job.nodes:
+                del victims[victim.key]
             else:
-                free[places] += one.gpus
-        return tuple(found.values())
-
-
-def _cover(weights: Sequence[int], costs: Sequence[float], needed: int) -> list[int]:
-    """Return the items of the least cost in all whose weights sum up to what is needed, or more; there are some."""
-    least = np.full(needed + 1, inf)  # Cost of the cheapest items so far that cover so much
-    least[0] = 0.0
-    taken = np.zeros((len(weights), needed + 1), dtype=np.bool_)
-    for i, (weight, cost) in enumerate(zip(weights, costs, strict=True)):
-        rest = np.maximum(np.arange(needed + 1) - weight, 0)
-        with_it = least[rest] + cost
-        taken[i] = with_it < least
-        least = np.where(taken[i], with_it, least)
-    chosen = []
-    for i in range(len(weights) - 1, -1, -1):
-        if taken[i, needed]:
-            chosen.append(i)
-            needed = max(needed - weights[i], 0)
-    return chosen
+                free[places] += victim.gpus
+        return self._of(tuple(victims.values()))
 
 
 def _fewest_domains(room: BoolArray, domain_of: IntArray, nodes: int) -> Iterator[BoolArray]:
@@ -187,48 +202,3 @@ def _fewest_domains(room: BoolArray, domain_of: IntArray, nodes: int) -> Iterato
         largest = np.argsort(-counts, kind="stable")
         several = largest[: int(np.searchsorted(np.cumsum(counts[largest]), nodes)) + 1]
         yield room & np.isin(domain_of, several)
-
-
-# -- priority_preemption --
-# By priority and age: without prediction no job is delayed by those behind, with preemption none by those below.
-
-
-class PriorityAge(PriorityFirst):
-    """Higher priority first, older first among equals; no job behind a blocked one can delay it.
-
-    *Cannot delay*: let H be blocked and C be behind it.  H starts at the first moment at which enough of the nodes that
-    it could use at all (those of its size that it may use and that are not faulty) are free together.  Where the ends
-    of jobs are unknown, whatever C takes of these nodes may be what H is missing at that moment, and what it takes of
-    other nodes never is.  Hence C may be placed exactly where no node that H could use is taken.  A job that would not
-    fit even if the cluster were empty starts at no moment, so nothing delays it: it blocks none.
-    """
-
-    name = "priority-age"
-    summary = "higher priority first, then older; a gang passes a blocked one only on nodes that one cannot use"
-    passing = True
-    claims: int | None = None
-
-    def holds(self, blocked: Sequence[Waiting], cluster: ClusterState) -> Sequence[HeldNodes]:
-        """Keep all that those before could use."""
-        masks = {id(mask): mask for mask in (cluster.usable(job) for job in blocked)}
-        usable = np.logical_or.reduce(list(masks.values()))
-        return (HeldNodes(-inf, np.where(usable, cluster.total, 0).astype(np.int32)),)
-
-
-class PriorityPreempt(PriorityFirst):
-    """Higher priority first; a job without room stops preemptible ones of lower priority if that gives it room.
-
-    Else it waits, and all behind it.  Which are stopped: :mod:`scheduler.queue.priority`.
-    """
-
-    name = "priority-preempt"
-    summary = "higher priority first; preemptible jobs of lower priority are stopped for it"
-    stops_any_time = True
-
-    def victims(self, job: Waiting, cluster: ClusterState) -> Sequence[Sequence[Running]]:
-        """Stop those that lose the least work, or a little more where that gives a better place."""
-
-        def may_stop(other: Running) -> bool:
-            return other.preemptible and other.priority < job.priority
-
-        return victim_choices(job, cluster, may_stop=may_stop)
