@@ -38,6 +38,7 @@ _LOG = logging.getLogger(__name__)
 _GZIP_WINDOW = 16 + zlib.MAX_WBITS  # For zlib: the largest window, behind the header of gzip
 _IF_LARGER = "split it, or leave out what is not needed"
 
+HEAD = 65_536  # Bytes (after unpacking) that readers look at to recognise their format
 MAX_BYTES = 256 * 1024 * 1024  # Largest input; kubectl get nodes -o json of 10,000 nodes is about 100 MB
 
 
@@ -48,6 +49,11 @@ class Source:
     name: str
     text: str
     numbered: bool = True  # whether a reader can look at its lines; those of an answer to Arnold are seen by nobody
+
+    @property
+    def head(self) -> bytes:
+        """Its beginning, by which readers recognise their format."""
+        return self.text[:HEAD].encode(errors="replace")
 
     def at(self, line: int | None = None) -> str:
         """Return where something stands: ``"cluster.csv:12"``, or the name alone."""
@@ -213,7 +219,6 @@ def _line_at(name: str, data: bytes, position: int) -> str:
 
 pass
 
-HEAD = 65_536  # Bytes (after unpacking) that readers look at to recognise their format
 MAX_LINE = 1_048_576  # Longest line in bytes: what has longer ones is no trace but a binary file, or a JSON document
 
 

@@ -12,8 +12,8 @@ from typing import Protocol
 
 from ground.errors import TraceFormatError
 from ground.files import ByteStream, CutOff, open_stream
-from ground.formats import FileFormat, unknown_format
-from ground.plugins import PluginGroup, noted
+from ground.formats import Format, FormatGroup, recognise
+from ground.plugins import noted
 from ground.rows import BadRow, header_of
 from scheduler.job import DEFAULT_ALPHA
 from simulator.job_record import JobRecord
@@ -24,23 +24,8 @@ from simulator.traces.trace_clock import TraceRows, doubts
 Numbered = tuple[int, JobRecord]  # A job and its line in the file, from 1
 
 
-class TraceReader(Protocol):
-    """Reads one format.  Registered as an entry point in the group ``arnold.trace_readers``: a class (or any callable
-    without arguments) that makes an object with this face.
-    """
-
-    @property
-    def format(self) -> FileFormat:
-        """What users should know of the format; its name is that of ``--format``."""
-
-    def likeness(self, head: bytes) -> float:
-        """Return how much the beginning of a file looks like this format: 1 = it is, 0 = not at all.
-
-        What lies between is for a table of which some columns are missing: when no reader says 1, the one with most
-        is asked to read, to say what is wrong.
-
-        :param head: the first bytes of the file, unpacked, about 64 thousand.
-        """
+class TraceReader(Format, Protocol):
+    """Reads one format of job traces; an entry point in the group ``arnold.trace_readers``."""
 
     def read(self, source: ByteStream, bad_rows: TraceRows) -> Iterator[Numbered]:
         """Return the jobs with their lines, in the order of the file.
@@ -50,13 +35,19 @@ class TraceReader(Protocol):
         """
 
 
-TRACE_READERS: PluginGroup[TraceReader] = PluginGroup(
-    "arnold.trace_readers", unknown="no trace format is called", where="--format"
+def _other_table(head: str) -> tuple[str, str] | None:
+    """Return what is wrong with a table of jobs whose cells stand apart by other marks than commas."""
+    for mark, name in ((";", "semicolons"), ("\t", "tabs")):
+        if "gpus" in meanings(header_of(head, delimiter=mark)):
+            fix = "write it with commas between its cells, and points in its numbers"
+            return f"is a table with {name} between its cells", fix
+    return None
+
+
+TRACE_READERS: FormatGroup[TraceReader] = FormatGroup(
+    "arnold.trace_readers", kind="jobs", error=TraceFormatError, stranger=_other_table
 )
 """All formats of traces that can be read."""
-
-
-NEARLY = 0.5  # Likeness from which a reader is asked what is wrong with a file that no reader recognises
 
 
 def read_trace(
@@ -81,7 +72,7 @@ def read_trace(
     with open_stream(path, error=TraceFormatError) as source:
         if columns:
             renamed(source, columns)
-        reader = recognise(source) if format is None else TRACE_READERS.load(format)
+        reader = recognise(TRACE_READERS, source) if format is None else TRACE_READERS.load(format)
         check_names(columns, reader.format.name, reader.format.marks)
         records = list(_accepted(_kept(reader, source, bad_rows), source, bad_rows))
     if not records:
@@ -109,29 +100,6 @@ def _unknown_models(records: Sequence[JobRecord]) -> str | None:
     names = ", ".join(f"{name[:60]!r}" for name, _ in named.most_common(3)) + (", ..." if len(named) > 3 else "")
     jobs = f"{named.total():,} of {len(records):,} jobs"
     return f"Models that are not known, so that alpha is the default, {DEFAULT_ALPHA}: {names} ({jobs})."
-
-
-def recognise(source: ByteStream) -> TraceReader:
-    """Return the reader of a file, by its content.
-
-    :raises TraceFormatError: no reader, or more than one, recognises it.
-    """
-    readers = list(TRACE_READERS.load_all())
-    likeness = [reader.likeness(source.head) for reader in readers]
-    best = max(likeness, default=0.0)
-    fitting = [reader for reader, like in zip(readers, likeness, strict=True) if like == best]
-    if best >= NEARLY and len(fitting) == 1:
-        return fitting[0]
-    if best == 1.0:
-        names = " and ".join(reader.format.name for reader in fitting)
-        raise TraceFormatError(f"looks like {names} at once", where=source.name, fix="say which with --format")
-    head = source.head.decode("utf-8", errors="replace")
-    for mark, name in ((";", "semicolons"), ("\t", "tabs")):
-        if "gpus" in meanings(header_of(head, delimiter=mark)):
-            fix = "write it with commas between its cells, and points in its numbers"
-            raise TraceFormatError(f"is a table with {name} between its cells", where=source.name, fix=fix)
-    wrong, fix = unknown_format((reader.format for reader in readers), head, kind="jobs")
-    raise TraceFormatError(wrong, where=source.name, fix=fix)
 
 
 def _kept(reader: TraceReader, source: ByteStream, bad_rows: TraceRows) -> Iterator[Numbered]:

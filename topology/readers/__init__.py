@@ -14,7 +14,7 @@ from pathlib import Path
 
 from ground.errors import InvalidInput, InvalidTopology
 from ground.files import Source, read_source
-from ground.formats import unknown_format
+from ground.formats import recognise
 from ground.plugins import noted
 from topology.build import with_level_names, with_second_levels
 from topology.cluster import Cluster
@@ -24,7 +24,6 @@ from topology.node_gpus import SharedGpus, alike_types
 from topology.node_list import (
     NodeList,
     read_node_lists,
-    stranger_fault,
     with_gpus,
     with_node_list,
     with_types,
@@ -174,7 +173,7 @@ def _known_gpus(source: Source) -> InvalidInput:
 
 def _reader(source: Source, format: str | None, gpu_resource: str | None) -> TopologyReader:
     """Return the reader of that format, or of what the file looks like, to which that resource is GPUs."""
-    reader = recognise(source) if format is None else TOPOLOGY_READERS.load(format)
+    reader = recognise(TOPOLOGY_READERS, source) if format is None else TOPOLOGY_READERS.load(format)
     if gpu_resource is None:
         return reader
     if not isinstance(reader, CountsResource):
@@ -220,21 +219,3 @@ def _with_domains(reading: Reading, domains: Mapping[str, str]) -> Reading:
         if count
     )
     return replace(reading, cluster=cluster, notes=(*reading.notes, *notes))
-
-
-HEAD = 65_536  # Characters of a text that readers look at to recognise their format
-
-
-def recognise(source: Source) -> TopologyReader:
-    """Return the reader of a text by its content; raise an error where none, or more than one, recognises it."""
-    readers = list(TOPOLOGY_READERS.load_all())
-    head = source.text[:HEAD]
-    fitting = [reader for reader in readers if reader.recognises(head)]
-    if len(fitting) == 1:
-        return fitting[0]
-    if fitting:
-        names = " and ".join(reader.format.name for reader in fitting)
-        raise InvalidInput(f"looks like {names} at once", where=source.name, fix="say which with --format")
-    formats = (reader.format for reader in readers)
-    wrong, fix = stranger_fault(head, nodes=False) or unknown_format(formats, head, kind="clusters")
-    raise InvalidInput(wrong, where=source.name, fix=fix)

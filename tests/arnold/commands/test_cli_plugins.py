@@ -82,8 +82,8 @@ class RackList:
     format = FileFormat("rack-list", "an inventory", "made by hand", "racks", "")
     chooses_levels = False
 
-    def recognises(self, head):
-        return head.startswith("# racks")
+    def likeness(self, head):
+        return float(head.startswith(b"# racks"))
 
     def read(self, source, *, levels, now):
         for line in source.lines():
