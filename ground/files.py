@@ -64,6 +64,23 @@ class Source:
         return iter(StringIO(self.text, newline=""))
 
 
+@dataclass(frozen=True, slots=True)
+class Content:
+    """Bytes of one input, unpacked, and the name that errors call it by: what may be a table that is no text."""
+
+    name: str
+    data: bytes
+
+    @property
+    def head(self) -> bytes:
+        """Its beginning, by which readers recognise their format."""
+        return self.data[:HEAD]
+
+    def text(self) -> Source:
+        """Return the same as text; raise :class:`InvalidInput` where it is none."""
+        return decode_source(self.name, self.data)
+
+
 def read_source(path: str | Path, *, max_bytes: int = MAX_BYTES, may_be_empty: bool = False) -> Source:
     """Read a text file in UTF-8, plain or packed with gzip, or standard input for ``-``.
 

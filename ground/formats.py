@@ -7,6 +7,7 @@ the documentation are made from one place.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
@@ -17,6 +18,8 @@ from ground.records import JsonRecord
 
 NEAR = 0.5  # Share of its marks from which a format is the nearest one to a text: less may be chance
 NEARLY = 0.5  # Likeness from which a reader is asked what is wrong with a file that no reader recognises
+
+_JSON = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:\{|\[\s*(?:[{\[\]\"]|\Z))")
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +103,8 @@ def recognise(group: FormatGroup[F], source: Headed) -> F:
 
     :raises InvalidInput: (of the group's class) no reader, or more than one, recognises it.
     """
-    readers = list(group.load_all())
-    likeness = [reader.likeness(source.head) for reader in readers]
+    readers, head = list(group.load_all()), source.head
+    likeness = [reader.likeness(head) for reader in readers]
     best = max(likeness, default=0.0)
     fitting = [reader for reader, like in zip(readers, likeness, strict=True) if like == best]
     if best >= NEARLY and len(fitting) == 1:
@@ -109,7 +112,7 @@ def recognise(group: FormatGroup[F], source: Headed) -> F:
     if best == 1.0:
         names = " and ".join(reader.format.name for reader in fitting)
         raise group.error(f"looks like {names} at once", where=source.name, fix=f"say which with {group.option}")
-    text = text_of(source.head)
+    text = text_of(head)
     formats = [reader.format for reader in readers]
     wrong, fix = group.stranger(text) or unknown_format(formats, text, kind=group.kind, option=group.option)
     raise group.error(wrong, where=source.name, fix=fix)
@@ -118,6 +121,11 @@ def recognise(group: FormatGroup[F], source: Headed) -> F:
 def text_of(head: bytes) -> str:
     """Return the beginning of a file as text, whatever it holds; a byte order mark is left out."""
     return head.decode("utf-8-sig", errors="replace")
+
+
+def begins_as_json(head: bytes) -> bool:
+    """Return whether a file begins as an object or a list of such does; a log may begin with ``[default0]:``."""
+    return _JSON.match(head) is not None
 
 
 def unknown_format(formats: Iterable[FileFormat], text: str, *, kind: str, option: str = "--format") -> tuple[str, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -38,8 +38,8 @@ Examples:
 @click.option(
     "--from",
     "source",
-    type=click.Choice(["kineto", "megatron-timers"]),
-    help="Tool that the input is from.  [default: told by the first file]",
+    metavar="NAME",
+    help="Format of the input, as `arnold formats op-traces` lists them.  [default: told by the first file]",
 )
 @click.option(
     "--microbatches", type=click.IntRange(1, 1 << 16), help="Microbatches of a step, where a log does not say it."
@@ -53,7 +53,7 @@ def command(
     files: tuple[str, ...],
     meta: str | None,
     save: str,
-    source: Any,
+    source: str | None,
     microbatches: int | None,
     align_clocks: bool,
 ) -> None:
@@ -64,7 +64,7 @@ def command(
     be recovered is listed with what that disables.
     """
     from arnold.documents.traces_answer import op_trace_document
-    from health.whatif.conversion import write_conversion
+    from health.whatif.conversion import ConversionSettings, write_conversion
     from health.whatif.converters import convert as convert_files
     from health.whatif.converters import sizes_of
     from health.whatif.trace import layout_of, read_metadata
@@ -72,15 +72,10 @@ def command(
     sizes = sizes_of(files, source=source) if meta is None else read_metadata(read_source(meta))
     layout = layout_of(sizes)
     with progress("Reading", total=len(files)) as say:
-        conversion = convert_files(
-            files,
-            layout,
-            source=source,
-            microbatches=microbatches,
-            align_clocks=align_clocks,
-            guessed=meta is None,
-            progress=say,
+        settings = ConversionSettings(
+            microbatches=microbatches, align_clocks=align_clocks, guessed=meta is None, progress=say
         )
+        conversion = convert_files(files, layout, settings, source=source)
     written = write_conversion(conversion, sizes, save)
     document = op_trace_document(conversion, layout, [str(path) for path in written])
     answer(document, _print, as_json=as_json)

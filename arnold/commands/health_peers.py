@@ -102,6 +102,7 @@ Examples:
 
 @click.command("peers", cls=JsonCommand, document="health.peers.verdict:PeersVerdict", epilog=PEERS_EXAMPLES)
 @click.argument("files", nargs=-1, required=True, type=FILE, metavar="FILE...")
+@click.option("--format", metavar="NAME", help="Format of the input.  [default: recognised by content]")
 @options_of(DetectorOptions)
 @flags_out_option
 @yes_option
@@ -116,6 +117,7 @@ def peers(
     as_json: bool,
     html: str | None,
     files: tuple[str, ...],
+    format: str | None,
     flags_out: str | None,
     yes: bool,
     sample_interval: float | None,
@@ -137,7 +139,7 @@ def peers(
     columns = replace(columns, metric=None) if columns.metric == "none" else columns
     settings = detector.settings(step=sample_interval)
     with progress("Comparing machines") as say:
-        recording = load_recordings(files, columns=columns, machines=detector.machines, lenient=lenient)
+        recording = load_recordings(files, columns=columns, format=format, machines=detector.machines, lenient=lenient)
         moment = is_moment(recording)
         examined = []
         for one in () if moment else detect(recording, settings, everything=all_metrics):

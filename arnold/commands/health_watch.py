@@ -81,7 +81,7 @@ def watch(
     from datetime import UTC, datetime
     from threading import Event
 
-    from health.peers.prometheus import Endpoint
+    from health.peers.watch import Endpoint
     from health.peers.watch import watch as rounds
 
     endpoint = Endpoint(prometheus, token=_token(token_file), timeout=timeout)

@@ -38,31 +38,32 @@ class FormatsDocument(JsonRecord):
 def _clusters() -> Iterable[FileFormat]:
     from topology.readers.reading import TOPOLOGY_READERS
 
-    return (reader.format for reader in TOPOLOGY_READERS.load_all())
+    return TOPOLOGY_READERS.formats()
 
 
 def _jobs() -> Iterable[FileFormat]:
     from simulator.traces.trace_loading import TRACE_READERS
 
-    return (reader.format for reader in TRACE_READERS.load_all())
+    return TRACE_READERS.formats()
 
 
 def _op_traces() -> Iterable[FileFormat]:
-    from health.whatif.converters import formats
+    from health.whatif.converters import PROFILE_READERS
+    from health.whatif.trace import FORMAT
 
-    return formats()
+    return FORMAT, *PROFILE_READERS.formats()
 
 
 def _collectives() -> Iterable[FileFormat]:
-    from health.collectives.reading import READERS
+    from health.collectives.reading import COLLECTIVES_READERS
 
-    return READERS
+    return COLLECTIVES_READERS.formats()
 
 
 def _metrics() -> Iterable[FileFormat]:
-    from health.peers.recording_files import FORMATS
+    from health.peers.recording_files import METRIC_READERS
 
-    return FORMATS
+    return METRIC_READERS.formats()
 
 
 KINDS: Mapping[str, tuple[str, Callable[[], Iterable[FileFormat]]]] = {

@@ -64,22 +64,6 @@ from health.collectives.stalls import (
 )
 from health.collectives.trigger_settings import TriggerSettings
 
-# -- trigger --
-# Watching a few ranks: has the job stopped, or become slow?
-#
-# After Mycroft (arXiv 2509.03018): every 10 s, on at most 10 ranks, one of each data-parallel group.  A rank that
-# completed nothing in the window while it stands in a collective: failure.  Throughput halved, or the mean interval
-# between completions doubled: straggler.
-#
-# Each look judges the window and its second half: the half sees what stopped a moment ago, the whole what became
-# slower. Four guards keep a healthy job quiet.  A rank must have been silent for twice the longest pause it has had
-# before, so that steps longer than the window are no failure.  A rate must have halved against its median and lie below
-# all that was seen before, so that a window which happens to hold one step less than others is no straggler.  And a
-# rhythm must be known before anything can break it: until the rank has been through the collective of its group a few
-# times, no rate is judged, and a failure takes several windows of silence.  The half is too short for a rate where it
-# holds less than most of a round.
-
-
 MOST_RANKS = 10
 
 ROUND = 2 / 3  # How much of a round the second half of a window must hold for a rate
@@ -238,20 +222,6 @@ def _within(ends: Seconds, amount: Seconds, starts: Seconds, window: float) -> S
     """Return how much of a running total falls into each window."""
     first, last = (np.searchsorted(ends, edge, side="right") for edge in (starts, starts + window))
     return np.asarray(amount[last] - amount[first])
-
-
-# -- slow_ranks --
-# What makes a job slow that still runs: before a collective, or inside it.
-#
-# *Before*: a member's own time is what passes between its last completion, of any collective, and its next launch, by
-# its own clock.  A member that waits for others waits inside a collective; own time is work.  It is compared with what
-# its peers take before the same collective of theirs: members of the same groups, with the same work (those of a
-# pipeline do not, and are no peers).  A member is blamed if it exceeds the median of its peers persistently, by more
-# than it used to, and by enough to explain a good part of what was lost.
-#
-# *Inside*: the transfer time of a collective is the least time that any of its members spent in it: that of the last
-# to come.  Where it has grown, the flows' samples say what they wait for.  The flows that wait far more than the others
-# have one end in common.
 
 
 SlowCause = Literal["slow-before", "slow-inside"]
@@ -454,16 +424,6 @@ def _apart(share: dict[tuple[int, int], float]) -> tuple[int, ...]:
     pairs = [pair for pair, value in share.items() if value >= limit]
     return cover(pairs) if 0 < len(pairs) < len(share) else ()
 
-
-# -- diagnosis --
-# From a recording or a snapshot to a diagnosis, also in words: what happened, where it began, what is to blame for it.
-#
-# *Certain* means: the evidence leaves one member alone.  *Likely*: it points there, and something else could have made
-# the same records.  *Possible*: one of several.  Only what is certain becomes a flag.
-
-
-pass
-pass
 
 Status = Literal["healthy", "failure", "straggler"]
 Certainty = Literal["certain", "likely", "possible"]

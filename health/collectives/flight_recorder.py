@@ -37,34 +37,11 @@ from ground.files import Source
 from ground.formats import FileFormat
 from ground.quantities import plural
 from ground.rows import BadRow, parse_object
+from health.collectives.diagnosis import Diagnosis, diagnose_snapshot
 from health.collectives.json_fields import Row, integer, listed, nested, text
 from health.collectives.recording import Member, RankGroup
 from health.collectives.stalls import Disagreement, Mismatch, Snapshot, Stall
-
-# -- flight_recorder_dump --
-# One dump of the PyTorch Flight Recorder as JSON: what a rank enqueued, started and completed, and its groups.
-#
-# Read as ``torch/csrc/distributed/c10d/FlightRecorderDetail.hpp`` and ``FlightRecorderHook`` write them, versions 2.0
-# to
-# 2.x of the dump (2.10 in PyTorch of 2025-26), and as the recorder of TorchComms does.  These differ:
-#
-# - a backend names its operations ``nccl:``, ``nccl2:``, ``ncclx:``, ``gloo:``;
-# - TorchComms describes a group by its backend, says of no operation that it is point-to-point, names no ranks of
-#   transfers, and retires what is over, whether or not it saw the event of its end;
-# - gloo keeps one group in ``pg_config``, without a name and of the ranks of whichever was made last, and retires what
-# is
-#   over; its threads end operations in any order, so its ``pg_status`` does not say which;
-# - groups that were split from one have its name, each with its own ranks.
-
-
-FORMAT = FileFormat(
-    "flight-recorder",
-    source="PyTorch Flight Recorder dumps, 2.x (2.10 in 2026), also of gloo and TorchComms: one JSON file a rank",
-    export="TORCH_FR_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1; python3 flight_recorder_to_json.py FILE...",
-    read="groups, operations with number, state, sizes and types, transfers between two ranks, pg_status",
-    left_out="call stacks, durations, transfers that do not name both ranks (counted)",
-    marks=('"pg_config"', '"entries"', '"version"'),
-)
+from health.collectives.trigger_settings import TriggerSettings
 
 GLOO = "gloo"  # The backend whose own recorder is meant: FlightRecorderHook leaves it alone
 
@@ -313,15 +290,6 @@ def _progress(status: Any) -> tuple[int, int, int]:
     return done, started, last
 
 
-# -- agreement --
-# What the ranks of a group called under each number, and the first of which they do not agree.
-#
-# All members of a group must call the same collectives in the same order, and most of them with equally many elements
-# of the same type.  Where they do not, the job hangs, fails or computes nonsense: the program's mistake.
-
-
-pass
-
 Call = tuple[tuple[str, ...], tuple[str, ...]]  # Operations under one number, several where coalesced; their sizes
 
 
@@ -373,25 +341,32 @@ def _call(mine: Sequence[Entry]) -> Call:
     return tuple(entry.op for entry in mine), tuple(entry.size for entry in mine)
 
 
-# -- flight_recorder --
-# The Flight Recorder dumps of a job's ranks, one file for each, as one snapshot of the job.
-#
-# A dump is a moment.  That a collective stands still, and was not merely under way then, is known where the recorder
-# retired it without completion: it has timed out.  That holds where the recorder saw events of the device.
-#
-# Of a backend of which it saw none (``FlightRecorderHook`` over one that tells no completion, work on the CPU) it says
-# ``scheduled`` and ``retired`` of operations that are long over.  Of these the ranks are compared by how far each has
-# come.  Whether the last operation is over cannot be told, nor whether a rank that is behind will come, so nothing is
-# certain.
-
-
-pass
-pass
-
 Entries = dict[int, list[Entry]]  # Rank -> what it enqueued in one group
 DEFAULT = "default_pg"  # What PyTorch calls the group of all ranks
 # Name of a dump that begins with its host: container-node02_5, node02_rank_5.json
 _OF_HOST = re.compile(r"([A-Za-z][A-Za-z0-9.-]*)_(?:rank[_-]?)?\d+(?:\.json)?$")
+
+
+class FlightRecorder:
+    """Reads dumps of the Flight Recorder."""
+
+    format = FileFormat(
+        "flight-recorder",
+        source="PyTorch Flight Recorder dumps, 2.x (2.10 in 2026), also of gloo and TorchComms: one JSON file a rank",
+        export="TORCH_FR_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1; python3 flight_recorder_to_json.py FILE...",
+        read="groups, operations with number, state, sizes and types, transfers between two ranks, pg_status",
+        left_out="call stacks, durations, transfers that do not name both ranks (counted)",
+        marks=('"pg_config"', '"entries"', '"version"'),
+    )
+
+    def likeness(self, head: bytes) -> float:
+        """Return whether it is an object with process groups, or with entries where these come first."""
+        marked = b'"pg_config"' in head or (b'"entries"' in head and b'"profiling_name"' in head)
+        return float(head.lstrip().startswith(b"{") and marked)
+
+    def read(self, sources: Sequence[Source], *, settings: TriggerSettings, lenient: bool) -> Diagnosis:  # noqa: ARG002
+        """Judge the moment of the dumps."""
+        return diagnose_snapshot(*read_flight_recorder(sources, lenient=lenient))
 
 
 def read_flight_recorder(sources: Sequence[Source], *, lenient: bool = False) -> tuple[Snapshot, tuple[str, ...]]:

@@ -15,6 +15,7 @@ from ground.errors import InvalidInput
 from ground.files import Source
 from ground.formats import FileFormat
 from ground.rows import BadRow
+from health.collectives.diagnosis import Diagnosis, diagnose
 from health.collectives.json_fields import BadRowOfRank, Row, TaintedRanks, integer, listed, moment, text
 from health.collectives.recording import (
     LONGEST_PAUSE,
@@ -28,23 +29,37 @@ from health.collectives.recording import (
     States,
     read_timed,
 )
+from health.collectives.trigger_settings import TriggerSettings
 
 Made = TypeVar("Made", StateRow, CompletionRow)
 
 NAME = "arnold-progress"
 VERSION = 1
 
-FORMAT = FileFormat(
-    "progress",
-    source="Arnold's three-counter progress lines, JSON: collectives.md of the docs",
-    export="a tracer of your own writes them",
-    read="all of it: ranks and hosts, groups, state and done lines",
-    left_out="",
-    marks=('"type"', '"comm"', NAME),
-)
-
 COUNTERS = ("total", "GPU_ready", "RDMA_transmitted", "RDMA_done")
 """Names of a flow's counters, in the order of :class:`~health.collectives.recording.StateRow`."""
+
+
+class Progress:
+    """Reads our progress lines."""
+
+    format = FileFormat(
+        "progress",
+        source="Arnold's three-counter progress lines, JSON: collectives.md of the docs",
+        export="a tracer of your own writes them",
+        read="all of it: ranks and hosts, groups, state and done lines",
+        left_out="",
+        marks=('"type"', '"comm"', NAME),
+    )
+
+    def likeness(self, head: bytes) -> float:
+        """Return whether the first line says so, or is of a row."""
+        line = head.lstrip().split(b"\n", 1)[0]
+        return float(f'"{NAME}"'.encode() in line or (b'"type"' in line and b'"comm"' in line))
+
+    def read(self, sources: Sequence[Source], *, settings: TriggerSettings, lenient: bool) -> Diagnosis:
+        """Watch the recording."""
+        return diagnose(read_progress(sources, lenient=lenient), settings)
 
 
 def read_progress(sources: Sequence[Source], *, lenient: bool = False) -> CollectiveRecording:

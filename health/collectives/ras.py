@@ -16,18 +16,11 @@ from ground.errors import InvalidInput
 from ground.files import Source
 from ground.formats import FileFormat
 from ground.rows import BadRow, parse_object
+from health.collectives.diagnosis import Diagnosis, diagnose_snapshot
 from health.collectives.json_fields import Row, integer, listed, nested, text
 from health.collectives.recording import Member, RankGroup
 from health.collectives.stalls import Snapshot, Stall
-
-FORMAT = FileFormat(
-    "ras",
-    source="answers of NCCL RAS as JSON (NCCL 2.28.7 and later), in order of time",
-    export="ncclras -f json > 1.json; sleep 10; ncclras -f json > 2.json",
-    read="ranks of each communicator, which answer, how many collectives each has launched",
-    left_out="counts of Send and Recv, versions",
-    marks=('"communicators"', '"nccl_version"', '"timestamp"'),
-)
+from health.collectives.trigger_settings import TriggerSettings
 
 P2P = ("Send", "Recv", "SendRecv")  # Counts of operations that not all ranks take part in; the others must agree
 IN_PROGRESS = 7  # ncclInProgress, which is no error
@@ -55,6 +48,28 @@ class _Answer(NamedTuple):
     comms: dict[str, dict[int, _Rank]]
     dead: set[_Seat]  # processes that are unresponsive or dead
     failing: set[_Seat]  # processes that report an asynchronous error
+
+
+class Ras:
+    """Reads answers of RAS."""
+
+    format = FileFormat(
+        "ras",
+        source="answers of NCCL RAS as JSON (NCCL 2.28.7 and later), in order of time",
+        export="ncclras -f json > 1.json; sleep 10; ncclras -f json > 2.json",
+        read="ranks of each communicator, which answer, how many collectives each has launched",
+        left_out="counts of Send and Recv, versions",
+        marks=('"communicators"', '"nccl_version"', '"timestamp"'),
+    )
+
+    def likeness(self, head: bytes) -> float:
+        """Return whether it is an object with communicators and the version of NCCL."""
+        marks = (b'"communicators"', b'"nccl_version"')
+        return float(head.lstrip().startswith(b"{") and all(mark in head for mark in marks))
+
+    def read(self, sources: Sequence[Source], *, settings: TriggerSettings, lenient: bool) -> Diagnosis:  # noqa: ARG002
+        """Judge the last answer."""
+        return diagnose_snapshot(*read_ras(sources))
 
 
 def read_ras(sources: Sequence[Source]) -> tuple[Snapshot, tuple[str, ...]]:

@@ -22,13 +22,6 @@ from ground.rows import json_objects
 from health.collectives.json_fields import BadRowOfRank, Row, TaintedRanks
 from topology.cluster import IntArray
 
-# -- recording --
-# What was recorded of a job's collectives, in any format: members, groups, completions, states of running ones.
-#
-# Times are Unix seconds.  The clocks of two hosts may differ: whatever compares times compares those of one member, or
-# tolerates seconds.
-
-
 Long = npt.NDArray[np.int64]
 Seconds = npt.NDArray[np.float64]
 
@@ -210,15 +203,6 @@ def runs(rows: npt.NDArray[np.intp], *keys: npt.NDArray[np.integer]) -> Iterator
         changes |= key[1:] != key[:-1]
     yield from np.split(rows, np.flatnonzero(changes) + 1) if len(rows) else ()
 
-
-# -- clocks --
-# Clocks: those that differ between hosts are put right, and times that cannot be of one recording are told.
-#
-# The offset of a member is the median, over all its collectives, of its end less the median end of its group, as all
-# see the end at once.  Groups of two do not tell which clock is wrong and are left out.
-
-
-pass
 
 TimedRow = TypeVar("TimedRow", bound=CompletionRow | StateRow)
 

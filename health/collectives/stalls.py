@@ -25,14 +25,6 @@ import numpy.typing as npt
 from health.collectives.recording import WAYS, CollectiveRecording, Member, RankGroup, States, runs
 from topology.cluster import IntArray
 
-# -- stalls --
-# Collectives that stand still, the members that have not come to them, and which stall came first.
-#
-# A stalled collective waits for each member that has not launched it.  If that member stands in another stalled
-# collective, the first waits for the second.  The strongly connected parts of this graph that wait for nothing else are
-# the roots: all other stalls follow from them.
-
-
 Disagreement = Literal["crossed-order", "other-size"]  # Mistakes of the program: other operations, other sizes
 RootKind = Literal["not-launched", "transfer"] | Disagreement
 
@@ -245,17 +237,6 @@ def _crossing(stalls: Sequence[Stall]) -> tuple[int, ...]:
     standing = sorted((sorted(member for member in stall.standing if shared[member] > 1) for stall in stalls), key=len)
     fewest = [members for members in standing if len(members) == len(standing[0])]
     return tuple(sorted({member for members in fewest for member in members}))
-
-
-# -- flow_progress --
-# Inside one collective that all have launched: which flow holds up the others, by its counters (arXiv 2509.03018).
-#
-# GPU_ready > RDMA_transmitted, not transmitted: the sender's network, or a receiver that is not ready; RDMA_transmitted
-# > RDMA_done, not delivered; all equal, the GPU has made nothing ready.  The last is blamed only where the GPU had all
-# it needed: in a ring what has come in, plus the lead that every member has; in a tree what its children sent up, or
-# its parent down.  Otherwise the flow is starved, a victim, as is one whose target cannot pass on what it has.
-#
-# A blocked flow has two ends and does not say which is at fault.  The end that all blocked flows share does.
 
 
 Condition = Literal["complete", "not-transmitted", "not-delivered", "gpu-not-ready", "starved"]

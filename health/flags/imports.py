@@ -29,13 +29,6 @@ from topology.kubernetes.nodes import NVSENTINEL, WARNED, WATCHED, Watched, time
 from topology.kubernetes.objects import NodeCondition, NodeEvent, NodeObject, read_items
 from topology.taints import PREFER_NO_SCHEDULE
 
-# -- event_lines --
-# The events of a flag store as JSON lines: what ``arnold flags export`` writes, and stores of earlier versions.
-#
-# The first line says what the file is.  A writer of the earlier version that was killed left the beginning of a line at
-# the end: it is left out and told.  A broken line anywhere else is an error.
-
-
 _FIX = "restore the file from a copy; its lines are written by `arnold flags` alone"
 
 
@@ -120,15 +113,6 @@ def _of_version_1(data: dict[str, Any], relapses: dict[object, int]) -> dict[str
     finding = None if data.get("finding") is None else about | data["finding"]
     relapses[track] = data.get("relapses", relapses.get(track, 0) if data.get("by") else 0)
     return _without_mark(data) | {"steps": steps, "finding": finding, "relapses": relapses[track]}
-
-
-# -- monitor_reports --
-# What monitors of Kubernetes nodes say, as findings: NVSentinel, node problem detector and those of the clouds.
-#
-# They write node conditions (:mod:`topology.kubernetes.nodes`) for what is broken, and events for
-# what is odd; with a store a condition that comes and goes is one flag, and its history stays.  NVSentinel names the
-# reason of all ``<check>IsNotHealthy`` or ``<check>IsHealthy``, so that those of monitors of one's own are known as
-# well.
 
 
 MONITORS = tuple(dict.fromkeys(watched.by for watched in WATCHED.values()))  # Names of the monitors that are known

@@ -41,15 +41,6 @@ from topology.flag_store import (
 )
 from topology.flags import FAULTY, HEALTHY, LAST, EventName, FlagEvent, HeldFlag, NodeFlag, severity
 
-# -- tracks --
-# What is known of one node by one source, and what a finding or the passing of time makes of it.
-#
-# Deciding and remembering are apart: :func:`found` and :func:`ended` look at a track and make the next event of the
-# store, :meth:`Track.after` takes an event and nothing else.  What is remembered is therefore what is in the store.
-#
-# Of one source the latest finding counts: upwards at once, downwards only when nothing worse was found for a while.
-# What it held before stays as a *step* until then, so that a slowdown that is measured as 1.5, 1.2, 1.5, ... is 1.5.
-
 
 @dataclass(frozen=True, slots=True)
 class Track:
@@ -178,12 +169,6 @@ def _why(track: Track, step: HeldFlag, relapses: int, recent: Sequence[datetime]
 def _event(flag: NodeFlag, now: datetime, name: EventName, **fields: Any) -> FlagEvent:
     return FlagEvent(time=now, event=name, node=flag.node, source=flag.source, **fields)
 
-
-# -- ledger --
-# A flag store that is open for writing: findings come in, events are written, flags begin and end.
-
-
-pass
 
 LAST_YEAR = 9900  # Of records: ends that lie later must still be dates
 SKEW = timedelta(minutes=5)  # Clocks of detectors and of the machine of the store may differ by this much
@@ -434,12 +419,6 @@ def _digest(flag: NodeFlag, stamp: str) -> bytes:
     words = (flag.node, flag.source, stamp, flag.kind, flag.slowdown, flag.score, flag.evidence)
     return blake2b(repr(words).encode(), digest_size=16).digest()
 
-
-# -- store --
-# A flag store on disk (SQLite in WAL mode): one writer, all of a change or nothing of it, readers that never wait.
-
-
-pass
 
 MAX_STORE_BYTES = 1024 * 1024 * 1024  # Largest store: some 2,000,000 events
 

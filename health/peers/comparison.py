@@ -44,18 +44,6 @@ from health.peers.streams import FloatArray, IntArray, MetricRecording, SampleGr
 from health.peers.verdict import Doubt, Examined, PeersVerdict, Stretch, is_busier_cpu
 from topology.cluster import BoolArray
 
-# -- distance --
-# How far each machine is from its peers, and how far that is beside what peers are from each other.
-#
-# For each window: the Euclidean distances between all machines' windows, summed for each machine (Minder, section 4.4).
-# The candidate is the machine with the largest sum.  Its score is scale-free and means the same for 4 machines as for
-# 1,500: its mean distance to the others, over the median of the mean distances of the others among themselves, the
-# candidate left out.  Score 6 = it is six times farther from its peers than they are from each other.  Of the machines
-# that remain the next is sought in the same way, until none reaches the threshold.  Two that are alike hide each other,
-# so one that does not reach it is left out as well, and counts if the next does (Rosner 1983, generalised extreme
-# Studentised deviate: the number of outliers is the last step that is significant, not the first that is not).
-
-
 BLOCK_PAIRS = 2_500_000  # Distances that are held at once, 10 MB: six windows of 1,500 machines, or many of few
 # Up to so many machines all pairs are measured.  Of more, so many stand for the peers' distances among themselves.
 ALL_PAIRS = 256
@@ -248,12 +236,6 @@ def _lengths(vectors: FloatArray) -> FloatArray:
     return lengths
 
 
-# -- doubts --
-# Alerts that are to be doubted: where healthy machines do not do the same, those that work would be accused.
-
-
-pass
-
 NEW_SHARE = 0.5  # From this part of its distance on, what a machine differs by is new, and not its role
 
 
@@ -331,16 +313,6 @@ def _idle(samples: Samples, one: Stretch) -> bool:
     value = samples.value[(samples.time >= one.start) & (samples.time <= one.end) & (samples.machine != own)]
     return len(value) > 0 and float(np.median(value)) <= level
 
-
-# -- pipeline --
-# Which machine of a job stands out, and whether it does so for long enough: the pipeline of Minder.
-#
-# Metric by metric, never fused, in a given order: common clock, min-max normalisation, windows, denoising, distances,
-# candidates, continuity.  The first machine metric that raises an alert ends the search.
-
-
-pass
-pass
 
 CHUNK_NUMBERS = 16_000_000  # Numbers of windows that are denoised at once: what bounds the memory
 # A step time that is less than so many times the peers' is not worth a flag; a faster one does no harm
@@ -637,15 +609,6 @@ def _stretch(
         doubt=None,
     )
 
-
-# -- moment --
-# What can be said of machines at one moment: how far each metric goes, and which machine stands out just then.
-#
-# A machine is judged by what it does for minutes, so nothing follows from a moment: no alert and no flag.
-
-
-pass
-pass
 
 SHORT = 1.0  # Seconds within which samples are of one moment
 NOTE = "one scrape; ask Prometheus for a range: /api/v1/query_range"

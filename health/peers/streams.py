@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import PurePath
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,6 +81,28 @@ def samples_of(metric: str, parts: Sequence[Part]) -> Samples:
     codes = [np.array([index_of[name] for name in names], dtype=np.int64)[code] for names, code, _, _ in parts]
     time, value = (np.concatenate([part[k] for part in parts]) for k in (2, 3))
     return Samples(metric, tuple(machines), time, np.concatenate(codes), value)
+
+
+def stem(name: str) -> str:
+    """Return how a machine or a metric is called by its file: ``n7`` of ``scrapes/n7.prom.gz``."""
+    return PurePath(name).name.split(".", 1)[0] or "value"
+
+
+def recording_of(
+    parts: Mapping[str, Sequence[Part]],
+    *,
+    absolute: bool,
+    source: str,
+    notes: Sequence[str],
+    of_nodes: bool = True,
+    fix: str,
+) -> MetricRecording:
+    """Return the recording of samples by their metric; an error, with what to do, where there is none."""
+    metrics = {name: samples_of(name, part) for name, part in sorted(parts.items())}
+    metrics = {name: samples for name, samples in metrics.items() if len(samples.value)}
+    if not metrics:
+        raise InvalidInput("has no usable sample", where=source, fix=fix)
+    return MetricRecording(metrics, absolute, source, tuple(notes), of_nodes)
 
 
 def joined(recordings: Sequence[MetricRecording]) -> MetricRecording:

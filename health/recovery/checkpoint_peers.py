@@ -28,13 +28,6 @@ from ground.records import Count
 from health.recovery.machines import JobMachine, Machines
 from topology.cluster import Cluster, IntArray
 
-# -- assignment --
-# A perfect matching of least cost, for costs that are cheaper to compute than to store.
-#
-# Shortest augmenting paths with dual prices (Jonker and Volgenant 1987), one row of costs at a time: memory grows with
-# the number of rows, not with its square, and the dual prices prove the answer.
-
-
 Costs = npt.NDArray[np.int64]
 
 FORBIDDEN = 2**60  # Cost of a pair that must not be.  All costs of a matching together stay below an eighth of it
@@ -87,20 +80,6 @@ def _nearest(shortest: Costs, scanned: npt.NDArray[np.bool_], row_at: npt.NDArra
     free = ties[row_at[ties] < 0]
     return int(free[0] if len(free) else ties[0]), least
 
-
-# -- checkpoint_peers --
-# Checkpoint peers: on which machine each machine of a job keeps the backup of its state.
-#
-# What is lost together must not be stored together: a PP group is evicted whole, a rack dies with its switch, the
-# members of a DP group hold each other's shards.  So the peer of a machine shares no PP, DP or TP group with it
-# (ByteRobust, arXiv 2509.16293) and, ours, no rack.  Every machine keeps the backup of exactly one other, as near as
-# that allows.
-#
-# Where the rules cannot all be kept, they give way in this order, each in as few pairs as possible: the DP group first
-# (evicted rarely), then the rack, the PP group last (the usual eviction unit).  A machine never backs up itself.
-
-
-pass
 
 Rule = Literal["dp", "tp", "level", "pp"]
 """What a pair must not share, in the order in which the rules give way; tp where a TP group takes several machines."""

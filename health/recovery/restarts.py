@@ -16,13 +16,6 @@ from typing import Literal, NamedTuple
 
 from ground.errors import InvalidInput
 
-# -- restart_cost --
-# What a restart costs: the job queued again against its processes updated in place.
-#
-# Source: ByteRobust (arXiv 2509.16293), measured on machines of 16 GPUs.  A requeue gives the job new pods; a hot
-# update keeps the pods and restarts the training process alone.
-
-
 RestartKind = Literal["requeue", "hot-update"]
 
 
@@ -50,14 +43,6 @@ def restart_seconds(machines: float, kind: RestartKind) -> float:
 
     sizes, requeue, hot_update = zip(*RESTART_COSTS, strict=True)
     return float(np.interp(np.log2(machines), np.log2(sizes), requeue if kind == "requeue" else hot_update))
-
-
-# -- standby --
-# How many machines to keep warm: enough for the failures of all but one day in a hundred.
-#
-# Failures of a day ~ Binomial(machines, rate); the pool is a quantile of it (ByteRobust, arXiv 2509.16293: P99 gives
-# 2, 2, 3 and 4 machines for jobs of 128, 256, 512 and 1,024).  Decimals of 50 digits keep the quantile exact where a
-# float would not: on a rate typed as ``0.0012``, and where (1 - rate)^machines is smaller than any float.
 
 
 RATE = 1.2e-3  # Failures of a machine in a day, in the middle of what the published pools allow

@@ -29,15 +29,6 @@ from ground.errors import InvalidInput
 from ground.files import Source, read_source
 from ground.records import JsonRecord
 
-# -- stacks --
-# Stacks of the processes of a job, what of them is compared, and the ranks that are not where the others are.
-#
-# Two ranks that do the same thing never have the same text: threads are numbered, native frames carry addresses, and a
-# loop that polls stands on one line or the next.  A :class:`StackView` says what is left of a stack before ranks are
-# compared.  Ranks with the same stack make a group.  Large groups are taken for healthy: in a hang, all but a few ranks
-# wait in the same collective for those few (aggregation analysis, ByteRobust, arXiv 2509.16293).
-
-
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]+")
 
 MAIN_THREAD = "MainThread"
@@ -141,19 +132,6 @@ def outliers_of(groups: Sequence[StackGroup]) -> tuple[int, ...]:
     """Return all outliers, ascending."""
     return tuple(sorted(rank for group in groups for rank in group.outliers))
 
-
-# -- dumps --
-# Stack dumps of a job: one file for each rank, or for each process of a rank, named after the rank.
-#
-# A file holds what ``py-spy dump`` prints, as text or with ``--json``; both were checked against py-spy 0.4.3.  Text
-# lists a thread as ``Thread 7624 (idle): "MainThread"`` and below it its calls, innermost first, as
-# ``    all_reduce (torch/distributed/distributed_c10d.py:2450)``; native frames (``--native``) have a library in place
-# of the file and an address where the symbol is unknown; local variables (``--locals``) are indented deeper;
-# subprocesses (``--subprocesses``) follow, each with a head of its own.  JSON is a list of threads in the opposite
-# order.
-
-
-pass
 
 _RANK = re.compile(r"(?<!local)(?<!local[-_.])rank[-_.=]?(\d{1,9})", re.IGNORECASE)
 _NUMBER = re.compile(r"\d+")

@@ -31,17 +31,6 @@ from health.whatif.optypes import BACKWARD, FORWARD, GC, OPTIMIZER, OPTYPES, SEN
 from health.whatif.replay import Replayed
 from health.whatif.trace import Trace
 
-# -- peer_comparison --
-# Which workers compute longer than their peers, and since which step.
-#
-# The peers of a worker are the other data-parallel ranks of its stage, which hold the same layers and as many
-# microbatches.  Its plain ratio is its forward and backward time of a step over their median.  Its factor is that ratio
-# over what the other stages of its rank show of the same, as a rank with longer sequences is slow in every stage and a
-# slow worker in one.  The factor is never noticeably more than the plain ratio: the other stages can acquit a worker,
-# and never convict one that computes no longer than its peers.  With two ranks and two stages the worker diagonal to a
-# slow one would else have the same factor, as the slow one makes its own rank look fast in the other stage.
-
-
 NOTICED = 1.03  # Factors and slowdowns below this are noise
 # A slow worker stands out from its peers by this many of their standard deviations (estimated from their median)
 SPREADS = 3.0
@@ -180,14 +169,6 @@ def _median_of_others(
     return low if lower else (low + rest(others // 2)) / 2.0
 
 
-# -- slow_links --
-# Links between two workers that are slow by themselves: a transfer does not say which of its ends is to blame.
-#
-# The peers of a link are those of the other data-parallel ranks between the same two stages, which carry as many bytes.
-
-
-pass
-
 SLOW = 1.5  # Transfers of so many times the usual length are more than noise
 Stages = tuple[int, int]
 MINOR = 0.1  # Links that lose less than this part of what the worst one loses are not named beside it
@@ -258,12 +239,6 @@ def _transfers(replayed: Replayed) -> dict[tuple[Stages, str], list[tuple[int, .
             found[(stages[0], stages[1]), sends[0]].append(group.members)
     return found
 
-
-# -- cause --
-# The cause of a slow job: rules in their order, after arXiv 2505.05713, section 5.
-
-
-pass
 
 MOST = 0.5  # M_W, M_S or the share of pauses from which on they are the cause
 CORRELATED = 0.9  # Correlation of forward and backward time per microbatch from which on sequence lengths are the cause
@@ -388,14 +363,6 @@ def _pause_share(analysis: Analysis, replayed: Replayed) -> float:
     whole = float(analysis.per_step.seconds.mean())
     return float(whole - replayed.steps_with(shorter).mean()) / (whole - analysis.ideal_step_seconds)
 
-
-# -- analysis --
-# The analysis: replays of the graph, the metrics that follow from them, and the cause (arXiv 2505.05713, 4 and 5).
-
-
-pass
-pass
-pass
 
 ATTRIBUTED = 1.03  # Below this slowdown there is nothing to attribute
 GAIN = 0.05  # Share of the loss below which further workers explain no more

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from io import BytesIO
 from math import comb
@@ -24,10 +24,6 @@ from health.whatif.analysis_result import Analysis, Cause
 from health.whatif.optypes import BACKWARD, FORWARD, GC, OPTYPES, PIPELINE
 from health.whatif.slow_workers import verdict
 from health.whatif.trace import JobSizes, RankLayout, layout_of, metadata_file
-
-# -- step_findings --
-# What profiles of a job show beside the op trace: which rank is last at collectives, and where a rank's step goes.
-
 
 NOTICED = 0.03  # Share of a step below which waiting for one rank is noise, as a slowdown of 1.03 is
 MOST = 0.5  # Share of all waiting from which on one rank is its cause
@@ -164,14 +160,6 @@ def sentence_on_one_rank(analysis: Analysis, breakdown: tuple[StepBreakdown, ...
     return f"{alone}; a step of rank {found.rank} takes {seconds(found.step)}{where}: {shares or 'no pass'}{device}"
 
 
-# -- op_trace_output --
-# A conversion and its files: op trace in Parquet, metadata in YAML, and what the source does not hold.
-#
-# The last travels inside the Parquet file, so that the analysis heeds it.
-
-
-pass
-
 # What the analysis loses without each type of operation
 DISABLES: dict[str, str] = {
     optypes.FORWARD: "everything: there is nothing to replay",
@@ -225,7 +213,7 @@ class ConversionStatement(JsonRecord):
     """What a conversion says of itself; it travels inside the trace, so that the analysis heeds it."""
 
     source: str
-    """``kineto`` or ``megatron-timers``."""
+    """Name of the format, such as ``kineto``."""
     recovered: Mapping[str, int]
     """Operations of each type."""
     missing: tuple[Missing, ...]
@@ -242,11 +230,21 @@ class ConversionStatement(JsonRecord):
     """Where the steps of each rank go; empty = not recorded."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConversionSettings:
+    """How the files of a job are converted."""
+
+    microbatches: int | None = None  # of a step, for what does not say it
+    align_clocks: bool = False  # whether the barrier at the end of a step is made to end at once on all ranks
+    guessed: bool = False  # whether nobody said the layout, so that the files may refute it
+    progress: Callable[[str], None] = lambda _: None  # is told each file before it is read
+
+
 @dataclass(frozen=True, slots=True)
 class Conversion:
     """An op trace made from something else."""
 
-    source: str  # kineto or megatron-timers
+    source: str  # name of the format
     ops: Sequence[Op]  # rows, in any order
     missing: tuple[Missing, ...]  # these and the next as in ConversionStatement
     notes: tuple[str, ...]

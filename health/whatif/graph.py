@@ -32,10 +32,6 @@ from health.whatif.optypes import (
 )
 from health.whatif.trace import Trace
 
-# -- stage_check --
-# The operations of one pipeline stage, sorted by what they are to each other.
-
-
 Places = tuple[int, ...]
 Edge = tuple[int, int]
 
@@ -164,16 +160,6 @@ def _with_empty(needed: list[int], computes: list[int], transfers: int, *, first
     if transfers <= len(needed) or len(computes) - transfers not in (0, 1):
         return needed
     return computes[len(computes) - transfers :] if first_left_out else computes[:transfers]
-
-
-# -- operation_graph --
-# The dependency graph of one step: which operation waits for which (arXiv 2505.05713).
-#
-# Built once, from the first rank's first step.  A node is an operation of every rank; what happens between ranks is in
-# the groups: the members of a group transfer together, and none begins before all have launched.
-
-
-pass
 
 
 class TransferGroup(NamedTuple):

@@ -29,15 +29,6 @@ from health.whatif.graph import Graph, build_graph
 from health.whatif.optypes import COMPUTE, SENDS
 from health.whatif.trace import Trace
 
-# -- step_replay --
-# The replay: what a step would have taken with other durations, and the what-ifs that are asked of a trace.
-#
-# An operation is launched when all it waits for has ended; a compute operation ends its duration later, a transfer its
-# own duration after the last launch in its group.  Arrays are [..., dp, steps]; durations may leave axes out, so that
-# what no straggler touches costs next to nothing.  Ideal is the mean of an operation type for compute, where work moves
-# from one worker to another, and the median for transfers, where outliers are faults (arXiv 2505.05713).
-
-
 Array = NDArray[np.float64]
 
 # Disagreement of the clocks, as a share of the step time, from which on the replay is not good to a per cent.  In the
@@ -234,14 +225,6 @@ def timelines_of(replayed: Replayed, steps: Sequence[int] | None = None) -> Time
         simulated=replayed_with(lambda i: durations.traced[i][:, chosen]),
         ideal=replayed_with(durations.ideal.__getitem__),
     )
-
-
-# -- step_chrome_trace --
-# Steps as a Chrome trace, for Perfetto: as traced, replayed, and replayed with ideal durations.
-#
-# A process is one worker in one of the three, a thread one of its streams; the three stand together, worker by worker.
-# Each step starts at the same moment in all three, so that what stragglers cost can be seen as the gap before the next.
-# Format: "Trace Event Format", complete events (``"ph": "X"``), times in microseconds.
 
 
 # Threads of a process, from the top

@@ -28,12 +28,6 @@ from health.whatif.analysis_result import Analysis, LinkShare, Share, SlowLink, 
 from health.whatif.replay import Replayed
 from topology.flags import NodeFlag
 
-# -- slow_workers --
-# The workers with evidence against them, and the flags of their nodes.
-#
-# Only where the cause is ``worker`` is there evidence against a node.  The factor is the worker's own, not the job's.
-
-
 NAMED = 4  # Most workers that a sentence names
 SOURCE = "what-if"
 ALL = 0.95  # A share from which on it is all
@@ -167,12 +161,6 @@ def part(share: float | None) -> str:
     """Return a share of the loss in words; ``None`` and what is nearly all of it is all."""
     return "all of it" if share is None or share >= ALL else f"{share:.0%} of it"
 
-
-# -- blame --
-# What follows from an analysis, in words: the verdict, what would help, and how far to believe it.
-
-
-pass
 
 NOTHING = 1.005  # A slowdown below this rounds to 1.00
 REPLAY_ERROR = 0.05  # The published error of the replay has a median of 1.3 %; from here on there is a warning

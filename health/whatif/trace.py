@@ -27,10 +27,6 @@ from ground.formats import FileFormat
 from health.whatif.analysis_result import Operation
 from health.whatif.optypes import BACKWARD, CODE, FORWARD, OPTYPES, stream_of
 
-# -- trace --
-# A traced job: its sizes, as the metadata file says them, which rank does what, and its operations as arrays.
-
-
 LARGEST = 1_000_000  # Largest size of anything: more GPUs than any job has
 MOST_RANKS = 1 << 20
 
@@ -185,12 +181,6 @@ class Trace:
             dropped={**self.dropped, reason: int(self.row[:, :, bad].size)},
         )
 
-
-# -- op_columns --
-# The columns of a Parquet trace as NumPy arrays, and what its rows may say, each rule with its words.
-
-
-pass
 
 MAX_ROWS = 200_000_000  # Largest trace, about 10 GB in memory: a file of kilobytes can claim any number of rows
 MAX_STDIN = 2 * 1024**3
@@ -394,18 +384,6 @@ def infer_sizes(columns: OpColumns) -> JobSizes:
 def _at(values: NDArray[Any], rows: Rows) -> str:
     return str(values[rows[0]]) if len(rows) else ""
 
-
-# -- assemble --
-# From rows to dense arrays.
-#
-# Every data-parallel rank runs the same operations in every step, or the graph could not be built once.  A row belongs
-# to a cell: an operation (stage, type, number), a rank and a step.  A whole trace fills every cell once.  With
-# ``lenient`` what does not fit is left out: rows that are wrong in themselves, then ranks without one of the stages,
-# then ranks of which most steps are incomplete, then steps that are still incomplete.
-
-
-pass
-pass
 
 Ints = NDArray[np.int64]
 

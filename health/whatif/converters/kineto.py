@@ -15,7 +15,7 @@ in a step is never longer than the step.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from statistics import median
@@ -24,20 +24,21 @@ from typing import NamedTuple
 import numpy as np
 
 from ground.errors import TraceFormatError
-from ground.formats import FileFormat
+from ground.formats import NEARLY, FileFormat, begins_as_json
 from health.whatif import optypes
 from health.whatif.analysis_result import Cause
 from health.whatif.conversion import (
     DISABLES,
     Arrivals,
     Conversion,
+    ConversionSettings,
     Latecomer,
     Missing,
     Op,
     StepBreakdown,
     missing_types,
 )
-from health.whatif.converters.degrees import check_layout
+from health.whatif.converters.degrees import check_layout, degrees_of_profiles
 from health.whatif.converters.names import OTHER, WEIGHT
 from health.whatif.converters.profile import CoveredTime, Profile, RankOps, read_profile
 from health.whatif.optypes import (
@@ -55,15 +56,7 @@ from health.whatif.optypes import (
     REDUCE_SCATTER,
     interleaved,
 )
-from health.whatif.trace import RankLayout
-
-# -- arrivals --
-# Which rank comes last to collectives, from the profiles of ranks, and where the step of each rank goes.
-#
-# All ranks leave a collective together, so the rank that spends least time in it came last, whatever the clocks say.
-# The others waited from their start until it came; what they computed meanwhile is no loss.  Collectives overlap, and a
-# rank that waits in two of them at once waits once: what a rank waits in a step is never longer than the step.
-
+from health.whatif.trace import JobSizes, RankLayout
 
 TRIFLE = 20e-6  # Seconds; ranks that come closer together come together
 Key = tuple[int, str, str, int]  # step, group, collective, its number among those
@@ -192,12 +185,6 @@ def with_passes_of(breakdown: Iterable[StepBreakdown], ops: Sequence[Op]) -> Ite
         yield replace(one, forward=forward, backward=backward, optimizer=update)
 
 
-# -- rank_files --
-# The profiles of a job, one file a rank: read one after the other, and checked to be of one job.
-
-
-pass
-
 NAMED = 8  # Most ranks or steps that a sentence names
 
 
@@ -307,14 +294,6 @@ class RankFiles:
 def few(numbers: Sequence[int]) -> str:
     """Return the first of many numbers, and that there are more."""
     return ", ".join(map(str, numbers[:NAMED])) + (", ..." if len(numbers) > NAMED else "")
-
-
-# -- transfers --
-# Transfers between pipeline stages: matched to the passes they serve, or laid out between passes where none are known.
-#
-# A stage that computes a microbatch has received it from the stage before, which sent it after its own pass.  So the
-# order of the passes says which transfers there were, also where a recorder writes none, or not which is which.  How
-# long they took it does not say: they take no time once both sides are there.
 
 
 Key_of_transfers = tuple[str, int, int, int]  # type, part of the model, data-parallel rank, microbatch
@@ -463,89 +442,84 @@ def _laid_out(passes: Mapping[Key_of_transfers, Op]) -> list[Op]:
     return made
 
 
-# -- kineto --
-# Kineto traces of a job, one file a rank, as an op trace: each rank's ranges and kernels become its operations.
-
-
-pass
-pass
-pass
-
-FORMAT = FileFormat(
-    name="kineto",
-    source="PyTorch profiler (Kineto): Chrome trace events in JSON, plain or gzip, a file a rank; CUDA, ROCm, CPU",
-    export="torch.profiler.profile(...).export_chrome_trace('rank-0.json.gz'), step() once an iteration",
-    read="steps, ranges of passes and transfers, autograd, launches, kernels with their process groups",
-    left_out="other operators, shapes, stacks, memory, counters; device events of MTIA and other accelerators",
-    marks=('"traceevents"',),
-)
 SKEW = 1e-3  # Seconds between the ends of one barrier on different ranks from which clocks are said to differ
 # A job without a pipeline need not have these
 _OPTIONAL = (ALL_GATHER, CLIP, REDUCE_SCATTER)
 
 
-def convert_kineto(
-    paths: Sequence[str],
-    layout: RankLayout,
-    *,
-    align_clocks: bool,
-    guessed: bool,
-    progress: Callable[[str], None],
-) -> Conversion:
-    """Read the files of all representative ranks.
+class Kineto:
+    """Reads the profiles of a job, one file a rank."""
 
-    :param guessed: nobody said the layout: files that refute it are refused with the degrees that they propose.
-    :param align_clocks: shift each rank's clock so that the barrier at the end of a step ends at once for all.
-    """
-    read = RankFiles(layout, guessed=guessed)
-    for path in paths:
-        progress(path)
-        read.take(path)
-    read.check()
-    ops, notes = with_whole_backwards(read.ops)
-    for change in (_one_pause_a_step, lambda ops: _whole_steps(_numbered(ops, layout))):
-        ops, said = change(ops)
-        notes += said
-    if not ops:
-        raise TraceFormatError(
-            ": ".join(("no step is whole on every rank", *said)),
-            where=paths[0],
-            fix="profile the same steps of one run on all ranks",
-        )
-    missing = _missing(ops, read, paths[0])
-    if layout.pp > 1:
-        ops, of_transfers = Transfers(ops, layout).complete(turning=read.turning, host_timed=read.on_cpu)
-        missing = [entry for entry in missing if entry.optype not in PIPELINE] + of_transfers
-    else:
-        ops = _after_passes(ops)
-    notes = [*read.notes(), *notes, *_timed_by_the_host(read)]
-    # without a pipeline all ranks leave the reduction of gradients together, too
-    barriers = (CLIP, REDUCE_SCATTER) if layout.pp == 1 else (CLIP,)
-    ops, about_clocks = _clocks(ops, barriers, align=align_clocks)
-    untold: tuple[Cause, ...] = ()
-    if read.host_timed[FORWARD] or read.host_timed[BACKWARD]:
-        untold = ("worker", "link", "stage", "last-stage", "sequence-length", "garbage-collection")
-        missing.append(Missing("device times of compute", "no kernels were recorded", "every cause, and all flags"))
-    return Conversion(
-        "kineto",
-        ops,
-        tuple(missing),
-        (*notes, *about_clocks),
-        untold,
-        absent=tuple(read.absent),
-        arrivals=read.arrivals.found(layout.dp) if layout.pp == 1 else None,
-        # of all steps, as the rest of it is; those of a pipeline hold waits until its transfers are known
-        breakdown=tuple(
-            with_passes_of(sorted(read.breakdown, key=lambda one: one.rank), ops if layout.pp > 1 else read.ops)
-        ),
+    format = FileFormat(
+        name="kineto",
+        source="PyTorch profiler (Kineto): Chrome trace events in JSON, plain or gzip, a file a rank; CUDA, ROCm, CPU",
+        export="torch.profiler.profile(...).export_chrome_trace('rank-0.json.gz'), step() once an iteration",
+        read="steps, ranges of passes and transfers, autograd, launches, kernels with their process groups",
+        left_out="other operators, shapes, stacks, memory, counters; device events of MTIA and other accelerators",
+        marks=('"traceevents"',),
     )
 
+    def likeness(self, head: bytes) -> float:
+        """Return whether it is JSON with trace events; other JSON, and a list of events, is asked what is wrong."""
+        if not begins_as_json(head):
+            return 0.0
+        return 1.0 if b'"traceEvents"' in head else NEARLY
 
-def _timed_by_the_host(read: RankFiles) -> list[str]:
-    return [
-        f"{count} of {optype} are timed by the host, as no kernel was launched inside: launch times, not run times"
-        for optype, count in sorted(read.host_timed.items())
-    ]
+    def sizes(self, paths: Sequence[str]) -> JobSizes:
+        """Return the sizes that the process groups in the profiles say; without groups, data-parallel ranks alone."""
+        return degrees_of_profiles(paths)
+
+    def read(self, paths: Sequence[str], layout: RankLayout, settings: ConversionSettings) -> Conversion:
+        """Convert the profiles of all representative ranks.
+
+        Where nobody said the layout, files that refute it are refused with the degrees that they propose.
+        """
+        read = RankFiles(layout, guessed=settings.guessed)
+        for path in paths:
+            settings.progress(path)
+            read.take(path)
+        read.check()
+        ops, notes = with_whole_backwards(read.ops)
+        for change in (_one_pause_a_step, lambda ops: _whole_steps(_numbered(ops, layout))):
+            ops, said = change(ops)
+            notes += said
+        if not ops:
+            raise TraceFormatError(
+                ": ".join(("no step is whole on every rank", *said)),
+                where=paths[0],
+                fix="profile the same steps of one run on all ranks",
+            )
+        missing = _missing(ops, read, paths[0])
+        if layout.pp > 1:
+            ops, of_transfers = Transfers(ops, layout).complete(turning=read.turning, host_timed=read.on_cpu)
+            missing = [entry for entry in missing if entry.optype not in PIPELINE] + of_transfers
+        else:
+            ops = _after_passes(ops)
+        by_the_host = [
+            f"{count} of {optype} are timed by the host, as no kernel was launched inside: launch times, not run times"
+            for optype, count in sorted(read.host_timed.items())
+        ]
+        notes = [*read.notes(), *notes, *by_the_host]
+        # without a pipeline all ranks leave the reduction of gradients together, too
+        barriers = (CLIP, REDUCE_SCATTER) if layout.pp == 1 else (CLIP,)
+        ops, about_clocks = _clocks(ops, barriers, align=settings.align_clocks)
+        untold: tuple[Cause, ...] = ()
+        if read.host_timed[FORWARD] or read.host_timed[BACKWARD]:
+            untold = ("worker", "link", "stage", "last-stage", "sequence-length", "garbage-collection")
+            missing.append(Missing("device times of compute", "no kernels were recorded", "every cause, and all flags"))
+        return Conversion(
+            self.format.name,
+            ops,
+            tuple(missing),
+            (*notes, *about_clocks),
+            untold,
+            absent=tuple(read.absent),
+            arrivals=read.arrivals.found(layout.dp) if layout.pp == 1 else None,
+            # of all steps, as the rest of it is; those of a pipeline hold waits until its transfers are known
+            breakdown=tuple(
+                with_passes_of(sorted(read.breakdown, key=lambda one: one.rank), ops if layout.pp > 1 else read.ops)
+            ),
+        )
 
 
 def _missing(ops: Sequence[Op], read: RankFiles, where: str) -> list[Missing]:

@@ -49,10 +49,6 @@ from health.whatif.converters.names import (
 from health.whatif.optypes import ALL_GATHER, BACKWARD, CLIP, FORWARD, GC, OPTIMIZER, PIPELINE, REDUCE_SCATTER
 from health.whatif.trace import RankLayout
 
-# -- covered_time --
-# Stretches of time without overlap, and how much of any other stretch they cover.
-
-
 Floats = NDArray[np.float64]
 
 
@@ -93,16 +89,6 @@ class CoveredTime:
         """Return seconds covered between two moments, or pairs of them."""
         return self.until(end) - self.until(start)
 
-
-# -- profile --
-# One rank's Kineto trace, reduced to what the op trace needs: steps, named ranges, kernels, calls of process groups.
-#
-# A range says on the host which operation it is; when the operation ran is said by the kernels that were launched
-# inside it, on whatever thread (the backward pass launches from the autograd thread).  Launches and kernels share a
-# ``correlation`` number.
-
-
-pass
 
 _RANK_IN_NAME = re.compile(r"(?:rank|worker)[-_]?(\d{1,9})(?!\d)")
 # Categories, in small letters; those of PyTorch before 1.12 are Operator, Runtime, Kernel, Memcpy, Memset
@@ -387,16 +373,6 @@ class _Collector:
         return rank
 
 
-# -- training_passes --
-# Steps and passes of jobs without a pipeline, whose ranges give passes no numbers, or do not name them at all.
-#
-# A forward pass is a range around the whole model, its backward pass a range too, or what autograd ran after it and
-# before the next.  Where no range names the forward pass, it is what lies between the loading of data and the
-# first node of autograd; without autograd the step infers, and is one forward pass.
-
-
-pass
-
 Steps = tuple[tuple[int, float, float], ...]
 TOLD_BY_ORDER = WHOLE_MODEL + 2  # Dialect of passes that no range names
 FEWEST_UPDATES = 3  # From so many on, the first step, which began before the file, is not needed
@@ -467,14 +443,6 @@ def _autograd_runs(profile: Profile, begins: Sequence[float], end: float) -> lis
             found.append(Range(float(run[0, 0]), float(run[:, 1].max()), Meaning(TOLD_BY_ORDER, (BACKWARD,))))
     return found
 
-
-# -- rank_ops --
-# Operations of one rank: its ranges and kernels, step by step, on the clock of the job.
-
-
-pass
-pass
-pass
 
 Span = tuple[float, float]
 
