@@ -11,9 +11,9 @@ import numpy as np
 from benchmarks.report import Promise, promises, section, table
 from scheduler.placement.types import ALGORITHMS, Limits
 from scheduler.queue.policy import POLICIES
-from simulator.engine.engine import Engine
+from simulator.engine import Engine
 from simulator.job_record import JobRecord
-from simulator.pools.node_pool import NodePool
+from simulator.pools import NodePool
 from topology.generate import generate
 
 NODES = 128

@@ -19,8 +19,8 @@ from scheduler.job import Job, Parallelism
 from scheduler.placement.types import ALGORITHMS, Limits
 from scheduler.several.defragmentation import Defragmentation, defragment
 from scheduler.several.running_jobs import RunningJob, opened
-from simulator.engine.engine import Engine
-from simulator.pools.node_pool import NodePool
+from simulator.engine import Engine
+from simulator.pools import NodePool
 from simulator.replay import prepare
 from simulator.replay_settings import ReplaySettings
 from simulator.traces import JobTrace

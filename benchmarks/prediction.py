@@ -15,10 +15,7 @@ from benchmarks.public_data import public_data
 from benchmarks.report import section, table
 from scheduler.queue.run_times import BAND
 from simulator.job_record import JobRecord
-from simulator.prediction.boosting import Boosting
-from simulator.prediction.oracle import UserEstimate
-from simulator.prediction.predictor import Predictor, predict_all
-from simulator.prediction.similar_jobs import SimilarJobs
+from simulator.prediction import Boosting, Predictor, SimilarJobs, UserEstimate, predict_all
 from simulator.traces import read_trace
 from simulator.workload import WorkloadSpec, generate
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from scheduler.queue.run_times import Prediction
 from simulator.job_record import JobRecord
-from simulator.prediction.boosting import BIN
+from simulator.prediction import BIN
 
 LAST = 0.1
 """Part of a trace, the last, over which errors are taken: as in the paper."""

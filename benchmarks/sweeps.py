@@ -12,9 +12,7 @@ import numpy as np
 from benchmarks.report import Promise, promises, section, table
 from scheduler.study.executors import Executor, Here, Processes, usable_cores
 from simulator.job_record import JobRecord
-from simulator.study.on_dask import OnDask
-from simulator.study.study_file import Swept, sweep
-from simulator.study.study_run import Inputs, StudyGrid
+from simulator.study import Inputs, OnDask, StudyGrid, Swept, sweep
 from simulator.traces import JobTrace
 from topology.generate import minipods
 

@@ -17,12 +17,11 @@ from scheduler.placement.exact.lattice import Lattice, PairSearch
 from scheduler.placement.exact.problem import GridProblem, GridReduction
 from scheduler.placement.exact.schedule import search_pairs
 from scheduler.placement.types import Limits, Pair, PlacementAlgorithm
-from simulator.failures.cluster_failures import FailureSettings
-from simulator.failures.failure_process import FailureModel
+from simulator.failures.cluster_failures import FailureModel, FailureSettings
 from simulator.failures.rates import RATES
 from simulator.replay import prepare
 from simulator.replay_settings import ReplaySettings
-from simulator.results.run_ettr import run_ettr
+from simulator.results import run_ettr
 from simulator.traces import JobTrace
 from simulator.workload import WorkloadSpec, generate
 from topology.cluster import Cluster, FloatArray
@@ -133,7 +132,7 @@ def measure(days: float, algorithm: str, *, check: int = 0) -> Replayed:
     # two calls of three jobs on average, at least
     calls = Calls(every=max(1, 2 * len(trace.records) // (3 * check)) if check else 0)
     engine, made, cpu = replay.engine, perf_counter(), process_time()
-    with patch("simulator.pools.node_pool.run", calls.run):
+    with patch("simulator.pools.run", calls.run):
         engine.run()
     ended, spent = perf_counter(), process_time() - cpu - calls.keeping
     return Replayed(

@@ -1,6 +1,6 @@
 """Which job still fits, and how much worse is it placed than on an empty cluster?"""
 
-from simulator.capacity.fragmentation.fragmentation_question import FragmentationQuestion
+from simulator.capacity.fragmentation import FragmentationQuestion
 from topology.generate import fragment, minipods
 
 cluster = fragment(minipods(minipods=6, nodes=288), busy_share=0.6, seed=0)

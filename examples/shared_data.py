@@ -1,12 +1,12 @@
 """How many samples do four jobs load that read 10,000 of the same 13,333 each, alone and together?"""
 
 from scheduler.job import DataSet
+from simulator.data_plan import DataCache, DataPlan, StoredData
 from simulator.job_record import JobRecord
 from simulator.replay import prepare
 from simulator.replay_settings import ReplaySettings
-from simulator.results.run_history import run_history
-from simulator.shared_data.data_plan import DataCache, DataPlan, StoredData
-from simulator.shared_data.shared_loads import shared_loads
+from simulator.run_history import run_history
+from simulator.shared_data import shared_loads
 from simulator.traces import JobTrace
 from topology.generate import minipods
 

@@ -144,7 +144,9 @@ def reservation_for(state: ClusterCache, gang: Gang) -> Reservation | None:
     """Return the reservation with the zone that a gang may use; of several, the first to arrive."""
     if not state.reservations:
         return None
-    found = (one for one in state.reservations.values() if one.held and _meant(one, gang))
+    found = (
+        reservation for reservation in state.reservations.values() if reservation.held and _meant(reservation, gang)
+    )
     return min(found, key=lambda one: (one.ask.arrives, one.key), default=None)
 
 
@@ -274,7 +276,7 @@ class FleetState:
     @cached_property
     def domains(self) -> Sequence[IntArray]:
         """For each level from broad to close: shape [nodes], the domain of each node."""
-        return () if self._table.tree is None else tuple(one.domain_of for one in self._table.tree.levels)
+        return () if self._table.tree is None else tuple(level.domain_of for level in self._table.tree.levels)
 
     def unsaved(self, one: Running) -> float:
         """Return the seconds since a gang or pod started, as its checkpoints are not known; 0 of one that leaves."""

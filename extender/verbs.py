@@ -187,8 +187,6 @@ decode_preempt = partial(_decode_asked, msgspec.json.Decoder(PreemptArgs), what=
 # gang gets what is not promised (see :func:`tightest`).  A pod without GPUs is none of our business.
 
 
-pass
-
 RESERVED = "reserved for a gang that was announced"  # why a node of a zone is refused
 _ALL: tuple[Keep, ...] = (None,)
 
@@ -348,7 +346,7 @@ def _answer(args: FilterArgs, names: Sequence[str], passed: Sequence[str], refus
 
 def keeps_for(state: ClusterCache, policy: QueuePolicy, pod: Pod, gpus: int, now: datetime) -> Sequence[Keep]:
     """Return what a pod must leave free, for each attempt to place it."""
-    if not any(one.held for one in state.reservations.values()):
+    if not any(reservation.held for reservation in state.reservations.values()):
         return _ALL
     return tuple(live_candidate(policy, waiting_pod(pod, gpus), FleetState(state, now)).offers)
 

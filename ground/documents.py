@@ -221,7 +221,11 @@ class Document:
         first = min(problems[:20], key=self._rank)
         if first["type"] == "missing":
             # a key that is there under another name is more to the point than that it is not there under its own
-            beside = (one for one in problems if one["type"] in _UNKNOWN_KEY and one["loc"][:-1] == first["loc"][:-1])
+            beside = (
+                problem
+                for problem in problems
+                if problem["type"] in _UNKNOWN_KEY and problem["loc"][:-1] == first["loc"][:-1]
+            )
             first = next(beside, first)
         message, fix = _explain(first, adapter.json_schema)
         others = f" ({len(problems) - 1} more after this one)" if len(problems) > 1 else ""

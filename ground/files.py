@@ -234,8 +234,6 @@ def _line_at(name: str, data: bytes, position: int) -> str:
 # One file as it comes: a path or standard input, plain or gzip, read a line at a time.
 
 
-pass
-
 MAX_LINE = 1_048_576  # Longest line in bytes: what has longer ones is no trace but a binary file, or a JSON document
 
 

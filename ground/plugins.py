@@ -36,7 +36,7 @@ class PluginGroup(Generic[T]):
         :param inside: a package: names of what its own modules make alone, which is known without importing anything.
         """
         points = _entry_points(self.group)
-        return tuple(sorted({one.name for one in points if inside in (None, one.module.partition(".")[0])}))
+        return tuple(sorted({point.name for point in points if inside in (None, point.module.partition(".")[0])}))
 
     def load(self, name: str, *, where: str = "") -> T:
         """Return what the entry point of that name makes, importing its module alone.

@@ -180,9 +180,6 @@ def _bounds(marks: Iterable[Any]) -> dict[str, Any]:
 # imported by the first call: computing with such a dataclass never loads it.
 
 
-pass
-
-
 T = TypeVar("T")
 
 

@@ -85,8 +85,6 @@ class BadRows:
 # CSV and JSON lines as they stream by: a row at a time with its line.
 
 
-pass
-
 DIGITS = 4_300  # Python reads no longer whole numbers from text
 NOT_JSON = "not JSON"  # The reason by which lines are counted
 BROKEN = "is not JSON, or was cut off"
@@ -220,9 +218,6 @@ def parse_object(text: str) -> dict[str, Any]:
 # The entries of a list in a JSON document, each with its line: a document that is a list, or has one under a key.
 
 
-pass
-
-
 def json_document(source: ByteStream) -> tuple[Source, Any]:
     """Return the text and the data of a whole document; raise InvalidInput where it is damaged or no JSON."""
     text = decode_source(source.name, source.content().getvalue())
@@ -263,8 +258,6 @@ def inside(value: Any, *path: str) -> Any:
 #
 # https://prometheus.io/docs/instrumenting/exposition_formats/#text-based-format
 
-
-pass
 
 _LINE = re.compile(r"\s*([A-Za-z_:][A-Za-z0-9_:]*)\s*(?:\{(.*)\})?\s+(\S+)(?:\s+(-?\d+))?\s*")
 _LABEL = re.compile(r'\s*([A-Za-z_][A-Za-z0-9_]*)\s*=\s*"((?:[^"\\]|\\.)*)"\s*(?:,|$)')

@@ -250,9 +250,6 @@ def joined(classes: IntArray, member: IntArray, group: IntArray) -> IntArray:
 # in.
 
 
-pass
-
-
 MOST_RANKS_IN_TURN = 2**20  # of a job with stages that share nodes, whose every rank is looked at
 MOST_RANKS = 2**24  # of a job with context or expert groups, which are laid out by rank: a million nodes of 16 GPUs
 

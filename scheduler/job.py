@@ -104,9 +104,6 @@ def near_shared_data(
 # A *cell* of the job is one node; how cells form a grid is the matter of :mod:`scheduler.grid`.
 
 
-pass
-
-
 Family = Literal["tp", "cp", "ep", "dp", "pp"]
 FAMILIES: tuple[Family, ...] = ("tp", "cp", "ep", "dp", "pp")
 DEGREES = (*FAMILIES, "etp")  # what a job says of its parallelism, beside the order
@@ -290,7 +287,7 @@ class Job:
     @cached_property
     def soft(self) -> tuple[Count, ...]:
         """What its objective has besides Eq. 2 at its level: soft constraints, and Eq. 2 at levels that it weighs."""
-        return (*self.counts, *(term for one in self.levels for term in self.eq2_terms(one.level, one.weight)))
+        return (*self.counts, *(term for level in self.levels for term in self.eq2_terms(level.level, level.weight)))
 
     @property
     def least_soft(self) -> float:

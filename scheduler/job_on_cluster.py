@@ -113,7 +113,7 @@ def node_sizes(cluster: Cluster, parallelism: Parallelism, gpu_types: Collection
 def _check_alike(counted: Mapping[NodeSize, int]) -> None:
     """Refuse nodes of one type with different numbers of GPUs; most nodes come first."""
     types = [one.gpu_type for one in counted]
-    name = next((one for one in types if types.count(one) > 1), None)
+    name = next((type_ for type_ in types if types.count(type_) > 1), None)
     if name is not None:
         which = f"nodes of the type {name}" if name else "the cluster's nodes"
         sizes = {one.gpus: count for one, count in counted.items() if one.gpu_type == name}
@@ -137,10 +137,10 @@ def _cuts(parallelism: Parallelism, gpus: int, *, named: bool) -> bool:
 
 
 def _note(sizes: Sequence[NodeSize], cut: Sequence[str] = ()) -> str:
-    if len({one.gpus for one in sizes}) == 1:
+    if len({size.gpus for size in sizes}) == 1:
         said = f"gpus_per_node {sizes[0].gpus}, which is what the nodes have: the job does not say it"
     else:
-        listed = ", ".join(f"{one.gpus} on {one.gpu_type or 'nodes of no type that is said'}" for one in sizes)
+        listed = ", ".join(f"{size.gpus} on {size.gpu_type or 'nodes of no type that is said'}" for size in sizes)
         said = f"gpus_per_node is what the nodes of each type have, as the job does not say it: {listed}"
     left_out = f"; left out, as the job does not cut into their nodes: {', '.join(cut)}" if cut else ""
     return f"{said}{left_out}"

@@ -258,8 +258,6 @@ def _nodes(count: int) -> str:
 # Fewest moves first, then the best objective among those; and what both orders share: from domains to nodes.
 
 
-pass
-
 Cells = npt.NDArray[np.int64]  # Flat numbers of cells
 
 
@@ -404,9 +402,6 @@ def _touched(problem: RepairProblem, depth: int, nodes: IntArray, cell: int, nea
 # Fewer moves are sought in four ways, each starting from the best before: rename the new placement, move whole segments
 # of the old one, let the surroundings of the lost nodes change, let everything change.
 
-
-pass
-pass
 
 _WIDENINGS = 3  # How often the neighbourhood of the lost nodes is widened from the start, with other lines each time
 _SLICES = 12  # Slices into which the time left is cut, one for each neighbourhood
@@ -554,9 +549,6 @@ def _search(
 # it breaks a hard one, repairs are searched on trees that the hierarchy is laid into, on which the constraint is like
 # any other; and the job is placed anew, with as many cells as can be where they were.  The best of these counts.
 
-
-pass
-pass
 
 Search = Callable[[RepairProblem, Limits], RepairPlan]
 
@@ -734,11 +726,6 @@ def _lost(problem: RepairProblem) -> int:
 # In both, healthy spares go first: a slow node is newly taken only where the job does not fit without (unless it says
 # ``avoid: ignore``).  Cells that do not move keep their node, and every cell keeps its rank.
 
-
-pass
-pass
-pass
-pass
 
 _DEFAULT_LIMITS = Limits()
 

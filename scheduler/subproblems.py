@@ -62,7 +62,7 @@ class WeighedProposal:
         # alpha 0 or 1 gives one of the spreads no weight: of equal objectives the smaller spreads are a corner
         worth = self.evaluation
         costs = (self.time, *worth.goals)
-        return *(round(one, 9) for one in costs), worth.dp + worth.pp
+        return *(round(cost, 9) for cost in costs), worth.dp + worth.pp
 
 
 def propose(algorithm: PlacementAlgorithm, cluster: Cluster, job: Job, limits: Limits) -> Proposal:
@@ -86,8 +86,8 @@ def propose_in_a_trunk(algorithm: PlacementAlgorithm, cluster: Cluster, job: Job
     fitting = [int(k) for k in np.argsort(free, kind="stable") if free[k] >= job.grid.cells]
     end = clock() + limits.seconds
     answers = []
-    for number, trunk in enumerate(fitting):
-        seconds = share_until(end, len(fitting) - number)
+    for tried, trunk in enumerate(fitting):
+        seconds = share_until(end, len(fitting) - tried)
         nodes = np.flatnonzero(trunks.domain_of == trunk).astype(np.int32)
         proposal = propose(algorithm, cluster.subset(nodes), job, replace(limits, seconds=seconds))
         proofs = tuple(replace(proof, trunk=trunks.domains[trunk]) for proof in proposal.proofs)
@@ -127,7 +127,7 @@ def _together(answers: Sequence[WeighedProposal]) -> Proposal:
         refutations=_refuted_everywhere(best.proposal, placed),
         proofs=(
             *best.proposal.proofs,
-            *(one for other in answers if other is not best for one in other.proposal.proofs),
+            *(proof for other in answers if other is not best for proof in other.proposal.proofs),
         ),
         solve_seconds=sum(proposal.solve_seconds for proposal in proposals),
     )
@@ -143,7 +143,7 @@ def _unrivalled(best: WeighedProposal, answers: Sequence[WeighedProposal]) -> bo
     if best.evaluation is None:
         return False
     reached = best.evaluation.objective + TOLERANCE
-    others = (one.proposal for one in answers if one is not best and not one.proposal.infeasible)
+    others = (answer.proposal for answer in answers if answer is not best and not answer.proposal.infeasible)
     return all(other.lower_bound is not None and other.lower_bound > reached for other in others)
 
 
@@ -159,7 +159,7 @@ def _refuted_everywhere(best: Proposal, proposals: Sequence[Proposal]) -> tuple[
     return tuple(
         known
         for known in best.refutations
-        if all(any(other.covers(*known.pair) for other in one.refutations) for one in proposals)
+        if all(any(other.covers(*known.pair) for other in proposal.refutations) for proposal in proposals)
     )
 
 
@@ -173,8 +173,6 @@ def _refuted_everywhere(best: Proposal, proposals: Sequence[Proposal]) -> tuple[
 # nests nowhere, the best of the answers for all these trees, and without the constraints, is taken; and the only bound
 # is that of the job without them, with the least that its soft ones can add.
 
-
-pass
 
 RULES_SHARE = 0.2  # Of the time limit, for what quick rules propose; the exact search gives them as much
 
@@ -235,7 +233,7 @@ class SecondConstraints:
         if relaxed.lower_bound is not None:
             usable = admissible(cluster, job)
             counts = [count for count in job.counts if count.level == name]
-            soft = sum(one.weight * least_spread(cluster, job, one.family, name, usable) for one in counts)
+            soft = sum(count.weight * least_spread(cluster, job, count.family, name, usable) for count in counts)
             # on a slow node a unit of the objective costs more time yet
             shortest = None if relaxed.step_time_bound is None else relaxed.step_time_bound + job.spread_cost * soft
             prices = tuple(replace(option, bound=(option.bound or 0.0) + soft) for option in relaxed.prices)
@@ -245,11 +243,11 @@ class SecondConstraints:
         if relaxed.infeasible or (len(free.counts) == len(job.counts) and placed) or _is_best(first, relaxed):
             return _with_claims(first, job, relaxed, ())
         answers = [first] if first.evaluation is not None else []
-        for number, depth in enumerate(whole_first(cluster, job, name)):
-            if clock() > end and any(one.evaluation is not None for one in answers):
+        for tried, depth in enumerate(whole_first(cluster, job, name)):
+            if clock() > end and any(answer.evaluation is not None for answer in answers):
                 relaxed = replace(relaxed, complete=False)
                 break
-            seconds = share_until(end, parts - 1 - number)
+            seconds = share_until(end, parts - 1 - tried)
             tree = laid_into_tree(cluster, name, depth)
             answers.append(weighed(cluster, job, everywhere, self.place(tree, job, replace(limits, seconds=seconds))))
         answers += self._of_rules(cluster, job, limits)
@@ -301,7 +299,7 @@ def _options(answer: WeighedProposal, job: Job, relaxed: Proposal) -> tuple[Pric
     """
     options = []
     for option in answer.proposal.prices:
-        wider = [one.bound for one in relaxed.prices if one.bound is not None and one.slowest >= option.slowest]
+        wider = [price.bound for price in relaxed.prices if price.bound is not None and price.slowest >= option.slowest]
         bound, objective, time = max(wider, default=relaxed.lower_bound), None, None
         if option.chosen and answer.evaluation is not None:
             objective = answer.evaluation.objective
@@ -570,9 +568,6 @@ def in_words(names: Sequence[str]) -> str:
 # fits on a beginning fits on a longer one, so halving finds it.
 
 
-pass
-
-
 def pulls_of(cluster: Cluster, job: Job) -> FloatArray | None:
     """Return shape [nodes], GB of the job's images that each node does not have.
 
@@ -650,7 +645,7 @@ def _on_a_beginning(asked: Preference, best: Outcome) -> tuple[Outcome, str]:
         free = np.zeros_like(cluster.free_gpus)
         free[order[:length]] = cluster.free_gpus[order[:length]]
         other = asked.again(cluster.replace(free_gpus=free), share_until(asked.end))
-        if good := [one for one in _choices(asked, other) if _as_good(asked, best, *one)]:
+        if good := [choice for choice in _choices(asked, other) if _as_good(asked, best, *choice)]:
             high = length
             for one in good:
                 best = _with_nodes(asked, best, *one)

@@ -1,13 +1,16 @@
 """The state of an engine as plain values; and the file of ``--checkpoint``, written whole and refused by other runs.
 
-A run that goes on from it is the run that was never stopped; what follows from its inputs is not in it.
+A run that goes on from it is the run that was never stopped; what follows from its inputs is not in it.  A file that a
+run uses is locked: another is refused as long as the first goes on, and not after it crashed.
 """
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
+import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
@@ -18,14 +21,68 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from ground.errors import InvalidInput
 from ground.files import write_file
 from scheduler.queue.policy import CapacityReservation
-from simulator.engine.engine import Engine
-from simulator.engine.hooks import Incident
-from simulator.engine.simulated_cluster import Event, EventQueue
+from simulator.engine import Engine, Event, EventQueue
+from simulator.hooks import Incident
 from simulator.replay import Replay
-from simulator.run_lock import held_alone
 from simulator.sim_job import JobProgress, JobState
 from simulator.traces import JobTrace
 from topology.cluster import Cluster
+
+# -- run_lock --
+# A file that one run at a time may use: another is refused as long as the first goes on, and not after it crashed.
+
+
+@contextmanager
+def held_alone(path: str) -> Iterator[None]:
+    """Hold a file for this run, by a lock on a neighbour of it that the kernel lifts when the process ends.
+
+    The file itself cannot be locked: each saving replaces it.  Where the file system knows no locks nothing is held.
+
+    :raises InvalidInput: another run holds it, or there is no folder to write to.
+    """
+    neighbour = Path(f"{path}.lock")
+    handle = _take(neighbour, path)
+    try:
+        yield
+    finally:
+        neighbour.unlink(missing_ok=True)
+        os.close(handle)
+
+
+def _take(neighbour: Path, path: str) -> int:
+    while True:
+        try:
+            handle = os.open(neighbour, os.O_RDWR | os.O_CREAT, 0o644)
+        except (OSError, ValueError) as error:
+            reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+            raise InvalidInput(
+                f"cannot be written: {reason}", where=path, fix="choose a folder that exists and may be written to"
+            ) from error
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.read(handle, 20).decode(errors="replace").strip()
+            os.close(handle)
+            raise InvalidInput(
+                f"another run is using it{f': process {holder}' if holder else ''}",
+                where=path,
+                fix="wait until it has ended, or name another file",
+            ) from None
+        except OSError:
+            return handle
+        # What held it before may have removed it just now: then the next one would lock another file.
+        with suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(handle), neighbour.stat()):
+                os.truncate(handle, 0)
+                os.write(handle, str(os.getpid()).encode())
+                return handle
+        os.close(handle)
+
+
+# -- checkpoints --
+# The state of an engine as plain values; and the file of ``--checkpoint``, written whole and refused by other runs.
+#
+# A run that goes on from it is the run that was never stopped; what follows from its inputs is not in it.
 
 
 @dataclass(frozen=True)

@@ -1,37 +1,289 @@
-"""A run put together: a trace, a cluster, and the production policy and placement that decide."""
+"""A run put together: a trace and a cluster that belong together, how fast jobs run there, and who decides.
+
+A job that no state of the cluster can hold would wait for ever, and under first-in-first-out all behind it too: that is
+said before anything runs.  Communication, slow nodes, types of GPU, data and own checkpoints become the *pace* of jobs.
+The production policy and placement decide.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import mul
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ground.errors import InvalidInput
+from ground.errors import InvalidInput, InvalidTopology, TraceFormatError
 from scheduler.placement.types import ALGORITHMS, Limits
 from scheduler.power_caps import power_caps
 from scheduler.queue.policy import POLICIES, QueuePolicy
-from simulator.cluster_fit import check_against
-from simulator.engine.engine import Engine
-from simulator.engine.hooks import SavedByRound
+from simulator.cost.types import COMM_MODELS, CommModel, PlacedJob
+from simulator.engine import Engine
 from simulator.failures.cluster_failures import ClusterFailures
-from simulator.failures.flag_incidents import incidents_of, lay_out
-from simulator.job_pace import job_pace
-from simulator.pools.capped_pool import CappedPool
-from simulator.pools.gpu_pool import GpuPool
-from simulator.pools.node_pool import NodePool
-from simulator.pools.pool import Pool
-from simulator.power.power_wave import node_watts
+from simulator.failures.flag_incidents import FlagSpan, incidents_of, lay_out
+from simulator.hooks import Pace, SavedByRound
+from simulator.pools import CappedPool, Disagreement, GpuPool, NodePool, NoSuchNodes, Pool
 from simulator.prediction import predict_all
-from simulator.replay_settings import COUNT_ONLY, ReplaySettings
-from simulator.results.run_history import AttemptLog, run_history
-from simulator.results.run_summary import RunSummary, run_summary
-from simulator.startup.start_ups import StartUps, start_ups
+from simulator.replay_settings import COUNT_ONLY, NO_COST, ReplaySettings
+from simulator.results import RunSummary, run_summary
+from simulator.run_history import AttemptLog, run_history
+from simulator.shared_data import DataCaches
+from simulator.sim_job import SimJob
+from simulator.site_power import node_watts
+from simulator.start_ups import StartUps, start_ups
 from simulator.traces import JobTrace, read_trace
 from simulator.traces.throughput_files import with_speeds
 from topology.cluster import Cluster
+from topology.flags import HEALTHY, NodeFlag
 from topology.readers import load_topology
+
+# -- cluster_fit --
+# Whether a trace and a cluster belong together, said before anything runs.
+#
+# A job that no state of the cluster can hold would wait for ever, and under first-in-first-out all behind it too.
+
+
+NAMED = 3  # Jobs that the message names
+
+
+def check_against(trace: JobTrace, pool: Pool, *, nodes: int, lenient: bool = False) -> JobTrace:
+    """Return the trace, once it is sure that every job of it fits into the pool when no other is there.
+
+    :param nodes: of the cluster that the pool is of.
+    :param lenient: leave out jobs that do not fit, and count them by reason.
+    :raises TraceFormatError: some do not fit and reading is strict, or none is left; names the first.
+    :raises InvalidTopology: the cluster has no node that a job could ever use, or no level, and there is a gang.
+    """
+    if not pool.total.any():
+        raise InvalidTopology(
+            f"none of the {nodes:,} nodes of the cluster can be used: they are all faulty or busy",
+            fix="give a cluster with nodes that have free GPUs and are not faulty",
+        )
+    too_large: dict[str, Disagreement] = {}
+    others: dict[str, Disagreement] = {}
+    no_level: InvalidTopology | None = None
+    for record in trace.records:
+        try:
+            pool.need(record)
+        except NoSuchNodes as error:
+            too_large[record.job_id] = error
+        except Disagreement as error:
+            others[record.job_id] = error
+        except InvalidTopology as error:
+            no_level = error
+    if too_large and (not lenient or len(too_large) == len(trace)):
+        complaint = _complaint([one.sentence for one in too_large.values()])
+        raise TraceFormatError(complaint, where=trace.source, fix=_FIX)
+    if no_level is not None:
+        raise no_level
+    if others and not lenient:
+        job, first = next(iter(others.items()))
+        fix = f"{first.fix}, or leave such jobs out with --lenient"
+        raise TraceFormatError(f"job {job} could never run: {first}", where=trace.source, fix=fix) from first
+    misfits = {job: one.reason for job, one in {**too_large, **others}.items()}
+    if len(misfits) == len(trace):
+        raise TraceFormatError(
+            "none of its jobs could ever run on this cluster",
+            where=trace.source,
+            fix="give a cluster that can hold them, or another trace",
+        )
+    return trace.without(misfits) if misfits else trace
+
+
+_FIX = "give a larger cluster, leave large jobs out with --max-gpus, or drop those that do not fit with --lenient"
+
+
+def _complaint(reasons: Sequence[str]) -> str:
+    count = len(reasons)
+    jobs = "a job of the trace does" if count == 1 else f"{count:,} jobs of the trace do"
+    rest = f"; and {count - NAMED:,} more" if count > NAMED else ""
+    return f"{jobs} not fit into the cluster: {'; '.join(reasons[:NAMED])}{rest}"
+
+
+# -- job_pace --
+# How fast jobs run on the nodes they have: communication, slow nodes, types of GPU and own checkpoints, as a pace.
+
+
+class CommPace:
+    """Relative step times of the jobs that run in a room.
+
+    Slow nodes are those that are slow, whether the scheduler knows it or not: at the start those that the cluster
+    flags.  A job on one node sends nothing to others: only its node's slowdown counts.
+    """
+
+    def __init__(self, model: CommModel, room: NodePool) -> None:
+        self._model = model
+        self._room = room
+        self._truth = room.cluster
+        self._placed: dict[int, PlacedJob] = {}
+        self._singles: dict[int, int] = {}
+        self._slowed: dict[int, float] = {}
+
+    def started(self, job: SimJob) -> Mapping[int, float]:
+        """Return the pace of the job; and that of all that share links with it."""
+        self._add(job)
+        if job.key in self._singles:
+            return {job.key: self._of_single(job.key)}
+        return self._all() if self._model.shares_links else {job.key: self._alone(job.key)}
+
+    def stopped(self, job: SimJob) -> Mapping[int, float]:
+        """Return the pace of all that shared links with it."""
+        if self._singles.pop(job.key, None) is not None:
+            return {}
+        del self._placed[job.key]
+        return self._all() if self._model.shares_links else {}
+
+    def slowed(self, node: int, slowdown: float) -> Mapping[int, float]:
+        """Return the pace of the jobs on a node which has become slow, or healthy again."""
+        self._slowed[node] = slowdown
+        self._set(node, slowdown)
+        there = [key for key, placed in self._placed.items() if (placed.nodes == node).any()]
+        for key in there:
+            old = self._placed[key]
+            self._placed[key] = PlacedJob(old.job, self._truth, old.nodes, old.model, old.chunks)
+        singles = {key: self._of_single(key) for key, place in self._singles.items() if place == node}
+        if self._model.shares_links and there:
+            return {**singles, **self._all()}
+        return {**singles, **{key: self._alone(key) for key in there}}
+
+    def state(self) -> Any:
+        """Return nodes whose slowdown has changed."""
+        return sorted(self._slowed.items())
+
+    def restore(self, state: Any, running: Iterable[SimJob]) -> None:
+        """Go on with those."""
+        for node, slowdown in state:
+            self._slowed[node] = slowdown
+            self._set(node, slowdown)
+        for job in running:
+            self._add(job)
+
+    def _add(self, job: SimJob) -> None:
+        if job.nodes == 1:
+            self._singles[job.key] = job.places[0]
+            return
+        gang = self._room.gang(job)
+        nodes = np.asarray(job.places, dtype=np.int32).reshape(gang.grid.rows, gang.grid.columns)
+        self._placed[job.key] = PlacedJob(gang, self._truth, nodes, job.record.known_model)
+
+    def _set(self, node: int, slowdown: float) -> None:
+        flags = {i: flag for i, flag in self._truth.flags.items() if i != node}
+        if slowdown > 1.0:
+            flags[node] = NodeFlag(self._truth.names[node], "straggler", slowdown, source="simulator")
+        self._truth = self._truth.replace(flags=flags)
+
+    def _of_single(self, key: int) -> float:
+        return float(self._truth.slowdown[self._singles[key]])
+
+    def _alone(self, key: int) -> float:
+        return max(1.0, self._model.relative_step_time(self._placed[key]))
+
+    def _all(self) -> dict[int, float]:
+        steps = self._model.step_times(list(self._placed.values()))
+        return {key: max(1.0, step.relative) for key, step in zip(self._placed, steps, strict=True)}
+
+
+class OwnPace:
+    """The pace of jobs by something of their own, over an inner one that says what else slows them.
+
+    :param told: called when a job has its places (``True``), and when it leaves them; returns the jobs whose own pace
+        is another from then on.
+    :param inner: ``None`` = nothing else slows jobs.
+    :param both: makes one of the two, such as their product.
+    """
+
+    def __init__(
+        self,
+        told: Callable[[SimJob, bool], Mapping[int, float]],
+        inner: Pace | None,
+        both: Callable[[float, float], float],
+    ) -> None:
+        self._told, self._inner, self._both = told, inner, both
+        self._others: dict[int, float] = {}  # inner pace of the jobs that run
+        self._own: dict[int, float] = {}
+
+    def started(self, job: SimJob) -> Mapping[int, float]:
+        """Return the pace of the job, and of those that its start changes."""
+        changes = {job.key: 1.0, **(self._inner.started(job) if self._inner else {})}
+        return self._changed(changes, self._told(job, True))
+
+    def stopped(self, job: SimJob) -> Mapping[int, float]:
+        """Return the paces that its end changes."""
+        changes = self._inner.stopped(job) if self._inner else {}
+        del self._others[job.key]
+        self._own.pop(job.key, None)
+        return self._changed(changes, self._told(job, False))
+
+    def slowed(self, node: int, slowdown: float) -> Mapping[int, float]:
+        """Return what changes by the inner pace."""
+        return self._changed(self._inner.slowed(node, slowdown) if self._inner else {}, {})
+
+    def state(self) -> Any:
+        """Return that of the inner pace, and what it said of the jobs that run; their own follow from them."""
+        return [self._inner.state() if self._inner else None, sorted(self._others.items())]
+
+    def restore(self, state: Any, running: Iterable[SimJob]) -> None:
+        """Go on with those."""
+        jobs = list(running)
+        if self._inner:
+            self._inner.restore(state[0], jobs)
+        self._others = dict(state[1])
+        for job in jobs:
+            self._own |= self._told(job, True)
+
+    def _changed(self, others: Mapping[int, float], own: Mapping[int, float]) -> dict[int, float]:
+        self._others |= others
+        self._own |= own
+        return {key: self._both(self._others[key], self._own.get(key, 1.0)) for key in sorted({*others, *own})}
+
+
+def scaled_pace(factor: Callable[[SimJob], float], inner: Pace | None = None) -> OwnPace:
+    """Return the pace of jobs that a factor of their own slows, asked when each has its places."""
+    return OwnPace(lambda job, runs: {job.key: factor(job)} if runs else {}, inner, mul)
+
+
+def slowed_by_type(pool: NodePool) -> Callable[[SimJob], float]:
+    """Return how much slower a job is on the types of GPU of its nodes, also where it lies on more than hold it."""
+    names, type_of = pool.cluster.gpu_types, pool.cluster.gpu_type_of
+
+    def factor(job: SimJob) -> float:
+        if not job.record.speed:
+            return 1.0
+        types = {names[type_of[node]] for node in job.places}
+        ways = pool.types.allocations(job.record, pool.need)
+        least = [ways[name][0].nodes for name in types if name in ways]
+        return 1.0 / job.record.speed_on(types, apart=len(job.places) > min(least, default=len(job.places)))
+
+    return factor
+
+
+def job_pace(settings: ReplaySettings, pool: NodePool, spans: Sequence[FlagSpan]) -> Pace | None:
+    """Return how fast jobs run: by communication, slow nodes, types, data, checkpoints; ``None`` = as in the trace.
+
+    Where jobs read data, gangs prefer nodes near jobs that read the same.
+
+    :param spans: flags that come and go.
+    """
+    failures = settings.failures
+    slow = bool(spans) or any(flag.slowdown > HEALTHY for flag in pool.cluster.flags.values())
+    slow = slow or (failures is not None and failures.model.slowness.per_thousand_node_days > 0.0)
+    inner: Pace | None = None
+    if slow or settings.cost_model != NO_COST:
+        inner = CommPace(COMM_MODELS.load(settings.cost_model), pool)
+    if settings.throughputs is not None:
+        inner = scaled_pace(slowed_by_type(pool), inner)
+    if settings.data is not None:
+        caches = DataCaches(settings.data, pool.cluster)
+        pool.node_costs += (lambda job: -caches.near(job),)
+        # jobs load while they compute: a step takes as long as the longer of the two
+        inner = OwnPace(caches.paces, inner, max)
+    return inner if failures is None else scaled_pace(failures.overhead, inner)
+
+
+# -- replay --
+# A run put together: a trace, a cluster, and the production policy and placement that decide.
 
 
 @dataclass(frozen=True, slots=True, eq=False)

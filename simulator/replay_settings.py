@@ -11,12 +11,12 @@ from annotated_types import Ge, Gt
 from ground.errors import InvalidInput, did_you_mean
 from ground.records import Seed
 from scheduler.affinity import Gains
+from simulator.data_plan import DataPlan
 from simulator.failures.cluster_failures import FailureSettings
-from simulator.failures.restart_delay import Restart
+from simulator.failures.rates import Restart
 from simulator.job_record import JobRecord, ShareBy
-from simulator.power.power_file import PowerSettings
-from simulator.shared_data.data_plan import DataPlan
-from simulator.startup.startup_settings import StartUpSettings
+from simulator.power_file import PowerSettings
+from simulator.startup_settings import StartUpSettings
 from simulator.throughputs import Throughputs
 from topology.flags import FAULTY, NodeFlag
 

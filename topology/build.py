@@ -282,9 +282,6 @@ def qualified(paths: Sequence[NodePath]) -> tuple[list[NodePath], list[int]]:
 # refused.
 
 
-pass
-
-
 @dataclass(frozen=True, slots=True)
 class Partition:
     """Domains of nodes, by name."""

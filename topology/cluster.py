@@ -433,9 +433,6 @@ def numbered_types(types: Iterable[str]) -> tuple[tuple[str, ...], IntArray]:
 # What a node is to the next job: free, in use, kept out, slow, faulty.  A slow node in use counts as slow.
 
 
-pass
-
-
 class State(IntEnum):
     """States from best to worst; slow nodes in three degrees, from :data:`SLOWER_FROM` and :data:`SLOWEST_FROM` on."""
 
@@ -495,9 +492,6 @@ def legend(states: IntArray) -> tuple[tuple[State, int], ...]:
 
 # -- capacity --
 # Free nodes per domain: integer counters over the immutable tree.
-
-
-pass
 
 
 def count_nodes(level: Level, nodes: BoolArray) -> IntArray:

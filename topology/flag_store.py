@@ -253,9 +253,6 @@ def _no_store(path: str | Path) -> InvalidInput:
 # bytes, stands for the flags that it holds now.
 
 
-pass
-
-
 @dataclass(frozen=True, slots=True)
 class FlagFile(JsonRecord):
     """A document with flags in it; what else it says is not read."""

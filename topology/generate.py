@@ -320,7 +320,7 @@ def with_domain(cluster: Cluster, nodes: int, *, level: str | None = None) -> Cl
     paths = zip(*(one.own_names() for one in cluster.levels), strict=True)
     counts = zip(cluster.gpus.tolist(), cluster.free_gpus.tolist(), strict=True)
     types = [cluster.gpu_types[of] for of in cluster.gpu_type_of.tolist()]
-    second = [one.own_names() for one in cluster.second_levels]
+    second = [second_level.own_names() for second_level in cluster.second_levels]
     beside = zip(*second, strict=True) if second else [()] * len(cluster)
     facts = zip(cluster.names, paths, counts, types, beside, strict=True)
     rows = [Node(name, path, *of, gpu_type=gpu_type, second_path=others) for name, path, of, gpu_type, others in facts]
@@ -331,7 +331,7 @@ def with_domain(cluster: Cluster, nodes: int, *, level: str | None = None) -> Cl
         )
         name = _fresh(f"new{last + i + 1}", taken)
         rows.append(Node(name, (*broad, *closer), gpus, gpus, gpu_type=usual, second_path=("",) * len(second)))
-    named = [one.name for one in cluster.second_levels]
+    named = [second_level.name for second_level in cluster.second_levels]
     levels = [one.name for one in cluster.levels]
     grown_cluster = build_cluster(levels, rows, second=named, flags=cluster.flags.values())
     return grown_cluster.replace(

@@ -133,8 +133,6 @@ def stranger_fault(text: str, *, nodes: bool) -> tuple[str, str] | None:
 # - Names may be spelled in another way than in the cluster's file (:mod:`topology.node_names`).
 
 
-pass
-
 _PLACEMENT = re.compile(r'"assignment"\s*:')
 
 

@@ -369,8 +369,6 @@ def _names_any(field: str, known: Container[str]) -> bool:
 # Source: the manual pages sinfo(1), scontrol(1) and gres.conf(5).
 
 
-pass
-
 _RECORD = re.compile(r"^[ \t]*NodeName=", re.MULTILINE)
 _REASON = re.compile(r"(?:^|\s)Reason=(?P<why>[^\n]*?)\s+\[(?P<who>[^\s\[\]@]+)@(?P<time>[^\s\[\]]+)\](?=\s|$)")
 _MOST_DIGITS = 18  # Of a number of GPUs; any number of so many is read at once

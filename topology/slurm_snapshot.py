@@ -136,7 +136,7 @@ class SlurmRequest:
 
     def first_option(self) -> str:
         """Return the first option that is given; empty = none is."""
-        return next((f"--{one.name}" for one in fields(self) if getattr(self, one.name)), "")
+        return next((f"--{field.name}" for field in fields(self) if getattr(self, field.name)), "")
 
     def seconds(self) -> float | None:
         """Return the longest time that the job runs; ``None`` = not said; raise InvalidInput for what is no time."""
@@ -439,7 +439,7 @@ class SlurmSnapshot:
         if wanted := request.reservation:
             if self.reservations is None:
                 raise _not_read("reservations", "--reservation", f"nothing says which nodes {wanted!r} holds")
-            known = {one.name: one for one in self.reservations}
+            known = {reservation.name: reservation for reservation in self.reservations}
             if wanted not in known:
                 fix = f"{did_you_mean(wanted, known)}reservations: {', '.join(known) or 'none'}"
                 raise UnknownName(f"there is no reservation {wanted!r}", where="--reservation", fix=fix)
@@ -835,8 +835,6 @@ def _from_json(document: Document) -> SlurmSnapshot:
 #
 # Source: the manual pages scontrol(1) and squeue(1).
 
-
-pass
 
 ANSWER_SECONDS = 60.0  # for one answer; scontrol itself gives up on a controller after some 10 s, and asks the next
 LONGEST = 300  # characters of a complaint that are repeated

@@ -74,8 +74,6 @@ def _split(cluster: Cluster, nodes: IntArray, depth: int) -> tuple[list[Domain],
 # The cluster as a tree of text with counts, for terminals and logs.
 
 
-pass
-
 MAX_ROWS = 60  # Lines that a person reads: deeper levels are shown as long as no more are needed
 MAX_CHILDREN = 40  # Domains listed under one domain; the rest is one line
 COLUMNS: tuple[tuple[str, tuple[State, ...]], ...] = (

@@ -130,9 +130,6 @@ def table_losses(cluster: Cluster, format_name: str) -> tuple[str, ...]:
 # The cluster CSV: node, a column a level and second hierarchy, GPUs, use, slowdown; what else is said of any node.
 
 
-pass
-
-
 class ClusterCsvWriter:
     """Writer of the cluster CSV.  A node without a domain of its own somewhere gets an empty cell."""
 
@@ -199,8 +196,6 @@ def _time(cluster: Cluster, node: int, name: str) -> str:
 #
 # Source: the manual pages topology.conf(5) and topology.yaml(5) of 24.11 to 26.05, and ``block_record.c``.
 
-
-pass
 
 SLURM_NAME_BYTES = 64  # Of the longest name of a switch: topology.conf(5); 24.11 does not start with a longer one
 LARGEST_JOINED = 2**15  # Base blocks of the largest block that Slurm joins: MAX_BLOCK_LEVELS of block_record.h
@@ -533,10 +528,6 @@ class SlurmYamlWriter:
 
 # -- to_topograph --
 # The ``graph`` JSON of NVIDIA Topograph.
-
-
-pass
-pass
 
 
 class TopographWriter:

@@ -16,7 +16,7 @@ from ground.quantities import plural
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from arnold.documents.traces_answer import AnonymiseDocument
+    from arnold.documents.straggler_answers import AnonymiseDocument
 
 MAX_KEY = 65_536  # Bytes of the largest key
 SHOWN = 20  # Names that stayed
@@ -30,7 +30,7 @@ Examples:
 @click.command(
     "anonymise",
     cls=JsonCommand,
-    document="arnold.documents.traces_answer:AnonymiseDocument",
+    document="arnold.documents.straggler_answers:AnonymiseDocument",
     epilog=EXAMPLES,
 )
 @click.argument("trace", type=FILE)
@@ -47,7 +47,7 @@ def command(*, as_json: bool, trace: str, output: str, key_file: str | None) -> 
     """
     from secrets import token_bytes
 
-    from arnold.documents.traces_answer import AnonymiseDocument
+    from arnold.documents.straggler_answers import AnonymiseDocument
     from simulator.traces.pseudonyms import Pseudonyms, anonymised, still_named
 
     key = read_bytes(key_file, max_bytes=MAX_KEY)[1].strip() if key_file else token_bytes(32)

@@ -1,28 +1,96 @@
-"""``arnold capacity``: one command for each question, made of the question's fields."""
+"""``arnold capacity``: one command for each question, made of the question's fields.
+
+A question is a dataclass: its fields are the options, with those of a cluster file where it may be asked of one.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from functools import partial, wraps
 from inspect import getdoc
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
+from click.core import ParameterSource
 
 from arnold.commands.command_table import CommandRow, LazyGroup
-from arnold.console.output import GOOD, console, emit_json, print_rows, print_sentences, progress
+from arnold.console.output import GOOD, console, emit_json, note, print_rows, print_sentences, progress
+from arnold.options.cluster_options import OF_SLURM, ClusterFiles
 from arnold.options.command import JsonCommand, object_at
-from arnold.options.field_options import file_option
-from arnold.options.question_options import question_options
-from arnold.options.shared_options import html_option
+from arnold.options.field_options import file_option, options_of, take
+from arnold.options.shared_options import CLUSTER_HELP, html_option
 from ground.errors import InvalidInput
 from ground.files import write_file
 from ground.quantities import capitalised
 
 if TYPE_CHECKING:
-    from simulator.capacity.capacity_question import CapacityAnswer, CapacityQuestion
+    from simulator.capacity.question import CapacityAnswer, CapacityQuestion
     from simulator.sheet import Sheet
 
+# -- question_options --
+# The options of a question of capacity planning: its fields, and the cluster that it may be asked of.
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+READING = ("format", "levels", "level_names", "domains", "gpu_type", "gpu_resource", "shared_gpus")
+"""Options of how a cluster file is read."""
+
+
+def question_options(kind: type[CapacityQuestion[Any]]) -> Callable[[F], F]:
+    """Return a decorator that gives a command the options of a question, and hands it the ``question``.
+
+    What lies over a cluster file counts where jobs are placed on it; elsewhere its levels alone do.  Notes about the
+    file go to standard error.
+    """
+    from simulator.capacity.cluster_question import ClusterQuestion
+
+    over = ("gpus_per_node", "busy", *OF_SLURM, "flags") if issubclass(kind, ClusterQuestion) else ()
+    reading = (*READING, *over) if hasattr(kind, "cluster") else ()
+
+    def decorate(command: F) -> F:
+        @wraps(command)
+        def call(**values: Any) -> Any:
+            if not reading:
+                return command(question=take(kind, values), **values)
+            file = values.pop("cluster")
+            files = take(partial(ClusterFiles, file), values)
+            if file is None:
+                # refused, rather than lost
+                for option in _given(reading):
+                    raise InvalidInput(
+                        f"{option} belongs to a cluster file", where=option, fix="give --cluster FILE too"
+                    )
+                return command(question=take(kind, values), **values)
+            for option in _given(("made", "busy_share")):
+                fix = f"leave --cluster or {option} away"
+                raise InvalidInput("is of a cluster that is made, and one is given", where=option, fix=fix)
+            loaded = files.read()
+            note(*loaded.notes)
+            made: Callable[..., CapacityQuestion[Any]] = kind
+            question = take(partial(made, cluster=loaded.cluster, source=file), values)
+            return command(question=question, **values)
+
+        asked = options_of(kind)(cast("F", call))
+        if not reading:
+            return asked
+        return file_option("--cluster", help=CLUSTER_HELP)(options_of(ClusterFiles, only=reading)(asked))
+
+    return decorate
+
+
+def _given(names: Iterable[str]) -> list[str]:
+    """Return the options of the command line among those of the names."""
+    context = click.get_current_context()
+    given = (name for name in names if context.get_parameter_source(name) is ParameterSource.COMMANDLINE)
+    return [f"--{name.replace('_', '-')}" for name in given]
+
+
+# -- capacity_questions --
+# ``arnold capacity``: one command for each question, made of the question's fields.
+
+
 QUESTIONS = {
-    name: CommandRow(f"simulator.capacity.{name}.{name}_question:{name.capitalize()}Question", words)
+    name: CommandRow(f"simulator.capacity.{name}:{name.capitalize()}Question", words)
     for name, words in {
         "minipods": "Minipod size and oversubscription.",
         "spares": "Spares at the least cost, or for an ETTR.",
@@ -121,7 +189,7 @@ def _save(sheet: Sheet, answer: CapacityAnswer, *, html: str | None, svg: str | 
 
     :raises InvalidInput: a file cannot be written, or an answer without a range is to have a tornado.
     """
-    from arnold.pages.capacity import answer_page as pages
+    from arnold.pages import capacity_page as pages
 
     if tornado is not None and not answer.headline:
         fix = "leave --tornado away; the assumptions say what the answer is of"
@@ -139,8 +207,8 @@ def _print(sheet: Sheet, answer: CapacityAnswer) -> None:
     out = console()
     out.print(answer.question, style="dim")
     out.print(answer.verdict, style=GOOD)
-    for one in answer.ranges:
-        out.print(f"{capitalised(one.quantity)}: {one.sentence}.")
+    for range_ in answer.ranges:
+        out.print(f"{capitalised(range_.quantity)}: {range_.sentence}.")
     for shown in (*sheet.tables, *(one.table() for one in answer.headline)):
         print_rows(out, shown.headers, shown.rows, title=shown.title)
     print_sentences(out, "What would change it", answer.changes)

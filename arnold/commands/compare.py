@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from arnold.console.output import answer, print_rows, print_sentences, progress
-from arnold.console.search_end import exit_code, log_outcome
+from arnold.console.output import answer, exit_code, log_outcome, print_rows, print_sentences, progress
 from arnold.options.command import JsonCommand
 from arnold.options.job_options import PlacementInputs, placement_inputs
 from arnold.options.shared_options import ALGORITHM_HELP, complete_algorithm, html_option
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from arnold.documents.compare_answer import AlgorithmsDocument, CompareDocument
+    from arnold.documents.place_answer import AlgorithmsDocument, CompareDocument
     from scheduler.outcome import Instance, Outcome
     from scheduler.placement.types import Limits, PlacementAlgorithm
 
@@ -36,7 +35,7 @@ Examples:
 def _list_algorithms(context: click.Context, _: click.Parameter, wanted: bool) -> None:
     """Answer ``--list`` at once: it needs no instance.  Options that are missing are noticed after those given."""
     if wanted and not context.resilient_parsing:
-        from arnold.documents.compare_answer import algorithms_document
+        from arnold.documents.place_answer import algorithms_document
 
         document = algorithms_document()
         answer(document, _print_algorithms, as_json=bool(context.params.get("as_json")))
@@ -44,11 +43,14 @@ def _list_algorithms(context: click.Context, _: click.Parameter, wanted: bool) -
 
 
 def _print_algorithms(out: Console, document: AlgorithmsDocument) -> None:
-    headers, rows = ("algorithm", "what it does"), [(one.name, one.summary) for one in document.algorithms]
+    headers, rows = (
+        ("algorithm", "what it does"),
+        [(algorithm.name, algorithm.summary) for algorithm in document.algorithms],
+    )
     print_rows(out, headers, rows, title="Installed algorithms", left=headers, gap=False)
 
 
-@click.command("compare", cls=JsonCommand, document="arnold.documents.compare_answer:CompareOutput", epilog=EXAMPLES)
+@click.command("compare", cls=JsonCommand, document="arnold.documents.place_answer:CompareOutput", epilog=EXAMPLES)
 @placement_inputs
 @click.option(
     "--algorithm", metavar="NAME[,..]", shell_complete=complete_algorithm, help=f"{ALGORITHM_HELP}  [default: all]"
@@ -66,14 +68,16 @@ def command(*, as_json: bool, html: str | None, algorithm: str | None, inputs: P
 
     The time limit holds for each algorithm. Exits 3 if the job does not fit, 4 if no algorithm found a placement.
     """
-    from arnold.documents.compare_answer import compare_document
+    from arnold.documents.place_answer import compare_document
     from scheduler.placement.types import ALGORITHMS
 
     names = ALGORITHMS.names() if algorithm is None else [name.strip() for name in algorithm.split(",")]
     chosen = [ALGORITHMS.load(name) for name in names]
     instance = inputs.read()
     if instance.job.node_sizes:
-        sizes = ", ".join(f"{one.gpu_type or 'of no type'}: {one.gpus}" for one in instance.job.node_sizes)
+        sizes = ", ".join(
+            f"{node_size.gpu_type or 'of no type'}: {node_size.gpus}" for node_size in instance.job.node_sizes
+        )
         raise InvalidJob(
             f"algorithms are compared on nodes of one size, and types that the job admits differ in GPUs ({sizes})",
             where="gpus_per_node",

@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from arnold.console.output import BAD, answer, print_rows, print_sentences, progress
-from arnold.console.search_end import exit_code
+from arnold.console.output import BAD, answer, exit_code, print_rows, print_sentences, progress
 from arnold.options.command import JsonCommand
 from arnold.options.field_options import file_option
-from arnold.options.job_options import PlacementInputs, placement_inputs
-from arnold.options.running_files import running_files, running_job
+from arnold.options.job_options import PlacementInputs, placement_inputs, running_files, running_job
 from arnold.options.shared_options import RUNNING_HELP
 from ground.errors import InvalidInput
 from ground.quantities import decimal, plural
@@ -21,7 +19,7 @@ from ground.quantities import decimal, plural
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from arnold.documents.defragment_answer import DefragmentDocument
+    from arnold.documents.place_answer import DefragmentDocument
     from scheduler.outcome import Instance
     from scheduler.several.defragmentation import MoveBudget
     from scheduler.several.running_jobs import RunningJob
@@ -38,7 +36,7 @@ Examples:
 
 
 @click.command(
-    "defragment", cls=JsonCommand, document="arnold.documents.defragment_answer:DefragmentDocument", epilog=EXAMPLES
+    "defragment", cls=JsonCommand, document="arnold.documents.place_answer:DefragmentDocument", epilog=EXAMPLES
 )
 @placement_inputs
 @file_option("--running", metavar="FILES", required=True, multiple=True, help=RUNNING_HELP)
@@ -73,7 +71,7 @@ def command(
     running jobs as in use makes no difference. Nothing is moved: the answer is a proposal. Exits 3 if the job does not
     fit even so, 4 if time ran out with nothing valid.
     """
-    from arnold.documents.defragment_answer import defragment_document
+    from arnold.documents.place_answer import defragment_document
     from scheduler.placement.types import ALGORITHMS
     from scheduler.several.defragmentation import defragment
 
@@ -122,7 +120,7 @@ def _check_lost(jobs: Sequence[RunningJob]) -> None:
 
     :raises InvalidInput: there is too much of it; says which job has most.
     """
-    if sum(one.lost_seconds for one in jobs) > MOST_LOST:
+    if sum(job.lost_seconds for job in jobs) > MOST_LOST:
         most = max(jobs, key=lambda one: one.lost_seconds)
         raise InvalidInput(
             f"running jobs may lose more than {MOST_LOST:,} GPU-seconds, most of them "

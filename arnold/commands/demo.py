@@ -10,12 +10,9 @@ from typing import TYPE_CHECKING
 import click
 
 from arnold.commands.compare import print_results, run_all
-from arnold.console.output import BAD, answer, print_sentences, progress
-from arnold.console.search_end import exit_code
-from arnold.console.verbosity import note
+from arnold.console.output import BAD, answer, exit_code, note, print_sentences, progress
 from arnold.options.command import JsonCommand
-from arnold.options.field_options import file_option, options_of, takes
-from arnold.options.result_files import refuse_clashes
+from arnold.options.field_options import file_option, options_of, refuse_clashes, takes
 from arnold.options.shared_options import PAGE_HELP, SAVE_HELP
 from ground.errors import InvalidInput
 from ground.files import check_writable, write_file
@@ -26,7 +23,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from arnold.documents.compare_answer import DemoDocument
+    from arnold.documents.place_answer import DemoDocument
     from scheduler.outcome import Instance, Outcome
 
 PAGE = "arnold-demo.html"
@@ -39,7 +36,7 @@ Examples:
 """
 
 
-@click.command("demo", cls=JsonCommand, document="arnold.documents.compare_answer:DemoDocument", epilog=EXAMPLES)
+@click.command("demo", cls=JsonCommand, document="arnold.documents.place_answer:DemoDocument", epilog=EXAMPLES)
 @options_of(Limits, defaults={"seconds": 5.0})
 @file_option("--html", written=True, default=PAGE, show_default=True, help=PAGE_HELP)
 @file_option("--save", metavar="FOLDER", written=True, help=SAVE_HELP)
@@ -55,7 +52,7 @@ def command(*, as_json: bool, html: str, save: str | None, limits: Limits) -> in
     `tables`. Files of other content that are there already are an error, and stay.
     """
     from arnold.demonstration import demo_files, demo_instance
-    from arnold.documents.compare_answer import DemoDocument, compare_document
+    from arnold.documents.place_answer import DemoDocument, compare_document
     from arnold.pages.placement import placement_page
     from scheduler.outcome import Instance
 

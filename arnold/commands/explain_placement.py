@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from arnold.commands.place import of_a_change
-from arnold.console.output import BAD, answer, print_sentences, progress
-from arnold.console.search_end import exit_code
+from arnold.console.output import BAD, answer, exit_code, print_sentences, progress
 from arnold.options.command import JsonCommand
 from arnold.options.job_options import PlacementInputs, placement_inputs
 from arnold.options.shared_options import html_option
@@ -19,7 +18,7 @@ from ground.files import write_file
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from arnold.documents.explain_answer import ExplainDocument
+    from arnold.documents.place_answer import ExplainDocument
     from scheduler.explanation import CheaperPair, Misfit
     from scheduler.outcome import Instance, Outcome
 
@@ -43,7 +42,7 @@ EMPTY = {
 }
 
 
-@click.command("explain", cls=JsonCommand, document="arnold.documents.explain_answer:ExplainDocument", epilog=EXAMPLES)
+@click.command("explain", cls=JsonCommand, document="arnold.documents.place_answer:ExplainDocument", epilog=EXAMPLES)
 @placement_inputs
 @html_option
 def command(*, as_json: bool, html: str | None, inputs: PlacementInputs) -> int:
@@ -53,7 +52,7 @@ def command(*, as_json: bool, html: str | None, inputs: PlacementInputs) -> int:
     instance. Where nodes are slow, avoiding them and using them are both solved, with predicted step times. Exits 3 if
     the job does not fit, 4 if time ran out with nothing valid.
     """
-    from arnold.documents.explain_answer import explain_document
+    from arnold.documents.place_answer import explain_document
     from scheduler.algorithm_run import run
     from scheduler.explanation import diagnose, weigh
     from scheduler.placement.types import ALGORITHMS
@@ -89,7 +88,7 @@ def _print(out: Console, instance: Instance, outcome: Outcome, document: Explain
         print_pareto(out, instance, outcome)
     for title, sentences in _beside_the_pairs(document):
         print_sentences(out, title, sentences)
-    print_sentences(out, "Types of GPU", [one.sentence for one in document.types if len(document.types) > 1])
+    print_sentences(out, "Types of GPU", [type_.sentence for type_ in document.types if len(document.types) > 1])
     print_sentences(out, "Notes", document.notes)
 
 

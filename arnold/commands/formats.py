@@ -31,8 +31,8 @@ def command(kind: str | None, *, as_json: bool) -> None:
 
 
 def _show_all(out: Console, found: FormatsDocument) -> None:
-    for one in found.kinds:
-        headers, rows = (one.kind, "where it comes from"), [(form.name, plain(form.source)) for form in one.formats]
+    for kind in found.kinds:
+        headers, rows = (kind.kind, "where it comes from"), [(form.name, plain(form.source)) for form in kind.formats]
         print_rows(out, headers, rows, title="", left=headers, gap=False)
         out.print()
     out.print("arnold formats KIND says how to get such a file, what is read of it, and what is left out.")
@@ -41,9 +41,9 @@ def _show_all(out: Console, found: FormatsDocument) -> None:
 def _show_each(out: Console, found: FormatsDocument) -> None:
     from rich.table import Table
 
-    for one in found.kinds:
-        out.print(one.sentence)
-        for form in one.formats:
+    for kind in found.kinds:
+        out.print(kind.sentence)
+        for form in kind.formats:
             out.print(f"\n{form.name}: {plain(form.source)}")
             rows = Table.grid(padding=(0, 1))
             for label, text in (("get it", form.export), ("read", form.read), ("left out", form.left_out or "nothing")):

@@ -65,8 +65,8 @@ def _print(out: Console, document: CheckpointPeersDocument) -> None:
     out.print(document.verdict, style=SO_SO if document.conflict else GOOD)
     headers = ("node", "rank", "row (dp)", "stage (pp)", "backup on", "rank", "shares")
     rows = [
-        (one.node or "", one.node_rank, one.dp, one.pp, one.peer_node, one.peer, ", ".join(one.shares) or "-")
-        for one in document.peers
+        (peer.node or "", peer.node_rank, peer.dp, peer.pp, peer.peer_node, peer.peer, ", ".join(peer.shares) or "-")
+        for peer in document.peers
     ]
     print_rows(out, headers, rows, title="Checkpoint peers", left=["backup on", "shares"], most=LONGEST)
     print_sentences(out, "Notes", document.notes)

@@ -12,7 +12,7 @@ import click
 from arnold.console.output import BAD, GOOD, SO_SO, answer, print_rows, print_sentences
 from arnold.options.command import JsonCommand
 from arnold.options.field_options import options_of, takes
-from arnold.options.running_job_options import read_machines, running_job_options
+from arnold.options.job_options import read_machines, running_job_options
 from arnold.options.shared_options import HOLD_HELP, html_option, lenient_option
 from ground.errors import InvalidInput
 from health.recovery.stacks import StackView
@@ -117,8 +117,15 @@ def _print(out: Console, document: EvictDocument) -> None:
     print_rows(out, headers, rows, title=title, left=headers[2:], most=LONGEST)
     headers = ["machine", "node rank", "row (dp)", "stage (pp)", "out of place", "looks"]
     evicted = [
-        (one.node or f"machine{one.node_rank}", one.node_rank, one.dp, one.pp, one.outliers, one.rounds)
-        for one in document.machines
+        (
+            machine.node or f"machine{machine.node_rank}",
+            machine.node_rank,
+            machine.dp,
+            machine.pp,
+            machine.outliers,
+            machine.rounds,
+        )
+        for machine in document.machines
     ]
     print_rows(out, headers, evicted, title="Evicted", most=LONGEST)
     print_sentences(out, "Left out", [drop.reason for drop in document.dropped])
@@ -134,7 +141,7 @@ def _telling_calls(signatures: Sequence[Sequence[Sequence[str]]]) -> list[str]:
     threads = []
     for i, stacks in enumerate(signatures):
         other = signatures[min(1, len(signatures) - 1)] if i == 0 else signatures[0]
-        threads.append(next((each for each in stacks if each not in other), stacks[0]))
+        threads.append(next((stack for stack in stacks if stack not in other), stacks[0]))
     alike = sum(1 for _ in takewhile(lambda calls: len(set(calls)) == 1, zip(*threads, strict=False)))
     start = max(0, min(alike, *(len(calls) - 1 for calls in threads))) if len(threads) > 1 else 0
     lead = "... < " if start else ""

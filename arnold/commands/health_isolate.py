@@ -9,7 +9,7 @@ import click
 
 from arnold.console.output import BAD, GOOD, SO_SO, answer, print_rows, print_sentences
 from arnold.options.command import JsonCommand
-from arnold.options.running_job_options import read_machines, running_job_options
+from arnold.options.job_options import read_machines, running_job_options
 from arnold.options.shared_options import html_option
 
 if TYPE_CHECKING:

@@ -8,8 +8,7 @@ import click
 
 from arnold.console.output import answer, print_rows, progress
 from arnold.options.command import JsonCommand
-from arnold.options.field_options import FILE, file_option
-from arnold.options.result_files import ResultFile
+from arnold.options.field_options import FILE, ResultFile, file_option
 from arnold.options.shared_options import SAVE_HELP
 from ground.files import read_source
 from ground.quantities import plural
@@ -17,7 +16,7 @@ from ground.quantities import plural
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from arnold.documents.traces_answer import OpTraceDocument
+    from arnold.documents.straggler_answers import OpTraceDocument
 
 TRACE = ResultFile("trace.parquet", "meta.yaml", "conversion.json")
 EXAMPLES = """\b
@@ -29,7 +28,9 @@ Examples:
 """
 
 
-@click.command("op-trace", cls=JsonCommand, document="arnold.documents.traces_answer:OpTraceDocument", epilog=EXAMPLES)
+@click.command(
+    "op-trace", cls=JsonCommand, document="arnold.documents.straggler_answers:OpTraceDocument", epilog=EXAMPLES
+)
 @click.argument("files", nargs=-1, required=True, type=FILE)
 @file_option(
     "--meta", help="Degrees of parallelism, YAML: dp_size, pp_size, tp_size.  [default: those that the files say]"
@@ -63,7 +64,7 @@ def command(
     --meta; of any other as many as there are. Or a log with `--timing-log-level 2 --timing-log-option all`. What cannot
     be recovered is listed with what that disables.
     """
-    from arnold.documents.traces_answer import op_trace_document
+    from arnold.documents.straggler_answers import op_trace_document
     from health.whatif.conversion import ConversionSettings, write_conversion
     from health.whatif.converters import convert as convert_files
     from health.whatif.converters import sizes_of

@@ -198,14 +198,16 @@ def _print(out: Console, found: PeersVerdict, *, window: int) -> None:
     out.print(found.verdict, style="bold red" if found.flags else "bold green", soft_wrap=True)
     headers = ("metric", "machines", "sampled", "stood out longest", "for", "alert after", "score")
     rows = []
-    for one in found.metrics:
-        longest = one.stretches[0] if one.stretches else None
+    for metric in found.metrics:
+        longest = metric.stretches[0] if metric.stretches else None
         shown, score = ("-", "-"), "-"
         if longest:
-            shown = longest.machine, f"{counted_seconds(longest, step=one.step, window=window):.0f} s"
+            shown = longest.machine, f"{counted_seconds(longest, step=metric.step, window=window):.0f} s"
             score = f"{longest.score:.1f}"
-        rows.append((one.metric, one.machines, f"every {one.step:g} s", *shown, f"{one.needed:.0f} s", score))
-    if any(one.step for one in found.metrics):
+        rows.append(
+            (metric.metric, metric.machines, f"every {metric.step:g} s", *shown, f"{metric.needed:.0f} s", score)
+        )
+    if any(metric.step for metric in found.metrics):
         print_rows(out, headers, rows, title="Metrics, as asked", left=["stood out longest"])
     for note in found.notes:
         out.print(f"Note: {note}", soft_wrap=True)

@@ -13,7 +13,7 @@ from arnold.console.output import answer, plain, print_rows, print_sentences
 from arnold.options.cluster_options import ClusterFiles
 from arnold.options.command import Group, JsonCommand
 from arnold.options.field_options import options_of, takes
-from arnold.options.kubeconfig_options import kubeconfig_options
+from arnold.options.shared_options import kubeconfig_options
 from ground.errors import ArnoldError, InvalidInput, UnknownName, did_you_mean
 from ground.quantities import decimal, percent
 from scheduler.job import FAMILIES
@@ -22,13 +22,13 @@ from topology.flags import in_words
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from arnold.documents.gang_answers import GangDocument, GangsDocument, GangSummary, KubernetesNodesDocument
+    from arnold.documents.kubernetes_answers import GangDocument, GangsDocument, GangSummary, KubernetesNodesDocument
     from extender.cluster_api.connect import WhichCluster
     from extender.live_cluster import ListedCluster
     from extender.plans.gang_plan import GangPlan
     from topology.readers import LoadedTopology
 
-ANSWERS = "arnold.documents.gang_answers"
+ANSWERS = "arnold.documents.kubernetes_answers"
 
 GANGS_EXAMPLES = """\b
 Examples:
@@ -70,7 +70,7 @@ def gangs(*, as_json: bool, namespace: str | None, which: WhichCluster) -> None:
 
     The gap says how far from the best the objective may be; 0 is proved.
     """
-    from arnold.documents.gang_answers import GangsDocument, gang_summary
+    from arnold.documents.kubernetes_answers import GangsDocument, gang_summary
     from extender.live_cluster import list_plans
 
     plans = [plan for plan in list_plans(which) if namespace in (None, plan.key.namespace)]
@@ -90,7 +90,7 @@ def describe(*, as_json: bool, gang: str, namespace: str | None, which: WhichClu
     the labels of the nodes are now, and the node of each rank. Levels are those of --levels, or those that the nodes
     are known by, or that of the gang alone.
     """
-    from arnold.documents.gang_answers import gang_document
+    from arnold.documents.kubernetes_answers import gang_document
     from extender.cluster_api.client import Refused
     from extender.live_cluster import list_cluster, list_plans
 
@@ -162,7 +162,7 @@ def nodes(*, as_json: bool, which: WhichCluster, labels: ClusterFiles) -> None:
 
     Each node with GPUs is listed with its domains, free GPUs and flags, and the gang that it is promised to.
     """
-    from arnold.documents.gang_answers import nodes_document
+    from arnold.documents.kubernetes_answers import nodes_document
     from arnold.live_clusters import open_kubernetes
     from extender.live_cluster import list_cluster
 
@@ -205,7 +205,10 @@ def _print_gang(out: Console, gang: GangDocument) -> None:
         out.print(_in_line(gang.message), soft_wrap=True)
     types = [f"GPUs of the type {' or '.join(gang.gpu_types)}"] if gang.gpu_types else []
     print_sentences(out, "Asked", [*gang.constraints, *types])
-    found = [(one.type, one.status, one.reason, _in_line(one.message)) for one in gang.conditions]
+    found = [
+        (condition.type, condition.status, condition.reason, _in_line(condition.message))
+        for condition in gang.conditions
+    ]
     headers = ("condition", "status", "reason", "message")
     print_rows(out, headers, found, title="Conditions", left=headers)
     if gang.spread_by_level is not None:
@@ -226,21 +229,21 @@ def _in_line(message: str) -> str:
 
 
 def _print_nodes(out: Console, document: KubernetesNodesDocument) -> None:
-    free = sum(one.free_gpus == one.gpus and one.flag is None and not one.sharing for one in document.nodes)
+    free = sum(node.free_gpus == node.gpus and node.flag is None and not node.sharing for node in document.nodes)
     out.print(f"{document.cluster}: {len(document.nodes):,} nodes with GPUs, {free:,} free and without a flag")
     names = list(document.nodes[0].domains)
-    typed, shared = (any(getattr(one, name) for one in document.nodes) for name in ("gpu_type", "sharing"))
+    typed, shared = (any(getattr(node, name) for node in document.nodes) for name in ("gpu_type", "sharing"))
     rows = [
         (
-            one.node,
-            *(one.domains[name] or "-" for name in names),
-            f"{one.free_gpus}/{one.gpus}",
-            *([one.gpu_type or "-"] if typed else []),
-            *([one.sharing or "-"] if shared else []),
-            "-" if one.flag is None else plain(": ".join(filter(None, (in_words(one.flag), one.flag.evidence)))),
-            one.gang or "-",
+            node.node,
+            *(node.domains[name] or "-" for name in names),
+            f"{node.free_gpus}/{node.gpus}",
+            *([node.gpu_type or "-"] if typed else []),
+            *([node.sharing or "-"] if shared else []),
+            "-" if node.flag is None else plain(": ".join(filter(None, (in_words(node.flag), node.flag.evidence)))),
+            node.gang or "-",
         )
-        for one in document.nodes
+        for node in document.nodes
     ]
     headers = (
         "node",

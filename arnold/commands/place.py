@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from arnold.console.output import answer, progress, to_json
-from arnold.console.search_end import exit_code, log_outcome
+from arnold.console.output import answer, exit_code, log_outcome, progress, to_json
 from arnold.options.command import JsonCommand
 from arnold.options.field_options import options_of, takes
 from arnold.options.job_options import JointInputs, PlacementInputs, joint_inputs

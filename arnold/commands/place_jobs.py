@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from arnold.console.output import BAD, answer, print_rows, print_sentences, progress
-from arnold.console.search_end import exit_code
-from arnold.options.result_files import refuse_clashes
+from arnold.console.output import BAD, answer, exit_code, print_rows, print_sentences, progress
+from arnold.options.field_options import refuse_clashes
 from ground.errors import InvalidInput
 from ground.files import write_files
 from ground.quantities import decimal, plural
@@ -19,7 +18,7 @@ from topology.node_names import spell_names
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from arnold.documents.joint_answer import JointDocument
+    from arnold.documents.place_answer import JointDocument
     from arnold.options.job_options import JointInputs
     from arnold.options.placement_outputs import PlaceOptions
     from scheduler.outcome import Instance
@@ -30,7 +29,7 @@ JOB = "{job}"  # What stands for the name of the job in the name of a file
 
 def place_jobs(inputs: JointInputs, options: PlaceOptions, *, as_json: bool) -> int:
     """Place several jobs at once, write their files and print the answer."""
-    from arnold.documents.joint_answer import joint_document
+    from arnold.documents.place_answer import joint_document
     from scheduler.placement.types import ALGORITHMS
     from scheduler.several.together import place_together
 
@@ -95,9 +94,9 @@ def _together(document: JointDocument) -> list[tuple[str, list[str]]]:
         return []
     known = f"proved bound {decimal(document.bound or 0.0)}"
     jobs = [
-        f"{name}: {plural(len(one.assignment), 'node')}, objective {decimal(one.objective or 0.0)}, alone "
-        f"{decimal(one.bound or 0.0)}, weight {decimal(document.weights[name])}."
-        for name, one in document.jobs.items()
+        f"{name}: {plural(len(job.assignment), 'node')}, objective {decimal(job.objective or 0.0)}, alone "
+        f"{decimal(job.bound or 0.0)}, weight {decimal(document.weights[name])}."
+        for name, job in document.jobs.items()
     ]
     turns = [f"One after the other, {_in_words(turn, document.objective)}." for turn in document.one_after_the_other]
     return [("Placed at once", [f"Weighted sum of objectives {decimal(document.objective)}, {known}.", *jobs, *turns])]
@@ -127,11 +126,11 @@ def _print(out: Console, instances: Sequence[Instance], document: JointDocument)
     worth = f"{verdict}: sum {decimal(document.objective)}, proved bound {decimal(document.bound or 0.0)}"
     out.print(Text(worth, COLOURS.get(document.status, BAD)) + seconds)
     rows = []
-    for name, one in document.jobs.items():
-        if one.spread is not None and one.objective is not None:
-            numbers = (one.spread.dp, one.spread.pp, decimal(one.objective), decimal(one.bound or 0.0))
-            where = spell_names(one.domains, most=LONGEST_NAMES)
-            rows.append((name, decimal(document.weights[name]), len(one.assignment), *numbers, where))
+    for name, job in document.jobs.items():
+        if job.spread is not None and job.objective is not None:
+            numbers = (job.spread.dp, job.spread.pp, decimal(job.objective), decimal(job.bound or 0.0))
+            where = spell_names(job.domains, most=LONGEST_NAMES)
+            rows.append((name, decimal(document.weights[name]), len(job.assignment), *numbers, where))
     headers = ("job", "weight", "nodes", "DP spread", "PP spread", "objective", "alone", "where")
     print_rows(out, headers, rows, title="Jobs", left=["where"])
     sentences = [_in_words(turn, document.objective) for turn in document.one_after_the_other]
@@ -142,8 +141,8 @@ def _print(out: Console, instances: Sequence[Instance], document: JointDocument)
 def _notes(document: JointDocument) -> list[str]:
     """Return the notes of all jobs, each once, with the names of its jobs unless it is of all."""
     jobs_of: dict[str, list[str]] = {}
-    for name, one in document.jobs.items():
-        for note in one.notes:
+    for name, job in document.jobs.items():
+        for note in job.notes:
             jobs_of.setdefault(note, []).append(name)
     everywhere = len(document.jobs)
     return [note if len(names) == everywhere else f"{', '.join(names)}: {note}" for note, names in jobs_of.items()]

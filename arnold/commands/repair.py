@@ -11,9 +11,8 @@ import click
 from arnold.console.output import GOOD, answer, print_rows, print_sentences, progress
 from arnold.options.cluster_options import ClusterFiles, cluster_options
 from arnold.options.command import JsonCommand
-from arnold.options.field_options import options_of, takes
+from arnold.options.field_options import EARLIER, check_stdin, options_of, takes
 from arnold.options.placement_outputs import PlacementOutputs
-from arnold.options.result_files import EARLIER, check_stdin
 from arnold.options.shared_options import PLACEMENT_HELP, html_option
 from ground.errors import UnknownName, did_you_mean
 from ground.files import read_source, write_files
@@ -115,7 +114,8 @@ def _page(cluster: Cluster, job: Job, repaired: Repair, document: RepairDocument
     if repaired.prefer == "moves":
         known.append("What more moves would give, --prefer objective finds.")
     moves = [
-        f"Rank {one.node_rank} (row {one.dp}, stage {one.pp}): {one.source} to {one.target}." for one in document.moves
+        f"Rank {move.node_rank} (row {move.dp}, stage {move.pp}): {move.source} to {move.target}."
+        for move in document.moves
     ]
     title = f"{job.name} repaired: {plural(len(document.lost), 'node')} lost, {plural(len(moves), 'cell')} moved"
     return placement_page(

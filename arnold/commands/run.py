@@ -124,7 +124,7 @@ def _explain(error: Exception) -> ArnoldError:
 
 def _report(error: ArnoldError, *, as_json: bool) -> int:
     if as_json:
-        from arnold.documents.error import error_document
+        from arnold.console.output import error_document
 
         try:
             emit_json(error_document(error))

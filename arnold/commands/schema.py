@@ -13,14 +13,14 @@ from arnold.options.command import Command, JsonCommand, object_at
 from ground.errors import UnknownName, did_you_mean
 
 OTHERS: Mapping[str, str] = {
-    "error": "arnold.documents.error:ErrorDocument",
+    "error": "arnold.console.output:ErrorDocument",
     "certificate": "scheduler.certificates.certificate:Certificate",
-    "jobs": "arnold.documents.joint_answer:JointDocument",
+    "jobs": "arnold.documents.place_answer:JointDocument",
     "job": "scheduler.job_files.job_file:JobDocument",
-    "power": "simulator.power.power_file:PowerSettings",
+    "power": "simulator.power_file:PowerSettings",
     "records": "scheduler.job_files.records_file:RecordsDocument",
-    "startup": "simulator.startup.startup_settings:StartUpSettings",
-    "data": "simulator.shared_data.data_plan:DataPlan",
+    "startup": "simulator.startup_settings:StartUpSettings",
+    "data": "simulator.data_plan:DataPlan",
     "workload": "simulator.traces.workload_file:WorkloadDocument",
 }
 """Documents beside those of the commands: errors, `place` of several jobs, certificates, and what users write."""

@@ -74,7 +74,7 @@ def command(
             where="--flags-out",
             fix="add --node-map FILE: a CSV with dp,stage,node or the JSON of `arnold place`",
         )
-    from arnold.options.time_options import parse_time
+    from arnold.options.shared_options import parse_time
     from arnold.texts.stragglers_text import print_stragglers
 
     end = None if ended is None else parse_time(ended, option="--ended")[1]

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from arnold.commands.capacity_questions import question_command
-from simulator.capacity.generations.generations_question import GenerationsQuestion
+from simulator.capacity.generations import GenerationsQuestion
 
 command = question_command("generations", GenerationsQuestion)

@@ -5,21 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from arnold.commands.compared_runs import compare_runs, grid_of
-from arnold.console.output import plain
-from arnold.console.verbosity import note
+from arnold.commands.simulate import compare_runs, grid_of
+from arnold.console.output import note, plain
 from arnold.options.cluster_options import ClusterFiles, overlay_options
 from arnold.options.command import JsonCommand
 from arnold.options.field_options import file_option, options_of, takes
-from arnold.options.model_files import ModelFiles
 from arnold.options.shared_options import CLUSTER_HELP, SEEDS_HELP, complete_algorithm, complete_policy, html_option
 from arnold.options.simulate_options import (
     FailureOptions,
     FlagOptions,
+    ModelFiles,
     ReplayOptions,
     TraceOptions,
     replay_inputs,
@@ -29,9 +27,6 @@ from ground.quantities import HOUR
 from scheduler.job_files.own_records import OwnRecords
 from simulator.replay_settings import ReplaySettings
 
-if TYPE_CHECKING:
-    pass
-
 EXAMPLES = """\b
 Examples:
   arnold study simulate --cluster cluster.csv --trace jobs.csv --policy fifo,fifo-backfill --runs-out study.parquet
@@ -40,7 +35,7 @@ Examples:
 """
 
 
-@click.command("simulate", cls=JsonCommand, document="simulator.study.compared:StudyDocument", epilog=EXAMPLES)
+@click.command("simulate", cls=JsonCommand, document="simulator.study:StudyDocument", epilog=EXAMPLES)
 @file_option("--cluster", "clusters", required=True, multiple=True, help=CLUSTER_HELP)
 @overlay_options
 @options_of(FlagOptions)
@@ -95,7 +90,7 @@ def command(
     Same seed, same rows, in any number of processes. With --runs-out, runs that are there are not run again.
     """
     from scheduler.study.executors import local_executor
-    from simulator.study.on_dask import OnDask
+    from simulator.study import OnDask
 
     grid = grid_of(replay.settings, replay.jobs.scale_load, clusters=_cluster_names(clusters), seeds=range(seeds))
     executor = local_executor(jobs) if dask is None else OnDask(dask)

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from arnold.console.output import answer, emit_json, plain, print_rows, progress
-from arnold.console.verbosity import is_quiet
+from arnold.console.output import answer, emit_json, is_quiet, plain, print_rows, progress
 from arnold.options.cluster_options import ClusterFiles, state_options
 from arnold.options.command import Group, JsonCommand
 from arnold.options.field_options import FILE, file_option, takes
@@ -144,8 +143,8 @@ def _print_validation(out: Console, document: ValidateDocument) -> None:
     if types := _types(cluster.gpu_types):
         out.print(types, soft_wrap=True, markup=False)
     rows = [
-        (one.name, f"{one.domains:,}", f"{one.smallest:,}", f"{one.median:,g}", f"{one.largest:,}")
-        for one in document.levels
+        (level.name, f"{level.domains:,}", f"{level.smallest:,}", f"{level.median:,g}", f"{level.largest:,}")
+        for level in document.levels
     ]
     headers = ("level", "domains", "smallest", "median", "largest")
     print_rows(out, headers, rows, title="Levels, nodes in a domain", gap=False)

@@ -1,18 +1,33 @@
-"""Tables for a terminal.  The columns that tell rows apart are never cut, however narrow the terminal is.
+"""Tables for a terminal, and the page of what is printed.
 
-They are the first, and as many after it as it takes until no two rows are alike.  Where rows do not fit, headers break
-between words, then the columns worth least are left out, then cells break.
-``--json`` always has everything.
+The columns that tell rows apart are never cut, however narrow the terminal is.  They are the first, and as many after
+it as it takes until no two rows are alike.  Where rows do not fit, headers break between words, then the columns worth
+least are left out, then cells break.  ``--json`` always has everything; the page of ``--html`` has all columns.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+import io
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
+import click
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
+from rich.text import Text
+
+from ground.files import write_file
+from topology.drawing.page_kit import render
+
+# -- fitted_table --
+# Tables for a terminal.  The columns that tell rows apart are never cut, however narrow the terminal is.
+#
+# They are the first, and as many after it as it takes until no two rows are alike.  Where rows do not fit, headers
+# break between words, then the columns worth least are left out, then cells break.
+# ``--json`` always has everything.
+
 
 GAP, TIGHT = 2, 1  # Blanks between columns; where nothing else is left to save
 ENOUGH = 24  # Characters a line of a column of sentences needs at least to be read with ease
@@ -91,3 +106,74 @@ def _total(widths: Collection[int], gap: int) -> int:
 
 def _longest(texts: Sequence[str]) -> int:
     return max(map(cell_len, texts), default=0)
+
+
+# -- printed_page --
+# What a command prints, as a page: the verdict as its heading, then tables and lists.
+
+
+@dataclass(frozen=True, slots=True)
+class PrintedPart:
+    """A table, or without headers a list of sentences."""
+
+    title: str
+    rows: Sequence[Sequence[str]] | Sequence[str]
+    headers: Sequence[str] = ()
+    left: Collection[str] = ()  # headers of columns that are aligned left, besides the first
+
+
+def printed_page(title: str, sentences: Sequence[str], parts: Sequence[PrintedPart]) -> str:
+    """Return one self-contained page; same input, same text.
+
+    :param title: words of the command.
+    :param sentences: the verdict, then what else there is to say at once; one at least.
+    """
+    return render(
+        "arnold.pages",
+        "printed.html.j2",
+        styles=("pages.css",),
+        title=title,
+        verdict=sentences[0],
+        lead=sentences[1:],
+        parts=parts,
+        data={},
+    )
+
+
+# -- saved_answer --
+# The text of an answer as a page, with ``--html``: the same sentences and tables, these with all their columns.
+
+
+T = TypeVar("T")
+
+
+def save_answer(file: str, document: T, show: Callable[[Console, T], None]) -> None:
+    """Write the page of what ``show`` prints of a document.
+
+    :raises InvalidInput: the file cannot be written.
+    """
+    printed = _Printed()
+    show(printed, document)
+    command = click.get_current_context().command_path
+    write_file(file, printed_page(command, printed.sentences, printed.parts))
+
+
+class _Printed(Console):
+    """A console that keeps what is printed: sentences, tables, and titled lists of sentences."""
+
+    def __init__(self) -> None:
+        super().__init__(file=io.StringIO())
+        self.sentences: list[str] = []
+        self.parts: list[PrintedPart] = []
+        self._title = ""
+
+    def print(self, *objects: Any, **_: Any) -> None:
+        for one in objects:
+            if isinstance(one, FittedTable):
+                self.parts.append(PrintedPart(one.title, one.rows, one.headers, one.left))
+            elif isinstance(one, Text):
+                self._title = one.plain
+            elif isinstance(one, Table):  # of print_sentences: a dash, a sentence
+                self.parts.append(PrintedPart(self._title, [str(cell) for cell in one.columns[1].cells]))
+            elif one:
+                self.sentences.append(one if one.endswith((".", "?")) else f"{one}.")

@@ -1,8 +1,9 @@
-"""Where output goes: results to stdout, progress to stderr.
+"""Where output goes: results to stdout, progress and notes to stderr; and how a run says that it failed.
 
 The result of a command is either one JSON document or text for a person, never both.  Colours and bars appear on a
 terminal only; rich honours ``NO_COLOR``.  The streams are taken as they may be: closed, full, read by a program that
-stops reading, in an encoding without bars.
+stops reading, in an encoding without bars.  ``--quiet`` prints nothing but errors on standard error, ``--verbose`` also
+what was read and chosen; both may stand before or after the name of a command.
 """
 
 from __future__ import annotations
@@ -10,21 +11,161 @@ from __future__ import annotations
 import codecs
 import io
 import json
+import logging
 import os
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from time import perf_counter, process_time
 from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from arnold.console.verbosity import is_quiet
+from ground.errors import ArnoldError
 from ground.files import write_file
+from ground.records import JsonRecord
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from scheduler.outcome import Outcome
+    from scheduler.placement.types import Status
     from topology.flags import NodeFlag
+
+# -- verbosity --
+# How much a run says on standard error: ``--quiet`` nothing but errors, ``--verbose`` also what it read and chose.
+#
+# Both may stand before or after the name of a command.  Results on standard output are the same with either.
+
+
+PACKAGES = ("topology", "scheduler", "health", "simulator", "arnold")
+"""Whose log lines ``--verbose`` shows; the service `arnold extender serve` has its own log."""
+
+_QUIET, _LINES = "arnold.quiet", "arnold.verbose"  # Keys of the context's notes, which all commands of a run share
+
+
+def verbosity_options() -> list[click.Option]:
+    """Return new options ``-q`` and ``-v``, for a command or a group of commands."""
+    return [
+        click.Option([short, long], is_flag=True, is_eager=True, expose_value=False, callback=does, help=words)
+        for short, long, does, words in (
+            ("-q", "--quiet", _be_quiet, "Print no progress and no notes on standard error, only errors."),
+            ("-v", "--verbose", _be_verbose, "Print on standard error what was read and chosen, and how long it took."),
+        )
+    ]
+
+
+def is_quiet() -> bool:
+    """Return whether this run was asked to be quiet."""
+    context = click.get_current_context(silent=True)
+    return context is not None and bool(context.meta.get(_QUIET))
+
+
+def note(*sentences: str) -> None:
+    """Print notes on standard error, a line each, unless the run is to be quiet."""
+    for sentence in () if is_quiet() else sentences:
+        click.echo(sentence, err=True)
+
+
+class _Lines(logging.Handler):
+    """Writes log lines to standard error."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.started = perf_counter(), process_time()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write one line, without what would move the cursor or change colours."""
+        said = record.getMessage()
+        click.echo("".join(character if character.isprintable() else " " for character in said), err=True)
+
+    def end(self) -> None:
+        """Say how long the run took, and write no more."""
+        wall, processor = (now - then for now, then in zip((perf_counter(), process_time()), self.started, strict=True))
+        logging.getLogger(PACKAGES[0]).info("took %.2f s, %.2f s of it this process computed", wall, processor)
+        for name in PACKAGES:
+            logger = logging.getLogger(name)
+            logger.removeHandler(self)
+            logger.setLevel(logging.NOTSET)
+            logger.propagate = True
+
+
+def _be_quiet(context: click.Context, _: click.Parameter, wanted: bool) -> None:
+    if wanted:
+        context.meta[_QUIET] = True
+
+
+def _be_verbose(context: click.Context, _: click.Parameter, wanted: bool) -> None:
+    """Write the log lines of our packages until the run ends."""
+    if not wanted or _LINES in context.meta:
+        return
+    lines = context.meta[_LINES] = _Lines()
+    for name in PACKAGES:
+        logger = logging.getLogger(name)
+        logger.addHandler(lines)
+        logger.setLevel(logging.INFO)
+        logger.propagate = False  # said once, also by a service that writes a log of its own
+    context.find_root().call_on_close(lines.end)
+
+
+# -- search_end --
+# How searches ended, in exit codes and for ``--verbose``.
+
+
+EXIT_CODES = {"optimal": 0, "feasible": 0, "infeasible": 3}
+OUT_OF_TIME = 4  # Of every other status: nothing valid was found, and nothing proved
+
+
+def log_outcome(outcome: Outcome) -> None:
+    """Tell `--verbose` how a search ended."""
+    solver = logging.getLogger(__name__)
+    solver.info("%s, %.3f s: %s", outcome.algorithm, outcome.proposal.solve_seconds, outcome.verdict)
+
+
+def exit_code(*statuses: Status) -> int:
+    """Return the best exit code of the statuses of some outcomes: 0 if any has a placement."""
+    return min((EXIT_CODES.get(status, OUT_OF_TIME) for status in statuses), default=OUT_OF_TIME)
+
+
+# -- error --
+# What any command prints with ``--json`` when it fails.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErrorDetails(JsonRecord):
+    """One error."""
+
+    kind: str
+    """Stable name of the kind: InvalidJob, UnknownName, UsageError, ..."""
+    message: str
+    """What is wrong, one sentence."""
+    where: str
+    """File and line, or option; empty when there is no such place."""
+    fix: str
+    """What to do about it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorDocument(JsonRecord):
+    """The one JSON document of a failed run."""
+
+    error: ErrorDetails
+    """What went wrong."""
+
+
+def error_document(error: ArnoldError) -> ErrorDocument:
+    """Return the document of an error."""
+    return ErrorDocument(ErrorDetails(kind=error.kind, message=error.message, where=error.where, fix=error.fix))
+
+
+# -- output --
+# Where output goes: results to stdout, progress to stderr.
+#
+# The result of a command is either one JSON document or text for a person, never both.  Colours and bars appear on a
+# terminal only; rich honours ``NO_COLOR``.  The streams are taken as they may be: closed, full, read by a program that
+# stops reading, in an encoding without bars.
+
 
 T = TypeVar("T")
 
@@ -168,7 +309,7 @@ def answer(
     if file is not None:
         write_file(file, text + "\n")
     if html is not None:
-        from arnold.console.saved_answer import save_answer
+        from arnold.console.fitted_table import save_answer
 
         save_answer(html, document, show)
     if as_json:

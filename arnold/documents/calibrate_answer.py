@@ -45,7 +45,7 @@ class CalibrateDocument(JsonRecord):
 def calibrate_document(fit: GainFit, *, source: str) -> CalibrateDocument:
     """Return the document of a fit."""
     unknowns = 1 + (fit.dp is not None) + (fit.pp is not None)
-    off = max(abs(one.seconds / one.fitted - 1.0) for one in fit.placements)
+    off = max(abs(placement.seconds / placement.fitted - 1.0) for placement in fit.placements)
     return CalibrateDocument(
         source=source,
         verdict=_verdict(fit),
@@ -89,5 +89,5 @@ def _notes(fit: GainFit) -> Iterator[str]:
         elif gain.value < 0.0:
             sure = "" if gain.high is None or gain.high >= 0.0 else ", by more than the noise of steps"
             yield f"Steps are shorter with more spread of {family} groups{sure}: a file has it as a gain of 0."
-    if any(one.steps < LEAST_STEPS for one in fit.placements):
+    if any(placement.steps < LEAST_STEPS for placement in fit.placements):
         yield f"How sure the numbers are is not known: a pair of spreads has fewer than {LEAST_STEPS} step times."

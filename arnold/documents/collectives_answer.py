@@ -126,13 +126,13 @@ def collectives_document(
         verdict=verdict(diagnosis),
         culprits=tuple(
             NamedCulprit(
-                diagnosis.members[one.member].rank,
-                labels[one.member],
-                node_of.get(one.member),
-                one.certainty,
-                one.factor,
+                diagnosis.members[culprit.member].rank,
+                labels[culprit.member],
+                node_of.get(culprit.member),
+                culprit.certainty,
+                culprit.factor,
             )
-            for one in diagnosis.culprits
+            for culprit in diagnosis.culprits
         ),
         since=_time(diagnosis.since),
         seen=_time(diagnosis.alarm),

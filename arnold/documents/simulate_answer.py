@@ -1,21 +1,25 @@
-"""The JSON of ``arnold simulate``.  Each number has its formula in metrics.md of the docs."""
+"""The answer of ``arnold simulate``.  Each number has its formula in metrics.md of the docs."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
+from ground.quantities import duration, number, percent, times
 from ground.records import Count, JsonRecord, NotNegative, Share, record_of
 from simulator.cost.types import COMM_MODELS
-from simulator.results.replayed_power import PowerMoment, replayed_power
-from simulator.results.run_history import RunHistory
-from simulator.results.run_summary import Distribution, MeanSpread, RunSummary
-from simulator.shared_data.shared_loads import SharedLoads, shared_loads
-from simulator.startup.startup_shares import StartUpShare, startup_shares
+from simulator.results import Distribution, MeanSpread, PowerMoment, RunSummary, replayed_power
+from simulator.run_history import RunHistory
+from simulator.shared_data import SharedLoads, shared_loads
+from simulator.sheet import TextTable
+from simulator.start_ups import StartUpShare, startup_shares
 
 if TYPE_CHECKING:
     from simulator.replay import Replay
+
+# -- simulate_answer --
+# The JSON of ``arnold simulate``.  Each number has its formula in metrics.md of the docs.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,3 +101,36 @@ def simulate_document(
         data=None if settings.data is None else shared_loads(past, settings.data),
         startup=None if replay.startups is None else startup_shares(past, replay.startups.log),
     )
+
+
+# -- replay_tables --
+# What a replay says of power, data and start-up as tables: the same for the terminal and for the page.
+
+
+def replay_tables(document: SimulateDocument) -> Iterator[TextTable]:
+    """Yield a table for each of them that was asked for."""
+    if document.power:
+        headers = ("moment", "domain", "at", *document.power[0].figures.cells, "keeps the specification")
+        rows = [
+            (one.moment, one.domain, duration(one.seconds), *one.figures.cells.values(), "yes" if one.within else "no")
+            for one in document.power
+        ]
+        yield TextTable("Power around two moments", headers, rows)
+    if document.data:
+        loads = [
+            (one.data_set, f"{one.jobs:,}", number(one.loads), number(one.shared), _fewer(one.loads, one.shared))
+            for one in document.data
+        ]
+        yield TextTable("Samples loaded", ("data set", "jobs", "loads", "if shared", "times fewer"), loads)
+    if document.startup:
+        ways = [field.name for field in fields(StartUpShare)][3:]
+        shares = [
+            (one.size, f"{one.starts:,}", duration(one.seconds), *(percent(getattr(one, way)) for way in ways))
+            for one in document.startup
+        ]
+        title = "GPU time held that start-up took, and would take with these techniques alone"
+        yield TextTable(title, ("size of job", "starts", "mean", *(way.replace("_", " ") for way in ways)), shares)
+
+
+def _fewer(loads: float, shared: float) -> str:
+    return times(loads / shared) if shared else "-"

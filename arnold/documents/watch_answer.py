@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from arnold.documents.error import ErrorDetails, error_document
+from arnold.console.output import ErrorDetails, error_document
 from arnold.documents.store_answers import RecordDocument
 from ground.records import AwareTime, JsonRecord
 from health.peers.watch import WatchRound

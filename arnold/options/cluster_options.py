@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
-from arnold.console.verbosity import note
+from arnold.console.output import note
 from arnold.options.field_options import options_of
 from ground.records import AtLeastOne
 

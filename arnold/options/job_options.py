@@ -1,17 +1,17 @@
-"""The options of commands that place one job, or several, on a cluster, and what they describe."""
+"""The options of commands about jobs: one or several to place on a cluster, and jobs that run already."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import wraps
+from glob import glob
 from math import nan
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from arnold.options.cluster_options import ClusterFiles
 from arnold.options.field_options import file_option, options_of, take
-from arnold.options.running_files import running_jobs
-from arnold.options.shared_options import RUNNING_HELP
+from arnold.options.shared_options import PLACEMENT_HELP, RUNNING_HELP
 from ground.errors import InvalidInput, InvalidJob, UnknownName, did_you_mean
 from ground.files import read_source
 from scheduler.job import Overrides
@@ -19,12 +19,103 @@ from scheduler.job_files.own_records import OwnRecords
 from scheduler.placement.types import Limits
 
 if TYPE_CHECKING:
+    from health.recovery.machines import Machines
     from scheduler.job_files.job_file import JobFile
     from scheduler.outcome import Instance
+    from scheduler.several.running_jobs import RunningJob
+    from topology.cluster import Cluster
     from topology.readers import LoadedTopology
 
-LEAST_WEIGHT, MOST_WEIGHT = 1e-3, 1e6  # Of a job: beyond these one job is all that counts
+# -- running_files --
+# The files of ``--running``: where jobs run, as ``arnold place --output`` saved it of each.
+
+
+def running_files(patterns: Sequence[str]) -> list[str]:
+    """Return the files that patterns name, each once, in order.
+
+    :raises InvalidInput: a pattern names none.
+    """
+    files: list[str] = []
+    for pattern in patterns:
+        matches = sorted(glob(pattern))  # noqa: PTH207  (a pattern may begin with /, which Path.glob refuses)
+        found = matches or ([] if any(sign in pattern for sign in "*?[") else [pattern])
+        if not found:
+            fix = "name the files that `arnold place --output` saved"
+            raise InvalidInput("no file has such a name", where=f"--running {pattern}", fix=fix)
+        files += found
+    return list(dict.fromkeys(files))
+
+
+def running_job(file: str, cluster: Cluster, *, with_age: bool = False) -> RunningJob:
+    """Read where a job runs.
+
+    :raises ArnoldError: the file is unusable, or says not how old the checkpoint is where that is needed.
+    """
+    from scheduler.job_files.placement_file import load_placement
+    from scheduler.several.running_jobs import RunningJob
+
+    saved = load_placement(read_source(file), cluster)
+    if with_age and saved.checkpoint_age is None:
+        fix = "add checkpoint_age, the seconds since its last checkpoint, or use --moves"
+        raise InvalidInput(f"nothing says how old the checkpoint of {saved.job.name!r} is", where=file, fix=fix)
+    return RunningJob(file, saved.job, saved.nodes, saved.checkpoint_age, saved.place_of)
+
+
+def running_jobs(patterns: Sequence[str], cluster: Cluster) -> list[RunningJob]:
+    """Read where all jobs run that patterns name.
+
+    :raises ArnoldError: a file is unusable, or a pattern names none.
+    """
+    return [running_job(file, cluster) for file in running_files(patterns)]
+
+
+# -- running_job_options --
+# ``--job`` and ``--placement`` of commands about a job that runs: the options and what they give.
+
+
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+def running_job_options(function: F) -> F:
+    """Give a command ``--job`` and ``--placement``."""
+    placement = file_option("--placement", help=PLACEMENT_HELP)
+    job = file_option(
+        "--job", "job_file", help="The job, YAML or JSON; - for standard input.  [default: that of --placement]"
+    )
+    return job(placement(function))
+
+
+def read_machines(job_file: str | None, placement: str | None) -> Machines:
+    """Return the machines that ``running_job_options`` describe.
+
+    :raises ArnoldError: a file is unusable; neither was given; the placement is of another job.
+    """
+    from health.recovery.machines import Machines
+    from scheduler.job_files.job_file import load_job
+    from scheduler.job_files.placement_file import load_names
+
+    saved = None if placement is None else load_names(read_source(placement))
+    if job_file is None:
+        if saved is None:
+            raise InvalidInput("no job is given", where="--job", fix="give --job FILE, or --placement FILE")
+        return Machines(saved.job, saved.names)
+    if saved is None:
+        return Machines(load_job(read_source(job_file)).job)
+    job = load_job(read_source(job_file), gpus_per_node=saved.job.gpus_per_node).job
+    if (job.parallelism, job.gpus_per_node) != (saved.job.parallelism, saved.job.gpus_per_node):
+        raise InvalidInput(
+            f"the placement is of {saved.job.name!r}, whose degrees of parallelism differ from those of {job.name!r}",
+            where="--placement",
+            fix="give the placement of this job, or leave out --job",
+        )
+    return Machines(job, saved.names)
+
+
+# -- job_options --
+# The options of commands that place one job, or several, on a cluster, and what they describe.
+
+
+LEAST_WEIGHT, MOST_WEIGHT = 1e-3, 1e6  # Of a job: beyond these one job is all that counts
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,23 @@
-"""Options of several commands that no dataclass has, and their help: the same words wherever a name is used."""
+"""Options of several commands that no dataclass has, and their help: the same words wherever a name is used.
+
+They name a time as people write times, a live Kubernetes cluster, the algorithm, the page to save.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from functools import wraps
+from typing import Any, TypeVar, cast
 
 import click
 
 from arnold.options.field_options import complete_names, file_option
+from ground.errors import InvalidInput
+
+# -- shared_options --
+# Options of several commands that no dataclass has, and their help: the same words wherever a name is used.
+
 
 ALGORITHM_HELP = "Placement algorithm, one that `arnold compare --list` names."
 AT_HELP = "Time that counts as now, such as 2026-11-17T14:00:00Z, or a day in UTC."
@@ -54,3 +65,78 @@ def complete_policy(_: click.Context, __: click.Parameter, incomplete: str) -> l
     from scheduler.queue.policy import POLICIES
 
     return complete_names(POLICIES.names(), incomplete)
+
+
+# -- time_options --
+# ``--at`` and other options that name a time, as people write times.
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def at_option(function: F) -> F:
+    """Give a command ``--at``, the present by default."""
+    option = click.option("--at", metavar="TIME", help=f"{AT_HELP}  [default: now]")
+    return option(function)
+
+
+def present(at: str | None) -> datetime:
+    """Return the time at which something was found: that of ``--at``, or now.
+
+    :raises InvalidInput: it is no time with a time zone, or lies in the future.
+    """
+    now = datetime.now(UTC)
+    if at is None:
+        return now
+    found = parse_time(at, option="--at")[0]
+    if found > now:
+        raise InvalidInput(
+            f"{at} lies in the future: nothing would be taken in before",
+            where="--at",
+            fix="give the time at which it was found; a flag that is to begin later says so itself (since)",
+        )
+    return found
+
+
+def parse_time(text: str, *, option: str) -> tuple[datetime, datetime]:
+    """Return the first and last instant of what is named: a time with a time zone, or a day in UTC (``2026-11-17``).
+
+    :raises InvalidInput: neither.
+    """
+    try:
+        parsed = datetime.fromisoformat(text)
+        if len(text) == len("2026-11-17"):
+            first = parsed.replace(tzinfo=UTC)
+            return first, first + timedelta(days=1) - timedelta(microseconds=1)
+        if parsed.tzinfo is not None:
+            parsed = parsed.astimezone(UTC)
+            return parsed, parsed
+    except (ValueError, OverflowError):
+        pass
+    raise InvalidInput(
+        f"{text[:40]!r} is no time with a time zone and no day",
+        where=option,
+        fix="write a time such as 2026-11-17T14:00:00Z, or a day such as 2026-11-17 (in UTC)",
+    )
+
+
+# -- kubeconfig_options --
+# The options of commands that ask a live Kubernetes cluster which cluster that is.
+
+
+def kubeconfig_options(command: F) -> F:
+    """Give a command ``--kubeconfig`` and ``--context``, as one record ``which``."""
+
+    @wraps(command)
+    def call(*, kubeconfig: str | None, context: str | None, **options: Any) -> Any:
+        from extender.cluster_api.connect import WhichCluster
+
+        return command(which=WhichCluster(kubeconfig, context), **options)
+
+    asked = click.option("--context", metavar="NAME", help="Context of the kubeconfig.  [default: its current one]")(
+        call
+    )
+    file = file_option(
+        "--kubeconfig", help="File that names cluster and user.  [default: $KUBECONFIG or ~/.kube/config]"
+    )
+    return cast("F", file(asked))

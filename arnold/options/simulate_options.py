@@ -1,4 +1,4 @@
-"""Which jobs a run replays and what goes wrong in it, on the command line."""
+"""What commands that replay a trace are asked: which jobs, what goes wrong, what else is modelled, what is written."""
 
 from __future__ import annotations
 
@@ -6,25 +6,190 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
 from functools import wraps
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Self, TypeVar, cast
 
-from annotated_types import Ge, Interval
+from annotated_types import Ge, Gt, Interval
 
 from arnold.options.field_options import option_names, take
-from arnold.options.model_files import ModelFiles
 from ground.errors import InvalidInput, UnknownName, did_you_mean
-from ground.files import read_source
+from ground.files import read_source, write_files
 from ground.quantities import plural
 from scheduler.job_files.own_records import OwnRecords
 from simulator.replay_settings import COUNT_ONLY, ReplaySettings
 
 if TYPE_CHECKING:
     from simulator.failures.cluster_failures import FailureSettings
-    from simulator.study.study_run import Inputs, StudyGrid
+    from simulator.replay import Replay
+    from simulator.results import RunSummary, TimeSeries
+    from simulator.run_history import RunHistory
+    from simulator.sheet import TextTable
+    from simulator.study import Inputs, StudyGrid
     from simulator.throughputs import Throughputs
     from simulator.traces import JobTrace
     from topology.cluster import Cluster
     from topology.flags import NodeFlag
+
+# -- model_files --
+# Files of models that a replay may have: what starts wait for, which data jobs read, what nodes draw.
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFiles:
+    """What else a replay models; without a file it does not."""
+
+    startup: str | None = field(default=None, metadata={"file": True, "default": "jobs start at once"})
+    """Image, environment and checkpoint of each start, YAML."""
+    data: str | None = field(default=None, metadata={"file": True})
+    """Data sets that jobs of the trace name, and caches for them, YAML."""
+    power: str | None = field(default=None, metadata={"file": True})
+    """What nodes draw, and caps of power domains, YAML (see `arnold schema power`)."""
+
+    def settings(
+        self, settings: ReplaySettings, trace: JobTrace, clusters: Sequence[Cluster], *, restart: str | None = None
+    ) -> tuple[ReplaySettings, tuple[str, ...]]:
+        """Return the settings with these models, and notes about them.
+
+        :param clusters: all that are replayed; files must fit each.
+        :param restart: what ``--restart`` says.
+        :raises ArnoldError: a file is unusable, or ``--restart`` says the same as ``--startup`` in another way.
+        """
+        from simulator.data_plan import read_data
+        from simulator.power_file import read_power
+        from simulator.startup_settings import read_startup
+
+        notes: tuple[str, ...] = ()
+        if self.startup is not None:
+            if restart is not None:
+                wrong = "what a restart takes is said by --startup, after the time until a failure is seen"
+                raise InvalidInput(wrong, where="--restart", fix="leave out --restart, or --startup")
+            settings = replace(settings, startup=read_startup(read_source(self.startup)))
+        if self.data is not None:
+            source = read_source(self.data)
+            for cluster in clusters:
+                settings = replace(settings, data=read_data(source, trace.records, cluster))
+        if self.power is not None:
+            source = read_source(self.power)
+            for cluster in clusters:
+                settings = replace(settings, power=read_power(source, cluster))
+            ids = {record.job_id for record in trace.records}
+            others = [name for name in settings.power.jobs if name not in ids] if settings.power else []
+            if others:
+                notes = (f"{self.power}: no job of the trace is called {others[0][:60]!r}; nothing there counts.",)
+        return settings, notes
+
+
+# -- replay_files --
+# What ``arnold simulate`` writes besides its numbers: rows of jobs, series over time, a Perfetto trace, the page.
+
+
+PAGE_BUCKETS = 300  # Most buckets of a chart of the page
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayFiles:
+    """Files that were asked for."""
+
+    jobs_out: str | None = field(default=None, metadata={"file": "result"})
+    """Write a row for each job: .csv, .parquet or .jsonl."""
+    series_out: str | None = field(default=None, metadata={"file": "result"})
+    """Write the run over time: .csv, .parquet or .jsonl."""
+    series_step: Annotated[float, Gt(0)] | None = field(
+        default=None, metadata={"metavar": "SECONDS", "default": "at most 480 of a round length"}
+    )
+    """Seconds of a row of --series-out."""
+    chrome_trace: str | None = field(default=None, metadata={"file": "result"})
+    """Write a Chrome trace for Perfetto, packed where the name ends in .gz."""
+    html: str | None = field(default=None, metadata={"file": "result"})
+    """Save a page with tables and drawings: one file that needs no network."""
+    study: str | None = field(default=None, metadata={"file": True})
+    """Runs that `arnold study simulate --runs-out` saved, to show on the page of --html."""
+
+    def check(self) -> None:
+        """Refuse what cannot be, before anything is computed for it.
+
+        :raises InvalidInput: a file whose suffix says no format, or in no folder.
+        """
+        from arnold.exports import check_suffix
+
+        if self.jobs_out is not None:
+            check_suffix(self.jobs_out, "--jobs-out")
+        if self.series_out is not None:
+            check_suffix(self.series_out, "--series-out")
+        if self.study is not None and self.html is None:
+            raise InvalidInput("there is no page to compare on", where="--study", fix="add --html FILE")
+        if self.study is not None and not Path(self.study).is_file():
+            raise InvalidInput("there is no such file", where=self.study, fix="check the path")
+        if self.series_step is not None and self.series_out is None:
+            raise InvalidInput("there is no series to cut", where="--series-step", fix="add --series-out FILE")
+        files = (self.jobs_out, self.series_out, self.chrome_trace, self.html)
+        for one in (Path(file).absolute() for file in files if file):
+            if one.is_dir() or not one.parent.is_dir():
+                reason = "it is a folder" if one.is_dir() else f"there is no folder {one.parent}"
+                raise InvalidInput(f"cannot be written: {reason}", where=str(one), fix="name a file in a folder")
+
+    @property
+    def buckets(self) -> Mapping[str, tuple[float | None, int]]:
+        """The files that show the run over time -> seconds of a bucket (``None`` = a round number), most buckets."""
+        from simulator.results import MOST
+
+        cuts = (
+            (self.series_out, self.series_step, MOST),
+            (self.chrome_trace, None, MOST),
+            (self.html, None, PAGE_BUCKETS),
+        )
+        return {file: (step, most) for file, step, most in cuts if file is not None}
+
+
+def write_replay(
+    outputs: ReplayFiles,
+    replay: Replay,
+    past: RunHistory,
+    summary: RunSummary,
+    *,
+    tables: Sequence[TextTable],
+    series: Mapping[str, TimeSeries],
+) -> list[str]:
+    """Make all files, then write each, whole or not at all.
+
+    :param past: of the run, as the summary and the tables, which say what it says besides.
+    :param series: the same in the :attr:`ReplayFiles.buckets` of each file.
+    :returns: what did not fit, a sentence each.
+    """
+    from arnold.exports import job_table, series_table
+    from simulator.start_ups import seconds_by_job
+
+    made: dict[str, str | bytes] = {}
+    notes: list[str] = []
+    if (file := outputs.jobs_out) is not None:
+        startup = {} if replay.startups is None else seconds_by_job(past, replay.startups.log)
+        made[file] = job_table(file, past, startup)
+    if (file := outputs.series_out) is not None:
+        made[file] = series_table(file, series[file], past.origin)
+    if (file := outputs.chrome_trace) is not None:
+        made[file], notes = _chrome_trace(file, past, series[file])
+    if (file := outputs.html) is not None:
+        from arnold.pages.replay_page import simulation_page
+        from simulator.study import read_comparison
+
+        compared = None if outputs.study is None else read_comparison(outputs.study)
+        made[file] = simulation_page(past, summary, replay, series[file], tables=tables, compared=compared)
+    write_files(made)
+    return notes
+
+
+def _chrome_trace(file: str, past: RunHistory, over_time: TimeSeries) -> tuple[bytes, list[str]]:
+    from arnold.exports import attempts_to_export, chrome_trace
+
+    chosen, all_of_them = attempts_to_export(past), len(past.attempts)
+    content = chrome_trace(past, over_time, chosen, packed=file.endswith(".gz"))
+    if len(chosen) == all_of_them:
+        return content, []
+    return content, [f"{file} has the {len(chosen):,} largest of {all_of_them:,} runs of jobs: a viewer opens no more."]
+
+
+# -- simulate_options --
+# Which jobs a run replays and what goes wrong in it, on the command line.
 
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -127,7 +292,7 @@ class FlagOptions:
         :param nodes: names, of all clusters of a study.
         :raises ArnoldError: a file is unusable or names no such node, or ``--starts-at`` is no time.
         """
-        from arnold.options.time_options import parse_time
+        from arnold.options.shared_options import parse_time
         from topology.flag_store import flags_over_time
 
         first, epoch = trace.records[0].submit, trace.epoch
@@ -189,10 +354,8 @@ class FailureOptions:
                 fix = "add for example --failures rsc-1"
                 raise InvalidInput("means nothing without --failures", where=where, fix=fix)
             return None
-        from simulator.failures.cluster_failures import FailureSettings
-        from simulator.failures.failure_process import FailureModel, Slowness
-        from simulator.failures.rates import failure_mix, failure_rate
-        from simulator.failures.restart_delay import parse_restart
+        from simulator.failures.cluster_failures import FailureModel, FailureSettings, Slowness
+        from simulator.failures.rates import failure_mix, failure_rate, parse_restart
 
         model = FailureModel(
             rate=failure_rate(self.failures or "0"),
@@ -242,7 +405,7 @@ def replay_inputs(options: ReplayOptions, clusters: Mapping[str, Cluster]) -> tu
     :param clusters: by the names that they have in the answer.
     :raises ArnoldError: a file is unusable, or options contradict each other.
     """
-    from simulator.study.study_run import Inputs
+    from simulator.study import Inputs
 
     settings = replace(
         options.settings,
@@ -272,9 +435,11 @@ def _of_alpha(trace: JobTrace, settings: ReplaySettings, clusters: Mapping[str, 
     from scheduler.affinity import Record
     from scheduler.job import DEFAULT_ALPHA
 
-    if settings.algorithm == COUNT_ONLY or any(not isinstance(one, Record) for one in settings.records):
+    if settings.algorithm == COUNT_ONLY or any(not isinstance(record, Record) for record in settings.records):
         return
     node = min(int(cluster.gpus.max(initial=0)) for cluster in clusters.values())
-    if unsaid := sum(one.gpus > node and one.alpha is None and one.known_model is None for one in trace.records):
+    if unsaid := sum(
+        record.gpus > node and record.alpha is None and record.known_model is None for record in trace.records
+    ):
         jobs = f"{plural(unsaid, 'job')} of more than a node"
         yield f"alpha {DEFAULT_ALPHA} by default for {jobs}: the trace gives neither alpha nor model"

@@ -62,7 +62,7 @@ def print_placement(out: Console, instance: Instance, outcome: Outcome, document
     else:
         out.print("A longer --time-limit may help.")
     print_sentences(out, "Slow nodes", [price.sentence for price in document.prices])
-    print_sentences(out, "Types of GPU", [one.sentence for one in document.types if len(document.types) > 1])
+    print_sentences(out, "Types of GPU", [type_.sentence for type_ in document.types if len(document.types) > 1])
     print_sentences(out, "Notes", document.notes)
 
 

@@ -6,13 +6,12 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from arnold.console.output import console, plain, print_rows
-from arnold.console.verbosity import is_quiet
+from arnold.console.output import console, is_quiet, plain, print_rows
 from arnold.documents.simulate_answer import SimulateDocument
 from ground.quantities import duration, percent, plural
-from simulator.engine.engine import Engine
+from simulator.engine import Engine
 from simulator.replay import Replay
-from simulator.results.run_summary import Distribution
+from simulator.results import Distribution
 from simulator.sheet import TextTable
 
 
@@ -27,7 +26,7 @@ def show(document: SimulateDocument, replay: Replay, tables: Sequence[TextTable]
         "wait in the trace": document.trace_wait_seconds,
         "submission to end": document.jct_seconds,
     }
-    rows = [(label, *_cells(found)) for label, found in times.items() if found is not None]
+    rows = [(label, *_cells(time)) for label, time in times.items() if time is not None]
     print_rows(out, ("", "mean", "half", "95%", "99%", "longest"), rows, title="", gap=False)
     rate = document.events / document.wall_seconds if document.wall_seconds else 0.0
     numbers = {

@@ -27,8 +27,13 @@ def print_findings(out: Console, arrivals: Arrivals | None, breakdown: Sequence[
     print_first_rows(out, headers, steps, title="Steps", most=LONGEST)
     if arrivals is not None:
         late = [
-            (one.rank, f"{one.last} of {arrivals.collectives}", seconds(one.seconds), percent(one.share))
-            for one in arrivals.latecomers
+            (
+                latecomer.rank,
+                f"{latecomer.last} of {arrivals.collectives}",
+                seconds(latecomer.seconds),
+                percent(latecomer.share),
+            )
+            for latecomer in arrivals.latecomers
         ]
         columns = ("rank", "came last", "others waited, a step", "share")
         print_first_rows(out, columns, late, title="Latecomers to collectives", most=LONGEST)

@@ -1,4 +1,4 @@
-"""What the models of Gavel's job types hold (speeds: ``simulator.traces.readers.published_speeds``)."""
+"""What the models of Gavel's job types hold (speeds: ``simulator.throughputs``)."""
 
 from __future__ import annotations
 

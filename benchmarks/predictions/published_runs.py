@@ -18,7 +18,7 @@ from scheduler.job import Job, Parallelism
 from simulator.cost.calibration import PUBLISHED, Calibration
 from simulator.cost.step import Schedule, exposed_reduction, pipeline_seconds
 from simulator.cost.types import traffic_of
-from simulator.traces.readers.published_speeds import GAVEL_GPUS, GAVEL_SPEEDS
+from simulator.throughputs import GAVEL_GPUS, GAVEL_SPEEDS
 
 
 @dataclass(frozen=True, slots=True)

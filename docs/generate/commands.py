@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import click
 
 from arnold.commands.command_table import arnold
-from arnold.options.option_help import option_help
+from arnold.options.command import option_help
 from docs.generate.markdown import prose, table
 
 HEADING = """\

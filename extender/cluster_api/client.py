@@ -149,10 +149,6 @@ class Lines:
 # aiohttp, as the library does: its own way there takes a fifth of our time for a patch.
 
 
-pass
-pass
-
-
 Document = dict[str, Any]  # An object to be written, as it stands in JSON
 
 

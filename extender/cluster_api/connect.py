@@ -151,8 +151,6 @@ def _unusable(path: str, where: str, why: str) -> InvalidKubeconfig:
 # A question to a cluster from the command line: connect, ask, and hang up.
 
 
-pass
-
 T = TypeVar("T")
 
 

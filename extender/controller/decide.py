@@ -109,7 +109,7 @@ class PlanProgress:
     @cached_property
     def gated(self) -> tuple[tuple[int, Pod, str], ...]:
         """Pods that still wait behind our gate."""
-        return tuple(one for one in self.pods if one[1].node is None and one[1].gated_by(GATE))
+        return tuple(pod for pod in self.pods if pod[1].node is None and pod[1].gated_by(GATE))
 
     @cached_property
     def bound(self) -> frozenset[int]:
@@ -125,7 +125,7 @@ class PlanProgress:
     @property
     def ungated(self) -> Iterator[tuple[int, Pod, str]]:
         """Pods that do not wait behind our gate."""
-        return (one for one in self.pods if one[1].node is not None or not one[1].gated_by(GATE))
+        return (pod for pod in self.pods if pod[1].node is not None or not pod[1].gated_by(GATE))
 
     @cached_property
     def outdated(self) -> tuple[tuple[int, Pod, str], ...]:
@@ -149,7 +149,7 @@ class PlanProgress:
     @cached_property
     def off_plan(self) -> tuple[tuple[int, Pod, str], ...]:
         """Pods that are bound to another node than planned."""
-        return tuple(one for one in self.pods if one[1].node not in (None, one[2]))
+        return tuple(pod for pod in self.pods if pod[1].node not in (None, pod[2]))
 
 
 class Vacancy(str):
@@ -389,8 +389,6 @@ def ended_run(plan: GangPlan, pods: Iterable[Pod], last: Pod | None, now: dateti
 # Gangs with nodes: pods are released, bound, made anew, moved, or late.
 
 
-pass
-
 # what a gang's pods ask, but for its levels and holds
 _ASKED = attrgetter(
     *("gpus_per_pod", "parallelism", "order", "alpha", "avoid", "counts", "gpu_types", "mix_types"),
@@ -627,10 +625,6 @@ def _same_level(asked: str | None, planned: str | None, default: str | None) -> 
 # were bound.  Then ranks that are not bound move: repaired with the fewest moves.  A pod that is pinned to the node
 # before is made anew after that, as a pin cannot be taken off; while no other node can be had it is left alone.
 
-
-pass
-pass
-pass
 
 # Reasons of plans.
 PREEMPTED = "Preempted"  # its nodes were given back for another gang; as long as it says so, its pods are evicted
@@ -910,6 +904,6 @@ def _node_of(known: Sequence[str | None], ranks: range) -> str | None:
 def _sharings(context: Context, gang: Gang, known: Iterable[str | None]) -> list[int]:
     """Return how many pods of a gang a node may have, as far as the nodes tell on which some are; at last, one."""
     hosts = [host for name in known if name is not None and (host := context.fleet.host(name)) is not None]
-    sizes = {host.gpus for host in hosts} or {one.gpus for one in context.fleet.table.node_sizes}
+    sizes = {host.gpus for host in hosts} or {node_size.gpus for node_size in context.fleet.table.node_sizes}
     gpus = gang.job.gpus_per_node if gang.job is not None else 0
     return [*(size // gpus for size in sorted(sizes) if gpus and size > gpus and size % gpus == 0), 1]

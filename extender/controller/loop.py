@@ -405,7 +405,7 @@ class SinglePods:
             return
         self._version = state.fleet.version
         rows, hosts = np.flatnonzero(state.fleet.occupancy.promised), state.fleet.table.hosts
-        zones = (one.zone for one in state.reservations.values() if one.held)
+        zones = (reservation.zone for reservation in state.reservations.values() if reservation.held)
         closed = frozenset(hosts[row].name for row in rows).union(*zones)
         self._opened = (self._opened | (self._closed - closed)) - closed
         self._closed = closed
@@ -451,11 +451,6 @@ class SinglePods:
 #
 # Gangs do not wait for one another: what one gang's task cannot do is tried again after a rest of its own, and the
 # others go on.  Only the leader decides; it stops by the clock of its Lease, and every write asks that clock.
-
-
-pass
-pass
-pass
 
 
 class GangController:

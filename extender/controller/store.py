@@ -178,8 +178,6 @@ def decode_own_plan(raw: bytes) -> GangPlan:
 # Only the leader writes.  A write that comes too late raises; the watch brings the newer object.
 
 
-pass
-
 DISRUPTED = "DisruptionTarget"  # Kubernetes' own condition of a pod that goes for reasons which are not its own
 
 GANGPLANS = Resource(names.GROUP, names.VERSION, names.PLURAL, names.KIND)
@@ -383,8 +381,6 @@ class SideWrites:
 # -- dependencies --
 # What the tasks of the controller share: the cache, the way to the API server, the solver, and when they may act.
 
-
-pass
 
 Q = TypeVar("Q")
 A = TypeVar("A")

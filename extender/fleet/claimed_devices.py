@@ -140,7 +140,7 @@ class ClaimedDevices:
         made = claims_made(pod)
         claims = pod.spec.resource_claims or ()
         self._pods[pod.uid] = pod
-        found = () if pod.terminal else (about for one in claims for about in references(one, pod.namespace, made))
+        found = () if pod.terminal else (about for claim in claims for about in references(claim, pod.namespace, made))
         self._use(pod.uid, frozenset(found))
 
     def _use(self, uid: str, now: frozenset[Reference]) -> None:
@@ -161,5 +161,5 @@ class ClaimedDevices:
         """Return the name of a claim of GPUs that other pods name too; empty = none."""
         named = (one.resource_claim_name for one in pod.spec.resource_claims or () if one.resource_claim_name)
         claims = ((ResourceClaim, pod.namespace, name) for name in named)
-        shared = (one for one in claims if len(self._users.get(one, ())) > 1 and self.table.of_gpus(one))
+        shared = (claim for claim in claims if len(self._users.get(claim, ())) > 1 and self.table.of_gpus(claim))
         return next((name for _, _, name in shared), "")

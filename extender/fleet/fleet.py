@@ -249,7 +249,7 @@ class Fleet:
         shortages = []
         if self.table.tree is not None:
             each = np.clip(self.table.tree.gpus // max(1, request.gpus), 1, pods).astype(np.int32)
-            shortages = [one for one in self._resources.shortages(request, each) if one.rows.any()]
+            shortages = [shortage for shortage in self._resources.shortages(request, each) if shortage.rows.any()]
         return make_view(
             self.table, hosts, occupancy, demands=demands, counted=counted, own=own, shortages=shortages, now=now
         )

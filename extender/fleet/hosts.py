@@ -75,7 +75,7 @@ def host_of(node: NodeObject) -> Host:
         problem = InvalidTopology(f"node {node.name!r}: {error}", where=node.name, fix="write a whole number of GPUs")
     taints = node.spec.taints or ()
     conditions = node.status.conditions or ()
-    ready = next((one for one in conditions if one.type == "Ready"), None)
+    ready = next((condition for condition in conditions if condition.type == "Ready"), None)
     cordoned = bool(node.spec.unschedulable)
     has, offers = gpus.physical, gpus.allocatable
     wrong = faults(unschedulable=cordoned, conditions=conditions, gpus=has, allocatable=offers)
@@ -163,7 +163,7 @@ def demands_of(pods: Iterable[Pod]) -> frozenset[Demand]:
 @lru_cache(64)
 def widest_of(demands: frozenset[Demand]) -> PodRequest:
     """Return the most that any of some pods asks of a node."""
-    return widest(one.request for one in demands)
+    return widest(demand.request for demand in demands)
 
 
 def _alike(pod: Pod, other: Pod) -> bool:
@@ -197,4 +197,4 @@ def _holds(term: AffinityTerm, name: str, labels: Mapping[str, str]) -> bool:
     if not term.labels and not term.names:
         return False
     named = {"metadata.name": name}
-    return all(one.holds(labels) for one in term.labels) and all(one.holds(named) for one in term.names)
+    return all(label.holds(labels) for label in term.labels) and all(one.holds(named) for one in term.names)

@@ -105,9 +105,6 @@ def _named(images: Iterable[NodeImage]) -> Iterable[tuple[int, float]]:
 # The images of a gang's pods: which nodes have them, for the choice between equal placements, and what others pull.
 
 
-pass
-
-
 def images_of(gang: Gang) -> tuple[str, ...]:
     """Return the full names of the images of all containers of a gang's pods."""
     specs = (member.pod.spec for member in gang.members if member is not None)

@@ -122,11 +122,11 @@ def widest(requests: Iterable[PodRequest]) -> PodRequest:
     """Return the most that any of some pods asks of each resource, and the ports of all."""
     amounts: dict[str, int] = {}
     ports, gpus, alone = set[HostPort](), 0, False
-    for one in requests:
-        for name, amount in one.amounts:
+    for request in requests:
+        for name, amount in request.amounts:
             amounts[name] = max(amount, amounts.get(name, 0))
-        ports.update(one.ports)
-        gpus, alone = max(gpus, one.gpus), alone or one.alone
+        ports.update(request.ports)
+        gpus, alone = max(gpus, request.gpus), alone or request.alone
     return PodRequest(tuple(sorted(amounts.items())), tuple(sorted(ports)), gpus, alone)
 
 
@@ -183,8 +183,6 @@ def _read(text: str, shift: int, up: bool) -> int:
 # Kubernetes' own checks (``NodeResourcesFit``, ``NodePorts``), made before a plan instead of after: allocatable minus
 # what the pods that are bound there ask for.
 
-
-pass
 
 _STAYING = ("DaemonSet", "Node")  # makers of pods that come back to the node where they were: no wait frees their share
 

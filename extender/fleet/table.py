@@ -193,9 +193,9 @@ def make_view(
             _leave_out(kept, lacking, f"without the label {level.name}", left_out, always)
     for why, refused in _refused(hosts, demands):
         _leave_out(kept, refused, why, left_out, always)
-    for one in shortages:
-        if not one.passing:
-            _leave_out(kept, one.rows, one.why, left_out, always)
+    for shortage in shortages:
+        if not shortage.passing:
+            _leave_out(kept, shortage.rows, shortage.why, left_out, always)
     rows = np.flatnonzero(kept)
     if not len(rows):
         return GangView(None, left_out)
@@ -217,12 +217,12 @@ def make_view(
 def _short(shortages: Sequence[Shortage], free: BoolArray, always: Sequence[int]) -> tuple[BoolArray, Counter[str]]:
     """Return nodes on which others leave too little of something, and of those with free GPUs how many, by what."""
     short, counts = np.zeros_like(free), Counter[str]()
-    for one in shortages:
-        if one.passing:
-            rows = one.rows & ~short
+    for shortage in shortages:
+        if shortage.passing:
+            rows = shortage.rows & ~short
             rows[list(always)] = False
             if count := int((rows & free).sum()):
-                counts[one.why] += count
+                counts[shortage.why] += count
             short |= rows
     return short, counts
 

@@ -257,8 +257,6 @@ def _dense(taken: dict[tuple[int, ...], GangMember], finished: set[tuple[int, ..
 # The members of one gang, put together: ranks, size, job, and what is missing or wrong.
 
 
-pass
-
 _NO_SEATS: Mapping[str, int] = MappingProxyType({})
 
 

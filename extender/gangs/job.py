@@ -115,7 +115,7 @@ def _fitting(
 
     :returns: empty where there are no nodes of these types.
     """
-    of_type = [one for one in sizes if gpu_types is None or one.gpu_type in gpu_types]
+    of_type = [size for size in sizes if gpu_types is None or size.gpu_type in gpu_types]
     filled = [one for one in of_type if one.gpus % gpus == 0]
     if of_type and not filled:
         has = " or ".join(map(str, sorted({one.gpus for one in of_type})))
@@ -150,8 +150,6 @@ def _uncut(parallelism: Parallelism, gpus: int) -> InvalidGang | None:
 # nodes, unless the gang says another order.  Without degrees of parallelism a gang is one data-parallel group: its
 # domains are counted, its ranks are alike.
 
-
-pass
 
 MOST_HOLDS = 64  # hard requirements of one gang that its GangPlan can hold, and soft ones (maxItems of the CRD)
 
@@ -192,7 +190,11 @@ def understand(key: GangKey, asked: Asked, gpus: int, *, size: int | None, whole
             fix=f"set {GANG_SIZE} to {made}, or correct the degrees",
         )
     if degrees is None:
-        slices = {one.slice_size for one in asked.requests if one.slice_size is not None and one.slice_size < size}
+        slices = {
+            request.slice_size
+            for request in asked.requests
+            if request.slice_size is not None and request.slice_size < size
+        }
         degrees = _without_degrees(size, gpus, slices)
         _pods(degrees, gpus, whole_nodes=whole_nodes)
     understood = _with_requests(_job(key, asked, degrees, gpus), asked.requests, size)

@@ -106,8 +106,6 @@ def _slice(annotations: Mapping[str, str], key: str | None) -> int | None:
 # A pod without GPUs is no member: launchers, drivers and initialisers of a job go where they like.
 
 
-pass
-
 ALONE = "alone"  # The dialect of pods that are a gang each
 
 Owners = Mapping[str, Owner]

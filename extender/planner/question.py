@@ -44,21 +44,21 @@ class Stopping:
 
     def on(self, nodes: Sequence[str]) -> Stopping:
         """Return those that hold any of some nodes: the others need not be stopped."""
-        gangs = tuple(one for one in self.gangs if not self.nodes[one].isdisjoint(nodes))
+        gangs = tuple(gang for gang in self.gangs if not self.nodes[gang].isdisjoint(nodes))
         return Stopping(gangs, tuple(pod for pod in self.pods if pod.node in nodes), self.nodes)
 
 
 def stopping_of(state: ClusterCache, entries: Sequence[RunningEntry]) -> Stopping:
     """Return those of some that run and are not leaving already."""
-    stay = {one.key for one in entries if not one.leaving}
-    gangs = tuple(one.key for one in entries if one.key in stay and state.gang(one.key) is not None)
+    stay = {entry.key for entry in entries if not entry.leaving}
+    gangs = tuple(entry.key for entry in entries if entry.key in stay and state.gang(entry.key) is not None)
     pods = tuple(
         pod
         for uid, pod in sorted(state.pods.items())
         if state.member(uid) is None and key_of_pod(pod) in stay and not pod.leaving and not pod.terminal
     )
     hosts = state.fleet.table.hosts
-    return Stopping(gangs, pods, {one.key: frozenset(hosts[row].name for row in one.places) for one in entries})
+    return Stopping(gangs, pods, {entry.key: frozenset(hosts[row].name for row in entry.places) for entry in entries})
 
 
 # -- power_room --
@@ -133,10 +133,6 @@ def _drawn(
 
 # -- question --
 # What the solver is asked about a gang: everything it needs, nothing that changes.
-
-
-pass
-pass
 
 
 @dataclass(frozen=True)
@@ -300,18 +296,18 @@ def _with_cluster(question: Question, fleet: Fleet, job: Job, tiers: Sequence[To
 
 def without(state: ClusterCache, question: Question, victims: Sequence[Running]) -> Question:
     """Return the same question on the cluster without those that are to be stopped, or are leaving already."""
-    entries = [one for one in victims if isinstance(one, RunningEntry)]
+    entries = [victim for victim in victims if isinstance(victim, RunningEntry)]
     question = replace(question, stopping=stopping_of(state, entries))
     if question.cluster is None or question.table is None:
         return question
     held = np.zeros(len(question.table.hosts) + 1, dtype=np.int32)  # the last stands for nodes that are gone
-    for one in entries:
-        held[list(one.places)] += one.gpus
+    for entry in entries:
+        held[list(entry.places)] += entry.gpus
     free = np.minimum(question.cluster.gpus, question.cluster.free_gpus + held[question.rows])
     freed = np.flatnonzero((held[question.rows] > 0) & (question.cluster.free_gpus < free))
-    free[_short_without(state, question, freed.tolist(), gone={one.key for one in entries})] = 0
+    free[_short_without(state, question, freed.tolist(), gone={entry.key for entry in entries})] = 0
     question = replace(question, cluster=question.cluster.replace(free_gpus=free.astype(np.int32)))
-    return _powered(state, question, gone={one.key for one in entries})
+    return _powered(state, question, gone={entry.key for entry in entries})
 
 
 def _powered(state: ClusterCache, question: Question, *, gone: AbstractSet[GangKey] = frozenset()) -> Question:
@@ -357,11 +353,11 @@ def placed_in(job: Job, tiers: Sequence[TopologyRequest], fleet: Fleet, *, sizes
         fix = next((problem.fix for problem in fleet.problems), "label the nodes")
         raise InvalidGang(f"no topology is known: {fleet.table.sentence}", reason="NoTopology", fix=fix)
     job = named_in_full(job, levels, fleet.second_levels)
-    known = ((one, levels[-one.tier]) for one in tiers if one.tier and one.tier <= len(levels))
+    known = ((tier, levels[-tier.tier]) for tier in tiers if tier.tier and tier.tier <= len(levels))
     holds = [hold for one, level in known for hold in holds_for(job, one, level)]
     job = job.replace(level=job.level or fleet.default_level, holds=tuple(dict.fromkeys((*job.holds, *holds))))
     job = on_nodes(job, sizes)
-    gpus_of_nodes = (job.gpus_per_node, *(one.gpus for one in job.node_sizes))
+    gpus_of_nodes = (job.gpus_per_node, *(node_size.gpus for node_size in job.node_sizes))
     if job.parallelism.nodes_of_tp(min(gpus_of_nodes)) > 1:
         job = job.replace(tp_level=job.tp_level or levels[-1])
     in_tree = {job.level, job.tp_level}  # spread counts, and TP groups lie, at a level of the tree

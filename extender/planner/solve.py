@@ -70,8 +70,8 @@ def _placed(question: Question, limits: Limits) -> Answer:
     notes = [f"uses {len(evaluation.flagged)} flagged nodes"] if evaluation.flagged else []
     if outcome.step is not None and outcome.status == "optimal" and outcome.gap:
         notes.append(f"of the nodes that it may have, slow ones among them: {outcome.step.in_words}")
-    if len({one.gpu_types for one in outcome.types}) > 1 or job.gpu_types is not None:
-        notes += [f"on GPUs of the type {in_words(one.gpu_types)}" for one in outcome.types if one.chosen]
+    if len({type_.gpu_types for type_ in outcome.types}) > 1 or job.gpu_types is not None:
+        notes += [f"on GPUs of the type {in_words(type_.gpu_types)}" for type_ in outcome.types if type_.chosen]
     notes += pulling(cluster, job, outcome.proposal.nodes)
     if pods_per_node > 1:
         notes.append(f"{pods_per_node} pods on each node of {job.gpus_per_node} GPUs")

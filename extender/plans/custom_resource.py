@@ -69,7 +69,7 @@ class CustomResource(StoredPart, frozen=True, kw_only=True):
 
     def condition(self, kind: str) -> Condition | None:
         """Return the condition of that type."""
-        return next((one for one in self.conditions if one.type == kind), None)
+        return next((condition for condition in self.conditions if condition.type == kind), None)
 
     def with_worth(self, worth: Evaluation, *, bound: float | None, gap: float | None) -> Self:
         """Return a copy with what the evaluator says of a placement."""
@@ -81,7 +81,7 @@ class CustomResource(StoredPart, frozen=True, kw_only=True):
 
     def without_condition(self, kind: str) -> Self:
         """Return a copy without the condition of that type."""
-        return self.replace(conditions=tuple(one for one in self.conditions if one.type != kind))
+        return self.replace(conditions=tuple(condition for condition in self.conditions if condition.type != kind))
 
     def with_condition(self, kind: str, status: bool | None, reason: str, message: str, now: datetime) -> Self:
         """Return a copy with one condition set; its time changes only when its status does."""
@@ -89,7 +89,7 @@ class CustomResource(StoredPart, frozen=True, kw_only=True):
         old = self.condition(kind)
         since = old.since if old is not None and old.status == text else now.astimezone(UTC).replace(microsecond=0)
         new = Condition(kind, text, reason, message, since)
-        kept = tuple(new if one.type == kind else one for one in self.conditions)
+        kept = tuple(new if condition.type == kind else condition for condition in self.conditions)
         return self.replace(conditions=kept if old is not None else (*kept, new))
 
 

@@ -93,9 +93,9 @@ class GangHistory(StoredPart, frozen=True, kw_only=True):
         if plan in self.counted:
             return self
         pattern = name_pattern(run.key.name)
-        alike = [one for one in self.kinds if (one.pattern, one.gpus) == (pattern, run.gpus)]
+        alike = [kind for kind in self.kinds if (kind.pattern, kind.gpus) == (pattern, run.gpus)]
         run_times = (alike[0].run_times if alike else RunTimes()).with_one(min(max(run.seconds, SHORTEST), LONGEST))
-        others = tuple(one for one in self.kinds if one not in alike)
+        others = tuple(kind for kind in self.kinds if kind not in alike)
         kinds = (*others, AlikeGangs(pattern=pattern, gpus=run.gpus, run_times=run_times))
         return self.replace(kinds=kinds[-MOST_KINDS:], counted=(*self.counted, plan)[-MOST_COUNTED:])
 
@@ -130,13 +130,13 @@ def _check(history: GangHistory, name: str) -> None:
         raise ValueError(f"it is not called {HISTORY_NAME}")
     if len(history.kinds) > MOST_KINDS or len(history.counted) > MOST_COUNTED:
         raise ValueError("it is too long")
-    for one in history.kinds:
-        sums, most = one.run_times, log(LONGEST)
+    for kind in history.kinds:
+        sums, most = kind.run_times, log(LONGEST)
         # 1 leaves room for rounding; no distance from a mean is larger than the range
         sound = sums.jobs >= 1 and 0.0 < sums.seconds <= LONGEST + 1 and -1.0 <= sums.logs <= most + 1
         sound = sound and 0.0 <= sums.squares <= sums.jobs * (most + 1) ** 2
-        if not sound or one.pattern != clip(one.pattern, LONGEST_PATTERN):
-            raise ValueError(f"no gangs run so: {clip(one.pattern, LONGEST_PATTERN)!r}")
+        if not sound or kind.pattern != clip(kind.pattern, LONGEST_PATTERN):
+            raise ValueError(f"no gangs run so: {clip(kind.pattern, LONGEST_PATTERN)!r}")
 
 
 _decoder = msgspec.json.Decoder(StoredObject)
@@ -148,8 +148,6 @@ _decoder = msgspec.json.Decoder(StoredObject)
 # The rule is that of ``arnold simulate --predictor history`` (:mod:`scheduler.queue.run_times`); what it knows is what
 # the GangHistories say, so every replica foresees the same, and so does one that has just started.
 
-
-pass
 
 MOST_KEPT = 10_000  # answers that are kept until another gang has ended
 # Kinds of gangs whose sums are kept, at about 1 kB each: 78 namespaces with as many as one may have, 1,000 with 20
@@ -175,7 +173,7 @@ class GangPredictor:
         """Take up what is stored of one namespace, in place of what was."""
         self.drop(history.namespace)
         self._histories[history.namespace] = history
-        self._ended[history.namespace] = sum(one.run_times.jobs for one in history.kinds)
+        self._ended[history.namespace] = sum(kind.run_times.jobs for kind in history.kinds)
 
     def drop(self, namespace: str) -> None:
         """Forget a namespace."""
@@ -226,6 +224,6 @@ class GangPredictor:
 def _part(history: GangHistory) -> RunTimeHistory:
     """Return the sums of one namespace, by all that makes gangs alike."""
     part = RunTimeHistory()
-    for one in history.kinds:
-        part.add(Likeness(history.namespace, one.pattern, one.gpus), one.run_times)
+    for kind in history.kinds:
+        part.add(Likeness(history.namespace, kind.pattern, kind.gpus), kind.run_times)
     return part

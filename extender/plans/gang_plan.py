@@ -119,8 +119,6 @@ class PlanSpec(StoredPart, frozen=True):
 # etcd takes 1.5 MB.
 
 
-pass
-
 CHECKED = "Checked"  # condition: whether plans look at all that pods ask for; absent where they always did
 HINTS_READ = "HintsRead"  # condition: whether hints to the queue policy can be read; absent where they always could
 WEIGHED = "Weighed"  # condition: whether the worth of its nodes is known, False while some are gone; absent where it is

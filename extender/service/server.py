@@ -334,11 +334,6 @@ def orphans(state: ClusterCache) -> Iterator[tuple[Pod, str]]:
 # this order: no new requests, requests under way are answered, patches under way are finished, the Lease is released.
 
 
-pass
-pass
-pass
-
-
 KEEP_ALIVE_SECONDS = 120  # longer than Go clients keep an idle connection (90 s): they never meet a closed one
 MOST_CONNECTIONS = 1_000  # connections and requests at once of clients that may ask; kube-scheduler needs a handful
 YOUNG_OBJECTS = 20_000  # before a round of the collector; a thousand writes under way are more than Python's 700

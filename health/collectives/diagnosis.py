@@ -105,7 +105,7 @@ def watched_members(recording: CollectiveRecording) -> dict[int, int]:
     """
     numbered = list(enumerate(recording.groups))
     kinds = [[i for i, group in numbered if group.kind == "dp" and len(group.members) > 1], [i for i, _ in numbered]]
-    groups = next((found for found in kinds if found), [])
+    groups = next((kind for kind in kinds if kind), [])
     chosen: dict[int, int] = {}
     for i in groups:
         members = recording.groups[i].members
@@ -307,8 +307,7 @@ def _peers(recording: CollectiveRecording) -> dict[int, list[int]]:
             for member in group.members:
                 peers[member].update(group.members)
     return {
-        member: sorted(found - {member})[:: max(1, -(-(len(found) - 1) // MOST_PEERS))]
-        for member, found in peers.items()
+        member: sorted(peer - {member})[:: max(1, -(-(len(peer) - 1) // MOST_PEERS))] for member, peer in peers.items()
     }
 
 

@@ -254,14 +254,14 @@ def _size(entry: Row, what: str) -> str:
     """Return how many elements of which types all members of a collective must give alike; empty = nothing."""
     side = "input" if _SAME_INPUT.fullmatch(what) else "output" if _SAME_OUTPUT.fullmatch(what) else ""
     sizes = entry.get(f"{side}_sizes") or entry.get("input_sizes")
-    if not side or not isinstance(sizes, list) or not all(isinstance(one, list) for one in sizes):
+    if not side or not isinstance(sizes, list) or not all(isinstance(size, list) for size in sizes):
         return ""
     dims = [size for one in sizes for size in one]
     if not dims or not all(type(size) is int and 0 <= size < 2**40 for size in dims) or len(dims) > 2**16:
         return ""
     types = entry.get(f"{side}_dtypes") or entry.get("input_dtypes")
-    names = sorted({str(one)[:20] for one in types}) if isinstance(types, list) else []
-    return " ".join([f"{sum(prod(one) for one in sizes):,}", *names])
+    names = sorted({str(type_)[:20] for type_ in types}) if isinstance(types, list) else []
+    return " ".join([f"{sum(prod(size) for size in sizes):,}", *names])
 
 
 def _pair(key: GroupKey, transfer: re.Match[str], rank: int) -> Pair | None:
@@ -415,7 +415,7 @@ def _hosts_in_names(place: Mapping[int, str]) -> dict[int, str]:
     What all files begin with is what somebody calls dumps.
     """
     names = {rank: _OF_HOST.fullmatch(PurePath(name).name) for rank, name in place.items()}
-    hosts = {rank: found[1] for rank, found in names.items() if found is not None}
+    hosts = {rank: name[1] for rank, name in names.items() if name is not None}
     return hosts if len(hosts) == len(place) and len({*hosts.values()}) > 1 else {}
 
 

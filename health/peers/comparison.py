@@ -81,7 +81,7 @@ def together(parts: Sequence[Candidates]) -> Candidates:
     if not parts:
         return Candidates(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0), np.zeros(0, np.bool_))
     window, machine, score, first = (
-        np.concatenate([getattr(one, name) for one in parts]) for name in ("window", "machine", "score", "first")
+        np.concatenate([getattr(part, name) for part in parts]) for name in ("window", "machine", "score", "first")
     )
     order = np.argsort(window, kind="stable")
     return Candidates(window[order], machine[order], score[order], first[order])
@@ -270,15 +270,15 @@ def doubted(
     """
     if is_step_time(examined.metric) or not examined.alerts:
         return examined
-    doubts = {one: _doubt(one, examined.metric, recording) for one in examined.alerts}
+    doubts = {alert: _doubt(alert, examined.metric, recording) for alert in examined.alerts}
     if len({one.machine for one, doubt in doubts.items() if doubt is None}) > few(examined.machines):
         doubts = {one: doubt or "many" for one, doubt in doubts.items()}
     least = (threshold or default_threshold(examined.machines)) / NEW_SHARE
     of_role = {one for one in doubts if one.machine not in changed and _may_be_its_role(one, examined.metric, least)}
     doubts = {one: doubt or ("role" if one in of_role else None) for one, doubt in doubts.items()}
     judged = [
-        replace(one, alert=None, doubt=doubt) if (doubt := doubts.get(one)) is not None else one
-        for one in examined.stretches
+        replace(stretch, alert=None, doubt=doubt) if (doubt := doubts.get(stretch)) is not None else stretch
+        for stretch in examined.stretches
     ]
     return replace(examined, stretches=tuple(judged))
 
@@ -384,7 +384,7 @@ def detect(
         grid = align(samples, step=settings.step, machines=machines, longest_gap=LONGEST_GAP)
         examined = doubted(examine(grid, settings, phases), recording, threshold=settings.threshold, changed=changed)
         yield examined
-        causes = [one for one in examined.alerts if not is_step_time(name) and not is_busier_cpu(one, name)]
+        causes = [alert for alert in examined.alerts if not is_step_time(name) and not is_busier_cpu(alert, name)]
         if causes and not everything:
             return
 
@@ -633,7 +633,7 @@ def at_moment(recording: MetricRecording) -> PeersVerdict:
     """Return what one moment shows, metrics in the order in which they would be judged."""
     names = in_order(recording.metrics)
     examined = [_examined(recording.metrics[name]) for name in names]
-    out = [f"{each.machine} in {metric_of(one.metric).title}" for one in examined for each in one.stretches]
+    out = [f"{stretch.machine} in {metric_of(one.metric).title}" for one in examined for stretch in one.stretches]
     machines = plural(len(recording.machines), "machine")
     standing = f"; just then these stand out: {', '.join(out[:MOST])}" if out else ""
     known = {metric.name for metric in KNOWN}

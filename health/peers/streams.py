@@ -108,16 +108,18 @@ def recording_of(
 def joined(recordings: Sequence[MetricRecording]) -> MetricRecording:
     """Return several recordings as one; it is an error if some count from 1970 and others do not."""
     parts: dict[str, list[Part]] = {}
-    for one in recordings:
-        if one.absolute != recordings[0].absolute:
-            wrong = f"{'has' if one.absolute else 'has no'} times since 1970, unlike {recordings[0].source}"
-            raise InvalidInput(wrong, where=one.source, fix="give files with times of one kind")
-        for name, found in one.metrics.items():
-            parts.setdefault(name, []).append((found.machines, found.machine, found.time, found.value))
+    for recording in recordings:
+        if recording.absolute != recordings[0].absolute:
+            wrong = f"{'has' if recording.absolute else 'has no'} times since 1970, unlike {recordings[0].source}"
+            raise InvalidInput(wrong, where=recording.source, fix="give files with times of one kind")
+        for name, metric in recording.metrics.items():
+            parts.setdefault(name, []).append((metric.machines, metric.machine, metric.time, metric.value))
     metrics = {name: samples_of(name, found) for name, found in sorted(parts.items())}
-    notes = tuple(dict.fromkeys(note for one in recordings for note in one.notes))
+    notes = tuple(dict.fromkeys(note for recording in recordings for note in recording.notes))
     sources = f"{recordings[0].source} and {len(recordings) - 1} more files"
-    return MetricRecording(metrics, recordings[0].absolute, sources, notes, all(one.of_nodes for one in recordings))
+    return MetricRecording(
+        metrics, recordings[0].absolute, sources, notes, all(recording.of_nodes for recording in recordings)
+    )
 
 
 @dataclass(frozen=True, slots=True)

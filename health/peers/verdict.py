@@ -82,11 +82,11 @@ class Examined(JsonRecord):
     @property
     def alerts(self) -> list[Stretch]:
         """Stretches that lasted long enough, in order of time."""
-        return sorted((one for one in self.stretches if one.alert is not None), key=lambda one: one.start)
+        return sorted((stretch for stretch in self.stretches if stretch.alert is not None), key=lambda one: one.start)
 
     def doubtful(self, doubt: Doubt) -> list[str]:
         """Return machines that raise no alert for this reason, in order of their names."""
-        return sorted({one.machine for one in self.stretches if one.doubt == doubt})
+        return sorted({stretch.machine for stretch in self.stretches if stretch.doubt == doubt})
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,7 +256,9 @@ def _notes(examined: Sequence[Examined]) -> list[str]:
             notes.append(f"more {metric_of(one.metric).title} than peers have is no fault; {who}")
         if any(s.doubt in CANNOT_TELL for s in one.stretches):
             notes.append(f"not judged: {_cannot_tell(one)}")
-    shifted = {one.machine: one.late for each in examined for one in each.stretches if one.late is not None}
+    shifted = {
+        stretch.machine: stretch.late for each in examined for stretch in each.stretches if stretch.late is not None
+    }
     for machine, late in sorted(shifted.items()):
         when = f"{abs(late):g} s {'later' if late > 0 else 'earlier'}"
         notes.append(f"{machine} does what its peers do, {when}, which is no fault: check its clock")

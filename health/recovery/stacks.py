@@ -177,7 +177,7 @@ def read_dumps(paths: Sequence[str], *, ranks: int, lenient: bool = False) -> Du
         try:
             processes = parse_dump(read_source(file, max_bytes=MAX_DUMP_BYTES))
             rank = _rank_of(file, ranks)
-            twice = {one.pid for one in by_rank.get(rank, ())} & {one.pid for one in processes}
+            twice = {one.pid for one in by_rank.get(rank, ())} & {process.pid for process in processes}
             if twice:
                 raise InvalidInput(
                     f"rank {rank} has two dumps of process {min(twice)}",

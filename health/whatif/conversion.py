@@ -66,7 +66,7 @@ class Arrivals(JsonRecord):
     def culprit(self) -> Latecomer | None:
         """Return the rank that causes most of the waiting, where that is worth a word."""
         worst = self.latecomers[0] if self.latecomers and self.ranks >= self.workers else None
-        total = sum(one.seconds for one in self.latecomers)
+        total = sum(latecomer.seconds for latecomer in self.latecomers)
         return worst if worst and worst.share >= NOTICED and worst.seconds >= MOST * total else None
 
     @property

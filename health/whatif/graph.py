@@ -96,7 +96,7 @@ def _stage(trace: Trace, stage: int, places: Sequence[int]) -> StageOperations:
             _direction(trace, stage, kinds, forward, first=first, last=last),
             _direction(trace, stage, kinds, backward, first=last, last=first),
         ),
-        kinds={optype: tuple(found) for optype, found in kinds.items()},
+        kinds={optype: tuple(kind) for optype, kind in kinds.items()},
     )
 
 

@@ -80,7 +80,7 @@ def fewest_needed(refutations: Sequence[Refutation], job: Job, needed: float) ->
     """
     if not refutations:
         return []
-    most = np.array([one.pair for one in refutations]).max(axis=0)
+    most = np.array([refutation.pair for refutation in refutations]).max(axis=0)
     s, r = np.arange(1, most[0] + 1)[:, None], np.arange(1, most[1] + 1)[None, :]
     # not yet ruled out, and to be
     wanted = job.alpha * s + job.beta * r < needed

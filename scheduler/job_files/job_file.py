@@ -213,9 +213,6 @@ def _refused_as(name: str) -> Iterator[None]:
 # Keys of a job file (docs: job.md) as they stand in it; ``scheduler.job_files.job_file`` makes a job of them.
 
 
-pass
-
-
 class ParallelismFile(StrictModel):
     """Degrees of parallelism: the job has tp * cp * pp * dp GPUs."""
 
@@ -283,9 +280,6 @@ class JobDocument(StrictModel):
 #
 # A job file may leave alpha to a model description; what was derived or assumed is said in ``notes``, for the user.
 
-
-pass
-pass
 
 MAX_CELLS = 1_000_000  # Most nodes of one job; ten times the largest cluster that is known
 
@@ -406,7 +400,7 @@ def job_of(
             data_sets=tuple(DataSet(name, size) for name, size in (content.data_sets or {}).items()),
             data_level=content.data_level,
             images=tuple(ContainerImage(name, gb) for name, gb in (content.images or {}).items()),
-            tolerations=tuple(one.toleration for one in content.tolerations),
+            tolerations=tuple(toleration.toleration for toleration in content.tolerations),
         )
         if cluster is not None:
             tree, beside = ([level.name for level in some] for some in (cluster.levels, cluster.second_levels))
@@ -477,13 +471,13 @@ def job_document(instance: Instance) -> JobDocument:
         gpu_types="any" if job.mix_types else job.gpu_types,
         speed={one.gpu_type: one.factor for one in job.speed} or None,
         constraints=(*hard, *soft),
-        levels={one.level: one.weight for one in job.levels} or None,
+        levels={level.level: level.weight for level in job.levels} or None,
         microbatches=job.microbatches,
         spread_cost=job.spread_cost,
         data_sets=dict(job.data_sets) or None,
         data_level=job.data_level,
-        images={one.name: one.gb for one in job.images} or None,
-        tolerations=tuple(TolerationFile.model_validate(asdict(one)) for one in job.tolerations),
+        images={image.name: image.gb for image in job.images} or None,
+        tolerations=tuple(TolerationFile.model_validate(asdict(toleration)) for toleration in job.tolerations),
     )
 
 

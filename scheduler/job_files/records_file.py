@@ -63,7 +63,7 @@ class RecordsDocument(StrictModel):
 
     @model_validator(mode="after")
     def _one_rule(self) -> RecordsDocument:
-        if len(self.records) > 1 and (of_all := [one.name for one in self.records if one.model is None]):
+        if len(self.records) > 1 and (of_all := [record.name for record in self.records if record.model is None]):
             raise ValueError(f"{of_all[0]!r} has no model and so is of all jobs: give it one, or keep it alone")
         return self
 

@@ -85,7 +85,9 @@ def for_each_size(cluster: Cluster, job: Job) -> tuple[Job, ...]:
 
 def _sizes(job: Job, gpu_type: str) -> tuple[int, ...]:
     """Return how many GPUs the job's nodes may have, if they are of a type."""
-    return tuple(one.gpus for one in job.node_sizes if one.gpu_type == gpu_type) or (job.gpus_per_node,)
+    return tuple(node_size.gpus for node_size in job.node_sizes if node_size.gpu_type == gpu_type) or (
+        job.gpus_per_node,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +133,7 @@ def shortage(cluster: Cluster, job: Job) -> str:
     :returns: one sentence for the user; empty when there are enough nodes, in one trunk where nothing joins the trunks.
     :raises InvalidJob: the job cannot be cut into nodes.
     """
-    each = [_short(cluster, one) for one in choices(cluster, job)]
+    each = [_short(cluster, choice) for choice in choices(cluster, job)]
     return each[0] if len(each) == 1 else _short_of_all(cluster, job, each)
 
 
@@ -266,8 +268,8 @@ def sized(cluster: Cluster, job: Job) -> BoolArray:
         alike: BoolArray = cluster.gpus == job.gpus_per_node
         return alike
     found = np.zeros(len(cluster), dtype=np.bool_)
-    for one in job.node_sizes:
-        found |= typed(cluster, (one.gpu_type,)) & (cluster.gpus == one.gpus)
+    for node_size in job.node_sizes:
+        found |= typed(cluster, (node_size.gpu_type,)) & (cluster.gpus == node_size.gpus)
     return found
 
 

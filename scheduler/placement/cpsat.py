@@ -48,9 +48,6 @@ def work_of(solver: cp_model.CpSolver, model: cp_model.CpModel) -> float:
 # OR-Tools takes a third of a second and happens on first use only.
 
 
-pass
-
-
 Answer = Literal["yes", "no", "unknown"]
 
 

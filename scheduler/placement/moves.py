@@ -132,7 +132,7 @@ class ObjectiveTerm:
 def terms_of(cluster: Cluster, job: Job) -> tuple[ObjectiveTerm, ...]:
     """Return the terms of the objective: Eq. 2 and the soft terms."""
     terms = objective_terms(cluster, job)
-    return tuple(ObjectiveTerm(cluster.level_index(one.level), one.family, one.weight) for one in terms)
+    return tuple(ObjectiveTerm(cluster.level_index(term.level), term.family, term.weight) for term in terms)
 
 
 def closest_depth(cluster: Cluster, job: Job) -> int:
@@ -195,9 +195,6 @@ def greedy_targets(choices: MoveChoices) -> IntArray:
 #
 # ``x[mover, target]`` says where each mover goes.  A block that stays moves only its lost cells, one that leaves all of
 # them.  Spread is the number of domains touched, as in the evaluator, with what cannot move counted in.
-
-
-pass
 
 
 Goal = Literal["moves", "slow", "objective", "touches"]
@@ -505,13 +502,13 @@ def move_segments(
     segments = list(_segments(old, stays, band_of))
     model = cp_model.CpModel()
     new = [[model.new_int_var(0, rows, "") for _ in domains] for _ in widths]
-    kept = [{k: model.new_int_var(0, len(one.rows), "") for k in one.staying} for one in segments]
+    kept = [{k: model.new_int_var(0, len(segment.rows), "") for k in segment.staying} for segment in segments]
     held = [[cp_model.LinearExpr.sum([count]) for count in counts] for counts in new]
-    for one, at in zip(segments, kept, strict=True):
+    for segment, at in zip(segments, kept, strict=True):
         # those of a kind that go nowhere they have cells are among the new ones
-        model.add(sum(at.values()) <= len(one.rows))
+        model.add(sum(at.values()) <= len(segment.rows))
         for k, count in at.items():
-            held[one.band][k] += count
+            held[segment.band][k] += count
     for counts in held:
         used = [model.new_bool_var("") for _ in domains]
         for segments_here, use in zip(counts, used, strict=True):
@@ -555,11 +552,11 @@ def _domains_of_cells(
     for band, coming in enumerate(come):
         domain = np.empty(rows, dtype=np.int32)
         leaving = []
-        for one, at in zip(segments, stay, strict=True):
-            if one.band == band:
+        for segment, at in zip(segments, stay, strict=True):
+            if segment.band == band:
                 places = np.repeat(list(at), list(at.values()))
-                domain[one.rows[: len(places)]] = places
-                leaving += one.rows[len(places) :].tolist()
+                domain[segment.rows[: len(places)]] = places
+                leaving += segment.rows[len(places) :].tolist()
         domain[sorted(leaving)] = np.repeat(np.arange(len(coming)), coming)
         answer[:, band_of == band] = domain[:, None]
     return answer

@@ -145,9 +145,9 @@ def classify(
 def _options(cluster: Cluster, job: Job, slowest: float) -> list[tuple[float, BoolArray]]:
     """Return speed and nodes, shape [nodes], of each choice of types and trunk."""
     options = []
-    for one in choices(cluster, job):
-        speed = one.speed_on(types_of(cluster, one) or ("",))
-        admitted = admissible(cluster, one) & (cluster.slowdown <= slowest)
+    for choice in choices(cluster, job):
+        speed = choice.speed_on(types_of(cluster, choice) or ("",))
+        admitted = admissible(cluster, choice) & (cluster.slowdown <= slowest)
         if (trunks := cluster.trunks) is None:
             options.append((speed, admitted))
         else:

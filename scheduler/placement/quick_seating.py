@@ -119,8 +119,6 @@ def _words(domain: IntArray) -> Iterator[npt.NDArray[np.uint64]]:
 # the brim (:mod:`scheduler.placement.quick_seating`).
 
 
-pass
-
 _MOST_PADDED = 8  # places for each child in a table with as many for each domain as the largest has children
 _LEVELS_KEPT = 32  # levels of which it is kept what does not depend on which nodes are free
 

@@ -136,8 +136,6 @@ def back_and_forth(piece: IntArray, band: IntArray, along: IntArray, across: Int
 # job counts the worst group of each family, so domains are improved one at a time against the sums of all others.
 
 
-pass
-
 _MOST_WHOLE = 8  # Fillings in whole segments are tried up to this number of shelves
 _MOST_TOUCHES = 2_000_000  # Array elements for which fillings are measured at once: those of a processor's cache
 
@@ -351,8 +349,10 @@ class _Options:
     @classmethod
     def of(cls, fillings: Sequence[Filling]) -> _Options:
         """Return fillings side by side."""
-        touched = {family: np.stack([one.touched[family] for one in fillings]) for family in fillings[0].touched}
-        return cls(touched, np.array([one.used for one in fillings], dtype=np.int32))
+        touched = {
+            family: np.stack([filling.touched[family] for filling in fillings]) for family in fillings[0].touched
+        }
+        return cls(touched, np.array([filling.used for filling in fillings], dtype=np.int32))
 
     def local_order(self, weights: Weights) -> list[int]:
         """Return the fillings, the best first: by how good each is when nothing is known of the other domains."""
@@ -403,8 +403,6 @@ def _order(
 # -- refine --
 # One level down: from the domain of each cell to the child of that domain it goes to.
 
-
-pass
 
 GridSolver = Callable[[int, int, tuple[int, ...], float, float], IntArray | None]
 """``(rows, columns, capacities, alpha, seconds)`` -> shape [rows, columns], an index into the capacities for each cell;
@@ -586,8 +584,6 @@ def _best_fit(child: IntArray, capacities: IntArray, total: IntArray) -> IntArra
 #
 # In this order: holds are kept, fewest slow nodes are used (least slow first), spread is least, whole racks stay free.
 
-
-pass
 
 _FEW = 4  # Part of all nodes from which on the order of all names, which is kept, is sooner had than that of some
 

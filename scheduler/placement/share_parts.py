@@ -339,9 +339,9 @@ def rectangle_case(
     if min(most) < 2 or not worthy((2, 2)):
         return None
     on, dp, pp = cp.new_bool_var(""), cp.new_int_var(0, most[0], ""), cp.new_int_var(0, most[1], "")
-    for spread, largest in ((dp, most[0]), (pp, most[1])):
-        cp.add(spread >= 2 * on)
-        cp.add(spread <= largest * on)
+    for touched, largest in ((dp, most[0]), (pp, most[1])):
+        cp.add(touched >= 2 * on)
+        cp.add(touched <= largest * on)
     blocks = {k: cp.new_int_var(0, top, "") for k, top in room.items()}
     rows, columns = zip(*(_rectangle(cp, demand, blocks[k], room[k]) for k in blocks), strict=True)
     cp.add(sum(blocks.values()) == demand.rows * demand.columns * on)
@@ -385,10 +385,6 @@ def _rectangle(cp: cp_model.CpModel, demand: NodeDemand, blocks: Variable, most:
 # - as one of some placements that are known, each cell in the class that it has there.
 
 
-pass
-pass
-pass
-
 if TYPE_CHECKING:
     # whether the job has it, S and R, which are 0 where it has not
     Case = tuple[cp_model.IntVar, cp_model.LinearExprT, cp_model.LinearExprT]
@@ -409,7 +405,7 @@ class OptionCosts:
 
 def _worthy(costs: Sequence[OptionCosts], most: int | None, pair: Pair) -> bool:
     """Return whether a pair costs no more than that with some option."""
-    return most is None or any(one.of(*pair) <= most for one in costs)
+    return most is None or any(cost.of(*pair) <= most for cost in costs)
 
 
 def only_if_admitted(
@@ -494,7 +490,7 @@ class SharePart:
         if prices is None:
             return cp.new_constant(0)
         most = [len(np.unique(term.domain_of)) for term in demand.terms]
-        cost = cp.new_int_var(0, max(_times(one, most) for one in prices), "")
+        cost = cp.new_int_var(0, max(_times(price, most) for price in prices), "")
         spreads = [cells.spread(term, cells.members(term), hard=False) for term in demand.terms]
         for chosen, of_option in zip(self.options, prices, strict=True):
             dear = cp.add(cost >= sum(price * one for price, one in zip(of_option, spreads, strict=True)))
@@ -544,7 +540,7 @@ class SharePart:
         self, costs: Sequence[OptionCosts], most: int | None, counted: tuple[bool, bool] | None = None
     ) -> list[Case]:
         """Add the cases with R = 1 or S = 1; by default numbers of domains are told apart where they cost anything."""
-        counted = counted or (any(one.per_dp for one in costs), any(one.per_pp for one in costs))
+        counted = counted or (any(cost.per_dp for cost in costs), any(cost.per_pp for cost in costs))
         self.edges = edge_cases(self.cp, self.demand, self._room(), partial(_worthy, costs, most), counted=counted)
         return [(edge.on, *edge.pair) for edge in self.edges]
 
@@ -596,7 +592,7 @@ class SharePart:
             self.parts.append(parts)
         for k, blocks in self.blocks_in.items():
             cp.add(blocks == sum(filled[k]))
-        cost = self._cost(costs, edges, 0, highest=max((max(one) for one in prices), default=0))
+        cost = self._cost(costs, edges, 0, highest=max((max(price) for price in prices), default=0))
         for (_, on), of_shape in zip(self.shapes, prices, strict=True):
             for chosen, amount in zip(self.options, of_shape, strict=True):
                 cp.add(cost >= amount).only_enforce_if([on, chosen])
@@ -660,15 +656,12 @@ def top(variable: cp_model.IntVar) -> int:
 # A job that says the size of its nodes has one way.
 
 
-pass
-
-
 class JobWays:
     """The variables of one job; no class is of use to two of its ways, as nodes of a class have one size."""
 
     def __init__(self, cp: cp_model.CpModel, demands: Sequence[NodeDemand], sizes: IntArray, *, optional: bool) -> None:
         self.cp = cp
-        self.ways = [SharePart(cp, one, sizes, optional=optional or len(demands) > 1) for one in demands]
+        self.ways = [SharePart(cp, demand, sizes, optional=optional or len(demands) > 1) for demand in demands]
         self.takes = {c: taken for way in self.ways for c, taken in way.takes.items()}
         presents = [way.present for way in self.ways]
         if optional:

@@ -229,9 +229,6 @@ def exact_units(shares: Sequence[RunningShare]) -> list[IntArray | None]:
 # from the numbers, so nothing is lost; elsewhere this is less than any placement satisfies, and good for bounds alone.
 
 
-pass
-
-
 class CountedPart:
     """The variables of one running job."""
 
@@ -270,9 +267,6 @@ class CountedPart:
 # -- share_model --
 # The program that shares classes of nodes out to jobs, new ones and running ones.
 
-
-pass
-pass
 
 if TYPE_CHECKING:
     Variable = cp_model.IntVar
@@ -332,9 +326,11 @@ def total(weights: Sequence[int], expressions: Sequence[cp_model.LinearExprT]) -
     """Return a weighted sum; of none at all 0."""
     from ortools.sat.python import cp_model
 
-    return cp_model.LinearExpr.sum([weight * one for weight, one in zip(weights, expressions, strict=True)])
+    return cp_model.LinearExpr.sum(
+        [weight * expression for weight, expression in zip(weights, expressions, strict=True)]
+    )
 
 
 def taken(part: JobWays | RunningPart | CountedPart | LeavingPart, solver: cp_model.CpSolver) -> Counter[int]:
     """Return the nodes of each class that a job takes in a solution, classes without any left out."""
-    return Counter({c: count for c, one in part.takes.items() if (count := int(solver.value(one)))})
+    return Counter({c: count for c, take in part.takes.items() if (count := int(solver.value(take)))})

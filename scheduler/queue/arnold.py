@@ -45,22 +45,29 @@ class Arnold(PriorityFirst):
 
     def offers(self, job: Waiting, cluster: ClusterState, holds: Sequence[HeldNodes]) -> Iterable[Keep]:  # noqa: ARG002
         """Offer by the steps of the algorithm; the large job itself goes to its zone, or else where there is room."""
-        zones = [one for one in cluster.reservations if one.zone]
-        own = next((one for one in zones if one.name == job.reservation), None)
-        others = [one for one in zones if one is not own]
+        zones = [reservation for reservation in cluster.reservations if reservation.zone]
+        own = next((zone for zone in zones if zone.name == job.reservation), None)
+        others = [zone for zone in zones if zone is not own]
         if own is not None:
             yield _outside(cluster, own, others)
         elif job.preemptible and others:
             yield None
             return
         yield _inside(cluster, others)
-        open_zones = [one for one in others if self.predicting and surely_ends_by(job, cluster.now, one.arrives)]
+        open_zones = [other for other in others if self.predicting and surely_ends_by(job, cluster.now, other.arrives)]
         if open_zones:
-            yield _inside(cluster, [one for one in others if one not in open_zones])
+            yield _inside(cluster, [other for other in others if other not in open_zones])
 
     def victims(self, job: Waiting, cluster: ClusterState) -> Sequence[Sequence[Running]]:
         """Return the preemptible jobs in the zone of a large job that is here, once no other is there."""
-        own = next((one for one in cluster.reservations if one.name == job.reservation and one.zone), None)
+        own = next(
+            (
+                reservation
+                for reservation in cluster.reservations
+                if reservation.name == job.reservation and reservation.zone
+            ),
+            None,
+        )
         if own is None:
             return ()
         zone = set(own.zone)
@@ -98,8 +105,8 @@ def _outside(cluster: ClusterState, own: CapacityReservation, others: Sequence[C
     """Return what to keep so that only one's own zone is left, without what other zones share with it."""
     keep = cluster.total.copy()
     keep[list(own.zone)] = 0
-    for one in others:
-        keep[list(one.zone)] = cluster.total[list(one.zone)]
+    for other in others:
+        keep[list(other.zone)] = cluster.total[list(other.zone)]
     return keep
 
 

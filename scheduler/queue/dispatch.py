@@ -82,8 +82,6 @@ class Allocation:
 # A job whose turn it is: on which terms it may start now, and what the driver of the pass answers.
 
 
-pass
-
 J = TypeVar("J", bound=Waiting)
 
 
@@ -121,7 +119,9 @@ def live_candidate(
 ) -> Candidate[J]:
     """Return the question on which terms a job may start now on a live cluster; ``holds`` are for those before it."""
     seen: Waiting = job
-    if job.preemptible and any(one.claimed and one.name != job.reservation for one in cluster.reservations):
+    if job.preemptible and any(
+        reservation.claimed and reservation.name != job.reservation for reservation in cluster.reservations
+    ):
         seen = QueuedJob.of(job, preemptible=False)
     offers = policy.offers(seen, cluster, holds)
     emptying = _is_being_emptied(job, cluster)
@@ -145,13 +145,24 @@ def closed_to(candidate: Candidate[J], cluster: ClusterState) -> tuple[CapacityR
     last = offers[-1] if offers else cluster.total
     if last is None:
         return ()
-    others = (one for one in cluster.reservations if one.zone and one.name != candidate.job.reservation)
-    return tuple(one for one in others if last[list(one.zone)].any())
+    others = (
+        reservation
+        for reservation in cluster.reservations
+        if reservation.zone and reservation.name != candidate.job.reservation
+    )
+    return tuple(other for other in others if last[list(other.zone)].any())
 
 
 def _is_being_emptied(job: Waiting, cluster: ClusterState) -> bool:
     """Return whether all that are left in a job's own zone go away for it, and it has room there then."""
-    own = next((one for one in cluster.reservations if job.reservation and one.name == job.reservation), None)
+    own = next(
+        (
+            reservation
+            for reservation in cluster.reservations
+            if job.reservation and reservation.name == job.reservation
+        ),
+        None,
+    )
     if own is None or np.count_nonzero(cluster.usable(job)[list(own.zone)]) < job.nodes:
         return False
     zone = set(own.zone)
@@ -368,7 +379,7 @@ class Turns(Generic[T]):
 #
 #     while dispatch.due:
 #         for candidate in dispatch.candidates():
-#             candidate.found = ...  # place candidate.job under candidate.offers; where there is room, start it
+#             candidate.found = ...  # place candidate.job under candidate.offers; where there is room, start it  # noqa: ERA001
 #
 # *Which job is asked again, and when*: a job without room has none later either unless room is given back or a running
 # job outlives its prediction.  For starts take room away, and a waiting job's expected end only moves away from what is
@@ -395,11 +406,6 @@ class Turns(Generic[T]):
 # the
 #    pass is over, for what was said to those behind it does not hold any more.  A job that would not fit even if the
 #    cluster were empty blocks none.  Where the policy lets no job pass, those behind are told so.
-
-
-pass
-pass
-pass
 
 
 DIGITS = 9  # Decimals to which objectives are compared: sums in another order differ by less
@@ -611,7 +617,9 @@ class Dispatch(Generic[J]):
         """
         if job not in self.backlog:  # it has gone while its answer was awaited
             return False
-        choices = [one for one in self.policy.victims(job, self.cluster) if not all(other.leaving for other in one)]
+        choices = [
+            victim for victim in self.policy.victims(job, self.cluster) if not all(other.leaving for other in victim)
+        ]
         worth = list[tuple[float, int]]()
         for number, victims in enumerate(choices if len(choices) > 1 else ()):
             trial = candidate_without(victims, self.policy, job, self.cluster, live=self.live)

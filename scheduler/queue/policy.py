@@ -108,7 +108,7 @@ class QueuedJob:
     @classmethod
     def of(cls, job: Waiting, **changes: Any) -> Self:
         """Return a job as a policy is to see it, where that differs from what it is."""
-        return cls(**{one.name: getattr(job, one.name) for one in fields(cls)} | changes)
+        return cls(**{field.name: getattr(job, field.name) for field in fields(cls)} | changes)
 
 
 class Running(QueueMember, Protocol):
@@ -269,9 +269,6 @@ POLICIES: PluginGroup[QueuePolicy] = PluginGroup("arnold.queue", unknown="no que
 
 # -- base_policy --
 # What policies are made from: the two simplest, and what is kept from a job.
-
-
-pass
 
 
 def ends_by(job: Waiting, now: float, until: float) -> bool:

@@ -112,9 +112,9 @@ class _Clearing:
     def _on(self, node: int, jobs: Sequence[Running]) -> tuple[Running, ...]:
         """Return what to stop on one node; nothing = that would not do."""
         room, chosen = int(self._cluster.free[node]), []
-        for one in sorted(jobs, key=self._rank):
-            chosen.append(one)
-            room += one.gpus
+        for job in sorted(jobs, key=self._rank):
+            chosen.append(job)
+            room += job.gpus
             if room >= self._job.gpus:
                 return tuple(chosen)
         return ()
@@ -123,7 +123,7 @@ class _Clearing:
         return not one.leaving, one.priority, self._cluster.unsaved(one), one.key
 
     def _of(self, jobs: Sequence[Running]) -> VictimSet:
-        staying = [one for one in jobs if not one.leaving]
+        staying = [job for job in jobs if not job.leaving]
         lost = sum(one.gpus * len(one.places) * self._cluster.unsaved(one) for one in staying)
         return VictimSet(max((one.priority for one in staying), default=-inf), lost, tuple(jobs))
 
@@ -139,7 +139,7 @@ class _Clearing:
         highest = self._sets[by_priority[int(np.searchsorted(together, needed))]].priority
         items = [number for number in by_priority if self._sets[number].priority <= highest]
         chosen = _cover(counts[items].tolist(), [self._sets[number].lost for number in items], needed)
-        found = {one.key: one for i in chosen for one in self._sets[items[i]].jobs}
+        found = {job.key: job for i in chosen for job in self._sets[items[i]].jobs}
         return self._of(self._in_the_way(mask, found))
 
     def _in_the_way(self, mask: BoolArray, found: dict[object, Running]) -> Sequence[Running]:
@@ -191,9 +191,6 @@ def _fewest_domains(room: BoolArray, domain_of: IntArray, nodes: int) -> Iterato
 
 # -- priority_preemption --
 # By priority and age: without prediction no job is delayed by those behind, with preemption none by those below.
-
-
-pass
 
 
 class PriorityAge(PriorityFirst):

@@ -84,9 +84,6 @@ class MoveLimits:
 # The programs of a search for moves: the new job and the running ones on the same classes of nodes.
 
 
-pass
-
-
 MOST_SHAPES = 24  # Of the new job in one program, the cheapest
 
 KEEP_NONE: Mapping[int, IntArray] = MappingProxyType({})
@@ -231,11 +228,6 @@ def placed_again(
 # One has shapes of the new job that are known, so what it finds can be done; the other has what every placement
 # satisfies, so what it needs is a bound.  Both make the objective of the new job least, down to its target, then the
 # cost of the moves.  Where the second finds a share in which the new job has a placement as good, both agree: proved.
-
-
-pass
-pass
-pass
 
 
 FEW = 6  # Running jobs that are laid out again at a time, beside the new one, at first; so many more when that is over
@@ -492,9 +484,6 @@ class MoveSearch:
 # is allowed, the best objective that can be is.
 
 
-pass
-pass
-
 FIRST_SHARE = 0.1  # Of the time, for placing the job as things are, and again on the empty cluster
 
 
@@ -641,9 +630,9 @@ def _search(
     solver: PlacementAlgorithm,
 ) -> MoveSearch:
     """Return the search, which knows what is placed if nothing moves, and on the empty cluster."""
-    room, job, running = question.cluster, question.jobs[0], [one.running for one in stays]
+    room, job, running = question.cluster, question.jobs[0], [stay.running for stay in stays]
     slowest = slowest_allowed(room, job, (now, empty))
-    classes, shares = classes_with_running(room, job, slowest, running, [one.before for one in stays])
+    classes, shares = classes_with_running(room, job, slowest, running, [stay.before for stay in stays])
     search = MoveSearch(question, running, classes=classes, shares=shares, asked=asked, solver=solver)
     if now.proposal.nodes is not None:
         search.found(now.proposal.nodes, [one.nodes for one in running])
@@ -664,9 +653,9 @@ def _answer(
         reason = "time ran out before moves were found that make room"
         return Defragmentation("timeout", replace(now, status="timeout", reason=reason), now, target, inf)
     results = []
-    for one, nodes in zip(stays, plan.running, strict=True):
-        after = one.running.worth(question.cluster, nodes)
-        results.append(one if after is None else replace(one, nodes=nodes, after=after))
+    for stay, nodes in zip(stays, plan.running, strict=True):
+        after = stay.running.worth(question.cluster, nodes)
+        results.append(stay if after is None else replace(stay, nodes=nodes, after=after))
     free = question.cluster.with_busy([int(node) for nodes in plan.running for node in nodes.ravel()])
     # the bound of the job as things are now says nothing once others have moved; that of the empty cluster holds
     bound = None if empty is None else bound_at(speed_of(free, job, plan.nodes), job, empty)

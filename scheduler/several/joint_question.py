@@ -110,19 +110,19 @@ class JointQuestion:
         job = self.jobs[j]
         return [
             OptionCosts(
-                *(self.whole(self.priced(j, part, one.speed)) for part in (job.alpha, job.beta, job.least_soft))
+                *(self.whole(self.priced(j, part, option.speed)) for part in (job.alpha, job.beta, job.least_soft))
             )
-            for one in options
+            for option in options
         ]
 
     def term_prices(self, j: int, options: Sequence[NodeOption]) -> list[list[int]]:
         """Return in whole numbers what one domain more costs in each term of one job's objective, for each option."""
         terms = objective_terms(self.cluster, self.jobs[j])
-        return [[self.whole(self.priced(j, term.weight, one.speed)) for term in terms] for one in options]
+        return [[self.whole(self.priced(j, term.weight, option.speed)) for term in terms] for option in options]
 
     def shape_costs(self, j: int, shapes: Sequence[PlacementShape], options: Sequence[NodeOption]) -> list[list[int]]:
         """Return what each shape of one job adds to the sum with each of its options, in whole numbers."""
-        return [[self.whole(self.shape_cost(j, shape, one.speed)) for one in options] for shape in shapes]
+        return [[self.whole(self.shape_cost(j, shape, option.speed)) for option in options] for shape in shapes]
 
 
 def only(cluster: Cluster, nodes: BoolArray) -> Cluster:
@@ -179,9 +179,6 @@ def bound_at(speed: float, job: Job, proved: Outcome) -> float | None:
 
 # -- seen_placements --
 # What a program knows of one job: placements seen so far, to be laid out anew, and what every placement satisfies.
-
-
-pass
 
 
 class SeenPlacements:
@@ -366,8 +363,8 @@ def seated_again(
     :param nodes: of each job, shape [rows, columns], none twice.
     """
     left, after = classes.class_of >= 0, []
-    for one in nodes:
-        left[one.ravel()] = False
+    for node in nodes:
+        left[node.ravel()] = False
     for j, (job, one) in enumerate(zip(jobs, nodes, strict=True)):
         left[one.ravel()] = True
         after.append(one)
@@ -386,7 +383,7 @@ def seated_again(
 
 
 def _rank(worth: Evaluation) -> tuple[float, ...]:
-    return tuple(round(one, 9) for one in worth.goals)
+    return tuple(round(goal, 9) for goal in worth.goals)
 
 
 def _seated(cluster: Cluster, job: Job, domain_of_cell: IntArray, granted: BoolArray) -> IntArray:

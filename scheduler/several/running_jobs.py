@@ -113,9 +113,6 @@ def classes_with_running(
 # A job placed near running ones that read the same data: what nodes cost it, and which nodes are left.
 
 
-pass
-
-
 def near_running_jobs(instance: Instance, jobs: Sequence[RunningJob]) -> Instance:
     """Return the instance with the nodes of running jobs in use, where nodes cost less near those that read the same
     data.

@@ -133,7 +133,7 @@ def in_turn(
         placed[j] = one.proposal.nodes
         cluster = cluster.with_busy(placed[j].ravel().tolist())
     nodes = dict(sorted(placed.items()))
-    return TurnResult(names, sum(question.cost(j, one) for j, one in nodes.items()), None), list(nodes.values())
+    return TurnResult(names, sum(question.cost(j, node) for j, node in nodes.items()), None), list(nodes.values())
 
 
 # -- leave_out --
@@ -188,9 +188,6 @@ def fewest_left_out(
 # The search of :mod:`scheduler.several.together`: shapes laid out side by side, and rounds that raise the bound.
 
 
-pass
-
-
 MOST_SHAPES = 12  # Of one job in one program, the cheapest: dearer ones hardly ever win and cost time
 MOST_ORDERS = 12  # Drawn in a row, one after the other: a tenth of a second each
 ORDERS_SHARE = 0.2  # Most of the time that is left, for orders in a row
@@ -243,12 +240,12 @@ class JointSearch:
 
     def found(self, nodes: Sequence[IntArray]) -> None:
         """Take in a placement of all jobs, no node twice, each weighed by the evaluator."""
-        flat = np.concatenate([one.ravel() for one in nodes])
-        cost = sum(self.question.cost(j, one) for j, one in enumerate(nodes))
+        flat = np.concatenate([node.ravel() for node in nodes])
+        cost = sum(self.question.cost(j, node) for j, node in enumerate(nodes))
         if cost == inf or len(np.unique(flat)) < len(flat):
             return
-        for seen, one in zip(self._seen, nodes, strict=True):
-            seen.learn(one)
+        for seen, node in zip(self._seen, nodes, strict=True):
+            seen.learn(node)
         if cost < self.cost - TOLERANCE:
             self.nodes, self.cost = list(nodes), cost
 
@@ -475,10 +472,6 @@ class JointSearch:
 # Every placement is weighed by the one evaluator.
 
 
-pass
-pass
-pass
-
 ALONE_SHARE = 0.3  # Of the time, for the jobs each alone: their bounds and first shapes are what all else stands on
 TURNS_SHARE = 0.3  # Of the time, for both orders together
 LAST_SHARE = 0.1  # For nodes within domains, when all else is done
@@ -641,7 +634,7 @@ def _rest_fits(
     rest = [j for j in range(len(question.jobs)) if j not in left_out.jobs]
     known, limits = dict(enumerate(alone)), replace(limits, seconds=TURNS_SHARE * limits.seconds)
     orders = (rest, rest[::-1]) if rest else ()
-    return not rest or any(in_turn(question, one, solver, alone=known, limits=limits)[1] for one in orders)
+    return not rest or any(in_turn(question, order, solver, alone=known, limits=limits)[1] for order in orders)
 
 
 def _does_not_fit(
@@ -690,9 +683,9 @@ def _experts_together(
         now = evaluate(cluster, jobs[j], after[j])
         granted = classes.admitted(j) & (cluster.slowdown <= slowest_in_use(cluster, now))
         granted[after[j].ravel()] = True
-        for other, taken in enumerate(after):
+        for other, placed in enumerate(after):
             if other != j:
-                granted[taken.ravel()] = False
+                granted[placed.ravel()] = False
         part = replace(limits, seconds=max(LEAST_SECONDS, LAST_SHARE * limits.seconds / len(spread)), told="placement")
         found = run(solver, only(cluster, granted), jobs[j], part).proposal.nodes
         then = None if found is None else worth_of(cluster, jobs[j], found)
@@ -729,8 +722,8 @@ def _judged(question: JointQuestion, j: int, nodes: IntArray, alone: Outcome) ->
 def _as_asked(question: JointQuestion, found: JointOutcome) -> JointOutcome:
     """Return the outcome with the jobs as they were asked for; what is claimed of all nodes stays true."""
     outcomes = []
-    for j, one in enumerate(found.outcomes):
-        assert one.proposal.nodes is not None
-        judged = judge(one.algorithm, question.cluster, question.sized(j, one.proposal.nodes), one.proposal)
-        outcomes.append(replace(judged, gpus_per_node=one.gpus_per_node).after(found.stopped_at))
+    for j, outcome in enumerate(found.outcomes):
+        assert outcome.proposal.nodes is not None
+        judged = judge(outcome.algorithm, question.cluster, question.sized(j, outcome.proposal.nodes), outcome.proposal)
+        outcomes.append(replace(judged, gpus_per_node=outcome.gpus_per_node).after(found.stopped_at))
     return replace(found, outcomes=tuple(outcomes))

@@ -119,7 +119,7 @@ def fragmented_study(cases: Sequence[Fragmented], results: Sequence[CaseResults]
         time_limit=limits.seconds,
         lines=lines(results, results),
         best_modes=lines(best_modes(results), results),
-        cases=tuple(ClusterResults(case.name, found) for case, found in zip(cases, results, strict=True)),
+        cases=tuple(ClusterResults(case.name, result) for case, result in zip(cases, results, strict=True)),
     )
 
 
@@ -128,7 +128,7 @@ def best_modes(results: Sequence[CaseResults]) -> list[CaseResults]:
 
     Time is that of all modes together.  Systems of which fewer than two modes ran are left out.
     """
-    return [tuple(_best_modes(found)) for found in results]
+    return [tuple(_best_modes(result)) for result in results]
 
 
 def _best_modes(results: CaseResults) -> Iterator[CaseResult]:
@@ -142,7 +142,7 @@ def _best_modes(results: CaseResults) -> Iterator[CaseResult]:
 
 def lines(results: Sequence[CaseResults], all_results: Sequence[CaseResults]) -> tuple[AlgorithmLine, ...]:
     """Return one line for each algorithm, in the order of the results; ``all_results`` has those of ``exact`` too."""
-    exact = [next((one.objective for one in found if one.algorithm == EXACT), None) for found in all_results]
+    exact = [next((one.objective for one in all_result if one.algorithm == EXACT), None) for all_result in all_results]
     return tuple(_line(of_one, exact) for of_one in zip(*results, strict=True))
 
 

@@ -120,7 +120,7 @@ class Table1(JsonRecord):
 
 def table1(cases: Sequence[Setting], results: Sequence[CaseResults]) -> Table1:
     """Return the table of the results of a sweep over :data:`ALGORITHMS`, on cases of one split."""
-    rows = tuple(_row(case, found) for case, found in zip(cases, results, strict=True))
+    rows = tuple(_row(case, result) for case, result in zip(cases, results, strict=True))
     return Table1(
         unevenness=cases[0].unevenness,
         seed=cases[0].seed,

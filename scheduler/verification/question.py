@@ -171,9 +171,6 @@ def _runs_through(job: Job, family: Family, along: IntArray, across: IntArray) -
 # Which nodes a placement can keep to: the choices that a certificate must rule out one by one.
 
 
-pass
-
-
 @dataclass(frozen=True, slots=True)
 class NodeChoice:
     """Nodes of some types of GPU and of one size, in one trunk where nothing joins the trunks."""
@@ -230,4 +227,6 @@ def job_on(job: Job, gpu_types: tuple[str, ...], gpus_per_node: int) -> Job:
 
 def sizes_on(job: Job, gpu_type: str) -> tuple[int, ...]:
     """Return how many GPUs the job's nodes may have, if they are of a type."""
-    return tuple(one.gpus for one in job.node_sizes if one.gpu_type == gpu_type) or (job.gpus_per_node,)
+    return tuple(node_size.gpus for node_size in job.node_sizes if node_size.gpu_type == gpu_type) or (
+        job.gpus_per_node,
+    )

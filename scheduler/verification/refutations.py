@@ -110,8 +110,6 @@ class Effort:
 # Charges are whole parts of a cell, so nothing is rounded.
 
 
-pass
-
 WORTH = 1_000  # Steps that it takes to weigh the choices of a domain that have one width
 LARGEST = 2**61  # Numbers up to which sums of two fit into 64 bits
 
@@ -238,8 +236,6 @@ class Covering:
 # are.
 
 
-pass
-
 _LARGEST = 2**62  # Numbers up to which sums of two fit into 64 bits
 _TABLES = 5  # Of all shapes, that are made for each capacity
 
@@ -357,9 +353,6 @@ def fewest_tree_rows(capacities: tuple[int, ...], rows: int) -> int:
 #
 # Equal domains are not told apart: a set of domains says how many it has of each capacity, as bits of one number.
 
-
-pass
-pass
 
 MOST_SETS = 1 << 20  # Of domains in use, up to which all are looked at
 GROUP, HEIGHT = 20_000, 200  # Steps that it takes to list a group, and to pass over a height
@@ -546,11 +539,6 @@ class _GroupShapes:
 # (the certificate claims what it does not show), or cannot be *told* without more, and why, in words.  A new kind is
 # one more function and its line in :data:`KINDS`.
 
-
-pass
-pass
-pass
-pass
 
 Told = Literal["holds", "fails", "not told"]
 ROOT = 250  # Steps for each domain, whatever the kind

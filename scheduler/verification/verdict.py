@@ -184,7 +184,7 @@ def _stranger(part: CertifiedPart, cluster: Cluster, job: Job) -> str:
     trunks = () if cluster.trunks is None else cluster.trunks.domains
     if (part.trunk or trunks) and part.trunk not in trunks:
         return f"the cluster has no trunk {part.trunk!r}"
-    if part.level not in (one.name for one in cluster.levels):
+    if part.level not in (level.name for level in cluster.levels):
         return f"the cluster has no level {part.level!r} in its tree"
     if not set(part.gpu_types) <= set(cluster.gpu_types) or not part.gpu_types:
         return f"the cluster has not the types of GPU {', '.join(part.gpu_types)}"
@@ -200,7 +200,9 @@ def _difference(part: CertifiedPart, grid: CountedGrid) -> str:
         return f"it is about a grid of {claimed}, and that of the job is {grid.rows} x {grid.columns}"
     if len(part.capacities) != len(grid.capacities):
         return f"it counts {len(part.capacities)} domains with room, and the cluster has {len(grid.capacities)}"
-    differ = [(said, found) for said, found in zip(part.capacities, grid.capacities, strict=True) if said != found]
+    differ = [
+        (said, capacity) for said, capacity in zip(part.capacities, grid.capacities, strict=True) if said != capacity
+    ]
     if not differ:
         return ""
     said, found = differ[0]
@@ -276,9 +278,6 @@ def _fewest(cluster: Cluster, nodes: BoolArray, level: str, cells: int) -> int:
 # used, is a question of its own: what do the pairs that are not ruled out on these nodes cost at least?
 
 
-pass
-pass
-
 LONGEST = 5  # Pairs that a sentence names
 
 
@@ -316,7 +315,7 @@ class Rivals:
 
     @cached_property
     def _several_types(self) -> bool:
-        return len({(one.gpu_types, one.job.gpus_per_node) for one in self._choices}) > 1
+        return len({(choice.gpu_types, choice.job.gpus_per_node) for choice in self._choices}) > 1
 
     def _by_time(self, choice: NodeChoice) -> bool:
         """Return whether step times are compared: slow nodes have a price, and the answer has such types of GPU.
@@ -348,12 +347,16 @@ class Rivals:
             return None
         # what is ruled out on more nodes is ruled out on these
         widest = float(cluster.slowdown[nodes].max())
-        parts = [one for one in self.parts if one.slowest >= widest and self._is_about(one, choice)]
-        levels = {self.certificate.level, *(one.part.level for one in parts)}
+        parts = [part for part in self.parts if part.slowest >= widest and self._is_about(part, choice)]
+        levels = {self.certificate.level, *(part.part.level for part in parts)}
         grids = {level: grid for level in levels if (grid := counted_grid(cluster, job, nodes, level)) is not None}
         refuted = {
             level: [
-                pair for one in parts if one.part.level == level for pair, found in one.pairs if found.told == "holds"
+                pair
+                for part in parts
+                if part.part.level == level
+                for pair, found in part.pairs
+                if found.told == "holds"
             ]
             for level in grids
         }
@@ -379,7 +382,7 @@ class Rivals:
         self, left: npt.NDArray[np.int64], parts: Sequence[RecountedPart], bound: float, where: str
     ) -> RivalsLeft:
         """Return pairs that are left as what a solver would have to tell, or as what is missing."""
-        open_ = [pair for one in parts for pair, found in one.pairs if found.told == "not told"]
+        open_ = [pair for part in parts for pair, found in part.pairs if found.told == "not told"]
         pairs = [(int(s), int(r)) for s, r in left]
         missing = [(s, r) for s, r in pairs if not any(s <= one.dp and r <= one.pp for one in open_)]
         if missing:
@@ -421,7 +424,7 @@ class Rivals:
         job, cluster = self.job, self.cluster
         beside = {level.name for level in cluster.second_levels}
         depth = cluster.level_index(job.level)
-        broader = any(one.level in beside or cluster.level_index(one.level) < depth for one in job.holds)
+        broader = any(hold.level in beside or cluster.level_index(hold.level) < depth for hold in job.holds)
         # one bound for several choices of nodes, each with its own slowdowns
         apart = len(self._choices) > 1 and job.avoid == "price"
         return bool(job.soft) or broader or apart
@@ -451,11 +454,6 @@ def _listed(pairs: Sequence[tuple[int, int]]) -> str:
 # anew, each refutation is recounted, and what would be better than the answer must be ruled out by those that hold.
 
 
-pass
-pass
-pass
-
-
 def verify(certificate: Certificate, cluster: Cluster, job: Job, *, solve: SolverCheck | None = None) -> Verification:
     """Check a certificate against a cluster and a job.
 
@@ -473,7 +471,7 @@ def verify(certificate: Certificate, cluster: Cluster, job: Job, *, solve: Solve
         worth, faults = _placement(certificate, cluster, job)
     if not faults:
         parts = recounted_parts(certificate, cluster, job, solve)
-        faults = [fault for one in parts for fault in _faults(one)]
+        faults = [fault for part in parts for fault in _faults(part)]
     if not faults and worth is None:
         untold = _not_counted_out(cluster, job)
     elif not faults and worth is not None:
@@ -575,15 +573,15 @@ def _not_counted_out(cluster: Cluster, job: Job) -> list[str]:
 def _checked(parts: tuple[RecountedPart, ...]) -> tuple[CheckedPair, ...]:
     return tuple(
         CheckedPair(
-            nodes_in_words(one.part, alone=len(parts) == 1),
+            nodes_in_words(part.part, alone=len(parts) == 1),
             claim.dp,
             claim.pp,
             claim.by,
             found.told,
             found.sentence,
         )
-        for one in parts
-        for claim, (_, found) in zip(one.part.refuted, one.pairs, strict=False)
+        for part in parts
+        for claim, (_, found) in zip(part.part.refuted, part.pairs, strict=False)
     )
 
 

@@ -1,22 +1,276 @@
-"""Questions about one cluster, as it is or made up, and the other jobs there."""
+"""Questions about jobs on a cluster: shapes of jobs, how fast spread lets them be, the largest that fits, the others.
+
+A shape is a job whose size is left open, as people write it: ``8x16``, tensor-parallel degree and pipeline stages, and
+with a size ``8x16x20``.  The cluster is given as a file, or made: minipods and nodes of each, with jobs that fill it.
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import inf
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from annotated_types import Interval
 
-from ground.errors import InvalidInput
+from ground.errors import InvalidInput, InvalidJob
 from ground.quantities import DAY
-from ground.records import Seed, Share
-from scheduler.placement.types import ALGORITHMS
-from simulator.capacity.affinity_question import AffinityQuestion
-from simulator.capacity.capacity_question import A, CapacityQuestion
-from simulator.capacity.job_shape import JobShape, numbers_between_x, parse_shape, usual_shapes
-from simulator.capacity.largest_job import Prober
+from ground.records import AtLeastOne, Count, JsonRecord, Seed, Share
+from scheduler.job import DEFAULT_ALPHA, DEFAULT_SPREAD_COST, Job, Parallelism
+from scheduler.job_files.own_records import OwnRecords
+from scheduler.placement.types import ALGORITHMS, Limits, PlacementAlgorithm
+from simulator.capacity.question import A, CapacityQuestion
+
+if TYPE_CHECKING:
+    from scheduler.affinity import Model
+    from scheduler.job_affinity import JobAffinity
+    from scheduler.outcome import Outcome
+    from topology.cluster import Cluster
+
+# -- job_shape --
+# Shapes of jobs whose size is left open, as people write them: ``8x16``, and with a size ``8x16x20``.
+
+
+GRID = {"option": "--grid", "metavar": "TPxPPxROWS"}
+"""Metadata of the field that holds jobs as :func:`parse_job` reads them."""
+
+# bounded, as int() refuses numbers of thousands of digits
+_NUMBER = re.compile(r"[0-9]{1,7}")
+
+
+@dataclass(frozen=True, slots=True)
+class JobShape:
+    """A job without its number of replicas."""
+
+    tp: int = 8
+    """Tensor-parallel degree, a divisor of the GPUs of a node."""
+    pp: int = 8
+    """Pipeline stages: nodes of one PP group."""
+    gpus_per_node: int = 8
+    """GPUs of the nodes that the job runs on."""
+
+    @property
+    def name(self) -> str:
+        """``8x16``: tp and pp."""
+        return f"{self.tp}x{self.pp}"
+
+    def job(
+        self,
+        rows: int,
+        *,
+        alpha: float = DEFAULT_ALPHA,
+        spread_cost: float = DEFAULT_SPREAD_COST,
+        level: str | None = None,
+    ) -> Job:
+        """Return the job with so many PP groups.
+
+        :raises InvalidJob: the shape does not cut into nodes.
+        """
+        if self.tp < 1 or self.gpus_per_node % self.tp:
+            raise InvalidJob(
+                f"tp {self.tp} does not divide a node of {self.gpus_per_node} GPUs",
+                where=f"shape {self.name}",
+                fix=f"choose tp among the divisors of {self.gpus_per_node}",
+            )
+        degrees = Parallelism(tp=self.tp, dp=rows * (self.gpus_per_node // self.tp), pp=self.pp)
+        return Job(
+            f"{rows} x {self.name}",
+            degrees,
+            alpha=alpha,
+            gpus_per_node=self.gpus_per_node,
+            level=level,
+            spread_cost=spread_cost,
+        )
+
+
+def usual_shapes(gpus_per_node: int = 8) -> tuple[JobShape, ...]:
+    """Return shapes with tensor parallelism over the node, and 1 to 16 pipeline stages."""
+    return tuple(JobShape(gpus_per_node, stages, gpus_per_node) for stages in (1, 4, 8, 16))
+
+
+def parse_shape(text: str, *, gpus_per_node: int = 8) -> JobShape:
+    """Return ``8x16`` as tp 8, pp 16.
+
+    :raises InvalidJob: it is nothing of the kind.
+    """
+    degrees = numbers_between_x(text, 9_999, 9_999)
+    if degrees is None:
+        raise InvalidJob(f"{text[:40]!r} is no shape", where="--shape", fix="give tp and pp, for example 8x16")
+    shape = JobShape(degrees[0], degrees[1], gpus_per_node)
+    shape.job(1)
+    return shape
+
+
+def parse_job(text: str, *, gpus_per_node: int = 8) -> tuple[JobShape, int]:
+    """Return ``8x16x20`` as a shape of tp 8, pp 16 and 20 PP groups.
+
+    :raises InvalidJob: it is nothing of the kind.
+    """
+    sizes = numbers_between_x(text, 9_999, 9_999, 100_000)
+    if sizes is None:
+        fix = "give tp, pp and the number of PP groups, for example 8x16x20"
+        raise InvalidJob(f"{text[:40]!r} is no job", where="--grid", fix=fix)
+    return parse_shape(f"{sizes[0]}x{sizes[1]}", gpus_per_node=gpus_per_node), sizes[2]
+
+
+def numbers_between_x(text: str, *limits: int) -> tuple[int, ...] | None:
+    """Return the numbers of a text such as ``22x93``, each from 1 to its limit; ``None`` where it is no such text."""
+    parts = text.strip().lower().split("x")
+    if len(parts) != len(limits) or not all(map(_NUMBER.fullmatch, parts)):
+        return None
+    numbers = tuple(map(int, parts))
+    return numbers if all(0 < number <= limit for number, limit in zip(numbers, limits, strict=True)) else None
+
+
+# -- affinity_question --
+# Questions whose jobs are placed with an affinity: given, or by what they train, as a job file says it.
+
+
+SizedShape: TypeAlias = "tuple[JobShape, int]"  # Shape and PP groups of a job
+
+
+@dataclass(frozen=True, kw_only=True)
+class AffinityQuestion(OwnRecords, CapacityQuestion[A]):
+    """A question about jobs that are placed to be fast."""
+
+    alpha: Share | None = field(
+        default=None, metadata={"metavar": "SHARE", "default": f"by --model, else {DEFAULT_ALPHA:g}"}
+    )
+    """DP affinity of the job, 0 to 1; the PP affinity is 1 minus this."""
+    model: str | None = field(default=None, metadata={"metavar": "NAME|YAML"})
+    """Model that the jobs train, for their alpha: its name or shape, as in a job file."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _ = self.trained, self.measured
+
+    @cached_property
+    def trained(self) -> Model | None:
+        """The shape of what the jobs train.
+
+        :raises InvalidInput: the model is neither a name that is known nor a shape.
+        """
+        if self.model is None:
+            return None
+        # not at the top: it takes pydantic, which the help can do without
+        from scheduler.job_files.job_file import read_model
+
+        try:
+            # How many microbatches there are depends on the size, and a batch divides into few of those that are tried.
+            return replace(read_model(self.model), global_batch=None)
+        except InvalidJob as error:
+            raise InvalidInput(error.message, where="--model", fix=error.fix) from None
+
+    def affinity(self, shape: JobShape, rows: int) -> JobAffinity:
+        """Return the affinity of a job, by the rule that job files have."""
+        from scheduler.job_affinity import job_affinity
+
+        return job_affinity(shape.job(rows).parallelism, alpha=self.alpha, model=self.trained, records=self.measured)
+
+    def alpha_of_all(self, jobs: Iterable[SizedShape]) -> float | None:
+        """Return the alpha that all jobs have; ``None`` where they differ, or there are none."""
+        found = {self.affinity(shape, rows).alpha for shape, rows in jobs}
+        return found.pop() if len(found) == 1 else None
+
+    def where_alpha_is_from(self, jobs: Iterable[SizedShape]) -> Iterator[str]:
+        """Yield a sentence for each reason why jobs have their alpha; none where it is given."""
+        shapes: dict[str, dict[str, None]] = {}
+        for shape, rows in jobs:
+            shapes.setdefault(self.affinity(shape, rows).reason, {})[shape.name] = None
+        for reason, names in shapes.items():
+            if reason and self.model is None and self.records is None:
+                yield f"Alpha is {DEFAULT_ALPHA:g} by default: neither --alpha nor --model is given."
+            elif reason:
+                yield f"Jobs of shape {', '.join(names)}: {reason}."
+
+
+def spelled(alpha: float | None) -> str:
+    """Return an alpha in words: ``alpha 0.3``; of jobs that differ, that each has its own."""
+    return "each job's own alpha" if alpha is None else f"alpha {alpha:g}"
+
+
+# -- largest_job --
+# The largest job of a shape whose groups touch few domains.
+#
+# A job with fewer rows never needs a larger spread than one with more: halving the distance finds the largest.  That
+# holds as long as spread alone decides, so slow nodes have no price here: a job may spread wider to avoid one.
+
+
+Family = Literal["dp", "pp"]
+FAMILIES: tuple[Family, ...] = ("pp", "dp")
+
+ALPHA: dict[Family, float] = {"dp": 1.0, "pp": 0.0}
+"""The affinity with which the algorithm minimises the spread of one family alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class LargestJob(JsonRecord):
+    """The largest job whose groups touch few domains."""
+
+    family: Family
+    """Family of the groups."""
+    spread: AtLeastOne
+    """Domains that each of them may touch."""
+    nodes: Count
+    """Nodes of the job; 0 = none fits."""
+    proved: bool
+    """No larger one fits; false = the algorithm ran out of time on a larger one."""
+
+
+@dataclass
+class Prober:
+    """Places jobs of growing size on one cluster by one algorithm, and none of them twice."""
+
+    cluster: Cluster
+    algorithm: PlacementAlgorithm
+    seconds: float = 0.3
+    """Time limit of each placement."""
+    level: str | None = None
+    """Level whose domains count; ``None`` = the broadest with several."""
+    seed: int = 0
+    _known: dict[tuple[JobShape, int, float], Outcome] = field(default_factory=dict)
+
+    def most_rows(self, shape: JobShape) -> int:
+        """Return the number of PP groups for which there are nodes that one job may have, whatever their spread."""
+        from scheduler.placement.admission import admissible
+        from topology.cluster import most_together
+
+        most, limit = most_together(self.cluster, admissible(self.cluster, shape.job(1))), self.cluster.node_limit
+        return (most if limit is None else min(most, limit.nodes)) // shape.pp
+
+    def place(self, shape: JobShape, rows: int, alpha: float) -> Outcome:
+        """Return what the algorithm makes of a job to which a slow node is as good as any.
+
+        :raises ArnoldError: the shape does not cut into nodes, or the cluster has no such level.
+        """
+        from scheduler.algorithm_run import run
+
+        key = (shape, rows, alpha)
+        if key not in self._known:
+            job = shape.job(rows, alpha=alpha, level=self.level).replace(avoid="ignore")
+            limits = Limits(seconds=self.seconds, seed=self.seed, workers=1, told="placement", clock="work")
+            self._known[key] = run(self.algorithm, self.cluster, job, limits)
+        return self._known[key]
+
+    def largest(self, shape: JobShape, family: Family, spread: int) -> LargestJob:
+        """Return the largest job with groups of a family that touch at most so many domains."""
+        low, high, proved = 0, self.most_rows(shape) + 1, True
+        while high - low > 1:
+            middle = (low + high) // 2
+            outcome = self.place(shape, middle, ALPHA[family])
+            found = None if outcome.evaluation is None else getattr(outcome.evaluation, family)
+            if found is not None and found <= spread:
+                low = middle
+            else:
+                high, proved = middle, outcome.status in ("optimal", "infeasible")
+        return LargestJob(family, spread, low * shape.pp, proved)
+
+
+# -- cluster_question --
+# Questions about one cluster, as it is or made up, and the other jobs there.
+
 
 if TYPE_CHECKING:
     from simulator.job_record import JobRecord

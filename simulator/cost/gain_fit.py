@@ -1,4 +1,4 @@
-"""The gains of aligning groups, from step times of one job on several placements, for :mod:`simulator.cost.anchored`.
+"""The gains of aligning groups, from step times of one job on several placements, for :mod:`simulator.cost.models`.
 
 The model is linear in the step without spread and in what each family costs,
 

@@ -2,7 +2,7 @@
 
 Each tier is shared out by itself, once among the reductions of all jobs and once among their pipelines; within one the
 links of all closer tiers count too.  What a flow gets, and how many are on each link of the switches that it passes
-(:mod:`simulator.cost.collisions`), says by what its groups are stretched; the step follows as in the hierarchical
+(:mod:`simulator.cost.models`), says by what its groups are stretched; the step follows as in the hierarchical
 model, with the stretch that each group really sees in place of that of a busy cluster.
 
 A DP group that touches several domains of a tier reduces between them with w nodes of each side by side, w being the
@@ -21,9 +21,9 @@ import numpy as np
 
 from ground.errors import InvalidInput
 from simulator.cost.calibration import PUBLISHED, Calibration
-from simulator.cost.collisions import Hashing
-from simulator.cost.hierarchical import (
+from simulator.cost.models import (
     Crossing,
+    Hashing,
     Oversubscription,
     Tier,
     crossing_step,

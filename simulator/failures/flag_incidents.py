@@ -15,7 +15,7 @@ from operator import itemgetter
 from typing import Any
 
 from ground.errors import InvalidInput
-from simulator.engine.hooks import Incident, Incidents
+from simulator.hooks import Incident, Incidents
 from topology.cluster import Cluster
 from topology.flags import FAULTY, NodeFlag
 
@@ -70,7 +70,7 @@ class FlagIncidents:
         for span in spans:
             if cluster.slowdown[span.node] < FAULTY:  # one that is faulty all the time is no part of the run
                 by_node[span.node].append(span)
-        found = (one for node, mine in by_node.items() for one in _changes(node, mine, cluster, start))
+        found = (change for node, mine in by_node.items() for change in _changes(node, mine, cluster, start))
         self._incidents = sorted(found, key=lambda one: (one.time, one.node))
         self._asked = 0
 

@@ -1,9 +1,7 @@
 """Public job traces in their own formats, read as JobRecords."""
 
-from simulator.traces.column_names import parse_columns
-from simulator.traces.job_trace import JobTrace
-from simulator.traces.trace_loading import read_trace
-from simulator.traces.trace_transforms import max_gpus, merge, parse_window, resampled, scale_load, window
+from simulator.traces.job_trace import JobTrace, max_gpus, merge, parse_window, resampled, scale_load, window
+from simulator.traces.trace_loading import parse_columns, read_trace
 
 __all__ = [
     "JobTrace",

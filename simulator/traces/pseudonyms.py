@@ -18,8 +18,8 @@ from functools import lru_cache
 
 from ground.errors import TraceFormatError
 from ground.files import Source
-from simulator.traces.column_names import plain
-from simulator.traces.readers.sacct import BAR, XDMOD
+from simulator.traces.readers.slurm_accounting import BAR, XDMOD
+from simulator.traces.trace_loading import plain
 
 _KINDS = {
     "user": "user users username user_name user_id owner uid email mail_user submitted_by created_by kill_request_user "

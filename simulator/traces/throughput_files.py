@@ -19,7 +19,7 @@ from ground.files import Source
 from ground.rows import BadRow, BadRows, CsvRows
 from scheduler.job import Speed
 from simulator.throughputs import Rates, Throughputs
-from simulator.traces.job_fields import number, whole
+from simulator.traces.cells import number, whole
 from simulator.traces.job_trace import JobTrace
 from topology.cluster import Cluster
 

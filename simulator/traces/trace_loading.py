@@ -1,25 +1,148 @@
-"""Readers of trace formats, and from a path to a trace: open, recognise, read, put in order."""
+"""From a path to a trace: open, recognise, rename columns, read, put in order; and what a reader of a format is.
+
+A reader is a :class:`TraceReader`; one of a CSV file whose header names the columns only says what job a row is
+(:class:`NamedColumns`).  Where columns are called otherwise, the names that others use are offered, and ``--column``
+renames them.
+"""
 
 from __future__ import annotations
 
+import csv
 import logging
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
+from io import StringIO
 from itertools import pairwise
 from pathlib import Path
 from types import MappingProxyType
-from typing import Protocol
+from typing import ClassVar, Protocol
 
-from ground.errors import TraceFormatError
+from ground.errors import InvalidInput, TraceFormatError, did_you_mean
 from ground.files import ByteStream, CutOff, open_stream
-from ground.formats import Format, FormatGroup, recognise
+from ground.formats import FileFormat, Format, FormatGroup, recognise
 from ground.plugins import noted
-from ground.rows import BadRow, header_of
+from ground.rows import BadRow, CsvRows, header_of, share
 from scheduler.job import DEFAULT_ALPHA
 from simulator.job_record import JobRecord
-from simulator.traces.column_names import check_names, meanings, renamed
+from simulator.traces.cells import TraceRows, doubts
 from simulator.traces.job_trace import JobTrace, in_order
-from simulator.traces.trace_clock import TraceRows, doubts
+
+# -- column_names --
+# What columns of a trace are called elsewhere: names that are offered where ours is missing, and ``--column``.
+
+
+_SYNONYMS = {
+    "job_id": "id jobid job job_name jobname job_number name task_id uuid",
+    "submit_time": "submission_time submitted_time submitted submitted_at submittime arrival_time arrival arrive_time "
+    "create_time creation_time created_at queued_at release_time timestamp time subtime",
+    "duration": "run_time runtime running_time elapsed elapsed_time elapsed_raw exec_time execution_time service_time "
+    "job_duration duration_s duration_sec total_time run_seconds runtime_s",
+    "gpus": "num_gpu num_gpus gpu_num gpu_nums gpunum numgpus n_gpu n_gpus ngpu ngpus gpu gpu_count gpus_count gpu_cnt "
+    "gpus_requested req_gpus requested_gpus gpu_request total_gpus alloc_gpus num_replicas world_size scale_factor",
+    "start_time": "start started started_at begin begin_time starttime",
+    "end_time": "end ended ended_at finish finish_time finished_at completion_time endtime",
+}
+SYNONYMS = {other: name for name, others in _SYNONYMS.items() for other in others.split()}
+"""What a column is called elsewhere, in small letters -> our name of it."""
+
+NEARLY_THE_SAME = 0.85  # Of get_close_matches: one letter of seven
+
+
+def plain(column: str) -> str:
+    """Return the name of a column in small letters, its words joined by underscores."""
+    return "_".join(column.lower().replace("-", " ").split())
+
+
+def meanings(columns: Collection[str]) -> dict[str, str]:
+    """Return columns by our names for them, the first of each."""
+    return {SYNONYMS.get(plain(column), plain(column)): column for column in reversed(tuple(columns))}
+
+
+def offered(missing: Sequence[str], columns: Collection[str], *, by_option: bool = True) -> str:
+    """Return what to do where columns are missing and others have their meaning; empty = nothing has.
+
+    :param by_option: whether ``--column`` can rename them.
+
+    >>> offered(["gpus"], ["job_id", "num_gpu"])
+    'num_gpu is there: --column gpus=num_gpu'
+    """
+    meant = meanings(columns)
+    there = {name: meant[name] for name in missing if name in meant}
+    if not there:
+        return ""
+    options = " ".join(f"--column {name}={other}" for name, other in there.items())
+    renames = " and ".join(f"rename {other} to {name}" for name, other in there.items())
+    verb = "is" if len(there) == 1 else "are"
+    return f"{' and '.join(there.values())} {verb} there: {options if by_option else renames}"
+
+
+def renamed(source: ByteStream, columns: Mapping[str, str]) -> None:
+    """Let a CSV file call its columns otherwise while it is read.
+
+    :param columns: the name that a format has for a column -> what the file calls it; a column that has that name
+        already, and is not meant, gets a prime behind it.
+    :raises TraceFormatError: the file has no column of that name, or is no CSV.
+    """
+    if source.head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith((b"{", b"[", b"PAR1")):
+        fix = "leave --column out, and rename keys in the file"
+        raise TraceFormatError("is no CSV: it has no header to rename", where=source.name, fix=fix)
+    delimiter = "|" if b"|" in source.head.partition(b"\n")[0] else ","
+    header = header_of(source.head, delimiter=delimiter)
+    for name, theirs in columns.items():
+        if theirs not in header:
+            swapped = name in header and SYNONYMS.get(plain(name)) == theirs
+            meant = f"did you mean --column {theirs}={name}? " if swapped else did_you_mean(theirs, header)
+            fix = f"{meant}its columns are {', '.join(header)[:300]}"
+            raise TraceFormatError(f"has no column {theirs!r}", where="--column", fix=fix)
+    ours = {theirs: name for name, theirs in columns.items()}
+    names = [ours.get(name, f"{name}'" if name in columns else name) for name in header]
+
+    def change(line: str) -> str:
+        if not line.strip():
+            return line
+        row = StringIO()
+        csv.writer(row, delimiter=delimiter, lineterminator="").writerow(names)
+        return row.getvalue() + line[len(line.rstrip("\r\n")) :]
+
+    source.change_first_line(change)
+
+
+def check_names(columns: Mapping[str, str], format_name: str, marks: Sequence[str]) -> None:
+    """Refuse a name that is nearly one of a format: the column would be renamed, and then not read.
+
+    :param marks: names that the format has, not all of them.
+    :raises TraceFormatError: there is one.
+    """
+    known = [mark.lower() for mark in marks]
+    for name, theirs in columns.items():
+        small = name.lower()
+        close = get_close_matches(small, known, n=1, cutoff=NEARLY_THE_SAME)
+        if small not in known and close and close[0][0] == small[0]:  # cpu_num is not gpu_num
+            fix = f"did you mean --column {close[0]}={theirs}?"
+            raise TraceFormatError(f"the format {format_name} has no column {name!r}", where="--column", fix=fix)
+
+
+def parse_columns(pairs: Sequence[str]) -> dict[str, str]:
+    """Return what ``--column NAME=THEIRS`` says, our names first.
+
+    :raises InvalidInput: no such pair, or a name twice.
+    """
+    columns: dict[str, str] = {}
+    for pair in pairs:
+        name, equals, theirs = (part.strip() for part in pair.partition("="))
+        if not (name and equals and theirs):
+            fix = "write NAME=THEIRS, for example --column gpus=num_gpu"
+            raise InvalidInput(f"{pair[:60]!r} is no pair of names", where="--column", fix=fix)
+        if name in columns or theirs in columns.values():
+            raise InvalidInput(f"{pair[:60]!r} names a column twice", where="--column", fix="keep one of the two")
+        columns[name] = theirs
+    return columns
+
+
+# -- trace_loading --
+# Readers of trace formats, and from a path to a trace: open, recognise, read, put in order.
+
 
 Numbered = tuple[int, JobRecord]  # A job and its line in the file, from 1
 
@@ -94,7 +217,9 @@ def read_trace(
 
 def _unknown_models(records: Sequence[JobRecord]) -> str | None:
     """Return which models jobs name that give no alpha, though they say none; ``None`` = there are none."""
-    named = Counter(str(one.model) for one in records if one.model and one.alpha is None and one.known_model is None)
+    named = Counter(
+        str(record.model) for record in records if record.model and record.alpha is None and record.known_model is None
+    )
     if not named:
         return None
     names = ", ".join(f"{name[:60]!r}" for name, _ in named.most_common(3)) + (", ..." if len(named) > 3 else "")
@@ -129,3 +254,36 @@ def _accepted(numbered: Iterable[Numbered], source: ByteStream, bad_rows: TraceR
             continue
         message = f"job {record.job_id} is there twice (first at {source.at(first)})"
         bad_rows.refuse(BadRow("duplicate id", message, fix="give every job an id of its own"), source.at(line))
+
+
+# -- named_columns --
+# Readers of CSV files of which every row is a job and the header names the columns.
+
+
+Cells = Mapping[str, str]
+
+
+class NamedColumns:
+    """A reader that knows its columns by name; a subclass says which there must be, and what job a row is."""
+
+    format: ClassVar[FileFormat]
+    columns: ClassVar[tuple[str, ...]]
+    """Those without which there is no job."""
+    asked_to_explain: ClassVar[bool] = False
+    """Whether a file with most of the columns is given to this reader, to say which is missing."""
+
+    def likeness(self, head: bytes) -> float:
+        """Return the share of the columns that the header has."""
+        found = share(header_of(head), self.columns)
+        return found if found == 1 or self.asked_to_explain else 0.0
+
+    def read(self, source: ByteStream, bad_rows: TraceRows) -> Iterator[Numbered]:
+        """Yield the jobs with their lines, in the order of the file."""
+        table = CsvRows(source, bad_rows)
+        table.need(*self.columns, format=self.format.name)
+        rows = ((line, dict(zip(table.header, cells, strict=True))) for line, cells in table)
+        yield from bad_rows.keep(rows, self.jobs(bad_rows), source)
+
+    def jobs(self, bad_rows: TraceRows) -> Callable[[Cells], JobRecord]:
+        """Return the function from a row of one file to its job; it raises BadRow for what no job can be."""
+        raise NotImplementedError

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from simulator.workload.generate import KindName, WorkloadSpec
+from simulator.workload import KindName, WorkloadSpec
 
 _DEFAULT = WorkloadSpec()
 

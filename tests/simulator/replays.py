@@ -7,15 +7,15 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from simulator.engine.hooks import Incident, Setback, Why
+from simulator.hooks import Incident, Setback, Why
 from simulator.job_record import JobRecord
 from simulator.replay import Replay, prepare
 from simulator.replay_settings import COUNT_ONLY, ReplaySettings
-from simulator.results.run_history import RunHistory, run_history
+from simulator.run_history import RunHistory, run_history
 from simulator.sim_job import SimJob
 from simulator.traces import JobTrace
 from tests.simulator.clusters import racks
-from tests.simulator.engine.runs import log_attempts
+from tests.simulator.runs import log_attempts
 from topology.cluster import Cluster
 
 

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from ground.errors import InvalidJob
 from scheduler.job import Parallelism
-from simulator.gang_shape import shape
-from simulator.job_record import JobRecord
+from simulator.job_record import JobRecord, shape
 from topology.generate import minipods
 
 

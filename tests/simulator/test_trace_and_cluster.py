@@ -7,10 +7,10 @@ import pytest
 
 from ground.errors import InvalidTopology, TraceFormatError
 from scheduler.job import Parallelism
-from simulator.cluster_fit import check_against
 from simulator.job_record import JobRecord
+from simulator.replay import check_against
 from simulator.traces import JobTrace
-from tests.simulator.engine.runs import placed
+from tests.simulator.runs import placed
 from topology.cluster import Cluster
 from topology.generate import minipods
 

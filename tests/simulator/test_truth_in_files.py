@@ -13,9 +13,9 @@ from ground.documents import Document, load_document
 from ground.errors import InvalidInput
 from ground.files import Source
 from scheduler.job_files.job_file import JobDocument
-from simulator.power.power_file import PowerSettings
-from simulator.shared_data.data_plan import DataPlan
-from simulator.startup.startup_settings import StartUpSettings
+from simulator.data_plan import DataPlan
+from simulator.power_file import PowerSettings
+from simulator.startup_settings import StartUpSettings
 from simulator.traces.workload_file import WorkloadDocument
 
 FILES = {

@@ -103,8 +103,6 @@ def _shape(domain: Domain, levels: set[str], *, keep_single: bool) -> Shape:
 # How large every box is and how its content is packed: from the closest level to the broadest.
 
 
-pass
-
 NARROW, NORMAL, WIDE = 0.36, 0.62, 1.0
 """Widths of letters of a sans-serif face as shares of its size; generous, so that nothing runs over."""
 
@@ -358,9 +356,6 @@ def text_width(text: str, size: float) -> float:
 # Domains are nested boxes in the order of the tree, siblings on a grid of equal columns; nodes are squares of one size,
 # as large as the page allows, inside the box of their closest domain.  Lengths are in pixels, y grows downwards.
 
-
-pass
-pass
 
 WIDTH = 1200.0  # Default width of a drawing
 

@@ -226,9 +226,6 @@ def _gamma(linear: float) -> float:
 # Pages of one file: style, script, data and drawing are inside, and a security policy lets them fetch nothing.
 
 
-pass
-
-
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
 
 OWN = "topology.drawing"

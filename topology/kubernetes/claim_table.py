@@ -86,7 +86,7 @@ class ClaimTable:
         """
         if not spec.resource_claims:
             return spec
-        parts = [self._one(one, namespace, made or {}, uid) for one in spec.resource_claims]
+        parts = [self._one(resource_claim, namespace, made or {}, uid) for resource_claim in spec.resource_claims]
         claimed = None if self._complete and not self.classes else total(parts)
         return spec if spec.claimed == claimed else msgspec.structs.replace(spec, claimed=claimed)
 

@@ -388,7 +388,9 @@ class DeviceSlices:
 
     def homeless(self, drivers: Collection[str]) -> list[str]:
         """Return the slices of some drivers whose devices are not of one node each."""
-        return sorted(one.name for one in self._slices.values() if one.spec.driver in drivers and one.roaming)
+        return sorted(
+            slice_.name for slice_ in self._slices.values() if slice_.spec.driver in drivers and slice_.roaming
+        )
 
     def on(self, node: str, drivers: Collection[str]) -> NodeDevices:
         """Return the GPUs of a node, of some drivers."""
@@ -404,23 +406,25 @@ class DeviceSlices:
     def _count(self, found: NodeDevices, key: tuple[str, str], node: str) -> None:
         """Add the GPUs of a pool that are on a node."""
         slices = self._pools[key].values()
-        newest = max(one.spec.pool.generation for one in slices)
-        current = [one for one in slices if one.spec.pool.generation == newest]
+        newest = max(slice_.spec.pool.generation for slice_ in slices)
+        current = [slice_ for slice_ in slices if slice_.spec.pool.generation == newest]
         wanted = max(one.spec.pool.resource_slice_count for one in current)
         devices = [one for part in current if part.spec.node_name == node for one in part.spec.devices or ()]
-        whole = [one for one in devices if one.type in _WHOLE and (one.type or not one.consumes_counters)]
+        whole = [
+            device for device in devices if device.type in _WHOLE and (device.type or not device.consumes_counters)
+        ]
         (driver, pool), complete = key, len(current) == wanted
         found.gpus[driver] += len(whole)
         found.allocatable[driver] += complete * sum(not one.tainted for one in whole)
         found.products.update(one.product for one in whole)
-        for one in devices:
-            if one.profile:
-                found.slices[one.profile] += 1
-                found.parents.update(filter(None, (one.parent,)))
+        for device in devices:
+            if device.profile:
+                found.slices[device.profile] += 1
+                found.parents.update(filter(None, (device.parent,)))
         about = f"pool {pool[:LONGEST_NAME]} of {driver[:LONGEST_NAME]}"
         if not complete:
             found.doubts.append(f"{about}: {len(current)} of {wanted} slices of generation {newest} are there")
-        if any(one.consumes_counters for one in devices):
+        if any(device.consumes_counters for device in devices):
             found.doubts.append(f"{about}: its devices can be cut, and each part that a claim has counts as a GPU")
         if any(one.allow_multiple_allocations for one in whole):
             found.several.add(driver)

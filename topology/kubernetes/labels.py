@@ -280,7 +280,7 @@ def passed_over(nodes: Sequence[Labels], used: Collection[str]) -> list[str]:
     apart = [level for level in known if len({*level.domains}) > 1]
     nesting = nest(apart, others)
     chain = [level.name for level in nesting.levels]
-    named = ", ".join(f"{one.name} ({len({*one.domains} - {''})} values)" for one in others[:MOST_NAMED])
+    named = ", ".join(f"{other.name} ({len({*other.domains} - {''})} values)" for other in others[:MOST_NAMED])
     more = f" and {len(others) - MOST_NAMED} more" if len(others) > MOST_NAMED else ""
     ways = [f"--levels {','.join(chain)}"] if len(chain) > len(apart) else []
     if beside := nesting.beside[:MOST_NAMED]:

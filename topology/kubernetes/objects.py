@@ -290,8 +290,6 @@ def _located(document: Document, raw: Any, place: Place, complaint: str) -> Inva
 # One expression of Kubernetes over labels of pods, or over labels and fields of nodes.
 
 
-pass
-
 _INTEGER = re.compile(r"[-+]?[0-9]{1,18}")
 
 

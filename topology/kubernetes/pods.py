@@ -93,8 +93,6 @@ class Volume(Object, frozen=True):
 # Pods of Kubernetes, as far as scheduling goes: in the files that are read, and on a live cluster.
 
 
-pass
-
 MOST_TOLD = 500  # characters of the message of a condition that are kept
 RELEASED = "arnold.dev/released"
 """Label: the pod was pinned to its node by the plan of a gang, whose hash is the value; kept for the extender."""

@@ -92,7 +92,7 @@ def _count(table: Table, row: int, column: int) -> int:
 #
 # Columns ``ip,DSW,PSW,ASW``.  Names of access switches (ASW) repeat below different pod switches (PSW): the pair is the
 # key, so an access switch is called ``P10/S14`` here.  Hosts have 8 GPUs.
-# Source: github.com/alibaba/alibaba-lingjun-dataset-2023.
+# Source: github.com/alibaba/alibaba-lingjun-dataset-2023.  # noqa: ERA001
 
 
 COLUMNS = ("ip", "DSW", "PSW", "ASW")

@@ -190,8 +190,10 @@ class _Machine(_Camel):
 
     def placed(self) -> PlacedNode:
         """Return it as a node."""
-        gpus: int | None = sum(one.accelerator_count for one in self.guest_accelerators)
-        types = sorted({one.accelerator_type.rsplit("/", 1)[-1] for one in self.guest_accelerators})
+        gpus: int | None = sum(guest_accelerator.accelerator_count for guest_accelerator in self.guest_accelerators)
+        types = sorted(
+            {guest_accelerator.accelerator_type.rsplit("/", 1)[-1] for guest_accelerator in self.guest_accelerators}
+        )
         if not gpus:
             match = _GPUS_OF_TYPE.search(self.machine_type)
             gpus = int(match[1]) if match else None

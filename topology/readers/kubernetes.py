@@ -212,8 +212,8 @@ def _path(
 
 def _level_names(hyper_nodes: Iterable[HyperNode], tiers: Sequence[int]) -> tuple[str, ...]:
     said: dict[int, set[str]] = {tier: set() for tier in tiers}
-    for one in hyper_nodes:
-        said[one.spec.tier].add(one.spec.tier_name or "")
+    for hyper_node in hyper_nodes:
+        said[hyper_node.spec.tier].add(hyper_node.spec.tier_name or "")
     names = {tier: next(iter(of)) if len(of) == 1 else "" for tier, of in said.items()}
     twice = Counter(names.values())
     return tuple(names[tier] if names[tier] and twice[names[tier]] == 1 else f"tier-{tier}" for tier in tiers)
@@ -229,9 +229,6 @@ def _wrong(message: str) -> InvalidTopology:
 # What the user names counts first, then HyperNodes, which say it node by node, then a Topology, then the presets of
 # :mod:`topology.kubernetes.labels`.  Nodes of which nothing says it are near to each other alike: one
 # level.
-
-
-pass
 
 
 class _TopologyLevel(Object, frozen=True):
@@ -314,9 +311,6 @@ def find_places(
 # The annotation ``arnold.dev/slowdown`` (a factor, or ``faulty``), until ``arnold.dev/slowdown-until``, is a flag.
 
 
-pass
-pass
-
 _MARK = re.compile(r"\s*+(?:---\s*+)?+\{?+\s*+[\"']?(?:apiVersion|kind|items)[\"']?\s*:")
 _WHOLE = "write a whole number"
 _MAY_BE_GPU = re.compile(r"/(?:.*gpu|spx_|i915|xe)|gpu.*/")  # names of resources that are GPUs
@@ -359,7 +353,7 @@ class Kubernetes:
         """Read the nodes; raise an error where ``levels`` names a label that no node carries."""
         listing = _Listing(load_document(source, several=True), self.gpu_resources)
         machines = listing.machines()
-        places = find_places([(one.name, one.node.labels) for one in machines], levels, listing.sayings)
+        places = find_places([(machine.name, machine.node.labels) for machine in machines], levels, listing.sayings)
         held, pool = listing.held_gpus(), _common_taints(machines)
         placed = zip(machines, places.paths, strict=True)
         rows = [machine.row(path, held=held[machine.name]) for machine, path in placed]
@@ -382,7 +376,7 @@ class Kubernetes:
         if expired := len(flags) - len(active):
             notes.append(f"annotations {SLOWDOWN} past their end, left out: {expired}")
         cluster = cluster.replace(cached=_cached(machine.node for machine in machines), cut=places.cut)
-        return Reading(cluster, tuple(notes), tuple(one.node.labels for one in machines))
+        return Reading(cluster, tuple(notes), tuple(machine.node.labels for machine in machines))
 
 
 def _cached(nodes: Iterable[NodeObject]) -> dict[str, frozenset[str]]:
@@ -457,10 +451,12 @@ class _Listing:
         devices = [self.claims.devices(node.name) for _, node in self.nodes]
         claims = [pod.spec.claimed for _, pod in self.pods if pod.node and not pod.terminal]
         told = {
-            "nodes whose GPUs are in ResourceSlices": [""] * sum(one.gpus.total() > 0 for one in devices),
-            "pools of devices that are not certain": sorted(doubt for one in devices for doubt in one.doubts),
+            "nodes whose GPUs are in ResourceSlices": [""] * sum(device.gpus.total() > 0 for device in devices),
+            "pools of devices that are not certain": sorted(doubt for device in devices for doubt in device.doubts),
             "ResourceSlices of several nodes, left out": self.claims.homeless,
-            "pods with claims that are not known, counted as none": [one.wrong for one in claims if one and one.wrong],
+            "pods with claims that are not known, counted as none": [
+                claim.wrong for claim in claims if claim and claim.wrong
+            ],
         }
         first = {what: f" (the first: {found[0]})" for what, found in told.items() if found and found[0]}
         return [f"{what}: {len(found)}{first.get(what, '')}" for what, found in told.items() if found]
@@ -540,7 +536,7 @@ class _Listing:
 
 def _common_taints(machines: Sequence[_Machine]) -> set[str]:
     """Return taints that all of several nodes have: that marks the cluster, and jobs for it tolerate it."""
-    return set.intersection(*({*map(str, one.pool_taints)} for one in machines)) if len(machines) > 1 else set()
+    return set.intersection(*({*map(str, machine.pool_taints)} for machine in machines)) if len(machines) > 1 else set()
 
 
 def _notes(cluster: Cluster, pool: set[str]) -> Iterator[str]:
@@ -561,9 +557,6 @@ def _notes(cluster: Cluster, pool: set[str]) -> Iterator[str]:
 # With the nodes (``kubectl get nodes,hypernodes -o json``) the file is a list of Kubernetes nodes, with these levels.
 # Without them the nodes are those that HyperNodes name; what they choose by expressions or labels is not known.
 
-
-pass
-pass
 
 _COMMAND = "kubectl get nodes,hypernodes -o json"
 _KINDS_of_hyper_node_reader: Kinds = {"HyperNode": HyperNode, "Node": NodeObject}
@@ -611,8 +604,6 @@ class Volcano:
 # A Topology of Kueue in the same file says which labels are levels.  The control plane is left out; workers are called
 # as kind calls them: ``kind-worker``, ``kind-worker2``.
 
-
-pass
 
 _KINDS_of_kind_cluster: Kinds = {"Topology": KueueTopology}
 
@@ -663,7 +654,7 @@ class KindCluster:
             raise InvalidTopology("the cluster has no workers", where=where, fix="add nodes with role: worker")
         workers = [cluster.nodes[i] for i in at]
         names = [f"{cluster.name}-worker{count if count > 1 else ''}" for count in range(1, len(at) + 1)]
-        labels: list[Mapping[str, str]] = [one.labels for one in workers]
+        labels: list[Mapping[str, str]] = [worker.labels for worker in workers]
         found = find_places(list(zip(names, labels, strict=True)), levels, Sayings(topologies=topologies))
         rows = [Node(name, path, DEFAULT_GPUS, DEFAULT_GPUS) for name, path in zip(names, found.paths, strict=True)]
         built = build_cluster(found.levels, rows, where=lambda row: document.where(number, "nodes", at[row]))

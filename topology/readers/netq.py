@@ -83,7 +83,7 @@ def _read_graph(document: Document) -> Reading:
     graphs = [document.parse(_Graph)] if isinstance(document.data, dict) else document.parse(list[_Graph])
     switches, machines = dict[str, str](), dict[str, str]()
     for graph in graphs:
-        for device in (one for tier in graph.nodes for one in tier.compounded_nodes):
+        for device in (compounded_node for tier in graph.nodes for compounded_node in tier.compounded_nodes):
             if device.tier == _MACHINE:
                 machines[device.id] = device.name
             else:

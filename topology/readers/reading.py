@@ -73,8 +73,6 @@ TOPOLOGY_READERS: FormatGroup[TopologyReader] = FormatGroup(
 # From nodes and the names of their places to a cluster, for the formats that say no more.
 
 
-pass
-
 ONE_LEVEL = "cluster"  # The level, and its only domain, of nodes of which nothing says where they are
 
 
@@ -111,7 +109,7 @@ def place_nodes(
         level: f"{plural(count, 'name')} of {level} below several broader domains, each place a domain of its own"
         for level, count in repeated.items()
     }
-    nesting = nest([one for one in tree if any(one.domains)], [one for one in others if any(one.domains)])
+    nesting = nest([one for one in tree if any(one.domains)], [other for other in others if any(other.domains)])
     kept = nesting.levels or (Partition(ONE_LEVEL, [ONE_LEVEL] * len(nodes)),)
     said = [*notes, *cut.values()]
     for one in nesting.beside:

@@ -199,8 +199,6 @@ def _check_nodes(switches: Sequence[Switch]) -> None:
 # and of an ``AggregatedBlock`` only the size is new.
 
 
-pass
-
 KEYS = {
     "SwitchName": ("Switches", "Nodes", "LinkSpeed", "Level"),
     "BlockName": ("Nodes", "BlockIndex", "BlockSize"),
@@ -331,8 +329,6 @@ def _sizes(pairs: dict[str, str], key: str, place: str) -> tuple[int, ...]:
 # Of several that of the job's partition counts, where that is known; else the first with ``cluster_default: true``, if
 # it is a tree or blocks, else the first that is.
 
-
-pass
 
 _MARK_of_slurm_yaml = re.compile(r"^(?:[ \t]*-[ \t]+)?[\"']?(?:topology|cluster_default)[\"']?[ \t]*:", re.MULTILINE)
 _FLOW_MARK = re.compile(r"\s*+\[\s*+\{\s*+[\"']?(?:topology|cluster_default)[\"']?\s*:")

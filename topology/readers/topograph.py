@@ -71,8 +71,11 @@ class TopographInstance(BaseModel):
 def place_instances(instances: Sequence[TopographInstance], *, where: Callable[[int], str]) -> Reading:
     """Return the cluster of instances, its levels called as Topograph calls them."""
     depth = max((len(instance.layers) for instance in instances), default=0)
-    nodes = [PlacedNode(one.id, (*one.layers[::-1], *[""] * (depth - len(one.layers)))) for one in instances]
-    columns = list(zip(*(one.accelerators for one in instances), strict=True)) or [(), ()]
+    nodes = [
+        PlacedNode(instance.id, (*instance.layers[::-1], *[""] * (depth - len(instance.layers))))
+        for instance in instances
+    ]
+    columns = list(zip(*(instance.accelerators for instance in instances), strict=True)) or [(), ()]
     # the name of a part need not tell it from those of other domains
     domains, _ = named_apart([Partition(*named, whole=True) for named in zip(ACCELERATORS, columns, strict=True)])
     return place_nodes([f"tier-{depth - 1 - i}" for i in range(depth)], nodes, where=where, others=domains)
@@ -113,8 +116,6 @@ class Topograph:
 # the nodes, the switch above them, or are named by it, and their NVLink domain.  Source: github.com/NVIDIA/topograph,
 # docs/modeling.md, tests/models.
 
-
-pass
 
 _MARK_of_topograph_model = re.compile(r"^(?:blocks|capacity_blocks)[ \t]*:", re.MULTILINE)
 _TEST = ("accelerator.topology.test/domain", "accelerator.topology.test/sub-domain")
@@ -164,7 +165,7 @@ class TopographModel:
         document = load_document(source, syntax="yaml")
         model = document.parse(_Model)
         switches = model.switches
-        named = switches if isinstance(switches, dict) else {one.name: one for one in switches}
+        named = switches if isinstance(switches, dict) else {switch.name: switch for switch in switches}
         above_each = _paths(document, named)
         of_block = {block: name for name, switch in named.items() for block in switch.capacity_blocks}
         below = ((name, _expand(switch.nodes, document, "switches")) for name, switch in named.items())

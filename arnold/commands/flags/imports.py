@@ -17,8 +17,7 @@ from arnold.commands.flags.store_commands import (
 from arnold.console.output import answer, emit_json, plain, print_rows
 from arnold.options.command import JsonCommand
 from arnold.options.field_options import FILE, file_option
-from arnold.options.shared_options import STORE_HELP, yes_option
-from arnold.options.time_options import at_option, present
+from arnold.options.shared_options import STORE_HELP, at_option, present, yes_option
 from ground.errors import InvalidInput
 from ground.files import read_source, write_file
 

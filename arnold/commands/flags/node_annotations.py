@@ -12,18 +12,17 @@ from arnold.commands.flags.store_commands import store_option
 from arnold.console.output import answer, print_rows
 from arnold.options.command import JsonCommand
 from arnold.options.field_options import FILE
-from arnold.options.kubeconfig_options import kubeconfig_options
-from arnold.options.shared_options import yes_option
+from arnold.options.shared_options import kubeconfig_options, yes_option
 from ground.errors import InvalidInput
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from arnold.documents.annotation_answers import FlagsChangedDocument, FlagsDocument, FlagsSyncedDocument
+    from arnold.documents.kubernetes_answers import FlagsChangedDocument, FlagsDocument, FlagsSyncedDocument
     from extender.cluster_api.connect import WhichCluster
     from extender.node_flags import FlagChange
 
-ANSWERS = "arnold.documents.annotation_answers"
+ANSWERS = "arnold.documents.kubernetes_answers"
 
 SYNC_EXAMPLES = """\b
 Examples:
@@ -63,7 +62,7 @@ def sync(*, as_json: bool, store: str, yes: bool, which: WhichCluster) -> None:
     where it is worse, or where the store holds nothing. Each annotation carries its end: if it is not renewed, the
     flags end by themselves.
     """
-    from arnold.documents.annotation_answers import FlagsSyncedDocument
+    from arnold.documents.kubernetes_answers import FlagsSyncedDocument
     from extender.node_flags import on_cluster
     from topology.flag_store import open_log
 
@@ -91,7 +90,7 @@ def apply(*, as_json: bool, file: str, yes: bool, which: WhichCluster) -> None:
     A node keeps one flag: a new one replaces it, and of two in the file the slower counts. Flags that do not hold now
     are left out. Nodes that the file does not name are left alone.
     """
-    from arnold.documents.annotation_answers import FlagsChangedDocument
+    from arnold.documents.kubernetes_answers import FlagsChangedDocument
     from extender.node_flags import on_cluster
     from topology.flag_store import read_flags
 
@@ -107,7 +106,7 @@ def apply(*, as_json: bool, file: str, yes: bool, which: WhichCluster) -> None:
 @kubeconfig_options
 def list_(*, as_json: bool, which: WhichCluster) -> None:
     """Show the nodes that are flagged."""
-    from arnold.documents.annotation_answers import flags_document
+    from arnold.documents.kubernetes_answers import flags_document
     from extender.node_flags import NodeFlags, on_cluster
 
     document = flags_document(on_cluster(which, NodeFlags.all), datetime.now(UTC))
@@ -120,7 +119,7 @@ def list_(*, as_json: bool, which: WhichCluster) -> None:
 @kubeconfig_options
 def clear(*, as_json: bool, nodes: tuple[str, ...], everything: bool, which: WhichCluster) -> None:
     """Take the flags off nodes: names or Slurm hostlists."""
-    from arnold.documents.annotation_answers import FlagsChangedDocument
+    from arnold.documents.kubernetes_answers import FlagsChangedDocument
     from extender.node_flags import on_cluster
     from topology.node_names import expand_hostlist
 

@@ -11,8 +11,7 @@ from arnold.commands.flags.store_commands import changed, print_recorded, stamp_
 from arnold.console.output import answer
 from arnold.options.command import JsonCommand
 from arnold.options.field_options import FILE, file_option
-from arnold.options.shared_options import CLUSTER_HELP, yes_option
-from arnold.options.time_options import at_option, present
+from arnold.options.shared_options import CLUSTER_HELP, at_option, present, yes_option
 from ground.errors import InvalidInput
 from ground.files import read_source
 

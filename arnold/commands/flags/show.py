@@ -12,8 +12,7 @@ from arnold.commands.flags.store_commands import factor, minute, print_events, s
 from arnold.console.output import answer, plain, print_rows, print_sentences
 from arnold.options.command import JsonCommand
 from arnold.options.field_options import file_option
-from arnold.options.shared_options import AT_HELP
-from arnold.options.time_options import at_option, parse_time
+from arnold.options.shared_options import AT_HELP, at_option, parse_time
 from ground.errors import InvalidInput, UnknownName, did_you_mean
 
 if TYPE_CHECKING:

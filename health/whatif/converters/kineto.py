@@ -108,9 +108,9 @@ class ArrivalOrder:
             latest = min(members, key=lambda one: one.end - one.start)
             least = latest.end - latest.start
             waited = [
-                one._replace(end=one.start + max(one.end - one.start - least, 0.0))
-                for one in members
-                if one is not latest
+                member._replace(end=member.start + max(member.end - member.start - least, 0.0))
+                for member in members
+                if member is not latest
             ]
             if float(np.median([_idle([one]) for one in waited])) > TRIFLE:
                 last[latest.rank] += 1
@@ -130,7 +130,7 @@ class ArrivalOrder:
 
 def _idle(waits: Sequence[_Inside]) -> float:
     """Return seconds in which one rank waited, in collectives that may overlap, and computed nothing."""
-    covered = CoveredTime.of(np.array([one.start for one in waits]), np.array([one.end for one in waits]))
+    covered = CoveredTime.of(np.array([wait.start for wait in waits]), np.array([wait.end for wait in waits]))
     return covered.total - float(np.sum(waits[0].computing.within(covered.start, covered.end)))
 
 
@@ -138,9 +138,9 @@ def _collectives(rank: RankOps, begin: float, end: float) -> Iterable[tuple[str,
     """Yield group, collective, start and end of what a rank's step launched; of a CPU the calls themselves."""
     profile = rank.profile
     if profile.on_cpu and not len(profile.launch):
-        for one in profile.calls:
-            if one.call.collective != OTHER and begin <= one.start < end:
-                yield one.call.backend, one.call.collective, one.start, one.end
+        for call in profile.calls:
+            if call.call.collective != OTHER and begin <= call.start < end:
+                yield call.call.backend, call.call.collective, call.start, call.end
         return
     kernels = rank.launched(begin, end)
     for kernel in kernels[rank.communicates[kernels]]:
@@ -244,7 +244,7 @@ class RankFiles:
         """Make sure that the stages that ranges name are those of the rank; see whether the model turns round."""
         layout = self.layout
         stage = layout.worker(profile.rank)[1]
-        for part in sorted({each.meaning.part for each in profile.ranges} - {-1}):
+        for part in sorted({range_.meaning.part for range_ in profile.ranges} - {-1}):
             chunk, place = divmod(part, layout.pp)
             if chunk >= layout.vpp:
                 raise TraceFormatError(

@@ -330,7 +330,7 @@ class _Collector:
         """Return kinds of kernels, where a kernel that names no collective (RCCL's) has that of the call around it."""
         kind = np.array(self._kind, dtype=np.int64)
         kinds = dict(self._kinds)
-        begins = np.array([each.start for each in calls])
+        begins = np.array([call.start for call in calls])
         for number, one in enumerate(self._kinds):
             for kernel in np.flatnonzero(kind == number) if one.collective == OTHER and len(calls) else ():
                 around = calls[max(int(np.searchsorted(begins, launch[kernel], side="right")) - 1, 0)]
@@ -341,11 +341,13 @@ class _Collector:
 
     def _believed(self) -> tuple[Range, ...]:
         best: dict[str, int] = {}
-        for each in self._ranges:
-            for optype in each.meaning.optypes:
-                best[optype] = min(best.get(optype, each.meaning.dialect), each.meaning.dialect)
+        for range_ in self._ranges:
+            for optype in range_.meaning.optypes:
+                best[optype] = min(best.get(optype, range_.meaning.dialect), range_.meaning.dialect)
         plain = (
-            each for each in self._ranges if all(best[kind] == each.meaning.dialect for kind in each.meaning.optypes)
+            range_
+            for range_ in self._ranges
+            if all(best[kind] == range_.meaning.dialect for kind in range_.meaning.optypes)
         )
         return tuple(sorted(plain, key=lambda each: each.start))
 
@@ -382,14 +384,14 @@ def steps_of(profile: Profile) -> tuple[Steps, str]:
     """Return number, start and end of each step, and a sentence on where they are from; empty = marked as such."""
     if profile.steps:
         return profile.steps, ""
-    updates = [each for each in profile.ranges if OPTIMIZER in each.meaning.optypes]
+    updates = [range_ for range_ in profile.ranges if OPTIMIZER in range_.meaning.optypes]
     nodes = profile.autograd[:, 0]
     # several optimizers of one step have no backward pass between them
     ends = [
         before.end
         for before, after in pairwise(updates)
         if not len(nodes) or np.searchsorted(nodes, before.end) < np.searchsorted(nodes, after.start)
-    ] + [each.end for each in updates[-1:]]
+    ] + [update.end for update in updates[-1:]]
     begin, end = profile.extent
     end = max(end, float(profile.end.max(initial=end)))
     if not ends:
@@ -401,10 +403,10 @@ def steps_of(profile: Profile) -> tuple[Steps, str]:
 
 def with_passes(profile: Profile, ranges: Sequence[Range], span: tuple[float, float]) -> tuple[list[Range], str]:
     """Return the ranges of one step with forward and backward passes among them, and a sentence on what was assumed."""
-    passes = [each for each in ranges if {FORWARD, BACKWARD} & set(each.meaning.optypes)]
+    passes = [range_ for range_ in ranges if {FORWARD, BACKWARD} & set(range_.meaning.optypes)]
     if any(FORWARD in each.meaning.optypes and each.meaning.dialect < WHOLE_MODEL for each in passes):
         return list(ranges), ""
-    others = [each for each in ranges if each not in passes]
+    others = [range_ for range_ in ranges if range_ not in passes]
     forward = _outermost([each for each in passes if FORWARD in each.meaning.optypes])
     backward = _outermost([each for each in passes if BACKWARD in each.meaning.optypes])
     if not backward:
@@ -478,7 +480,7 @@ class RankOps:
         self._main = self._computes & (profile.stream == self._main_stream())
         either = self._computes | self.communicates
         self._busy = CoveredTime.of(profile.start[either], profile.end[either])
-        self._calls = np.array([each.start for each in profile.calls])
+        self._calls = np.array([call.start for call in profile.calls])
 
     def _main_stream(self) -> int:
         """Return the stream on which most is computed."""
@@ -489,7 +491,7 @@ class RankOps:
     def ops(self) -> Iterator[Op]:
         """Yield all operations, in no order worth relying on."""
         for number, start, end in self.steps:
-            inside = [each for each in self.profile.ranges if start <= each.start < end]
+            inside = [range_ for range_ in self.profile.ranges if start <= range_.start < end]
             if self._staged:
                 inside = directed(one for each in inside for one in self._one_pass(each))
             else:
@@ -520,10 +522,10 @@ class RankOps:
 
     def _from_ranges(self, ranges: list[Range], step: int) -> Iterator[Op]:
         spans: dict[str, list[tuple[Span, Meaning]]] = defaultdict(list)
-        for each in ranges:
-            if (span := self._span(each)) is not None:
-                for optype in each.meaning.optypes:
-                    spans[optype].append((span, each.meaning))
+        for range_ in ranges:
+            if (span := self._span(range_)) is not None:
+                for optype in range_.meaning.optypes:
+                    spans[optype].append((span, range_.meaning))
         for optype, found in spans.items():
             if optype in _ONCE:
                 yield self._op(step, optype, _hull([span for span, _ in found]))
@@ -564,12 +566,14 @@ class RankOps:
         """Yield collectives that no range names, told by their process group and their place in the step."""
         profile = self.profile
         kernels = self.launched(*step)
-        have = {optype for each in ranges for optype in each.meaning.optypes}
-        computing = [each for each in ranges if {FORWARD, BACKWARD} & set(each.meaning.optypes)]
+        have = {optype for range_ in ranges for optype in range_.meaning.optypes}
+        computing = [range_ for range_ in ranges if {FORWARD, BACKWARD} & set(range_.meaning.optypes)]
         forward = [each for each in computing if FORWARD in each.meaning.optypes]
         first = min((each.start for each in forward), default=step[0])
         last = max((each.end for each in computing), default=step[1])
-        updated = min((each.start for each in ranges if optypes.OPTIMIZER in each.meaning.optypes), default=step[1])
+        updated = min(
+            (range_.start for range_ in ranges if optypes.OPTIMIZER in range_.meaning.optypes), default=step[1]
+        )
         told = [(self._family[kind], profile.kinds[kind].collective) for kind in profile.kind[kernels]]
         scatters = ("dp", "reduce-scatter") in told
         found: dict[tuple[int, str], list[Span]] = defaultdict(list)
@@ -596,15 +600,17 @@ class RankOps:
 
     def _from_calls(self, ranges: list[Range], step: Span, number: int) -> Iterator[Op]:
         """Yield the reduction of gradients of a job on CPUs: what is left of its all-reduces after the last pass."""
-        last = max((each.end for each in ranges if BACKWARD in each.meaning.optypes), default=step[1])
-        updated = min((each.start for each in ranges if optypes.OPTIMIZER in each.meaning.optypes), default=step[1])
+        last = max((range_.end for range_ in ranges if BACKWARD in range_.meaning.optypes), default=step[1])
+        updated = min(
+            (range_.start for range_ in ranges if optypes.OPTIMIZER in range_.meaning.optypes), default=step[1]
+        )
         first, stop = np.searchsorted(self._calls, step)
         ends = [
-            one.end
-            for one in self.profile.calls[first:stop]
-            if one.call.collective in ("all-reduce", "reduce-scatter") and last < one.end <= updated
+            call.end
+            for call in self.profile.calls[first:stop]
+            if call.call.collective in ("all-reduce", "reduce-scatter") and last < call.end <= updated
         ]
-        if ends and not any(REDUCE_SCATTER in each.meaning.optypes for each in ranges):
+        if ends and not any(REDUCE_SCATTER in range_.meaning.optypes for range_ in ranges):
             yield self._op(number, REDUCE_SCATTER, (last, max(ends)))
 
     def _op(self, step: int, optype: str, span: Span, microbatch: int = -1, chunk: int = -1) -> Op:
@@ -619,27 +625,27 @@ def directed(found: Iterable[Range]) -> list[Range]:
     this pass.  Where the schedule names its transfers itself, the calls below them are left out.
     """
     ranges = list(found)
-    if not any({SEND, RECEIVE} & set(each.meaning.optypes) for each in ranges):
+    if not any({SEND, RECEIVE} & set(range_.meaning.optypes) for range_ in ranges):
         return ranges
-    named = any(set(PIPELINE) & set(each.meaning.optypes) for each in ranges)
-    passes = [each for each in ranges if {FORWARD, BACKWARD} & set(each.meaning.optypes)]
+    named = any(set(PIPELINE) & set(range_.meaning.optypes) for range_ in ranges)
+    passes = [range_ for range_ in ranges if {FORWARD, BACKWARD} & set(range_.meaning.optypes)]
     made: list[Range] = []
-    for each in ranges:
-        if not {SEND, RECEIVE} & set(each.meaning.optypes):
-            made.append(each)
+    for range_ in ranges:
+        if not {SEND, RECEIVE} & set(range_.meaning.optypes):
+            made.append(range_)
             continue
-        sent = SEND in each.meaning.optypes
-        beside = [one for one in passes if (one.start <= each.start if sent else one.end > each.start)]
+        sent = SEND in range_.meaning.optypes
+        beside = [one for one in passes if (one.start <= range_.start if sent else one.end > range_.start)]
         if named or not beside:
             continue
         forward = FORWARD in (beside[-1] if sent else beside[0]).meaning.optypes
         optype = PIPELINE[(0 if forward else 2) + (0 if sent else 1)]
-        made.append(Range(each.start, each.end, Meaning(each.meaning.dialect, (optype,))))
+        made.append(Range(range_.start, range_.end, Meaning(range_.meaning.dialect, (optype,))))
     return made
 
 
 def _within(ranges: Sequence[Range], moment: float) -> bool:
-    return any(each.start <= moment < each.end for each in ranges)
+    return any(range_.start <= moment < range_.end for range_ in ranges)
 
 
 def _hull(spans: Sequence[Span]) -> Span:

@@ -188,9 +188,6 @@ def search_threshold(
 # Which slow nodes are used is decided in :mod:`scheduler.placement.exact.algorithm`.
 
 
-pass
-
-
 @dataclass(frozen=True)
 class Exact:
     """The exact search as a placement algorithm."""
@@ -246,7 +243,7 @@ class Exact:
             # under `ignore` that may be known of the healthy nodes alone
             expert_bound=max([1.0, *goals.certified[1 : 1 + experts]]) if goals.reduction is claims.reduction else 1.0,
             closer_bounds=dict(zip(closer_levels(cluster, job), goals.certified[1 + experts :], strict=False)),
-            complete=all(one.complete for one in searched.searches),
+            complete=all(search.complete for search in searched.searches),
             # pairs of the grid inside a job whose stages share nodes are not those of the job
             pareto=claims.lattice.pareto() if job.grid.aligned else (),
             refutations=tuple(claims.lattice.refutations) if job.grid.aligned else (),
@@ -337,7 +334,8 @@ def _options(searched: SearchedThresholds, objective: float) -> tuple[PriceOptio
     """Return the ways to treat slow nodes that were compared; the objective is that of the answer."""
     chosen = searched.chosen
     return tuple(
-        one.option(objective if one is chosen else one.objective, chosen=one is chosen) for one in searched.searches
+        search.option(objective if search is chosen else search.objective, chosen=search is chosen)
+        for search in searched.searches
     )
 
 

@@ -188,10 +188,6 @@ class SlotSwaps:
 # Where slots stay empty, a domain with room to spare in its band may serve a second one (:func:`_shared_rows`).
 
 
-pass
-pass
-
-
 def tabu_bands(
     problem: GridProblem, pair: Pair, *, effort: TabuEffort, seed: int, params: ExactParams = DEFAULTS
 ) -> IntArray | None:
@@ -294,10 +290,6 @@ def _shared_rows(problem: GridProblem, widths: IntArray, capacities: IntArray, s
 # or more; with one double, or with three bands, some bands have whole rows, as long as there are not three doubles.
 # What is left is to share out the other domains, by swaps: each band needs cells (or whole rows), and has slots for S
 # domains less those of its doubles.
-
-
-pass
-pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -465,8 +457,6 @@ def lay_ragged(problem: GridProblem, plan: Plan, capacities: IntArray, slots: In
 # domain more, and all groups together may have so many.  Domains are swapped, with those of other groups and with those
 # not in use, until each group has room and there are few enough split rows.
 
-
-pass
 
 # Of work: to make a step, and to look at a swap
 _STEP_SECONDS, _SWAP_SECONDS_of_split_swaps = 2e-4, 2e-7
@@ -692,9 +682,6 @@ class SplitSwaps:
 # most (R - b) D of them in all a row touches at most R domains.  Domains are laid row after row, and where two share a
 # row that counts like a split row.  With R - b = 1 no row can be both: parts then hold whole rows of a domain.
 
-
-pass
-pass
 
 HeldCells = Sequence[tuple[int, int]]
 """Domains, and the cells of each."""

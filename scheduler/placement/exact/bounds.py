@@ -575,7 +575,7 @@ class _Master:
         return bound
 
     def _prices(self) -> PatternPrices:
-        row, column = (_parts(one) for one in self._touches)
+        row, column = (_parts(touch) for touch in self._touches)
         widths, heights = (tuple(accumulate(_parts(one, -1) for one in at)) for at in (self._wide, self._high))
         return PatternPrices(row, column, widths, heights, UNIT)
 

@@ -184,7 +184,7 @@ def laid_out(rows: Sequence[Sequence[Part]], problem: GridProblem) -> IntArray:
         for number, (size, domain) in enumerate(order):
             own = touched.setdefault(domain, set())
             others = [touched.get(other, set()) for _, other in order[number + 1 :]]
-            free.sort(key=lambda j: ((j not in own) - any(j not in one for one in others), load[j]))
+            free.sort(key=lambda j: ((j not in own) - any(j not in other for other in others), load[j]))
             for j in free[:size]:
                 cells[i, j] = domain
                 if j not in own:
@@ -202,8 +202,6 @@ def laid_out(rows: Sequence[Sequence[Part]], problem: GridProblem) -> IntArray:
 # the K domains fall into at most K - D groups with C_g >= (v_g - 1) P: the items P - c_k, negative for large domains,
 # in as many bins of size P (docs: exact.md).
 
-
-pass
 
 Counts = tuple[int, ...]
 """Items of each size that are left."""
@@ -311,9 +309,6 @@ class BinPacking:
 # S, R >= 2; and S * R is at least what the product bound says.  Where one affinity is zero a fourth is added: rows on
 # two domains each are had from the fewest domains that hold all cells, unless these are more than rows by two.
 
-
-pass
-pass
 
 Fill = Literal["whole columns", "contiguous", "cut-outs", "chains"]
 

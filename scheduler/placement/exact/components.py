@@ -254,8 +254,6 @@ class _Graph:
 # which serve as many columns and hold, with them, all cells of these.
 
 
-pass
-
 # Of work: to look at a shape of a domain beside those before it, and to look for the columns of shapes
 _STATE_SECONDS, _GRAPH_SECONDS = 2e-7, 1e-4
 
@@ -429,9 +427,6 @@ class ComponentHeights:
 # share, the fewest that it can.
 
 
-pass
-
-
 def least_tree(capacities: tuple[int, ...], height: int, waste: int) -> int:
     """Return a lower bound on the row touches of all trees on these domains, exact where nothing is wasted.
 
@@ -508,9 +503,6 @@ def _subsets(domains: int) -> Iterator[int]:
 #
 # Domains of equal capacity are not told apart: a subtree is known by its capacities and its share.
 
-
-pass
-pass
 
 _TABLES_of_tree_shares = 2000  # Tables kept at a time, some ten kilobytes each
 
@@ -631,8 +623,6 @@ def _parts(domains: Domains) -> Iterator[Domains]:
 # domains and columns and, for each component, its *regret*, rows minus the prices of what it takes.
 
 
-pass
-
 _NODE_SECONDS = 5e-5  # Of work to look at a node of the search
 _UNIT = 1000  # Price of a row touch: prices are integers, and a thousandth of a row is as fine as rounding needs
 _FIRST = 2000  # Candidates in the linear program to begin with, the cheapest for their columns
@@ -686,7 +676,7 @@ def master_prices(problem: GridProblem, components: Components) -> Prices:
         if solver.Solve() != pywraplp.Solver.OPTIMAL:
             break
         prices = Prices(
-            np.array([round(_UNIT * one.dual_value()) for one in domains], dtype=np.int64),
+            np.array([round(_UNIT * domain.dual_value()) for domain in domains], dtype=np.int64),
             round(_UNIT * columns.dual_value()),
         )
         regrets = prices.regrets(components)
@@ -799,13 +789,6 @@ class Packings:
 # looked at one by one: their components are given better bounds, which rule out other packings too, until none is left
 # or one can be built.
 
-
-pass
-pass
-pass
-pass
-pass
-pass
 
 Key = tuple[tuple[int, ...], int]  # a component: capacities of its domains, descending, and how many columns it has
 Packed = tuple[Key, ...]
@@ -974,7 +957,7 @@ class UsedDomains:
                 return None
             packed.append(key)
             columns.append(self._touches[key].columns)
-        found = [one for one in columns if one is not None]
+        found = [column for column in columns if column is not None]
         if len(found) < len(columns) or (packings.pp, tuple(packed)) in self._tried:
             return None
         self._tried.add((packings.pp, tuple(packed)))

@@ -174,9 +174,6 @@ def _lay_out(
 # them are an integer program of hundredths of a second.
 
 
-pass
-
-
 _PRICE = 0.05  # Rows that a domain in a column is worth: slots to spare let whole rows be made of fractions
 _GIFT = 0.02  # Part of the rows that a domain in use is worth at most, with odd seeds
 _ROUNDED = 1e-6  # What linear programs may be off
@@ -365,10 +362,6 @@ class Dives:
 # each cut, and each piece of it is hosted by a domain.  What pieces and cuts are is for ring flow and set flow to say.
 
 
-pass
-pass
-
-
 _NOISE = 1e-3  # Rows that a domain in a place is worth at most, at random: all orders of the columns are as good
 
 Cut = tuple[Segment, ...]  # Pieces that make a row
@@ -458,10 +451,6 @@ class ListedRowsDives(Dives):
 # to R of its joints.  Arcs across the joint of the last and the first column let all columns have equally many domains,
 # where intervals crowd in the middle.  A row is a *tiling* of the ring, its joints; there are few enough of them to be
 # listed where R is small, or the columns are few.
-
-
-pass
-pass
 
 
 def ring_flow(problem: GridProblem, pair: Pair, *, limit: FlowLimit, coverage: CoverageBound) -> IntArray | None:
@@ -554,10 +543,6 @@ class _RingDives(ListedRowsDives):
 # 255 sets and a thousand partitions into three, and where many domains are equal a linear program over them is small.
 
 
-pass
-pass
-
-
 def set_flow(problem: GridProblem, pair: Pair, *, limit: FlowLimit, coverage: CoverageBound) -> IntArray | None:
     """Return a placement in which every domain serves a set of columns; ``None`` when none was found.
 
@@ -620,9 +605,6 @@ class _SetDives(ListedRowsDives):
 # Rows and columns that are left are worth most where the domains left need few touches: by the product bound their
 # ``(sum sqrt n_k)^2`` must be at most S (R - b) D times the columns left.  Bands are chosen by what they do to that.
 
-
-pass
-pass
 
 _ALIKE = 4  # Choices looked at for each that is kept: some are other bands on the same domains
 _MOST_DOMAINS = 62  # Sets of domains are the bits of an integer

@@ -145,9 +145,6 @@ class Sites:
 # model improves a part of a large placement.
 
 
-pass
-
-
 _LARGEST_SCALE = 10**9  # Largest common denominator of weights: sums of a model stay far within 64 bits
 
 
@@ -364,9 +361,6 @@ class CellModel:
 # Which part of a large placement to lay anew: sites around one of the groups that are worst off.
 
 
-pass
-pass
-
 Integers = npt.NDArray[np.integer[Any]]
 
 
@@ -427,11 +421,6 @@ class WorstParts:
 # A placement comes from the search over pairs; bounds come from counting.  Where the two do not meet, the model of all
 # cells (:mod:`scheduler.placement.exact.goals`) goes on: goal after goal, each among the placements that are
 # as good in those before, so what it proves is proved of all of them.
-
-
-pass
-pass
-pass
 
 
 @dataclass(frozen=True)

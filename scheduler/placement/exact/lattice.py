@@ -153,8 +153,6 @@ class Lattice:
 # The state of a search of pairs (S, R), which all of its methods share; and both views of its grid.
 
 
-pass
-
 T = TypeVar("T")
 
 

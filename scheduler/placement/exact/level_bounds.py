@@ -106,8 +106,6 @@ class LineTouches:
 # level, are a path of pairs (S, R) that are not refuted, ascending in both.
 
 
-pass
-
 _LINES = ("dp", "pp")  # families whose groups are the columns and the rows of the grid
 
 
@@ -158,14 +156,14 @@ class LevelBounds:
         which pairs of that level there may be, and the lines of each touch domains inside those that they touch there.
         """
         wanted, least = _weights(terms), -inf
-        if len(wanted) != 1 or self.reduction.job.nodes_of_tp > 1 or any(one.family not in _LINES for one in terms):
+        if len(wanted) != 1 or self.reduction.job.nodes_of_tp > 1 or any(term.family not in _LINES for term in terms):
             return least
         ((name, (dp, pp)),) = wanted.items()
         above = self._levels[: self._levels.index(name)]
         for broader, (w, v) in _weights(others).items():
             if broader not in above:
                 continue
-            rest = [one for one in others if one.level != broader or one.family not in _LINES]
+            rest = [other for other in others if other.level != broader or other.family not in _LINES]
             left = most - (self.least(rest) if rest else 0.0) + TOLERANCE
             unrefuted_here = self._corners(name, list(map(_weights, (terms, others))))
             pairs = [
@@ -260,12 +258,12 @@ def unrefuted(lattice: Lattice) -> list[Pair]:
 def _weights(terms: Iterable[Count]) -> dict[str, tuple[float, float]]:
     """Return the weights of S and R at each level."""
     found: dict[str, tuple[float, float]] = {}
-    for one in terms:
-        dp, pp = found.get(one.level, (0.0, 0.0))
-        if one.family == "dp":
-            found[one.level] = dp + one.weight, pp
-        elif one.family == "pp":
-            found[one.level] = dp, pp + one.weight
+    for term in terms:
+        dp, pp = found.get(term.level, (0.0, 0.0))
+        if term.family == "dp":
+            found[term.level] = dp + term.weight, pp
+        elif term.family == "pp":
+            found[term.level] = dp, pp + term.weight
     return found
 
 

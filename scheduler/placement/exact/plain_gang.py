@@ -89,7 +89,9 @@ def _needs_no_slow_node(gang: PlainGang) -> bool:
 def _no_worse_than_rules(reduction: GridReduction, nodes: IntArray, limits: Limits, params: ExactParams) -> IntArray:
     """Return the best of a placement that is not proved and what the quick rules say, goal by goal."""
     placements = [nodes, *quick_starts(reduction, limits, params)]
-    worths = [one for each in placements if (one := weighed(reduction.cluster, reduction.job, each)) is not None]
+    worths = [
+        one for placement in placements if (one := weighed(reduction.cluster, reduction.job, placement)) is not None
+    ]
     return min(worths, key=lambda one: one.order).nodes
 
 

@@ -302,9 +302,6 @@ def minimal_patterns(total: int, parts: int) -> Iterator[tuple[int, ...]]:
 # Which columns each domain serves: one model for every S, and one for S = 2 in which no two columns are told apart.
 
 
-pass
-
-
 class FreeColumns:
     """Any S: a boolean for each domain and column, and the cells that it gives."""
 
@@ -468,10 +465,6 @@ class ColumnPairs:
 # A pair without a solution of :class:`SkeletonModel` is refuted; a solution is a *skeleton*, the domains of each
 # column, for :mod:`scheduler.placement.exact.profiles`.  The model has three parts: what every domain does in total,
 # which columns it serves, and, for R = 2, which two domains each row lies on.
-
-
-pass
-pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -820,10 +813,6 @@ def _lay_out(problem: GridProblem, rows: Sequence[int], cells_on: dict[tuple[int
 # widths fixed a skeleton is found or excluded in hundredths of a second.  When the profiles are used up and each was
 # excluded, the pair is refuted; every single verdict of that is confirmed by a second search with another seed first.
 
-
-pass
-pass
-pass
 
 _SEEDS_OF_A_ROUND = 1000
 """Seeds between two rounds, more than the first ones have profiles; a seed that comes twice would do no harm."""

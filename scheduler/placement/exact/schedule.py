@@ -268,9 +268,6 @@ def _full(search: PairSearch) -> bool:
 # the same answer unless the wall clock runs out first.
 
 
-pass
-
-
 def search_pairs(search: PairSearch) -> None:
     """Search until the cheapest pair is proved, nothing is left to try, or time runs out."""
     if sum(search.problem.capacities) < search.problem.cells:  # a fault of the caller

@@ -200,9 +200,6 @@ class _Model:
 # pattern.  Where no counts satisfy all sums at once the pair is impossible.
 
 
-pass
-
-
 _WEIGHTS = 10  # Different weights of shapes, a handful
 _FINE = 100  # Parts of a cell in which regrets enter the model: small integers; each is rounded down
 
@@ -318,9 +315,6 @@ class ShapeCounts:
 # are looked at, and one of them mostly has a placement where there is one.  When none is left and each was excluded, by
 # two searches each, the pair is refuted.
 
-
-pass
-pass
 
 _OF_A_TURN = 4  # Choices: some take hundredths of a second and others seconds, so that two would wait for each other
 _SEEDS_OF_A_SEARCH = 10_000  # Between the search of a verdict and its confirmation

@@ -106,9 +106,6 @@ def _matched(columns_of: Mapping[int, Sequence[int]]) -> dict[int, int]:
 # cells free to go anywhere, improves the start, and proves it on small jobs.
 
 
-pass
-
-
 @dataclass(frozen=True)
 class SharedStageBounds:
     """Bounds of the spreads of a job whose stages share nodes, on nodes up to some slowdown."""

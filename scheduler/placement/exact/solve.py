@@ -126,9 +126,6 @@ _KEPT_CELLS = 4096  # of the largest grid that is kept, so that all of them are 
 # From a job to its pairs (S, R), and from a pair that is built to nodes.
 
 
-pass
-
-
 def search_reduction(reduction: GridReduction, limits: Limits, seconds: float, params: ExactParams) -> PairSearch:
     """Search the pairs of one job on nodes up to some slowdown."""
     job = reduction.job

@@ -97,7 +97,7 @@ def tight_fills(reduction: GridReduction) -> Iterator[IntArray]:
     for lines, last_come in product((cell, cell.T), (False, True)):
         slices = _in_slices(cluster, np.flatnonzero(admitted), lines.shape, depth, last_come=last_come)
         for mixed in (False, True) if slices else ():
-            ordered = [along[one] for one in slices]
+            ordered = [along[slice_] for slice_ in slices]
             if mixed:
                 ordered = [_alternating(cluster, one, cluster.levels[-1]) for one in ordered]
             nodes = np.empty(grid.cells, dtype=np.int32)
@@ -256,10 +256,6 @@ class _Room:
 # far they are from the least is for :mod:`scheduler.placement.exact.goals` to say.
 
 
-pass
-pass
-
-
 def has_more_terms(cluster: Cluster, job: Job) -> bool:
     """Return whether the pair does not decide: soft terms count, or a hold broader than the job's level."""
     return bool(job.soft) or _held_broader(cluster, job)
@@ -342,7 +338,7 @@ def _others(cluster: Cluster, job: Job, params: ExactParams) -> Iterator[Job]:
             if counted_where_held(cluster, held).level != held.level:
                 yield held
     for level in dict.fromkeys(one.level for one in job.soft if one.family in ("dp", "pp")):
-        at_level = [one for one in objective_terms(cluster, job) if one.level == level]
+        at_level = [objective_term for objective_term in objective_terms(cluster, job) if objective_term.level == level]
         dp, pp = (sum(one.weight for one in at_level if one.family == family) for family in ("dp", "pp"))
         if dp + pp:
             # spread is not counted inside TP groups of several nodes: held there they keep what the job asks as well

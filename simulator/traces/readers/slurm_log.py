@@ -23,10 +23,8 @@ from ground.files import ByteStream
 from ground.formats import FileFormat
 from ground.rows import BadRow, header_of, share
 from simulator.job_record import JobRecord
-from simulator.traces.job_fields import number, optional, record, status, whole
-from simulator.traces.readers.named_columns import Cells, NamedColumns
-from simulator.traces.trace_clock import Clock, TraceRows
-from simulator.traces.trace_loading import Numbered
+from simulator.traces.cells import Clock, TraceRows, number, optional, record, status, whole
+from simulator.traces.trace_loading import Cells, NamedColumns, Numbered
 
 TIMES = ("start_time", "end_time", "queue")
 """Columns that tell these logs from our own table, which calls its GPUs otherwise."""

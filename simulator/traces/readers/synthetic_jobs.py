@@ -9,9 +9,9 @@ from ground.documents import load_document
 from ground.errors import InvalidInput, TraceFormatError
 from ground.files import ByteStream, Source
 from ground.formats import FileFormat
-from simulator.traces.trace_clock import TraceRows
+from simulator.traces.cells import TraceRows
 from simulator.traces.trace_loading import Numbered
-from simulator.workload.generate import generate
+from simulator.workload import generate
 
 _BEGIN = re.compile(rb'(?:\xef\xbb\xbf)?(?:\s|#[^\n]*\n|---\s*\n|\{)*"?workload"?\s*:')
 

@@ -16,14 +16,14 @@ from arnold.commands.capacity_questions import QUESTIONS as COMMANDS
 from arnold.options.command import object_at
 from arnold.options.field_options import option_names
 from ground.records import field_docs, read_json
-from simulator.capacity.cache.cache_question import CacheAnswer
-from simulator.capacity.capacity_question import CapacityAnswer
-from simulator.capacity.fragmentation.fragmentation_question import FragmentationAnswer
-from simulator.capacity.grow.grow_answer import GrowAnswer
-from simulator.capacity.minipods.minipods_answer import MinipodsAnswer
-from simulator.capacity.power.power_answer import PowerAnswer
-from simulator.capacity.reserve.reserve_answer import ReserveAnswer
-from simulator.capacity.spares.spares_answer import SparesAnswer
+from simulator.capacity.cache import CacheAnswer
+from simulator.capacity.fragmentation import FragmentationAnswer
+from simulator.capacity.grow import GrowAnswer
+from simulator.capacity.minipods import MinipodsAnswer
+from simulator.capacity.power_answer import PowerAnswer
+from simulator.capacity.question import CapacityAnswer
+from simulator.capacity.reserve import ReserveAnswer
+from simulator.capacity.spares import SparesAnswer
 
 Arnold = Callable[..., Any]
 

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
-from arnold.documents.compare_answer import CompareOutput
-from arnold.documents.explain_answer import ExplainDocument
+from arnold.documents.place_answer import CompareOutput, ExplainDocument
 
 Arnold = Callable[..., Any]
 

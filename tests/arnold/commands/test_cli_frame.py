@@ -197,7 +197,7 @@ def test_other_packages_add_commands(arnold: Arnold, monkeypatch: pytest.MonkeyP
 
 def test_other_packages_describe_their_files(arnold: Arnold, monkeypatch: pytest.MonkeyPatch) -> None:
     """An entry point of the group `arnold.files` names a table of files: `arnold schema` lists and prints them."""
-    rows = {"greeting": "arnold.documents.error:ErrorDocument"}
+    rows = {"greeting": "arnold.console.output:ErrorDocument"}
     point = SimpleNamespace(name="greetings", load=lambda: rows)
     monkeypatch.setattr("importlib.metadata.entry_points", lambda group: [point] if group == "arnold.files" else [])
     assert {"place", "topology show", "error", "job", "greeting"} <= set(arnold("schema").out.splitlines())

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from arnold.documents.joint_answer import JointDocument
-from arnold.documents.place_answer import PlaceDocument
+from arnold.documents.place_answer import JointDocument, PlaceDocument
 from ground.records import json_data, read_json
 from tests.arnold.commands.conftest import write_cluster
 

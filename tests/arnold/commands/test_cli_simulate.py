@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from arnold.commands.run import run
-from simulator.run_lock import held_alone
+from simulator.checkpoints import held_alone
 
 Simulate = Callable[..., Any]
 
@@ -304,7 +304,7 @@ def test_an_interrupted_run_leaves_a_checkpoint_and_goes_on(
 
     The engine looks for interrupts every 64 instants, and each of the 120 jobs is submitted at an instant of its own.
     """
-    monkeypatch.setattr("simulator.engine.engine.INSTANTS", 64)
+    monkeypatch.setattr("simulator.engine.INSTANTS", 64)
     trace = "job_id,submit_time,duration,gpus\n" + "".join(f"j{i},{i},3.5,{1 + i % 40}\n" for i in range(120))
     whole, resumed, path = tmp_path / "whole.csv", tmp_path / "resumed.csv", tmp_path / "run.json"
     assert simulate("--jobs-out", str(whole), "--json", trace=trace).code == 0

@@ -14,7 +14,7 @@ from click.types import FloatParamType, IntParamType
 
 from arnold.commands.command_table import SECTIONS
 from arnold.commands.command_table import arnold as root
-from arnold.options.option_help import explained
+from arnold.options.command import explained
 from tests.arnold.commands.test_cli_repeated_options import leaves
 
 Arnold = Callable[..., Any]

@@ -8,7 +8,7 @@ from typing import Any
 import click
 import pytest
 
-from arnold.options.result_files import EARLIER, ResultFile, check_results
+from arnold.options.field_options import EARLIER, ResultFile, check_results
 from ground.errors import InvalidInput
 from tests.arnold.commands.test_cli_repeated_options import leaves, root
 

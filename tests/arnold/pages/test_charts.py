@@ -10,9 +10,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arnold.pages.axis import Scale, axis_range, cells_between, log_range, log_ticks, round_step, round_ticks
-from arnold.pages.line_chart import line_chart, plot_of
-from arnold.pages.row_chart import MARGINS, ChartRow, row_chart
+from arnold.pages.charts import (
+    MARGINS,
+    ChartRow,
+    Scale,
+    axis_range,
+    cells_between,
+    line_chart,
+    log_range,
+    log_ticks,
+    plot_of,
+    round_step,
+    round_ticks,
+    row_chart,
+)
 from ground.quantities import Kind
 from simulator.sheet import Chart, Series
 from tests.case_counts import examples

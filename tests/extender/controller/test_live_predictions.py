@@ -20,7 +20,7 @@ from extender.plans.gang_plan import PlanPhase, decode_plan, encode_plan
 from extender.queueing import running_jobs, waiting_gang
 from scheduler.queue.run_times import Prediction
 from simulator.job_record import JobRecord
-from simulator.prediction.predictor import predict_all
+from simulator.prediction import predict_all
 from tests.extender.controller.test_ended_runs import stamp
 from tests.extender.controller.world import World
 from tests.extender.things import NOW, member_json

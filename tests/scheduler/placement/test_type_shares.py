@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.placement.type_shares import ShareProblem, finish_time_shares, max_min_shares, total_shares
-from simulator.traces.readers.published_speeds import GAVEL_SPEEDS, GAVEL_TYPES
+from simulator.throughputs import GAVEL_SPEEDS, GAVEL_TYPES
 from tests.case_counts import examples
 from topology.cluster import FloatArray
 

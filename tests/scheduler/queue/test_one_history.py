@@ -29,15 +29,14 @@ from scheduler.queue.fifo_and_backfill import FifoBackfill
 from scheduler.queue.policy import QueuePolicy
 from scheduler.queue.priority import PriorityAge, PriorityPreempt
 from scheduler.queue.run_times import Prediction
-from simulator.engine.engine import Engine
-from simulator.engine.hooks import Incident, Why
+from simulator.engine import Engine
+from simulator.hooks import Incident, Why
 from simulator.job_record import JobRecord
-from simulator.pools.node_pool import NodePool
-from simulator.pools.pool import Found
+from simulator.pools import Found, NodePool
 from simulator.sim_job import SimJob
 from tests.case_counts import every_fourth
 from tests.extender.things import Json, member_json, node, reservation_json, state_of
-from tests.simulator.engine.incidents import Scripted
+from tests.simulator.incidents import Scripted
 from topology.build import build_cluster
 from topology.cluster import Cluster, Node
 

@@ -12,10 +12,10 @@ from ground.errors import InvalidInput
 from ground.files import Source
 from scheduler.job import DEFAULT_ALPHA
 from scheduler.job_files.job_file import load_job
-from simulator.capacity.affinity_question import AffinityQuestion
-from simulator.capacity.fragmentation.fragmentation_question import FragmentationQuestion
-from simulator.capacity.grow.grow_question import GrowQuestion
-from simulator.capacity.minipods.minipods_question import MinipodsQuestion
+from simulator.capacity.cluster_question import AffinityQuestion
+from simulator.capacity.fragmentation import FragmentationQuestion
+from simulator.capacity.grow import GrowQuestion
+from simulator.capacity.minipods import MinipodsQuestion
 
 DENSE, EXPERTS = "24B dense on H800", "24B MoE on H800"
 SHAPE = {"hidden": 2560, "layers": 28, "vocab": 64_000, "sequence_length": 4096, "global_batch": 7}

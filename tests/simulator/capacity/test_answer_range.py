@@ -10,8 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ground.records import json_data, read_json
-from simulator.capacity.answer_range import MOST_SEEDS, AnswerRange, InputPoints, answer_range, percentiles
-from simulator.capacity.uncertain_input import given_input, seed_input
+from simulator.capacity.question import (
+    MOST_SEEDS,
+    AnswerRange,
+    InputPoints,
+    answer_range,
+    given_input,
+    percentiles,
+    seed_input,
+)
 from tests.case_counts import examples
 
 WIDE, NARROW = (given_input(text, text, text, where="--x") for text in ("1..100", "4..9"))

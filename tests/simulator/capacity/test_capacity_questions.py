@@ -9,16 +9,16 @@ import pytest
 
 from ground.errors import InvalidInput
 from ground.records import json_data, read_json
-from simulator.capacity.cache.cache_question import CacheQuestion
-from simulator.capacity.capacity_question import CapacityQuestion
+from simulator.capacity.cache import CacheQuestion
 from simulator.capacity.cluster_question import parse_minipods
-from simulator.capacity.fragmentation.fragmentation_question import FragmentationQuestion
-from simulator.capacity.generations.generations_question import GenerationsQuestion
-from simulator.capacity.grow.grow_question import GrowQuestion
-from simulator.capacity.minipods.minipods_question import MinipodsQuestion
-from simulator.capacity.power.power_question import PowerQuestion
-from simulator.capacity.reserve.reserve_question import ReserveQuestion
-from simulator.capacity.spares.spares_question import SparesQuestion
+from simulator.capacity.fragmentation import FragmentationQuestion
+from simulator.capacity.generations import GenerationsQuestion
+from simulator.capacity.grow import GrowQuestion
+from simulator.capacity.minipods import MinipodsQuestion
+from simulator.capacity.power import PowerQuestion
+from simulator.capacity.question import CapacityQuestion
+from simulator.capacity.reserve import ReserveQuestion
+from simulator.capacity.spares import SparesQuestion
 from simulator.sheet import known, text_table
 
 QUESTIONS: list[CapacityQuestion[Any]] = [

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ground.errors import InvalidJob
-from simulator.capacity.job_shape import JobShape, parse_job, parse_shape, usual_shapes
+from simulator.capacity.cluster_question import JobShape, parse_job, parse_shape, usual_shapes
 
 
 def test_a_shape_makes_jobs() -> None:

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.placement.types import ALGORITHMS
-from simulator.capacity.job_shape import JobShape
-from simulator.capacity.largest_job import ALPHA, Family, LargestJob, Prober
+from simulator.capacity.cluster_question import ALPHA, Family, JobShape, LargestJob, Prober
 from tests.case_counts import examples
 from tests.simulator.capacity.clusters_in_use import with_free
 from topology.build import build_cluster

@@ -10,8 +10,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ground.errors import InvalidInput
-from simulator.capacity.grow.grow_question import GrowQuestion
-from simulator.capacity.uncertain_input import (
+from simulator.capacity.grow import GrowQuestion
+from simulator.capacity.question import (
     chance_of,
     draw,
     gamma_of,

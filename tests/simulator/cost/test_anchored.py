@@ -10,8 +10,8 @@ from scheduler.affinity import RECORDS, Record
 from scheduler.job import DEFAULT_ALPHA, DEFAULT_SPREAD_COST, Job
 from scheduler.job_affinity import job_affinity
 from scheduler.objective import evaluate
-from simulator.cost.anchored import anchored
 from simulator.cost.calibration import PUBLISHED
+from simulator.cost.models import anchored
 from simulator.cost.types import PlacedJob
 from tests.case_counts import examples
 from tests.simulator.cost.placed import pods, put

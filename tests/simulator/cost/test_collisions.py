@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.cost.calibration import PUBLISHED
-from simulator.cost.collisions import Hashing, slowest_flow
-from simulator.cost.hierarchical import hashing_of
+from simulator.cost.models import Hashing, hashing_of, slowest_flow
 from tests.case_counts import examples
 
 

@@ -15,11 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ground.errors import InvalidInput, UnknownName
-from simulator.cost.alpha_beta import BusBandwidth, alpha_beta, drawn
-from simulator.cost.anchored import anchored
 from simulator.cost.calibration import PUBLISHED, Calibration
-from simulator.cost.hierarchical import hierarchical
-from simulator.cost.spread_price import no_cost, spread_counters
+from simulator.cost.models import BusBandwidth, alpha_beta, anchored, drawn, hierarchical, no_cost, spread_counters
 from simulator.cost.types import CommModel, PlacedJob
 from tests.case_counts import examples
 from tests.simulator.cost.placed import BY_HAND, UNIT, pods, put, slowed

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ground.errors import InvalidInput, UnknownName
-from simulator.cost.hierarchical import hierarchical, tiers_of
+from simulator.cost.models import hierarchical, tiers_of
 from simulator.cost.shared_flows import SharedFlows, demands_of, uplinks
 from simulator.cost.step import flat_step
 from simulator.cost.types import PlacedJob

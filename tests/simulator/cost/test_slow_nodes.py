@@ -10,12 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.job import stage_slowdown
-from simulator.cost.alpha_beta import alpha_beta
-from simulator.cost.anchored import anchored
 from simulator.cost.calibration import PUBLISHED, Calibration
-from simulator.cost.hierarchical import hierarchical
+from simulator.cost.models import alpha_beta, anchored, hierarchical, no_cost, spread_counters
 from simulator.cost.shared_flows import SharedFlows
-from simulator.cost.spread_price import no_cost, spread_counters
 from simulator.cost.types import COMM_MODELS, CommModel, PlacedJob
 from simulator.job_record import JobRecord
 from simulator.replay import prepare
@@ -24,7 +21,7 @@ from simulator.traces import JobTrace
 from tests.case_counts import examples
 from tests.simulator.clusters import racks
 from tests.simulator.cost.placed import pods, put, slowed
-from tests.simulator.engine.runs import finished
+from tests.simulator.runs import finished
 from topology.flags import FAULTY, NodeFlag
 
 MODELS: list[Callable[[Calibration], CommModel]] = [

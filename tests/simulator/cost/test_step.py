@@ -11,9 +11,8 @@ import pytest
 from scheduler.affinity import Experts, Model, volumes
 from scheduler.job import Job, Parallelism
 from simulator.cost.calibration import Calibration
-from simulator.cost.hierarchical import Crossing, hierarchical
+from simulator.cost.models import Crossing, hierarchical, no_cost
 from simulator.cost.shared_flows import SharedFlows
-from simulator.cost.spread_price import no_cost
 from simulator.cost.step import Schedule, exposed_reduction, pipeline_seconds, reduction_seconds, schedule_of
 from simulator.cost.types import DEFAULT_MODEL, CommModel, PlacedJob, StepTime, operations, traffic_of
 from tests.simulator.cost.placed import BY_HAND, TINY, UNIT, job, pods, put, slowed

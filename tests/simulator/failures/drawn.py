@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from simulator.failures.failure_process import Breakdown, FailureModel, SlowSpell, draw_breakdowns, draw_spells
+from simulator.failures.cluster_failures import Breakdown, FailureModel, SlowSpell, draw_breakdowns, draw_spells
 
 
 def draw_failures(

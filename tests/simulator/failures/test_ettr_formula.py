@@ -12,14 +12,15 @@ from hypothesis import strategies as st
 
 from ground.errors import InvalidInput
 from ground.quantities import DAY
-from simulator.failures.expected_ettr import (
+from simulator.failures.ettr import (
     Losses,
     best_interval,
+    erlang_b,
     exact_ettr,
+    exponential,
     first_order_ettr,
+    simulate_ettr,
 )
-from simulator.failures.monte_carlo import exponential, simulate_ettr
-from simulator.failures.outages import erlang_b
 from simulator.failures.rates import RATES
 from tests.case_counts import examples
 

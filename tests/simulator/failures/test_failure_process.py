@@ -10,9 +10,8 @@ import pytest
 
 from ground.errors import InvalidInput
 from ground.quantities import DAY, HOUR
-from simulator.failures.failure_process import FailureModel, Slowness
-from simulator.failures.rates import MIXES, RATES, failure_rate
-from simulator.failures.restart_delay import Restart, parse_restart
+from simulator.failures.cluster_failures import FailureModel, Slowness
+from simulator.failures.rates import MIXES, RATES, Restart, failure_rate, parse_restart
 from tests.simulator.failures.drawn import draw_failures
 
 YEAR = 365 * DAY

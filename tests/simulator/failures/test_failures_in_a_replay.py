@@ -11,18 +11,17 @@ from ground.errors import InvalidInput
 from ground.quantities import DAY
 from scheduler.job import Parallelism, stage_slowdown
 from simulator.checkpoints import restore, snapshot
-from simulator.engine.hooks import Incident
-from simulator.failures.cluster_failures import ClusterFailures, FailureSettings
-from simulator.failures.expected_ettr import Losses, best_interval, first_order_ettr
-from simulator.failures.failure_process import FailureModel, Slowness
+from simulator.failures.cluster_failures import ClusterFailures, FailureModel, FailureSettings, Slowness
+from simulator.failures.ettr import Losses, best_interval, first_order_ettr
 from simulator.failures.rates import RATES, failure_rate
+from simulator.hooks import Incident
 from simulator.job_record import JobRecord
 from simulator.replay import Replay, prepare
 from simulator.replay_settings import ReplaySettings
-from simulator.results.run_ettr import run_ettr
+from simulator.results import run_ettr
 from simulator.traces import JobTrace
 from tests.simulator.clusters import racks
-from tests.simulator.engine.runs import go_on
+from tests.simulator.runs import go_on
 
 QUIET = failure_rate("0")
 

@@ -12,26 +12,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arnold.exports.tables import job_rows
+from arnold.exports import job_rows
 from ground.errors import InvalidInput
 from scheduler.job import Parallelism
 from simulator.checkpoints import restore, snapshot
-from simulator.engine.hooks import Incident
-from simulator.failures.cluster_failures import FailureSettings
-from simulator.failures.failure_process import FailureModel, Slowness
+from simulator.failures.cluster_failures import FailureModel, FailureSettings, Slowness
 from simulator.failures.flag_incidents import FailuresAndFlags, FlagIncidents, FlagSpan
 from simulator.failures.rates import failure_rate
+from simulator.hooks import Incident
 from simulator.job_record import JobRecord
 from simulator.replay import Replay, prepare
 from simulator.replay_settings import COUNT_ONLY, ReplaySettings
-from simulator.results.run_history import run_history
-from simulator.results.time_series import time_series
+from simulator.results import time_series
+from simulator.run_history import run_history
 from simulator.traces import JobTrace
 from tests.case_counts import examples
 from tests.simulator.clusters import racks
-from tests.simulator.engine.incidents import Scripted
-from tests.simulator.engine.runs import go_on
-from tests.simulator.engine.traces import traces
+from tests.simulator.incidents import Scripted
+from tests.simulator.runs import go_on
+from tests.simulator.traces import traces
 from topology.cluster import Cluster
 from topology.flags import FAULTY, NodeFlag
 

@@ -12,9 +12,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ground.quantities import DAY
-from simulator.failures.expected_ettr import Losses, best_interval, exact_ettr
-from simulator.failures.monte_carlo import DomainFailures, exponential, simulate_ettr
-from simulator.failures.outages import Floats, Outages, erlang_b, waiting_shares
+from simulator.failures.ettr import (
+    DomainFailures,
+    Floats,
+    Losses,
+    Outages,
+    best_interval,
+    erlang_b,
+    exact_ettr,
+    exponential,
+    simulate_ettr,
+    waiting_shares,
+)
 from tests.case_counts import examples
 
 SINGLE = (1, 1200 * 6.5e-3 / DAY, DAY)

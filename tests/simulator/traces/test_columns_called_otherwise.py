@@ -8,8 +8,8 @@ import pytest
 
 from ground.errors import InvalidInput, TraceFormatError
 from simulator.traces import JobTrace, parse_columns, read_trace
-from simulator.traces.column_names import SYNONYMS
-from simulator.traces.readers.job_table_readers import OPTIONAL, REQUIRED
+from simulator.traces.readers.own_tables import OPTIONAL, REQUIRED
+from simulator.traces.trace_loading import SYNONYMS
 from tests.simulator.traces.trace_samples import SACCT
 
 

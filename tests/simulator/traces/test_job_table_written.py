@@ -9,14 +9,14 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arnold.exports.tables import JOB_COLUMNS, job_rows, table_bytes
+from arnold.exports import JOB_COLUMNS, job_rows, table_bytes
 from scheduler.job import FAMILIES, Count, DataSet, Hold, Parallelism
 from scheduler.job_affinity import NAMED_MODELS
 from scheduler.queue.run_times import Prediction
 from simulator.job_record import JobRecord
 from simulator.sim_job import Need, SimJob
 from simulator.traces import read_trace
-from simulator.traces.readers.job_table_readers import write_jobs
+from simulator.traces.readers.own_tables import write_jobs
 from tests.case_counts import examples
 
 WORDS = st.text(st.sampled_from("ab-7,\"' é"), max_size=5).map(str.strip)

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from ground.errors import TraceFormatError
 from simulator.traces import read_trace
-from simulator.traces.trace_clock import UNITS
+from simulator.traces.cells import UNITS
 from simulator.traces.trace_loading import TRACE_READERS
 
 WEEK = 7 * 86_400

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from ground.errors import InvalidInput, TraceFormatError
 from simulator.job_record import JobRecord
 from simulator.traces import JobTrace, max_gpus, merge, scale_load, window
-from simulator.traces.trace_transforms import parse_window
+from simulator.traces.job_trace import parse_window
 from tests.case_counts import examples
 
 TRACE = JobTrace(

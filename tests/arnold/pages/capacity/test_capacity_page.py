@@ -9,11 +9,9 @@ from math import inf, log
 
 import pytest
 
-from arnold.pages.capacity.answer_page import answer_page, picture, tornado_picture
-from arnold.pages.line_chart import plot_of
-from simulator.capacity.answer_range import answer_range
-from simulator.capacity.capacity_question import AnswerFigure, CapacityAnswer
-from simulator.capacity.uncertain_input import given_input, seed_input
+from arnold.pages.capacity_page import answer_page, picture, tornado_picture
+from arnold.pages.charts import plot_of
+from simulator.capacity.question import AnswerFigure, CapacityAnswer, answer_range, given_input, seed_input
 from simulator.sheet import Chart, Series, Sheet, TextTable
 
 NAME = '<script>"&'

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arnold.pages.placement.front import APART, BOLD, Box, LabelledPoint, PlacedLabel, place_labels
+from arnold.pages.placement_page import APART, BOLD, Box, LabelledPoint, PlacedLabel, place_labels
 from topology.drawing.layout import text_width
 
 WITHIN = (0.0, 0.0, 300.0, 200.0)

@@ -15,15 +15,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from arnold.options.replay_files import PAGE_BUCKETS
-from arnold.pages.line_chart import line_chart
-from arnold.pages.replay.cluster_map import OTHERS, frames
-from arnold.pages.replay.job_tables import chosen_jobs
-from arnold.pages.replay.replay_page import simulation_page
-from simulator.engine.hooks import Incident
-from simulator.results.run_history import RunHistory
-from simulator.results.run_summary import run_summary, waits_by_size
-from simulator.results.time_series import time_series
+from arnold.options.simulate_options import PAGE_BUCKETS
+from arnold.pages.charts import line_chart
+from arnold.pages.replay_page import OTHERS, chosen_jobs, frames, simulation_page
+from simulator.hooks import Incident
+from simulator.results import run_summary, time_series, waits_by_size
+from simulator.run_history import RunHistory
 from simulator.sheet import Chart, Series
 from tests.browser import show
 from tests.markup import tags

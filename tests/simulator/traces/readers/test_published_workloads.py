@@ -10,9 +10,9 @@ import pytest
 
 from ground.errors import InvalidInput, TraceFormatError
 from simulator.job_record import JobRecord
+from simulator.throughputs import GAVEL as GAVEL_MEASURED
+from simulator.throughputs import POLLUX_SECONDS
 from simulator.traces import JobTrace, read_trace
-from simulator.traces.readers.published_speeds import GAVEL as GAVEL_MEASURED
-from simulator.traces.readers.published_speeds import POLLUX_SECONDS
 from tests.simulator.traces.trace_samples import BATSIM, GAVEL, PAI2025, PHILLY_LOG, POLLUX, SPOT2026, TIRESIAS
 
 

@@ -13,7 +13,7 @@ from ground.errors import TraceFormatError
 from ground.rows import BadRow
 from simulator.job_record import JobRecord
 from simulator.traces import JobTrace, read_trace
-from simulator.traces.readers.slurm_runs import length, trackable
+from simulator.traces.readers.slurm_accounting import length, trackable
 from tests.simulator.traces.trace_samples import SACCT, SACCT_JSON
 
 

@@ -1,0 +1,337 @@
+"""JSON about a live Kubernetes cluster: ``arnold kube``, and ``arnold flags list``, ``apply``, ``clear`` and
+``sync``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+
+from extender.gangs.types import GangKey
+from extender.node_flags import FlagChange, FlaggedNode
+from extender.plans.gang_plan import GangPlan
+from ground.errors import ArnoldError
+from ground.records import AwareTime, Count, JsonRecord, Share
+from scheduler.job import Family, Job
+from scheduler.objective import Spread, spread_by_level
+from topology.cluster import Cluster
+from topology.flags import FAULTY, NodeFlag
+from topology.readers import LoadedTopology
+
+# -- gang_answers --
+# JSON of ``arnold kube``: the gangs of a Kubernetes cluster, one of them, and its nodes.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GangSummary(JsonRecord):
+    """A gang and its plan.  What belongs to a placement is null when there is none."""
+
+    namespace: str
+    """Namespace of its pods."""
+    gang: str
+    """Its name, unique there."""
+    phase: str
+    """Waiting, Queued, Planned, Released, Bound, Expired or Invalid."""
+    pods: Count
+    """Pods that it has when it is complete; 0 = not known."""
+    bound_pods: Count
+    """Pods that are on their nodes."""
+    gpus: Count
+    """GPUs of all of them; 0 = not known."""
+    level: str | None
+    """The node label whose domains spread counts."""
+    spread: Spread | None
+    """Spread at that level."""
+    objective: float | None
+    """alpha * spread.dp + (1 - alpha) * spread.pp, plus soft constraints."""
+    bound: float | None
+    """No placement of the nodes that were free had a smaller objective."""
+    gap: Share | None
+    """(objective - bound) / objective, 0 when it is proved the least."""
+    reason: str
+    """Why it is in its phase, in one word; empty = there is nothing to say."""
+    message: str
+    """Why it is in its phase, in sentences."""
+
+
+@dataclass(frozen=True, slots=True)
+class GangsDocument(JsonRecord):
+    """What ``arnold kube gangs --json`` prints."""
+
+    gangs: tuple[GangSummary, ...]
+    """All gangs, by namespace and name."""
+
+
+@dataclass(frozen=True, slots=True)
+class GangCondition(JsonRecord):
+    """A finding about a gang."""
+
+    type: str
+    """Valid, Complete, Planned, Released, Bound, Healthy or HintsRead."""
+    status: str
+    """True, False or Unknown."""
+    reason: str
+    """Why, in one word."""
+    message: str
+    """Why, in sentences."""
+    since: AwareTime
+    """When its status last changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedRank(JsonRecord):
+    """Where a rank of a gang is."""
+
+    rank: Count
+    """The rank of its pod."""
+    dp: Count | None
+    """Which PP group, as `dp` of `arnold place`; null = not known."""
+    pp: Count | None
+    """Which stage; null = not known."""
+    node: str
+    """Name of the node."""
+    domains: Mapping[str, str]
+    """Level or second hierarchy -> the domain that the node is in; empty where the node is in none, or not there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GangDocument(GangSummary):
+    """What ``arnold kube describe --json`` prints."""
+
+    parallelism: str | None
+    """Degrees, tp=8,cp=1,ep=1,dp=12,pp=8; null = not understood."""
+    order: str | None
+    """Dimensions from the fastest running rank to the slowest."""
+    alpha: Share | None
+    """DP affinity."""
+    constraints: tuple[str, ...]
+    """Constraints, a sentence each."""
+    gpu_types: tuple[str, ...] | None
+    """Types of GPU that its nodes may have; null = any."""
+    conditions: tuple[GangCondition, ...]
+    """What was found about it."""
+    assignment: tuple[PlacedRank, ...]
+    """One row for each rank; none while it has no nodes."""
+    spread_by_level: Mapping[str, Mapping[Family, int]] | None
+    """Largest spread of a group for every level and family, counted from the labels that the nodes have now; null = it
+    has no nodes, or some are gone."""
+    notes: tuple[str, ...]
+    """What is worth knowing, one sentence each."""
+
+
+@dataclass(frozen=True, slots=True)
+class KubernetesNode(JsonRecord):
+    """A node with GPUs, as gangs see it."""
+
+    node: str
+    """Its name."""
+    domains: Mapping[str, str]
+    """Level or second hierarchy -> the domain that it is in; empty = in none."""
+    gpus: Count
+    """GPUs that it has."""
+    free_gpus: Count
+    """GPUs that no pod holds; 0 on a node that is promised to a gang."""
+    gpu_type: str
+    """Type of its GPUs; empty = no label says it."""
+    sharing: str
+    """How it hands out GPUs in parts, such as time-slicing x4: no gang gets any of them; empty = whole ones."""
+    flag: NodeFlag | None
+    """Why it is slow, or no new pod may use it; null = nothing is held against it."""
+    gang: str | None
+    """NAMESPACE/NAME of the gang that it is promised to; null = none."""
+
+
+@dataclass(frozen=True, slots=True)
+class KubernetesNodesDocument(JsonRecord):
+    """What ``arnold kube nodes --json`` prints."""
+
+    cluster: str
+    """kube: and the context."""
+    levels: tuple[str, ...]
+    """Node labels that are the levels, from the broadest to the closest."""
+    nodes: tuple[KubernetesNode, ...]
+    """All nodes with GPUs."""
+    notes: tuple[str, ...]
+    """What the reader had to decide or leave out."""
+
+
+def gang_summary(plan: GangPlan) -> GangSummary:
+    """Return a gang as one row."""
+    return GangSummary(**_summary(plan))
+
+
+def _summary(plan: GangPlan) -> dict[str, Any]:
+    """Return the fields of :class:`GangSummary`."""
+    return {
+        "namespace": plan.key.namespace,
+        "gang": plan.key.name,
+        "phase": str(plan.phase),
+        "pods": plan.size,
+        "bound_pods": plan.bound_pods,
+        "gpus": plan.spec.gpus,
+        "level": plan.spec.level,
+        "spread": None if plan.spread is None else Spread(*plan.spread),
+        "objective": plan.objective,
+        "bound": plan.bound,
+        "gap": plan.gap,
+        "reason": plan.reason,
+        "message": plan.message,
+    }
+
+
+def gang_document(plan: GangPlan, cluster: Cluster | None, notes: tuple[str, ...]) -> GangDocument:
+    """Return all there is to know of a gang.
+
+    :param cluster: the nodes as their labels are now; ``None`` = they cannot be read, as a note says.
+    """
+    spec, job = plan.spec, _job_of(plan)
+    held = (f"every {one.family} group inside one {one.level}" for one in spec.holds or ())
+    soft = (f"{count.weight:g} times the {count.family} spread at {count.level}" for count in spec.counts)
+    return GangDocument(
+        **_summary(plan),
+        parallelism=spec.parallelism,
+        order=spec.order,
+        alpha=spec.alpha,
+        constraints=(*held, *soft),
+        gpu_types=spec.gpu_types,
+        conditions=tuple(
+            GangCondition(condition.type, condition.status, condition.reason, condition.message, condition.since)
+            for condition in plan.conditions
+        ),
+        assignment=_assignment(plan, job, cluster),
+        spread_by_level=_spread_now(plan, job, cluster),
+        notes=notes,
+    )
+
+
+def _job_of(plan: GangPlan) -> Job | None:
+    """Return the job that was planned, on nodes; ``None`` = it cannot be made again, or has another number of them."""
+    try:
+        job = plan.spec.job(plan.key.name)
+    except ArnoldError:
+        return None
+    if job is None:
+        return None
+    job = job.replace(gpus_per_node=job.gpus_per_node * plan.pods_per_node)
+    return job if job.grid.cells == len(plan.node_names) else None
+
+
+def _assignment(plan: GangPlan, job: Job | None, cluster: Cluster | None) -> tuple[PlacedRank, ...]:
+    domains = {} if cluster is None else _domains_of(cluster, {*plan.nodes})
+    cells = [(None, None)] * len(plan.node_names)
+    if job is not None:
+        row, column = job.grid.cell_of_rank
+        cells = list(zip((row // job.grid.parts).tolist(), column.tolist(), strict=True))
+    return tuple(
+        PlacedRank(rank, *cells[rank // plan.pods_per_node], node, domains.get(node, {}))
+        for rank, node in enumerate(plan.nodes)
+    )
+
+
+def _domains_of(cluster: Cluster, wanted: set[str]) -> dict[str, dict[str, str]]:
+    """Return the domains of some nodes, by node and level."""
+    every = (*cluster.levels, *cluster.second_levels)
+    named = [(level.name, level.own_names()) for level in every]
+    return {
+        node: {name: of_nodes[i] for name, of_nodes in named} for i, node in enumerate(cluster.names) if node in wanted
+    }
+
+
+def _spread_now(plan: GangPlan, job: Job | None, cluster: Cluster | None) -> Mapping[str, Mapping[Family, int]] | None:
+    if job is None or cluster is None or not all(node in cluster.index_of for node in plan.nodes):
+        return None
+    of_rank = np.array([cluster.index_of[node] for node in plan.node_names], dtype=np.int32)
+    return spread_by_level(cluster, job.grid, of_rank[job.grid.node_rank])
+
+
+def nodes_document(loaded: LoadedTopology, promised: Mapping[str, GangKey]) -> KubernetesNodesDocument:
+    """Return the nodes of a cluster, with the gangs that they are promised to."""
+    cluster = loaded.cluster
+    domains = _domains_of(cluster, {*cluster.names})
+    return KubernetesNodesDocument(
+        loaded.source,
+        tuple(level.name for level in cluster.levels),
+        tuple(
+            KubernetesNode(
+                row.name,
+                domains[row.name],
+                row.gpus,
+                row.free_gpus,
+                row.gpu_type,
+                row.sharing,
+                cluster.flags.get(i),
+                str(promised[row.name]) if row.name in promised else None,
+            )
+            for i, row in enumerate(cluster)
+        ),
+        loaded.notes,
+    )
+
+
+# -- annotation_answers --
+# JSON of ``arnold flags list``, ``apply``, ``clear`` and ``sync``: annotations of a Kubernetes cluster's nodes.
+
+
+@dataclass(frozen=True, slots=True)
+class AnnotatedFlag(JsonRecord):
+    """The annotations of one node, and what they mean."""
+
+    node: str
+    """Name of the node."""
+    slowdown: str | None
+    """Annotation arnold.dev/slowdown: a factor, or faulty; null = none."""
+    until: str | None
+    """Annotation arnold.dev/slowdown-until; null = open end."""
+    faulty: bool
+    """Whether no new pod may use the node because of them."""
+    active: bool
+    """Whether they hold now."""
+    problem: str | None
+    """Why they cannot be read; null = they can."""
+
+
+@dataclass(frozen=True, slots=True)
+class FlagsDocument(JsonRecord):
+    """What ``arnold flags list --json`` prints."""
+
+    nodes: int
+    """Nodes of the cluster."""
+    flags: tuple[AnnotatedFlag, ...]
+    """Nodes with annotations of ours, by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class FlagsChangedDocument(JsonRecord):
+    """What ``arnold flags apply --json`` and ``arnold flags clear --json`` print."""
+
+    changes: tuple[FlagChange, ...]
+    """One entry for each node that was asked for, by name."""
+    expired: int
+    """Flags of the file that do not hold now and were left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class FlagsSyncedDocument(JsonRecord):
+    """What ``arnold flags sync --json`` prints."""
+
+    changes: tuple[FlagChange, ...]
+    """One entry for each node of the cluster that the store has heard of, by name."""
+    strangers: tuple[str, ...]
+    """Nodes that the store has flagged and the cluster does not have."""
+
+
+def flags_document(nodes: Mapping[str, FlaggedNode], now: datetime) -> FlagsDocument:
+    """Return the flags of a cluster."""
+    flagged = (_annotated_flag(node, now) for _, node in sorted(nodes.items()) if not node.bare)
+    return FlagsDocument(len(nodes), tuple(flagged))
+
+
+def _annotated_flag(node: FlaggedNode, now: datetime) -> AnnotatedFlag:
+    flag = node.flag
+    active = flag is not None and flag.active(now)
+    faulty = active and flag is not None and flag.slowdown == FAULTY
+    return AnnotatedFlag(node.node, node.slowdown, node.until, faulty, active, node.problem or None)

@@ -1,1 +1,0 @@
-"""How to split a cache between jobs: the question and its model."""

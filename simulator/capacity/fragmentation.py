@@ -1,0 +1,502 @@
+"""What still fits on a cluster in use, by shape of job, and what of the nodes that are free is lost to their lie?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from ground.quantities import HOUR, one_of, plural, several
+from ground.records import AtLeastOne, Count, JsonRecord, Share
+from simulator.capacity.cluster_question import (
+    FAMILIES,
+    NO_OPTION,
+    Family,
+    JobShape,
+    LargestJob,
+    Prober,
+    ShapesQuestion,
+    SizedShape,
+    spelled,
+)
+from simulator.capacity.question import AnswerFigure, AnswerRange, CapacityAnswer, InputPoints, percentiles, seed_input
+from simulator.sheet import Chart, Series, Sheet, known, text_table
+
+if TYPE_CHECKING:
+    from simulator.engine import SimulatedCluster
+    from topology.cluster import Cluster, IntArray, Level
+
+# -- fragmentation_answer --
+# What fragmentation costs: by size of job, by shape, and the answer.
+
+
+@dataclass(frozen=True, slots=True)
+class SizedJob(JsonRecord):
+    """A job of some size, now and on the empty cluster."""
+
+    share: float
+    """Size of the job, of the free nodes."""
+    nodes: AtLeastOne
+    """Nodes of the job."""
+    dp: int | None
+    """DP spread now; null = nothing valid was found."""
+    pp: int | None
+    """PP spread now; null = nothing valid was found."""
+    objective: float | None
+    """Eq. 2 now; null = nothing valid was found."""
+    alpha: Share
+    """DP affinity."""
+    objective_if_empty: float | None
+    """Eq. 2 on the empty cluster; null = nothing valid was found."""
+    ratio: float | None
+    """Objective now over that on the empty cluster: 1 = fragmentation costs nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShapeLeft(JsonRecord):
+    """What is left for one shape."""
+
+    shape: str
+    """tp x pp."""
+    tp: AtLeastOne
+    """Tensor-parallel degree."""
+    pp: AtLeastOne
+    """Pipeline stages."""
+    most_nodes: Count
+    """Nodes of the largest job whatever its spread."""
+    largest: tuple[LargestJob, ...]
+    """Largest jobs, by family and spread."""
+    too_small: Count
+    """Free nodes in domains with fewer of them than one PP group has."""
+    left_over: Count
+    """Free nodes that remain when every domain is filled with whole PP groups."""
+    sizes: tuple[SizedJob, ...]
+    """Jobs of several sizes."""
+
+    def fitting(self, family: Family, spread: int) -> LargestJob | None:
+        """Return the largest job of a family and spread; ``None`` where the shape has no such groups."""
+        return next((one for one in self.largest if (one.family, one.spread) == (family, spread)), None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FragmentationAnswer(CapacityAnswer):
+    """What fragmentation costs, by job shape."""
+
+    cluster: str
+    """What the cluster is called."""
+    level: str
+    """The level whose domains count."""
+    nodes: AtLeastOne
+    """Nodes in all."""
+    free: Count
+    """Nodes that a gang may use."""
+    free_by_domain: tuple[int, ...]
+    """Free nodes of each domain, the most first."""
+    alpha: float | None
+    """DP affinity of the jobs; null = they differ, as their model has it."""
+    trace: str | None
+    """The trace that was replayed; null = none."""
+    states: Count
+    """States of the cluster that the range is over; 0 = the one state alone."""
+    shapes: tuple[ShapeLeft, ...]
+    """Results by shape of job."""
+
+
+# -- fragmentation_question --
+# What does fragmentation cost, by job shape?  Free nodes count for a gang only where enough of them are together.
+
+
+@dataclass(frozen=True, kw_only=True)
+class FragmentationQuestion(ShapesQuestion[FragmentationAnswer]):
+    """Say what still fits, by job shape, and what fragmentation costs against an empty cluster."""
+
+    answer_type: ClassVar = FragmentationAnswer
+
+    trace: str | None = field(default=None, metadata={"file": True, "default": "none: one state is looked at"})
+    """Jobs to replay, in any known format; - for standard input."""
+    spreads: tuple[int, ...] = field(default=(1, 2, 4), metadata=NO_OPTION)
+    """Numbers of domains that groups may touch."""
+    shares: tuple[Share, ...] = field(default=(0.25, 0.5, 0.75, 0.9), metadata=NO_OPTION)
+    """Sizes of the jobs that are placed, as shares of the free nodes."""
+
+    @cached_property
+    def domains(self) -> tuple[Level, IntArray]:
+        """The level that counts, and the nodes of each of its domains that a gang may use."""
+        from scheduler.placement.admission import admissible
+        from topology.cluster import count_nodes
+
+        level = self.now.levels[self.now.level_index(self.level, where="--level")]
+        probe = self.job_shapes[0].job(1, level=self.level)
+        return level, count_nodes(level, admissible(self.now, probe))
+
+    @cached_property
+    def kept(self) -> ShareKept | None:
+        """What whole PP groups can use of the free nodes, in other states; ``None`` = there is the one state alone."""
+        if self.trace is not None:
+            return kept_over_replay(self.trace, self.now.emptied(), self.domains[0], self.job_shapes)
+        return (
+            None if self.cluster is not None else kept_by_seed(self.now, self.busy_share, self.level, self.job_shapes)
+        )
+
+    @property
+    def steps(self) -> int:
+        """One for each shape, and one for other states."""
+        return len(self.job_shapes) + 1
+
+    def compute(self, step: Callable[[str], None]) -> FragmentationAnswer:
+        """Return what the exact algorithm places now and on the empty cluster."""
+        now, empty = self.prober(self.now), self.prober(self.empty)
+        level, free = self.domains
+        shapes = []
+        for shape in self.job_shapes:
+            step(f"shape {shape.name}")
+            shapes.append(self._shape(now, empty, shape))
+        step("other states")
+        kept = self.kept
+        return FragmentationAnswer(
+            cluster=self.cluster_name,
+            level=level.name,
+            nodes=len(self.now),
+            free=int(free.sum()),
+            free_by_domain=tuple(sorted(free.tolist(), reverse=True)),
+            alpha=self.alpha_of_all(self._jobs(shapes)),
+            trace=self.trace,
+            states=0 if kept is None else kept.states,
+            shapes=tuple(shapes),
+            ranges=() if kept is None else kept.ranges,
+        )
+
+    def _shape(self, now: Prober, empty: Prober, shape: JobShape) -> ShapeLeft:
+        most, (_, free) = now.most_rows(shape), self.domains
+        families: tuple[Family, ...] = ("pp", "dp") if shape.pp > 1 else ("dp",)
+        return ShapeLeft(
+            shape=shape.name,
+            tp=shape.tp,
+            pp=shape.pp,
+            most_nodes=most * shape.pp,
+            largest=tuple(now.largest(shape, family, k) for family in families for k in self.spreads),
+            too_small=int(free[free < shape.pp].sum()),
+            left_over=int((free % shape.pp).sum()),
+            sizes=tuple(self._sized(now, empty, shape, share) for share in self.shares if int(share * most) >= 1),
+        )
+
+    def _sized(self, now: Prober, empty: Prober, shape: JobShape, share: float) -> SizedJob:
+        rows = int(share * now.most_rows(shape))
+        alpha = self.affinity(shape, rows).alpha
+        found, if_empty = now.place(shape, rows, alpha), empty.place(shape, rows, alpha).objective
+        spread, objective = found.evaluation, found.objective
+        return SizedJob(
+            share=share,
+            nodes=rows * shape.pp,
+            dp=None if spread is None else spread.dp,
+            pp=None if spread is None else spread.pp,
+            objective=objective,
+            alpha=alpha,
+            objective_if_empty=if_empty,
+            ratio=None if objective is None or if_empty is None else objective / if_empty,
+        )
+
+    def _jobs(self, shapes: Iterable[ShapeLeft]) -> list[SizedShape]:
+        """Return the jobs whose objectives are compared."""
+        return [
+            (shape, size.nodes // shape.pp)
+            for shape, left in zip(self.job_shapes, shapes, strict=True)
+            for size in left.sizes
+        ]
+
+    def title(self, found: FragmentationAnswer) -> str:  # noqa: ARG002
+        """Return the question in words."""
+        return "What still fits, and what does fragmentation cost, by job shape?"
+
+    def verdict(self, found: FragmentationAnswer) -> str:
+        """Return what is free, and how much of it the shape that loses most can use."""
+        in_use = plural(sum(count > 0 for count in found.free_by_domain), found.level)
+        start = f"{found.free:,} of {plural(found.nodes, 'node')} are free, in {in_use}."
+        worst, kept = self._worst(found)
+        if worst is None:
+            return start
+        ratios = [size.ratio for row in found.shapes for size in row.sizes if size.ratio is not None]
+        dearest = f" Objectives are up to {max(ratios):.2f} times those of an empty cluster." if ratios else ""
+        return (
+            f"{start} With PP groups inside one {one_of(found.level)}, the largest job of shape {worst.shape} has "
+            f"{kept:,} nodes, {kept / found.free:.0%} of those free.{self._range(found)}{dearest}"
+        )
+
+    @staticmethod
+    def _worst(found: FragmentationAnswer) -> tuple[ShapeLeft | None, int]:
+        """Return the shape that loses most, and the nodes of its largest job with whole PP groups; none = none fits."""
+        kept = {row: fit.nodes for row in found.shapes if row.most_nodes and (fit := row.fitting("pp", 1))}
+        worst = min(kept, key=lambda row: kept[row] / row.most_nodes, default=None)
+        return worst, 0 if worst is None else kept[worst]
+
+    def figure(self, found: FragmentationAnswer) -> AnswerFigure:
+        """Return the largest job of the shape that loses most."""
+        worst, kept = self._worst(found)
+        if worst is None:
+            return AnswerFigure(f"{found.free:,}", "nodes that are free", f"of {plural(found.nodes, 'node')}")
+        words = f"nodes of the largest job of shape {worst.shape} with PP groups inside one {one_of(found.level)}"
+        return AnswerFigure(f"{kept:,}", words, f"{kept / found.free:.0%} of the {found.free:,} that are free")
+
+    def _range(self, found: FragmentationAnswer) -> str:
+        """Return the share of the free nodes that the shape that loses most can use over other states, in words."""
+        if self.kept is None or not found.ranges:
+            return ""
+        one = found.ranges[0]
+        return f" Over {self.kept.source}: {one.quantity} {one.words}."
+
+    def assumptions(self, found: FragmentationAnswer) -> Sequence[str]:
+        """Return what the moment, the shapes and the search take for granted."""
+        limit = self.now.node_limit
+        return (
+            *self._types(),
+            self._states(),
+            f"The cluster is {found.cluster}, as it is at one moment: nothing ends and nothing is moved to make room.",
+            f"Gangs take whole nodes that are idle and not faulty, slow ones taken to be as fast as any; spread counts "
+            f"{several(found.level)}.",
+            *([] if limit is None else [f"A job has at most {plural(limit.nodes, 'node')}: {limit.why}."]),
+            "A shape is tp x pp; its jobs grow by whole PP groups (data-parallel replicas).",
+            "Every placement is the exact algorithm's; >= marks a size beyond which it ran out of time, so that a "
+            "larger job may fit.",
+            f"Objective: Eq. 2 of the Arnold paper with {spelled(found.alpha)}; the empty cluster has the same "
+            "nodes and flags and no jobs.",
+            *self.where_alpha_is_from(self._jobs(found.shapes)),
+        )
+
+    def _states(self) -> str:
+        """Return what the range is over."""
+        if self.kept is None:
+            return "All numbers are of one state, and have no range: --trace FILE gives one over the hours of a replay."
+        return (
+            f"The range is over {self.kept.source}{self.kept.how}: whole PP groups in single domains, all types of GPU "
+            "together. Everything else is of one state."
+        )
+
+    def _types(self) -> Sequence[str]:
+        """Return what several types of GPU mean for the numbers; nothing where there are not several."""
+        from scheduler.placement.admission import admissible, typed
+
+        free = admissible(self.now, self.job_shapes[0].job(1, level=self.level))
+        counts = {name: int((free & typed(self.now, [name])).sum()) for name in self.now.gpu_types}
+        if len(counts) < 2:
+            return ()
+        listed = ", ".join(f"{name or 'no type that is said'} {count:,}" for name, count in counts.items())
+        return (
+            f"A job lies on one type of GPU, the best for it; free nodes are {listed}. Free nodes of domains, and what "
+            "is too small or left over, count all types together.",
+        )
+
+    def changes(self, found: FragmentationAnswer) -> Sequence[str]:
+        """Return what other pipelines would use, and how room is made."""
+        whole = {row.shape: one.nodes for row in found.shapes if (one := row.fitting("pp", 1)) and found.free}
+        shares = ", ".join(f"{name} {nodes / found.free:.0%}" for name, nodes in whole.items())
+        others = (f"Other pipelines: whole PP groups use of the nodes that are free now {shares}.",) if shares else ()
+        return (*others, "Jobs that are moved: arnold defragment says which, and what that makes room for.")
+
+    def sheet(self, answer: FragmentationAnswer) -> Sheet:
+        """Return the largest jobs, jobs of several sizes, and the free nodes of each domain."""
+        largest: dict[str, Callable[[ShapeLeft], str]] = {
+            "shape": lambda row: row.shape,
+            "any spread": lambda row: f"{row.most_nodes:,}",
+            **{
+                f"{family.upper()} <= {spread}": partial(_cell, family, spread)
+                for family in FAMILIES
+                for spread in self.spreads
+            },
+            f"{one_of(answer.level)} too small": lambda row: f"{row.too_small:,}",
+            "left over": lambda row: f"{row.left_over:,}",
+        }
+        sizes: dict[str, Callable[[tuple[str, SizedJob]], str]] = {
+            "shape": lambda row: row[0],
+            "of the free nodes": lambda row: f"{row[1].share:.0%}",
+            "nodes": lambda row: f"{row[1].nodes:,}",
+            "DP spread": lambda row: known(row[1].dp, "d"),
+            "PP spread": lambda row: known(row[1].pp, "d"),
+            "objective": lambda row: known(row[1].objective, ".2f"),
+            "empty": lambda row: known(row[1].objective_if_empty, ".2f"),
+            "ratio": lambda row: known(row[1].ratio, ".2f"),
+        }
+        sized = [(row.shape, size) for row in answer.shapes for size in row.sizes]
+        return Sheet(
+            tables=(
+                text_table("Largest job that still fits, nodes", answer.shapes, largest),
+                text_table("What a job is worth now and on the empty cluster", sized, sizes),
+            ),
+            charts=(self._chart(answer), _chart_of_domains(answer), *self._chart_over_time()),
+        )
+
+    def _chart(self, answer: FragmentationAnswer) -> Chart:
+        """Return the chart: PP groups at the left, DP groups at the right, a place without points between them."""
+        columns: list[tuple[Family, int] | None] = [("dp", spread) for spread in self.spreads]
+        if any(one.family == "pp" for row in answer.shapes for one in row.largest):
+            columns = [*(("pp", spread) for spread in self.spreads), None, *columns]
+        return Chart(
+            title="Largest job that still fits",
+            x_label="domains that a PP or a DP group may touch",
+            y_label="nodes",
+            series=[
+                Series(
+                    f"shape {row.shape}",
+                    [(x, one.nodes if at and (one := row.fitting(*at)) else None) for x, at in enumerate(columns)],
+                )
+                for row in answer.shapes
+            ],
+            floor=0.0,
+            ceiling=float(max(answer.free, 1)),
+            ticks=[(x, f"{at[0].upper()} <= {at[1]}") for x, at in enumerate(columns) if at],
+        )
+
+    def _chart_over_time(self) -> Sequence[Chart]:
+        """Return what whole PP groups can use, hour by hour of a replay; nothing where there is none."""
+        kept = self.kept
+        if kept is None or not kept.hours:
+            return ()
+        pairs = zip(kept.shapes, kept.shares, strict=True)
+        series = [
+            Series(f"shape {shape.name}", list(zip(kept.hours, shares, strict=True)), shape="step")
+            for shape, shares in pairs
+        ]
+        title = "Free nodes that whole PP groups use"
+        return (Chart(title, "hours of the replay", "of the free nodes", series, floor=0.0, ceiling=1.0, kind="share"),)
+
+
+def _cell(family: Family, spread: int, row: ShapeLeft) -> str:
+    found = row.fitting(family, spread)
+    return "-" if found is None else f"{'' if found.proved else '>= '}{found.nodes:,}"
+
+
+def _chart_of_domains(answer: FragmentationAnswer) -> Chart:
+    return Chart(
+        title=f"Free nodes of each {one_of(answer.level)}",
+        x_label=f"{several(answer.level)}, the emptiest first",
+        y_label="free nodes",
+        series=(Series("free nodes", list(enumerate(answer.free_by_domain, start=1))),),
+        floor=0.0,
+    )
+
+
+# -- free_over_time --
+# How much of the free nodes whole PP groups can use, over states of a cluster: hours of a replay, or other seeds.
+#
+# A PP group inside one domain takes pp of its free nodes: the largest job with whole groups has the sum of
+# pp * floor(free / pp) over the domains, which needs no search.
+
+
+SAMPLES = 1_000  # Samples of a replay, at most
+DRAWS = 100  # States of a made cluster
+
+
+@dataclass(frozen=True, eq=False)
+class ShareKept:
+    """The share of the free nodes that jobs with whole PP groups can use, by shape and state."""
+
+    shapes: tuple[JobShape, ...]
+    """Shapes with pipeline stages."""
+    shares: tuple[tuple[float | None, ...], ...]
+    """By shape and state; ``None`` = no node is free."""
+    states: int
+    source: str
+    """What the states are, in words."""
+    how: str = ""
+    """How jobs were replayed and which were left out, in words; empty = there is no replay."""
+    hours: tuple[float, ...] = ()
+    """When the states were, hours since the first job; empty = they are of no replay."""
+    where: InputPoints | None = None
+    """The points of the states, where they are drawn."""
+
+    @cached_property
+    def ranges(self) -> tuple[AnswerRange, ...]:
+        """By shape, the one that loses most first; of the states in which nodes are free."""
+        known = [[share for share in shares if share is not None] for shares in self.shares]
+        found = [self._range(shape, shares) for shape, shares in zip(self.shapes, known, strict=True) if shares]
+        return tuple(sorted(found, key=lambda one: one.p50))
+
+    def _range(self, shape: JobShape, shares: Sequence[float]) -> AnswerRange:
+        quantity = f"free nodes that whole PP groups of {shape.name} use"
+        if self.where is not None:
+            return self.where.range_of(quantity, shares, kind="share")
+        p10, p50, p90 = percentiles(shares)
+        return AnswerRange(quantity, "share", p10, p50, p90, p50, len(shares), ())
+
+
+def share_kept(free: IntArray, stages: int) -> float | None:
+    """Return the share of free nodes, shape [domains], that whole groups of so many use; ``None`` = none is free."""
+    total = int(free.sum())
+    return float((free // stages * stages).sum()) / total if total else None
+
+
+def kept_by_seed(cluster: Cluster, busy_share: float, level: str | None, shapes: Sequence[JobShape]) -> ShareKept:
+    """Return the shares over states of a cluster, emptied and filled again as other seeds have it."""
+    from topology.cluster import count_nodes
+    from topology.generate import fragment
+
+    where, empty = InputPoints((seed_input(),), DRAWS, 0), cluster.emptied()
+    counted = cluster.levels[cluster.level_index(level, where="--level")]
+    made = [fragment(empty, busy_share, int(point["seed"])) for point in where.points]
+    free = [count_nodes(counted, one.idle) for one in made]
+    return _by_shape(free, shapes, states=DRAWS, source=f"{DRAWS} states made by other seeds", where=where)
+
+
+def kept_over_replay(trace: str, cluster: Cluster, level: Level, shapes: Sequence[JobShape]) -> ShareKept:
+    """Return the shares hour by hour in a replay of a trace, from the first job to the last submission.
+
+    :param cluster: without jobs.
+    :raises ArnoldError: the trace cannot be read, or none of its jobs fits the cluster.
+    """
+    from simulator.replay import prepare
+    from simulator.replay_settings import ReplaySettings
+    from simulator.traces import read_trace
+
+    settings = ReplaySettings("fifo-backfill", algorithm="gpu-packing", level=level.name)
+    replay = prepare(read_trace(trace, lenient=True), cluster, settings, lenient=True)
+    records = replay.trace.records
+    first, last = records[0].submit, records[-1].submit
+    recorder = FreeRecorder(level, first, last, step=max(HOUR, (last - first) / SAMPLES))
+    replay.engine.observers = (*replay.engine.observers, recorder)
+    replay.engine.run()
+    source = f"{len(recorder.free):,} samples of a replay of {len(records):,} jobs"
+    dropped = ", ".join(f"{count:,} {reason}" for reason, count in replay.trace.dropped.items() if count)
+    how = f" under {settings.policy}, placed by {settings.algorithm}, --cost-model {settings.cost_model}" + (
+        f", without {dropped}" if dropped else ""
+    )
+    hours = tuple(recorder.step / HOUR * i for i in range(len(recorder.free)))
+    return _by_shape(recorder.free, shapes, states=len(hours), source=source, hours=hours, how=how)
+
+
+def _by_shape(free: Sequence[IntArray], shapes: Sequence[JobShape], **known: Any) -> ShareKept:
+    piped = tuple(shape for shape in shapes if shape.pp > 1)
+    return ShareKept(piped, tuple(tuple(share_kept(one, shape.pp) for one in free) for shape in piped), **known)
+
+
+@dataclass(slots=True)
+class FreeRecorder:
+    """Observer of an engine that samples the free nodes of each domain."""
+
+    level: Level
+    begin: float
+    """Time of the first sample, seconds."""
+    end: float
+    """Time of the last sample, at most."""
+    step: float
+    """Seconds from one sample to the next."""
+    free: list[IntArray] = field(default_factory=list)
+    """By sample, shape [domains]."""
+
+    def elapsed(self, cluster: SimulatedCluster, until: float) -> None:
+        """Take the samples of a stretch of time in which nothing changes."""
+        from topology.cluster import count_nodes
+
+        now = self.begin + self.step * len(self.free)
+        if now > min(until, self.end):
+            return
+        pool = cluster.pool
+        counted = count_nodes(self.level, (pool.free == pool.total) & (pool.total > 0))
+        while now <= min(until, self.end):
+            self.free.append(counted)
+            now += self.step
+
+    def state(self) -> Any:
+        """Return nothing: a study is not resumed in the middle of a replay."""
+
+    def restore(self, state: Any) -> None:
+        """Do nothing, as :meth:`state` keeps nothing."""

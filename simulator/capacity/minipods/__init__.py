@@ -1,1 +1,0 @@
-"""How large minipods should be: the question, the throughput that it costs, and its answer."""

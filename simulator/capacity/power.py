@@ -1,0 +1,258 @@
+"""How does the power of a site swing with the steps of its jobs, and what smooths it?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+
+from annotated_types import Interval
+
+from ground.errors import InvalidInput
+from ground.files import read_source
+from ground.quantities import capitalised, fixed, percent, plural
+from scheduler.placement.types import Limits
+from simulator.capacity.cluster_question import GRID, ClusterQuestion, parse_minipods
+from simulator.capacity.hardware_prices import MONEY, Price
+from simulator.capacity.power_answer import PowerAnswer, PowerRow
+from simulator.capacity.question import HIGH, LOW, AnswerFigure, InputPoints, UncertainInput, given_input, seed_input
+from simulator.power_file import PowerSettings, read_power
+from simulator.sheet import Sheet
+
+if TYPE_CHECKING:
+    from simulator.capacity.powered_site import PoweredSite
+    from topology.cluster import Cluster, FloatArray
+else:
+    # no option is made of a cluster, and reading the options imports no numpy
+    Cluster = Any
+
+USUAL = {
+    "step_seconds": ("2.2..47", 0.05, 1e4, "from one to another of the public traces of arXiv 2505.05713"),
+    "compute_share": ("0.45..0.85", 0.0, 1.0, "from 0.45 of two traces of arXiv 2505.05713; the upper end is assumed"),
+    "communicate_share": ("0.35..0.7", 0.0, 1.0, "assumed"),
+}
+"""Option -> what holds where neither it, nor a trace, nor a power file says it; its bounds; where that is from."""
+
+
+def _drawn(option: str, metavar: str) -> dict[str, str]:
+    return {"metavar": metavar, "default": f"as the file says, else {USUAL[option][0]}"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class PowerQuestion(ClusterQuestion[PowerAnswer]):
+    """Say how the power of training swings, by rack, power domain and site, and what smooths it at what cost.
+
+    Each job computes and communicates in turn, all of its nodes at once; when its steps begin is drawn.
+    """
+
+    answer_type: ClassVar = PowerAnswer
+
+    power: str | None = field(default=None, metadata={"file": True})
+    """What nodes draw, and caps of power domains, YAML (see `arnold schema power`)."""
+    jobs: tuple[str, ...] = field(default=("8x8x64", "8x8x32", "8x4x32", "8x4x32"), metadata=GRID)
+    """Job: tensor-parallel degree x pipeline stages x rows, which are PP groups."""
+    traces: tuple[str, ...] = field(default=(), metadata={"option": "--op-trace", "file": True})
+    """Op trace of `arnold stragglers` that gives step and compute share of the jobs in turn."""
+    step_seconds: str | None = field(default=None, metadata=_drawn("step_seconds", "SECONDS|RANGE"))
+    """Seconds of a step, drawn for each job."""
+    compute_share: str | None = field(default=None, metadata=_drawn("compute_share", "SHARE|RANGE"))
+    """Share of a step in which nodes compute."""
+    communicate_share: str | None = field(default=None, metadata=_drawn("communicate_share", "SHARE|RANGE"))
+    """What a node draws while it communicates, as a share of what it draws while it computes."""
+    feed_nodes: Annotated[int, Interval(ge=1, le=100_000)] = field(default=120, metadata={"metavar": "N"})
+    """Nodes of each power domain of a synthetic cluster, in the order of its nodes."""
+    seconds: Annotated[float, Interval(ge=20, le=3_600)] = field(default=120.0, metadata={"metavar": "SECONDS"})
+    """Seconds that are looked at."""
+    draws: Annotated[int, Interval(ge=10, le=10_000)] = field(default=100, metadata={"metavar": "N"})
+    """Draws of the uncertain inputs."""
+    time_limit: Annotated[float, Interval(gt=0, le=3_600)] = field(default=0.5, metadata={"metavar": "SECONDS"})
+    """Seconds for each placement; then the best so far counts."""
+    price_kwh: Price = field(default=None, metadata=MONEY)
+    """Price of a kilowatt-hour, cooling included, for nodes that are bought."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _ = self.inputs
+        if not self.jobs:
+            raise InvalidInput("no job runs", where="--grid", fix="give a job, for example --grid 8x8x32")
+
+    @cached_property
+    def site(self) -> Cluster:
+        """The cluster with its power domains."""
+        from topology.build import with_second_levels
+
+        if self.cluster is not None:
+            return self.cluster
+        feeds = [f"feed{i // self.feed_nodes}" for i in range(len(self.empty))]
+        return with_second_levels(self.empty, {"@power": feeds})
+
+    @property
+    def _where(self) -> str:
+        """What jobs run on, in words."""
+        if self.cluster is not None:
+            return self.source
+        minipods, nodes = parse_minipods(self.made)
+        return f"{minipods} synthetic minipods of {nodes} nodes"
+
+    @cached_property
+    def settings(self) -> PowerSettings:
+        """What the power file says.
+
+        :raises InvalidInput: it is unusable, or names what the cluster has not.
+        """
+        return PowerSettings() if self.power is None else read_power(read_source(self.power), self.site)
+
+    @cached_property
+    def inputs(self) -> tuple[UncertainInput, ...]:
+        """The seed, then what a step is like (``share``, ``dip``), then the seconds of each job's (``step0``, ..).
+
+        An option counts first, then the op traces, of the jobs in turn, then the power file.
+        """
+        from simulator.capacity.powered_site import traced_step
+
+        traced, told = [traced_step(trace) for trace in self.traces], self.settings
+        shares = sorted(share for _, share in traced)
+        share = f"{shares[0]:.4f}..{shares[-1]:.4f}" if shares else ""
+        ratio = told.watts.communicate / max(told.watts.compute, 1e-9)
+        found = [
+            seed_input(),
+            self._input("share", "compute share of a step", "compute_share", share, told.compute_share),
+            self._input("dip", "power while communicating, share", "communicate_share", "", ratio),
+        ]
+        for i, job in enumerate(self.jobs):
+            words = f"seconds of a step of job {i + 1}, {job}"
+            seconds = f"{traced[i % len(traced)][0]:.4f}" if traced else ""
+            found.append(self._input(f"step{i}", words, "step_seconds", seconds, told.step_seconds))
+        return tuple(found)
+
+    def _input(self, name: str, words: str, option: str, measured: str, said: float) -> UncertainInput:
+        """Return an input: what the option says, else what was measured, else what a power file says, else as usual."""
+        of_file, (usual, least, most, why) = "" if self.power is None else f"{said:.6g}", USUAL[option]
+        sources = {"given": getattr(self, option), "op traces": measured, "the power file": of_file, why: usual}
+        source, value = next((source, value) for source, value in sources.items() if value)
+        where = f"--{option.replace('_', '-')}"
+        return given_input(value, name, words, where=where, least=least, most=most, source=source)
+
+    @cached_property
+    def powered(self) -> PoweredSite:
+        """The site with the jobs placed on it.
+
+        :raises Infeasible: one has no room.
+        """
+        from simulator.capacity.powered_site import PoweredSite, place_in_turn
+
+        limits = Limits(seconds=self.time_limit, seed=self.seed, workers=1, clock="work")
+        placed = place_in_turn(self.site, self.jobs, limits)
+        return PoweredSite(cluster=self.site, settings=self.settings, seconds=self.seconds, gangs=placed, limits=limits)
+
+    @cached_property
+    def where(self) -> InputPoints:
+        """Where the answer is computed."""
+        return InputPoints(self.inputs, self.draws, self.seed)
+
+    @property
+    def steps(self) -> int:
+        """One for the ranges, one for the placements."""
+        return 2
+
+    def compute(self, step: Callable[[str], None]) -> PowerAnswer:
+        """Return the ranges over all draws, and rows at the medians."""
+        step("placing")
+        site, medians = self.powered, self.where.medians
+        step("adding up")
+        loads, drawn = site.loads(medians), [site.figures(site.drawn(site.loads(at))) for at in self.where.points]
+        shares = [one.band_share for one in drawn]
+        return PowerAnswer(
+            ranges=(
+                self.where.range_of("swing of the site, MW", [one.swing_megawatts for one in drawn]),
+                self.where.range_of("largest ramp of the site, MW/s", [one.ramp_megawatts for one in drawn]),
+                self.where.range_of("energy of the swings in the band", shares, kind="share"),
+            ),
+            cluster=self._where,
+            level=None if site.level is None else site.level.name,
+            jobs=tuple(gang.job.name for gang in site.gangs),
+            remedies=tuple(site.row(name, watts, more=more) for name, (watts, more) in self.remedies.items()),
+            domains=tuple(site.domain_rows(loads)),
+            events=tuple(site.row(name, watts) for name, watts in site.events(loads).items()),
+            spreads=tuple(site.spreads(medians)),
+        )
+
+    @cached_property
+    def remedies(self) -> dict[str, tuple[FloatArray, float]]:
+        """Power of the site over time under each remedy, shape [times], watts, and the mean that it takes more."""
+        return self.powered.remedies(self.powered.loads(self.where.medians))
+
+    def title(self, found: PowerAnswer) -> str:
+        """Return the question in words."""
+        return f"How does the power of {plural(len(found.jobs), 'job')} on {found.cluster} swing, and what smooths it?"
+
+    def verdict(self, found: PowerAnswer) -> str:
+        """Return swing, ramp and spectrum, then what each remedy leaves of the swing and costs."""
+        swing, ramp, share = found.ranges
+        now, _, *others = found.remedies
+        low, high = self.settings.band
+        of_mean = percent(now.figures.swing_megawatts / (now.figures.mean_megawatts or 1.0))
+        left = "; ".join(
+            f"{row.name} {percent(row.figures.swing_megawatts / (now.figures.swing_megawatts or 1.0))}{self._cost(row)}"
+            for row in others
+        )
+        return (
+            f"The site swings by {fixed(swing.p50)} MW (P10 {fixed(swing.p10)}, P90 {fixed(swing.p90)}), "
+            f"{of_mean} of its mean at the medians, and changes by up to {fixed(ramp.p50)} MW within a second; "
+            f"{percent(share.p50)} of the energy of the swings lies in {low:g} to {high:g} Hz "
+            f"(P10 {percent(share.p10)}, P90 {percent(share.p90)}), and at most {percent(self.settings.band_share)} "
+            f"may. Of the swing is left: {left}."
+        )
+
+    def _cost(self, row: PowerRow) -> str:
+        """Return the energy of a remedy in words, and its price where there is one."""
+        if abs(row.more_kilowatts) < 1.0:
+            return ""
+        daily = 24.0 * row.more_kilowatts
+        money = "" if self.price_kwh is None else f", {daily * self.price_kwh:,.0f} a day"
+        return f" for {row.more_kilowatts:,.0f} kW more ({daily / 1e3:,.1f} MWh a day{money})"
+
+    def figure(self, found: PowerAnswer) -> AnswerFigure:
+        """Return the swing of the site."""
+        swing = found.ranges[0]
+        return AnswerFigure(f"{fixed(swing.p50)} MW", swing.quantity, swing.sentence, ranged=True)
+
+    def assumptions(self, found: PowerAnswer) -> Iterator[str]:
+        """Yield what waves, phases, remedies and placements take for granted."""
+        told = self.settings
+        yield (
+            f"A node draws {told.watts.compute:,g} W while it computes and {told.watts.idle:,g} W without a job; all "
+            "nodes of a job change phase at once, the worst that it can do: stages of a pipeline do not."
+        )
+        for one in self.inputs[1:4]:
+            low, high = one.quantile(LOW), one.quantile(HIGH)
+            ends = f"{low:.3g}" if one.certain else f"{low:.3g} to {high:.3g}"
+            yield f"{capitalised(one.words)}: {ends} ({one.source})."
+        yield "Each job draws its own step from the same range, and begins it at a random phase."
+        yield (
+            f"Ranges: {self.draws:,} draws of the inputs, seed {self.seed}, {self.seconds:g} s each at 64 samples a "
+            "second; tables and figures are at the medians, where steps are equal unless traces say otherwise."
+        )
+        yield (
+            f"The floor keeps a job at {percent(told.floor_share)} of its compute power at least; storage of "
+            f"{told.storage_joules:g} J a node acts as a low-pass over the site, without losses."
+        )
+        yield "Staggered: the phases of equal steps are held; of steps that differ none can be."
+        if found.level is None:
+            yield f"The cluster has no {told.level}: what spreading over power domains buys is not answered."
+        if self.cluster is not None:
+            yield "Nodes that others use draw idle power: what runs there is not known."
+        else:
+            yield f"Power domains of {self.feed_nodes} nodes in the order of the minipods, which do not divide by them."
+
+    def changes(self, found: PowerAnswer) -> Iterator[str]:  # noqa: ARG002
+        """Yield what would change the answer."""
+        yield "Power measured on these nodes, in place of the maximum of a data sheet and an assumed dip."
+        yield "Power supplies and cooling, whose own inertia and fans are not modelled."
+
+    def sheet(self, answer: PowerAnswer) -> Sheet:
+        """Return the tables, and power over time, its spectrum and its ramps."""
+        from simulator.capacity.powered_site import power_sheet
+
+        return power_sheet(answer, {name: watts for name, (watts, _) in self.remedies.items()}, self.settings)

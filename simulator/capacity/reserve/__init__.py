@@ -1,1 +1,0 @@
-"""Which zone to reserve for an announced job, and when: the question, its replays and its answer."""

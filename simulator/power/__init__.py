@@ -1,1 +1,0 @@
-"""What jobs draw over time: waves of steps, starts, stops and checkpoints, and what their sum does to power domains."""

@@ -1,0 +1,222 @@
+"""Training data that jobs share: how fast a cache loads it, what caches hold over a replay, what sharing saves."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import fsum, isfinite
+from typing import NamedTuple
+
+import numpy as np
+
+from ground.records import Count, JsonRecord, NotNegative
+from scheduler.job import DataSet, near_shared_data, union_size
+from simulator.data_plan import NODE, DataPlan
+from simulator.run_history import RunHistory
+from simulator.sim_job import SimJob
+from topology.cluster import Cluster, FloatArray, IntArray
+
+# -- loading_rate --
+# How fast a node loads samples, by what of them a cache holds, and in which form (docs: shared-data.md).
+#
+# A sample is found *augmented*, *decoded* or *encoded* in the cache, or is a *miss* and comes from storage; each way
+# has its own time until it is ready.  The forms are those of Seneca (FAST '26).
+
+
+def samples_by_form(
+    split: FloatArray, *, cache: float, samples: float, encoded: float, prepared: float
+) -> tuple[FloatArray, ...]:
+    """Return how many samples the cache has augmented, decoded and encoded, and how many not at all.
+
+    The cache is filled form by form, and no sample is held twice: what a form has no more samples for is left empty.
+
+    :param split: shares of the cache for augmented, decoded and encoded samples, shape [3] or [3, splits].
+    :param cache: bytes of it.
+    :param encoded: bytes of a sample as it is stored; ``prepared``: of a decoded one, and of an augmented one.
+    """
+    left = np.full(split.shape[1:], samples)
+    found = []
+    for share, size in zip(split, (prepared, prepared, encoded), strict=True):
+        held = np.minimum(left, share * cache / size)
+        found.append(held)
+        left = left - held
+    return (*found, left)
+
+
+def seconds_a_sample(counts: Sequence[FloatArray], rates: Sequence[float]) -> FloatArray:
+    """Return the mean time until a sample is ready, ``sum of p_f / r_f``: one over the loading rate.
+
+    :param counts: samples of each form; ``rates``: samples of the form that are ready in a second.
+    """
+    found: FloatArray = np.tensordot(1.0 / np.array(rates), np.array(counts), axes=1) / np.sum(counts, axis=0)
+    return found
+
+
+def all_splits(steps: int = 100) -> FloatArray:
+    """Return every split of a cache in equal steps, shape [3, splits]: shares augmented, decoded, encoded."""
+    augmented, decoded = np.mgrid[: steps + 1, : steps + 1].reshape(2, -1)
+    kept = augmented + decoded <= steps
+    shares: FloatArray = np.stack([augmented, decoded, steps - augmented - decoded])[:, kept] / steps
+    return shares
+
+
+# -- data_caches --
+# Which jobs read what near which cache while a run goes on, and the pace of jobs that wait for their data.
+#
+# A cache holds what the jobs that run in its domain read, and nothing else; it is full as soon as they run.
+
+
+def cache_of(plan: DataPlan, cluster: Cluster) -> IntArray:
+    """Return the number of the cache that each node uses, shape [nodes]."""
+    if plan.cache.level == NODE:
+        return np.arange(len(cluster), dtype=np.int32)
+    return cluster.level(plan.cache.level).domain_of
+
+
+class DataCaches:
+    """The caches of a cluster, and the jobs that read data near them."""
+
+    def __init__(self, plan: DataPlan, cluster: Cluster) -> None:
+        self._plan, self._cluster = plan, cluster
+        self._cache_of = cache_of(plan, cluster)
+        self._running: dict[int, SimJob] = {}
+        self._there: dict[int, set[int]] = {}  # Cache -> keys of the jobs that read near it
+
+    def near(self, job: SimJob) -> FloatArray:
+        """Return shape [nodes]: the affinity of a job with those that read near the same cache."""
+        if not job.record.data_sets:
+            return np.zeros(len(self._cluster))
+        running = [(self._plan.read_by(one.record), np.array(one.places)) for one in self._running.values()]
+        data = self._plan.read_by(job.record)
+        return near_shared_data(data, self._cache_of, running, whole=self._plan.whole)
+
+    def paces(self, job: SimJob, runs: bool) -> dict[int, float]:
+        """Let a job that has its places read, or read no more; return the paces of those that read near its caches."""
+        if not job.record.data_sets:
+            return {}
+        touched = [self._there.setdefault(cache, set()) for cache in self._caches(job)]
+        if runs:
+            self._running[job.key] = job
+        else:
+            del self._running[job.key]
+        for keys in touched:
+            keys.add(job.key) if runs else keys.discard(job.key)
+        return {key: self._pace(key) for key in set().union(*touched)}
+
+    def _caches(self, job: SimJob) -> list[int]:
+        return sorted(set(self._cache_of[list(job.places)].tolist()))
+
+    def _pace(self, key: int) -> float:
+        """Return the relative step time of a job that reads, as its slowest node loads: 1 = it never waits for data."""
+        job = self._running[key]
+        data = self._plan.read_by(job.record)
+        works = sum(one.size / self._plan.data_sets[one.name].demand for one in data)
+        loads = max(sum(one.size * self._seconds(one, cache) for one in data) for cache in self._caches(job))
+        return max(1.0, loads / works)
+
+    def _seconds(self, data: DataSet, cache: int) -> float:
+        """Return how long a node near a cache takes for a sample of what a job reads of a data set."""
+        stored, plan = self._plan.data_sets[data.name], self._plan
+        read: dict[str, list[float]] = {}
+        for key in self._there[cache]:
+            for one in plan.read_by(self._running[key].record):
+                read.setdefault(one.name, []).append(one.size)
+        unions = {
+            name: union_size(sizes, plan.data_sets[name].samples) if plan.cache.shared else sum(sizes)
+            for name, sizes in read.items()
+        }
+        # data sets, or the copies of each job, have parts of the cache by their bytes
+        total = sum(samples * plan.data_sets[name].encoded_bytes for name, samples in unions.items())
+        samples = unions[data.name] if plan.cache.shared else data.size
+        counts = samples_by_form(
+            np.array(plan.cache.split),
+            cache=plan.cache.bytes * samples * stored.encoded_bytes / total,
+            samples=samples,
+            encoded=stored.encoded_bytes,
+            prepared=stored.prepared_bytes,
+        )
+        return float(seconds_a_sample(counts, stored.rates))
+
+
+# -- shared_loads --
+# How often samples were loaded in a run, and how often if jobs near a cache had loaded together.
+#
+# Joader's dependent sampling lets jobs that run at the same time choose the same samples: a load serves every job that
+# wants the sample, so that of samples which several jobs read, the fastest of them decides how often they are loaded.
+# With equal speeds that is one load for each sample of the union.
+
+
+@dataclass(frozen=True, slots=True)
+class SharedLoads(JsonRecord):
+    """Loads of one data set; what a cache held of it is not deducted."""
+
+    data_set: str
+    """Name of the data set."""
+    jobs: Count
+    """Jobs that read it and started."""
+    loads: NotNegative
+    """Samples that were loaded, each job for itself."""
+    shared: NotNegative
+    """Samples that jobs near one cache would have loaded with dependent sampling, each load for all that want it."""
+
+
+class Reader(NamedTuple):
+    """A job that reads a data set near a cache for a while."""
+
+    begin: float
+    end: float
+    passes: float  # over all that it reads, a second
+    share: float  # of the data set that it reads
+
+
+def shared_loads(past: RunHistory, plan: DataPlan) -> tuple[SharedLoads, ...]:
+    """Return the loads of each data set that was read, by name; GPUs must not only have been counted."""
+    assert past.cluster is not None
+    cache, tried = cache_of(plan, past.cluster), past.attempts
+    readers: dict[str, dict[int, list[Reader]]] = defaultdict(lambda: defaultdict(list))
+    jobs: dict[str, set[int]] = defaultdict(set)
+    for i, key in enumerate(tried.job.tolist()):
+        nodes = tried.places[tried.first[i] : tried.first[i + 1]]
+        begin, end, pace = (float(column[i]) for column in (tried.works, tried.end, tried.pace))
+        read = plan.read_by(past.jobs[key].record)
+        works = sum(one.size / plan.data_sets[one.name].demand for one in read)
+        for name, size in read if isfinite(pace) else ():
+            jobs[name].add(key)
+            for number, there in Counter(cache[nodes].tolist()).items():
+                share = size / plan.data_sets[name].samples
+                readers[name][number].append(Reader(begin, end, there / works / pace, share))
+    return tuple(
+        SharedLoads(
+            name,
+            len(jobs[name]),
+            fsum(plan.data_sets[name].samples * _alone(some) for some in near.values()),
+            fsum(plan.data_sets[name].samples * _together(some) for some in near.values()),
+        )
+        for name, near in sorted(readers.items())
+    )
+
+
+def _alone(readers: Iterable[Reader]) -> float:
+    return fsum(reader.share * reader.passes * (reader.end - reader.begin) for reader in readers)
+
+
+def _together(readers: list[Reader]) -> float:
+    """Return how often the whole data set is loaded by jobs near one cache."""
+    events = sorted((time, i) for i, reader in enumerate(readers) for time in (reader.begin, reader.end))
+    there: set[int] = set()
+    loads, before = 0.0, 0.0
+    for time, i in events:
+        loads += (time - before) * _rate([readers[k] for k in there]) if there else 0.0
+        before = time
+        there ^= {i}
+    return loads
+
+
+def _rate(readers: list[Reader]) -> float:
+    """Return how often the whole data set is loaded in a second: each sample as often as its fastest reader has it."""
+    rate, unread = 0.0, 1.0
+    for one in sorted(readers, key=lambda one: -one.passes):
+        rate += one.passes * one.share * unread
+        unread *= 1.0 - one.share
+    return rate

@@ -1,0 +1,312 @@
+"""Start-up as a barrier: a gang works once its slowest node has image and environment, and its checkpoint is read.
+
+``T = fixed + max over nodes (image + environment) + checkpoint``, after the stages that Bootseer names; the formulas of
+the stages are ours.  The environment of every start is drawn from seed, job and attempt alone: the same start draws the
+same whatever others do.  A gang shares the store with the gangs that were starting when it began; one that begins later
+slows none that is under way.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import log
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ground.records import AtLeastOne, JsonRecord, NotNegative, Share
+from simulator.engine import SimulatedCluster
+from simulator.pools import NodePool, Pool
+from simulator.run_history import RunHistory
+from simulator.sim_job import UNITS, SimJob
+from simulator.startup_settings import ImageStage, StartUpSettings, Techniques
+from topology.cluster import BoolArray, FloatArray
+
+# -- node_caches --
+# Layers of images that nodes keep: so many GB on each, and what was used longest ago goes first.
+
+
+class NodeCaches:
+    """What each node has at the moment.
+
+    :param size: GB of each node.
+    """
+
+    def __init__(self, nodes: int, size: float) -> None:
+        self._size = size
+        self._kept: list[dict[str, float]] = [{} for _ in range(nodes)]  # GB by layer, that of the last use last
+        self._on: dict[str, BoolArray] = {}  # the same by layer
+
+    def missing(self, layers: Mapping[str, float]) -> FloatArray:
+        """Return shape [nodes]: GB of some layers that each node does not have."""
+        found = np.full(len(self._kept), sum(layers.values()))
+        for layer, size in layers.items():
+            if layer in self._on:
+                found[self._on[layer]] -= size
+        # what is left of a sum of which all parts were taken away
+        found[found < 1e-9] = 0.0
+        return found
+
+    def use(self, nodes: Iterable[int], layers: Mapping[str, float]) -> None:
+        """Put layers on some nodes; where that is too much, those go that were used longest ago."""
+        for layer in layers:
+            self._on.setdefault(layer, np.zeros(len(self._kept), dtype=np.bool_))
+        for node in nodes:
+            kept = self._kept[node]
+            for layer, size in layers.items():
+                kept.pop(layer, None)
+                kept[layer] = size
+                self._on[layer][node] = True
+            while kept and sum(kept.values()) > self._size:
+                oldest = next(iter(kept))
+                del kept[oldest]
+                self._on[oldest][node] = False
+
+    def state(self) -> Any:
+        """Return the layers of each node in the order of their last use."""
+        return [[[*one] for one in kept.items()] for kept in self._kept]
+
+    def restore(self, state: Any) -> None:
+        """Go on with these."""
+        self._kept, self._on = [{} for _ in state], {}
+        whole, self._size = self._size, np.inf
+        for node, kept in enumerate(state):
+            self.use([node], dict(kept))
+        self._size = whole
+
+
+# -- start_seconds --
+# How long a gang takes to start: until its slowest node is ready and its checkpoint is read.
+#
+# ``T = fixed + max over nodes (image + environment) + checkpoint``, after the stages that Bootseer names; the formulas
+# of the stages are ours.
+
+
+TECHNIQUES: Mapping[str, Techniques] = MappingProxyType(
+    {
+        "none": Techniques(),
+        "prefetch": Techniques(prefetch=True),
+        "snapshots": Techniques(snapshots=True),
+        "striped_reads": Techniques(striped_reads=True),
+        "all_three": Techniques(prefetch=True, snapshots=True, striped_reads=True),
+    }
+)
+"""What every start is weighed with, besides what is in use: so one run tells what each buys."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GangStart:
+    """One start of a gang."""
+
+    gpus: float
+    missing: FloatArray  # shape [nodes], GB of its image that each of its nodes does not have
+    installs: FloatArray  # shape [nodes], seconds that installing the environment takes
+    others: int = 0  # nodes of other gangs that pull at the same time
+    # whether an earlier start with its image recorded the hot blocks, and saved the environment
+    recorded: bool = True
+
+    def seconds(self, settings: StartUpSettings, techniques: Techniques) -> float:
+        """Return the seconds from having its nodes to working."""
+        image, snapshot = settings.image, techniques.snapshots and self.recorded
+        hot = image.hot_share if techniques.prefetch and self.recorded else 1.0
+        pulls = hot * self.missing + (settings.environment.snapshot_gb if snapshot else 0.0)
+        ready = _arrivals(pulls, image, others=self.others) + (0.0 if snapshot else self.installs)
+        reads = settings.checkpoint.seconds(gpus=self.gpus, nodes=len(ready), striped=techniques.striped_reads)
+        return settings.fixed_seconds + float(ready.max()) + reads
+
+
+def _arrivals(pulls: FloatArray, image: ImageStage, *, others: int) -> FloatArray:
+    """Return shape [nodes]: seconds until each has what it pulls; all that still pull share what there is alike.
+
+    :param pulls: shape [nodes], GB; ``others``: nodes of other gangs that pull all the while.
+    """
+    order = np.argsort(pulls)
+    # those that need least are served first, then the rest have more each
+    at_once = others + np.arange(len(pulls), 0, -1)
+    rates = np.minimum(image.node_gb_per_second, image.store_gb_per_second / at_once + image.peer_gb_per_second)
+    seconds = np.empty_like(pulls)
+    seconds[order] = np.cumsum(np.diff(pulls[order], prepend=0.0) / rates)
+    return seconds
+
+
+# -- start_ups --
+# Start-ups in a replay: what each start of a job waits for, what nodes keep of it, and a log for the answers.
+#
+# The environment of every start is drawn from seed, job and attempt alone: the same start draws the same whatever
+# others do.  A gang shares the store with the gangs that were starting when it began; one that begins later slows none
+# that is under way.
+
+
+class Started(NamedTuple):
+    """One start of a job."""
+
+    key: int  # of the job
+    begin: float  # when it got its nodes
+    seconds: float  # until it was ready, had nothing stopped it
+    weighed: tuple[float, ...]  # the same with each of TECHNIQUES
+
+
+class StartUps:
+    """Start-ups of the jobs of one run, with the caches of its nodes, which are empty at the beginning."""
+
+    def __init__(self, settings: StartUpSettings, nodes: int, *, seed: int) -> None:
+        self._settings, self._seed = settings, seed
+        self._caches = NodeCaches(nodes, settings.image.cache_gb)
+        self._recorded: set[str] = set()  # Images that some start had
+        self._attempts: Counter[int] = Counter()  # Starts of each job so far
+        self._pulling: dict[int, tuple[float, int]] = {}  # By job: until when it starts, and how many of its nodes pull
+        self.log: list[Started] = []
+
+    def missing(self, job: SimJob) -> FloatArray:
+        """Return shape [nodes]: GB that a start of the job would pull on each."""
+        return self._caches.missing(self._layers(job))
+
+    def started(self, job: SimJob, now: float) -> float:
+        """Return the seconds until a job that has its nodes now is ready, and keep on them what it pulls."""
+        settings, layers, attempt = self._settings, self._layers(job), self._attempts[job.key]
+        places = np.asarray(job.places)
+        self._pulling = {key: one for key, one in self._pulling.items() if one[0] > now and key != job.key}
+        start = GangStart(
+            job.units / UNITS,
+            self._caches.missing(layers)[places],
+            self._installs(job, attempt),
+            others=sum(nodes for _, nodes in self._pulling.values()),
+            recorded=self._image(job) in self._recorded,
+        )
+        seconds = start.seconds(settings, settings)
+        weighed = tuple(start.seconds(settings, techniques) for techniques in TECHNIQUES.values())
+        self._note(Started(job.key, now, seconds, weighed))
+        if pulling := int(np.count_nonzero(start.missing)):
+            self._pulling[job.key] = now + seconds, pulling
+        self._caches.use(job.places, layers)
+        self._recorded.add(self._image(job))
+        return seconds
+
+    def elapsed(self, cluster: SimulatedCluster, until: float) -> None:
+        """Measure nothing."""
+
+    def state(self) -> Any:
+        """Return caches, images that are recorded, gangs that start, and the log."""
+        return [
+            self._caches.state(),
+            sorted(self._recorded),
+            [[key, *one] for key, one in self._pulling.items()],
+            self.log,
+        ]
+
+    def restore(self, state: Any) -> None:
+        """Go on with these."""
+        caches, recorded, pulling, rows = state
+        self._caches.restore(caches)
+        self._recorded, self._pulling = set(recorded), {key: (until, nodes) for key, until, nodes in pulling}
+        self.log, self._attempts = [], Counter()
+        for key, begin, seconds, weighed in rows:
+            self._note(Started(key, begin, seconds, tuple(weighed)))
+
+    def _note(self, row: Started) -> None:
+        self.log.append(row)
+        self._attempts[row.key] += 1
+
+    def _image(self, job: SimJob) -> str:
+        of = self._settings.image.of
+        return str(job.record.job_id if of == "job" else getattr(job.record, of))
+
+    def _layers(self, job: SimJob) -> dict[str, float]:
+        """Return GB of the layers that all images have, and of those of its own."""
+        image = self._settings.image
+        layers = {"shared": image.shared_gb, f"of {self._image(job)}": image.size_gb - image.shared_gb}
+        return {layer: size for layer, size in layers.items() if size > 0.0}
+
+    def _installs(self, job: SimJob, attempt: int) -> FloatArray:
+        environment = self._settings.environment
+        if environment.median_seconds == 0.0:
+            return np.zeros(len(job.places))
+        rng = np.random.default_rng((self._seed, job.key, attempt))
+        return rng.lognormal(log(environment.median_seconds), environment.sigma, len(job.places))
+
+
+def start_ups(settings: StartUpSettings | None, pool: Pool, *, seed: int) -> StartUps | None:
+    """Return the start-ups of jobs that have places, which prefer nodes with their images; ``None`` = none waits."""
+    if settings is None or not isinstance(pool, NodePool):
+        return None
+    found = StartUps(settings, len(pool.cluster), seed=seed)
+    pool.node_costs += (found.missing,)
+    return found
+
+
+# -- startup_shares --
+# The share of GPU time that start-up took, in all and by size of job; and what it would be with each technique.
+
+
+LIMITS = (8.0, 64.0, 512.0, 2048.0, 8192.0)  # Largest number of GPUs of each class of size but the last
+ALL = "all sizes"
+CLASSES = ("8 GPUs or less", "9 to 64", "65 to 512", "513 to 2,048", "2,049 to 8,192", "over 8,192")
+
+
+@dataclass(frozen=True, slots=True)
+class StartUpShare(JsonRecord):
+    """Start-up of the jobs of one class of size.
+
+    The shares with techniques are of the same starts on the same nodes: what the time that is won would change about
+    which rank runs where is not in them.
+    """
+
+    size: str
+    """Class of size; the first is of all jobs."""
+    starts: AtLeastOne
+    """Starts and restarts."""
+    seconds: NotNegative
+    """Mean time of a start-up, seconds, each weighed by its GPUs."""
+    lost: Share
+    """Share of the GPU time held that went into start-up, with the techniques in use."""
+    none: Share
+    """Share of the GPU time held that the same starts take without any technique."""
+    prefetch: Share
+    """Share with record and prefetch of hot blocks alone."""
+    snapshots: Share
+    """Share with snapshots of environments alone."""
+    striped_reads: Share
+    """Share with striped reads of checkpoints alone."""
+    all_three: Share
+    """Share with all three techniques."""
+
+
+def startup_shares(past: RunHistory, log: Sequence[Started]) -> tuple[StartUpShare, ...]:
+    """Return the shares of a run that is over; empty = no job started."""
+    held, gpus, seconds = _starts(past, log)
+    if not len(held):
+        return ()
+    classes = np.searchsorted(LIMITS, gpus, side="left")
+    groups = [(ALL, np.ones(len(held), dtype=np.bool_)), *((name, classes == i) for i, name in enumerate(CLASSES))]
+    return tuple(_share(name, held[mine], gpus[mine], seconds[mine]) for name, mine in groups if held[mine].sum() > 0.0)
+
+
+def seconds_by_job(past: RunHistory, log: Sequence[Started]) -> dict[int, float]:
+    """Return the seconds that all starts of each job took, by its key."""
+    _, _, seconds = _starts(past, log)
+    totals = np.bincount(np.sort(past.attempts.job), weights=seconds[:, 0], minlength=len(past.jobs))
+    return dict(enumerate(totals.tolist()))
+
+
+def _starts(past: RunHistory, log: Sequence[Started]) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return for each start, by job and time: seconds held, GPUs, and shape [starts, 1 + techniques] its start-up, no
+    longer than that: as it was, then with each of TECHNIQUES.
+    """
+    attempts = past.attempts
+    order = np.lexsort((attempts.begin, attempts.job))
+    held, gpus = (attempts.end - attempts.begin)[order], attempts.gpus[order]
+    # each start is an attempt of the history, and the other way round
+    rows = [(one.seconds, *one.weighed) for one in sorted(log, key=lambda one: (one.key, one.begin))]
+    seconds = np.array(rows, dtype=np.float64).reshape(-1, 1 + len(TECHNIQUES))
+    return held, gpus, np.minimum(seconds, held[:, None])
+
+
+def _share(name: str, held: FloatArray, gpus: FloatArray, seconds: FloatArray) -> StartUpShare:
+    lost = gpus @ seconds
+    # what a technique wins is held no longer; nothing is left where all of it was start-up that is won
+    shares = (lost / np.maximum(gpus @ held - lost[0] + lost, 1e-9)).clip(0.0, 1.0).tolist()
+    by_technique = dict(zip(TECHNIQUES, shares[1:], strict=True))
+    return StartUpShare(name, len(held), float(lost[0] / gpus.sum()), shares[0], **by_technique)

@@ -1,1 +1,0 @@
-"""Many replays: policies x algorithms x clusters x scales of load x seeds."""

@@ -1,0 +1,219 @@
+"""Workloads of high-performance computing: the Standard Workload Format, and Batsim's JSON.  Seconds on their clocks.
+
+The Standard Workload Format of the Parallel Workloads Archive has 18 numbers a line, ``;`` before a comment.  Some logs
+add fields of their own behind them, which are passed over.  -1 = unknown.  Processors stand for GPUs: those requested,
+or, where that is unknown, those allocated.  Lines of states 2 to 4 are parts of a job that has a line of its own, and
+are passed over.  Source: Chapin et al., "Benchmarks and Standards for the Evaluation of Parallel Job Schedulers", JSSPP
+1999; version 2.2 at www.cs.huji.ac.il/labs/parallel/workload/swf.html.
+
+Batsim's workload is a JSON document with ``jobs`` and the ``profiles`` that say what they do.  Resources stand for
+GPUs.  How long a job takes is said where its profile is a delay, or a sequence of delays; of computations, transfers
+and replays it depends on the platform, which is not read: there the walltime is taken, and a note says so.  A walltime
+ends a longer delay.  Source: docs/input-workload.rst of github.com/oar-team/batsim, version 5.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from ground.files import ByteStream
+from ground.formats import FileFormat
+from ground.rows import BadRow, entries, inside, json_document
+from simulator.job_record import JobRecord, Status
+from simulator.traces.cells import Clock, TraceRows, is_number, number, optional, record
+from simulator.traces.trace_loading import Numbered
+
+# -- swf --
+# The Standard Workload Format of the Parallel Workloads Archive: 18 numbers a line, ``;`` before a comment.
+#
+# Some logs add fields of their own behind them, which are passed over.
+#
+# Source: Chapin et al., "Benchmarks and Standards for the Evaluation of Parallel Job Schedulers", JSSPP 1999; version
+# 2.2 at www.cs.huji.ac.il/labs/parallel/workload/swf.html.  -1 = unknown.  Processors stand for GPUs: those requested,
+# or, where that is unknown, those allocated.  Seconds on the log's own clock.  Lines of states 2 to 4 are parts of a
+# job that has a line of its own, and are passed over.
+
+
+FIELDS = 18
+JOB, SUBMIT, WAIT, RUN, ALLOCATED, REQUESTED, TIME, MEMORY, STATE = 0, 1, 2, 3, 4, 7, 8, 9, 10
+USER, GROUP, QUEUE = 11, 12, 14
+"""Places of the fields that are read, from 0."""
+
+STATUS: dict[str, Status] = {"0": "failed", "1": "completed", "5": "cancelled"}
+PARTS = frozenset({"2", "3", "4"})
+KILOBYTE = 1024
+
+
+class Swf:
+    """Reader of the Standard Workload Format."""
+
+    format = FileFormat(
+        "swf",
+        source="Standard Workload Format 2.2: 18 numbers a line, comments after `;`",
+        export="logs of the Parallel Workloads Archive, www.cs.huji.ac.il/labs/parallel/workload",
+        read="fields 1 to 5, 8 to 13 and 15: submission, wait, run time, processors as GPUs, memory, estimate, user",
+        left_out="that processors are no GPUs; parts of jobs (states 2 to 4); fields behind the 18th",
+    )
+
+    def likeness(self, head: bytes) -> float:
+        """Return whether the first line that is no comment holds 18 numbers or more."""
+        lines = head.decode("utf-8", errors="replace").splitlines()
+        first = next((line.split() for line in lines if line.strip() and not line.lstrip().startswith(";")), [])
+        if not first or not all(is_number(field) for field in first[:FIELDS]):
+            return 0.0
+        return 1.0 if len(first) >= FIELDS else 0.6 * (len(first) > 4 and head.lstrip().startswith(b";"))
+
+    def read(self, source: ByteStream, bad_rows: TraceRows) -> Iterator[Numbered]:
+        """Yield the jobs with their lines, in the order of the file."""
+        clock = Clock(bad_rows)
+        yield from bad_rows.keep(_rows(source, bad_rows), lambda fields: _job(fields, clock), source)
+
+
+def _rows(source: ByteStream, bad_rows: TraceRows) -> Iterator[tuple[int, list[str]]]:
+    for line, text in enumerate(source.lines(), 1):
+        fields = text.split(";", 1)[0].split()
+        if not fields:
+            continue
+        if len(fields) > FIELDS:
+            bad_rows.note(f"Lines have more than the {FIELDS} fields of the format: those behind were not read.")
+        if len(fields) >= FIELDS and fields[STATE] in PARTS:
+            bad_rows.note("Lines that describe a part of a job (states 2, 3 and 4) were passed over.")
+            continue
+        yield line, fields
+
+
+def _job(fields: Sequence[str], clock: Clock) -> JobRecord:
+    if len(fields) < FIELDS:
+        few = f"the line has {len(fields)} fields, the format {FIELDS}"
+        raise BadRow("cells missing", few, fix="give all fields, -1 for those that are unknown")
+    requested, allocated = number(fields[REQUESTED], "field 8"), number(fields[ALLOCATED], "field 5")
+    processors = requested if requested > 0 else max(allocated, 0.0)
+    memory = _known(fields, MEMORY)
+    submit = clock.seconds(fields[SUBMIT], "field 2")
+    if submit < 0:
+        raise BadRow("not a time", f"the submit time (field 2) is {submit:g}", fix="give times from 0 up")
+    if number(fields[RUN], "field 4") == -1:
+        raise BadRow(
+            "unknown duration", f"the run time (field 4) of job {fields[JOB]} is unknown", fix="leave out such jobs"
+        )
+    return record(
+        job_id=fields[JOB],
+        submit=submit,
+        duration=clock.length(fields[RUN], "field 4"),
+        gpus=processors,
+        user=_name(fields[USER]),
+        group=_name(fields[GROUP]),
+        queue=_name(fields[QUEUE]),
+        memory=None if memory is None else memory * processors * KILOBYTE,
+        estimate=estimate if (estimate := clock.length(fields[TIME], "field 9")) > 0 else None,
+        waited=wait if (wait := clock.length(fields[WAIT], "field 3")) >= 0 else None,
+        status=STATUS.get(fields[STATE], "unknown"),
+    )
+
+
+def _known(fields: Sequence[str], place: int) -> float | None:
+    value = number(fields[place], f"field {place + 1}")
+    return value if value > 0 else None
+
+
+def _name(field: str) -> str:
+    return "" if field == "-1" else field
+
+
+# -- batsim --
+# Workloads of Batsim: a JSON document with ``jobs`` and the ``profiles`` that say what they do.
+#
+# Source: docs/input-workload.rst of github.com/oar-team/batsim, version 5.  Resources stand for GPUs.  How long a job
+# takes is said where its profile is a delay, or a sequence of delays; of computations, transfers and replays it depends
+# on the platform, which is not read: there the walltime is taken, and a note says so.  A walltime ends a longer delay.
+
+
+_BEGIN = re.compile(rb"(?:\xef\xbb\xbf)?\s*\{")
+DELAYS = frozenset({"DelayProfile", "delay"})
+SEQUENCES = frozenset({"SequentialCompositionProfile", "composed"})
+"""Types of profiles, as Batsim 5 and earlier versions call them."""
+
+DEEPEST = 50  # Sequences within each other: more is a circle
+
+
+class Batsim:
+    """Reader of Batsim workloads."""
+
+    format = FileFormat(
+        "batsim",
+        source='Batsim workload, JSON: `{"jobs": [{"id": ..., "subtime": ..., "res": ..., ...}], "profiles": {...}}`',
+        export="`workloads/*.json` of github.com/oar-team/batsim, or of your own generator",
+        read="jobs: submission, resources as GPUs, walltime as estimate; delays and sequences of them as run time",
+        left_out="how long computations, transfers and replays take on a platform: the walltime stands for it",
+        marks=('"jobs"', '"subtime"', '"res"', '"profile"'),
+    )
+
+    def likeness(self, head: bytes) -> float:
+        """Return whether the document is an object with jobs that have a subtime."""
+        marked = all(mark.encode() in head for mark in ('"jobs"', '"subtime"', '"res"'))
+        return float(marked and _BEGIN.match(head) is not None)
+
+    def read(self, source: ByteStream, bad_rows: TraceRows) -> Iterator[Numbered]:
+        """Yield the jobs with their lines, in the order of the file."""
+        document, data = json_document(source)
+        profiles = data.get("profiles") if isinstance(data, dict) else None
+        jobs = _Workload(profiles if isinstance(profiles, dict) else {}, Clock(bad_rows))
+        yield from bad_rows.keep(entries(document, data, key="jobs"), jobs.job, source)
+        if jobs.by_walltime:
+            bad_rows.note(
+                f"{jobs.by_walltime:,} jobs compute or transfer, which takes as long as a platform makes it: "
+                "their run time is their walltime."
+            )
+
+
+class _Workload:
+    """Makes jobs of the entries of one workload."""
+
+    def __init__(self, profiles: Mapping[str, Any], clock: Clock) -> None:
+        self._profiles = profiles
+        self._clock = clock
+        self.by_walltime = 0
+
+    def job(self, entry: Any) -> JobRecord:
+        """Return the job of an entry."""
+        job_id = str(inside(entry, "id") if inside(entry, "id") is not None else "")
+        submit = self._clock.seconds(inside(entry, "subtime"), "subtime")
+        walltime = self._clock.optional_length(inside(entry, "walltime"), "walltime")
+        if submit < 0:
+            raise BadRow("not a time", f"subtime is {submit:g}", fix="give times from 0 up")
+        walltime = walltime if walltime is not None and walltime > 0 else None
+        seconds = self._seconds(inside(entry, "profile"), 0)
+        if seconds is None:
+            if walltime is None:
+                wrong = f"job {job_id} has neither a delay nor a walltime"
+                raise BadRow("unknown duration", wrong, fix="give it a walltime, or a profile of type DelayProfile")
+            self.by_walltime += 1
+        return record(
+            job_id=job_id,
+            submit=submit,
+            duration=min(one for one in (seconds, walltime) if one is not None),
+            gpus=number(inside(entry, "res"), "res"),
+            estimate=walltime,
+            status="unknown" if seconds is None else "failed" if walltime and seconds > walltime else "completed",
+        )
+
+    def _seconds(self, name: Any, depth: int) -> float | None:
+        """Return how long a profile takes; ``None`` = that depends on a platform."""
+        profile = self._profiles.get(name) if isinstance(name, str) else None
+        if profile is None or depth > DEEPEST:
+            wrong = f"there is no profile {str(name)[:60]!r}" if profile is None else "profiles contain each other"
+            raise BadRow("unknown profile", wrong, fix="name a profile of the file")
+        kind = inside(profile, "type")
+        if kind in DELAYS:
+            return self._clock.length(inside(profile, "delay"), "delay")
+        if kind not in SEQUENCES:
+            return None
+        parts = inside(profile, "seq")
+        if not isinstance(parts, list):
+            raise BadRow("not a list", f"seq of the profile {name!r} is no list", fix="list names of profiles")
+        seconds = [self._seconds(part, depth + 1) for part in parts]
+        known = [second for second in seconds if second is not None]
+        times = optional(inside(profile, "repeat"), "repeat")
+        return sum(known) * (1 if times is None else times) if len(known) == len(seconds) else None

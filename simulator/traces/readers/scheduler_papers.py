@@ -1,0 +1,245 @@
+"""Workloads that came with schedulers of papers: Gavel, Shockwave, Tiresias, Muri, Pollux and Sia.
+
+Gavel (OSDI 2020) and Shockwave: a job a line, its fields between tabs, without a header.  Their number tells the
+layout.  7 (Gavel's ``traces/msr``): type, command, argument for steps, whether it needs data, steps, arrival, GPUs.  10
+(Gavel's others): type, command, folder, argument, data, steps, GPUs, priority, SLO, arrival.  11 and 12 (Shockwave):
+the same with the way that its batch size changes behind the GPUs, and in 12 the run time before the arrival.  Seconds.
+Only Shockwave's lines say how long a job runs; for others it is their steps over the steps a second that Gavel measured
+on V100 GPUs (:mod:`simulator.throughputs`).  Jobs have no id: they are called by their place, ``gavel-1`` onwards.
+Source: ``parse_trace`` of scheduler/utils.py in github.com/stanford-futuredata/gavel at c4fa4009 and in
+github.com/uw-mad-dash/shockwave at 8a44f4a.
+
+Tiresias (Gu et al., "Tiresias: A GPU Cluster Manager for Distributed Deep Learning", NSDI 2019;
+github.com/SymbioticLab/Tiresias, simulator/60_job.csv): ``job_id,num_gpu,submit_time,iterations,model_name,duration,
+interval``, on a clock of their own.  Muri's (Zhao et al., "Multi-Resource Interleaving for Deep Learning Training",
+SIGCOMM 2022; github.com/Rivendile/Muri, cluster_exp/trace-data) have these columns and others, and count milliseconds.
+
+Pollux and Sia (Qiao et al., OSDI 2021, simulator/workloads*/ of github.com/petuum/adaptdl, branch osdi21-artifact;
+Jayaram Subramanya et al., SOSP 2023, github.com/siasosp23/artifacts): ``name,time,application,num_replicas,
+batch_size``.  Jobs may grow and shrink there; here each keeps the GPUs that its user would have chosen,
+``num_replicas``.  The file does not say how long it then runs: that is what was measured for its application, GPUs and
+batch size (:mod:`simulator.throughputs`), or a column ``duration`` if there is one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from ground.files import ByteStream
+from ground.formats import FileFormat
+from ground.rows import BadRow, header_of
+from simulator.job_record import JobRecord
+from simulator.throughputs import GAVEL, POLLUX_SECONDS
+from simulator.traces.cells import Clock, TraceRows, is_number, number, record, whole
+from simulator.traces.trace_loading import Cells, NamedColumns, Numbered
+
+# -- gavel --
+# Traces of Gavel and Shockwave: a job a line, its fields between tabs, without a header.
+#
+# The number of fields tells the layout.  7 (Gavel's ``traces/msr``): type, command, argument for steps, whether it
+# needs data, steps, arrival, GPUs.  10 (Gavel's others): type, command, folder, argument, data, steps, GPUs, priority,
+# SLO, arrival.  11 and 12 (Shockwave): the same with the way that its batch size changes behind the GPUs, and in 12 the
+# run time before the arrival.  Seconds.
+#
+# Only Shockwave's lines say how long a job runs; for others it is their steps over the steps a second that Gavel
+# measured on V100 GPUs (``simulator.throughputs``).
+#
+# Source: ``parse_trace`` of scheduler/utils.py in github.com/stanford-futuredata/gavel at c4fa4009 and in
+# github.com/uw-mad-dash/shockwave at 8a44f4a.  Jobs have no id: they are called by their place, ``gavel-1`` onwards.
+
+
+TAB = "\t"
+_MSR = "type command argument data steps arrival gpus"
+_COMMON = "type command folder argument data steps gpus"
+LAYOUTS = {
+    len(names.split()): tuple(names.split())
+    for names in (
+        _MSR,
+        f"{_COMMON} priority slo arrival",
+        f"{_COMMON} mode priority slo arrival",
+        f"{_COMMON} mode priority slo duration arrival",
+    )
+}
+"""Number of fields -> their names."""
+
+
+class Gavel:
+    """Reader of Gavel and Shockwave traces."""
+
+    format = FileFormat(
+        "gavel",
+        source="Gavel (OSDI 2020) and Shockwave (NSDI 2023), `.trace`: 7, 10, 11 or 12 fields between tabs",
+        export="`scheduler/traces` of github.com/stanford-futuredata/gavel and github.com/uw-mad-dash/shockwave",
+        read="arrival, GPUs (scale factor), job type as model, run time or steps over those of a V100 a second",
+        left_out="priority weights, SLOs, changes of batch size",
+    )
+
+    def likeness(self, head: bytes) -> float:
+        """Return whether the first line has the fields of a layout, with numbers where they belong."""
+        first = head.decode("utf-8", errors="replace").split("\n", 1)[0].split(TAB)
+        names = LAYOUTS.get(len(first), ())
+        numbers = ("data", "steps", "gpus", "arrival")
+        fitting = all(is_number(cell) for name, cell in zip(names, first, strict=False) if name in numbers)
+        return float(bool(names) and fitting)
+
+    def read(self, source: ByteStream, bad_rows: TraceRows) -> Iterator[Numbered]:
+        """Yield the jobs with their lines, in the order of the file."""
+        jobs = _Lines(bad_rows)
+        lines = ((line, text.rstrip("\r\n").split(TAB)) for line, text in enumerate(source.lines(), 1) if text.strip())
+        yield from bad_rows.keep(lines, jobs.job, source)
+        if jobs.by_steps:
+            bad_rows.note(
+                f"{jobs.by_steps:,} jobs have steps and no run time: it was taken from the steps a second that Gavel "
+                "measured on V100 GPUs."
+            )
+
+
+class _Lines:
+    """Makes jobs of the lines of one trace."""
+
+    def __init__(self, bad_rows: TraceRows) -> None:
+        self._clock = Clock(bad_rows)
+        self._count = 0
+        self.by_steps = 0
+
+    def job(self, fields: Sequence[str]) -> JobRecord:
+        """Return the job of a line."""
+        self._count += 1
+        names = LAYOUTS.get(len(fields))
+        if names is None:
+            wrong = f"the line has {len(fields)} fields, the format {', '.join(map(str, sorted(LAYOUTS)))}"
+            raise BadRow("cells missing", wrong, fix="put a tab between all fields")
+        cells = {name: cell.strip() for name, cell in zip(names, fields, strict=True)}
+        gpus = whole(cells["gpus"], "the scale factor")
+        return record(
+            job_id=f"gavel-{self._count}",
+            submit=self._clock.seconds(cells["arrival"], "the arrival time"),
+            duration=self._clock.length(cells["duration"], "the duration")
+            if "duration" in cells
+            else self._by_steps(cells, gpus),
+            gpus=gpus,
+            model=cells["type"],
+        )
+
+    def _by_steps(self, cells: dict[str, str], gpus: int) -> float:
+        rates = GAVEL.rates_of(cells["type"], gpus)
+        if not rates:
+            wrong = f"how fast {cells['type'][:60]!r} runs is not known"
+            raise BadRow("unknown duration", wrong, fix="give lines with a run time, as Shockwave writes them")
+        seconds = number(cells["steps"], "the number of steps") / rates[GAVEL.reference][0]
+        self.by_steps += 1
+        return seconds
+
+
+# -- tiresias --
+# Traces of Tiresias, ``job_id,num_gpu,submit_time,iterations,model_name,duration,interval``, and of Muri.
+#
+# Muri's have these columns and others, and count milliseconds.
+#
+# Sources: Gu et al., "Tiresias: A GPU Cluster Manager for Distributed Deep Learning", NSDI 2019;
+# github.com/SymbioticLab/Tiresias, simulator/60_job.csv.  Zhao et al., "Multi-Resource Interleaving for Deep Learning
+# Training", SIGCOMM 2022; github.com/Rivendile/Muri, cluster_exp/trace-data.  A clock of their own.
+
+
+ONLY_MURI = ("iteration_time", "resource_time_0")
+"""Columns that Muri's traces have and those of Tiresias have not."""
+
+
+class Tiresias(NamedColumns):
+    """Reader of Tiresias traces."""
+
+    columns = ("job_id", "num_gpu", "submit_time", "model_name", "duration")
+    format = FileFormat(
+        "tiresias",
+        source="Tiresias (NSDI 2019), a CSV: `job_id,num_gpu,submit_time,iterations,model_name,duration,interval`",
+        export="`simulator/*_job.csv` of github.com/SymbioticLab/Tiresias",
+        read="submission, GPUs, run time, model",
+        left_out="iterations, interval, sizes of models",
+        marks=columns,
+    )
+
+    def likeness(self, head: bytes) -> float:
+        """Return the share of the columns that the header has; nothing when it has those of Muri."""
+        return 0.0 if set(ONLY_MURI) <= set(header_of(head)) else super().likeness(head)
+
+    def jobs(self, bad_rows: TraceRows) -> Callable[[Cells], JobRecord]:
+        """Return the function from a row to its job."""
+        clock = Clock(bad_rows)
+        return lambda cells: record(
+            job_id=cells["job_id"],
+            submit=clock.seconds(cells["submit_time"], "submit_time"),
+            duration=clock.length(cells["duration"], "duration"),
+            gpus=number(cells["num_gpu"], "num_gpu"),
+            model=cells["model_name"],
+        )
+
+
+class Muri(NamedColumns):
+    """Reader of Muri's traces: milliseconds, unless ``--time-format`` says otherwise."""
+
+    columns = (*Tiresias.columns, *ONLY_MURI)
+    format = FileFormat(
+        "muri",
+        source="Muri (SIGCOMM 2022), a CSV of milliseconds: Tiresias' columns, `iteration_time`, `resource_time_0`",
+        export="`cluster_exp/trace-data/*.csv` of github.com/Rivendile/Muri",
+        read="submission, GPUs, run time, model",
+        left_out="iterations, interval, what an iteration takes of each resource, priority",
+        marks=columns,
+    )
+
+    def jobs(self, bad_rows: TraceRows) -> Callable[[Cells], JobRecord]:
+        """Return the function from a row to its job."""
+        if bad_rows.time_format is None:
+            bad_rows.unit = "milliseconds"
+            bad_rows.note("Times were read as milliseconds, which is what Muri's traces count.")
+        return Tiresias().jobs(bad_rows)
+
+
+# -- pollux --
+# Workloads of Pollux and Sia: ``name,time,application,num_replicas,batch_size``.
+#
+# Source: Qiao et al., OSDI 2021, simulator/workloads*/ of github.com/petuum/adaptdl, branch osdi21-artifact; Jayaram
+# Subramanya et al., SOSP 2023, github.com/siasosp23/artifacts.  Jobs may grow and shrink there; here each keeps the
+# GPUs that its user would have chosen, ``num_replicas``.  The file does not say how long it then runs: that is what was
+# measured for its application, GPUs and batch size (``simulator.throughputs``), or a column
+# ``duration`` if there is one.
+
+
+class Pollux(NamedColumns):
+    """Reader of Pollux and Sia workloads."""
+
+    columns = ("name", "time", "application", "num_replicas", "batch_size")
+    format = FileFormat(
+        "pollux",
+        source="Pollux (OSDI 2021) and Sia (SOSP 2023), a CSV: `name,time,application,num_replicas,batch_size`",
+        export="`simulator/workloads*` of github.com/petuum/adaptdl, branch osdi21-artifact",
+        read="submission, replicas as GPUs, application as model; run times as measured for these on T4 GPUs",
+        left_out="that jobs may grow and shrink; applications, GPUs and batch sizes that were not measured",
+        marks=columns,
+    )
+
+    def jobs(self, bad_rows: TraceRows) -> Callable[[Cells], JobRecord]:
+        """Return the function from a row to its job."""
+        clock = Clock(bad_rows)
+
+        def job(cells: Cells) -> JobRecord:
+            gpus = whole(cells["num_replicas"], "num_replicas")
+            given = cells.get("duration")
+            return record(
+                job_id=cells["name"],
+                submit=clock.seconds(cells["time"], "time"),
+                duration=clock.length(given, "duration") if given else measured(cells, gpus),
+                gpus=gpus,
+                model=cells["application"],
+            )
+
+        def measured(cells: Cells, gpus: int) -> float:
+            batch = whole(cells["batch_size"], "batch_size")
+            seconds = POLLUX_SECONDS.get(cells["application"], {}).get((gpus, batch))
+            if seconds is None:
+                what = f"{cells['application'][:60]!r} on {gpus} GPUs with batches of {batch}"
+                raise BadRow("unknown duration", f"how long {what} runs is not known", fix="add a column duration")
+            bad_rows.note("Run times are those that Pollux measured on T4 GPUs, for jobs that keep their GPUs.")
+            return seconds
+
+        return job
