@@ -194,7 +194,9 @@ def _stands(life: _Life, time: float, settings: TriggerSettings) -> bool:
 
 
 def _slower(life: _Life, ends: Seconds, time: float, window: float, settings: TriggerSettings) -> Alarm | None:
-    if _had_an_empty_window(ends, time, window):
+    # whether a rate of nothing is one that the rank had before, so that no rate is below all of them
+    pauses = np.diff(ends, append=time)
+    if bool(np.any((pauses > PAUSE * window) & (ends + PAUSE * window <= time - window))):
         return None
     starts = np.arange(float(ends[0]) if len(ends) else time, time - 2 * window, window / 10)
     if len(starts) < 10 * (settings.history - 1) + 1:
@@ -210,12 +212,6 @@ def _slower(life: _Life, ends: Seconds, time: float, window: float, settings: Tr
     if not ratios:
         return None
     return Alarm(time, "straggler", life.member, max(ratios), time - window)
-
-
-def _had_an_empty_window(ends: Seconds, time: float, window: float) -> bool:
-    """Return whether a rate of nothing is one that the rank had before, so that no rate is below all of them."""
-    pauses = np.diff(ends, append=time)
-    return bool(np.any((pauses > PAUSE * window) & (ends + PAUSE * window <= time - window)))
 
 
 def _within(ends: Seconds, amount: Seconds, starts: Seconds, window: float) -> Seconds:

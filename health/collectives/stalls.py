@@ -99,12 +99,25 @@ def stalls_at(recording: CollectiveRecording, time: float, *, quiet: float, back
             continue
         seq, standing, absent = waiting
         rows = rows.where(rows.seq == seq)
-        since = max(_moved(recent, rows), *_each(min, rows.member, rows.time).values())
+        # when a counter of these rows last changed
+        key = np.stack([rows.member, rows.channel, rows.peer, rows.way], axis=1)
+        order = np.lexsort((rows.time, *key.T))
+        ordered = rows.where(order)
+        same = (key[order][1:] == key[order][:-1]).all(axis=1)
+        progress = ordered.ready + ordered.transmitted + ordered.done
+        changed = same & (progress[1:] != progress[:-1])
+        times = ordered.time[1:][changed]
+        since = max(
+            (float(times.max()) if len(times) else float(recent.time[0])), *_each(min, rows.member, rows.time).values()
+        )
         if time - since < quiet:
             busy |= standing
             continue
         launched = {member: int(op) for member, op in zip(rows.member.tolist(), rows.op.tolist(), strict=True)}
-        op, others = _majority(launched)
+        # the operation most launched, and the members that launched another
+        ops = list(launched.values())
+        most = max(sorted(set(ops)), key=ops.count)
+        op, others = most, sorted(member for member, op in launched.items() if op != most)
         found.append(Stall(group, seq, recording.ops[op], standing, absent, since))
         if others:
             strangers = tuple((member, recording.ops[launched[member]]) for member in others)
@@ -138,31 +151,12 @@ def _waiting(
     return first, frozenset(m for m, seq in unfinished.items() if seq == first), frozenset(absent)
 
 
-def _moved(recent: States, rows: States) -> float:
-    """Return when a counter of these rows last changed."""
-    key = np.stack([rows.member, rows.channel, rows.peer, rows.way], axis=1)
-    order = np.lexsort((rows.time, *key.T))
-    ordered = rows.where(order)
-    same = (key[order][1:] == key[order][:-1]).all(axis=1)
-    progress = ordered.ready + ordered.transmitted + ordered.done
-    changed = same & (progress[1:] != progress[:-1])
-    times = ordered.time[1:][changed]
-    return float(times.max()) if len(times) else float(recent.time[0])
-
-
 def _each(best: Callable[[float, float], float], members: IntArray, values: npt.NDArray[Any]) -> dict[int, Any]:
     """Return the least or greatest value of each member, in the order in which members appear."""
     found: dict[int, Any] = {}
     for member, value in zip(members.tolist(), values.tolist(), strict=True):
         found[member] = best(value, found.get(member, value))
     return found
-
-
-def _majority(launched: dict[int, int]) -> tuple[int, list[int]]:
-    """Return the operation most launched, and the members that launched another."""
-    ops = list(launched.values())
-    most = max(sorted(set(ops)), key=ops.count)
-    return most, sorted(member for member, op in launched.items() if op != most)
 
 
 def _lively(recording: CollectiveRecording, time: float, *, quiet: float) -> set[int]:
@@ -192,7 +186,10 @@ def _silent(recent: States, found: Sequence[Stall], time: float, *, quiet: float
 def find_roots(snapshot: Snapshot) -> list[Root]:
     """Return the roots of all stalls, the one with most victims first."""
     stalls = snapshot.stalls
-    edges = [_waits_for(stalls, i) for i in range(len(stalls))]
+    edges = [
+        {j for j, other in enumerate(stalls) if j != i and stalls[i].absent & other.standing}
+        for i in range(len(stalls))
+    ]
     reach = [_reachable(edges, i) for i in range(len(stalls))]
     roots = []
     for i in range(len(stalls)):
@@ -209,17 +206,20 @@ def find_roots(snapshot: Snapshot) -> list[Root]:
 def _root(snapshot: Snapshot, stalls: Sequence[Stall], victims: Sequence[int]) -> Root:
     out = tuple(sorted(set(victims)))
     if len(stalls) > 1:
-        return Root("crossed-order", tuple(stalls), _crossing(stalls), out)
+        # members that stand where fewest of the circle stand
+        shared = Counter(member for stall in stalls for member in (stall.standing | stall.absent))
+        standing = sorted(
+            (sorted(member for member in stall.standing if shared[member] > 1) for stall in stalls), key=len
+        )
+        fewest = [members for members in standing if len(members) == len(standing[0])]
+        return Root(
+            "crossed-order", tuple(stalls), tuple(sorted({member for members in fewest for member in members})), out
+        )
     (stall,) = stalls
     mismatch = [m for m in snapshot.mismatches if m.group == stall.group and m.seq == stall.seq]
     if mismatch:
         return Root(mismatch[0].kind, (stall,), tuple(member for member, _ in mismatch[0].others), out)
     return Root("not-launched" if stall.absent else "transfer", (stall,), tuple(sorted(stall.absent)), out)
-
-
-def _waits_for(stalls: Sequence[Stall], i: int) -> set[int]:
-    """Return stalls in which a member stands that stall ``i`` waits for."""
-    return {j for j, other in enumerate(stalls) if j != i and stalls[i].absent & other.standing}
 
 
 def _reachable(edges: Sequence[set[int]], start: int) -> set[int]:
@@ -229,14 +229,6 @@ def _reachable(edges: Sequence[set[int]], start: int) -> set[int]:
         seen |= front
         front = {after for before in front for after in edges[before]} - seen
     return seen
-
-
-def _crossing(stalls: Sequence[Stall]) -> tuple[int, ...]:
-    """Return members that stand where fewest of the circle stand; of all such stalls where two are equal."""
-    shared = Counter(member for stall in stalls for member in (stall.standing | stall.absent))
-    standing = sorted((sorted(member for member in stall.standing if shared[member] > 1) for stall in stalls), key=len)
-    fewest = [members for members in standing if len(members) == len(standing[0])]
-    return tuple(sorted({member for members in fewest for member in members}))
 
 
 Condition = Literal["complete", "not-transmitted", "not-delivered", "gpu-not-ready", "starved"]

@@ -73,13 +73,9 @@ def _events(source: Source, rows: list[str]) -> Iterator[FlagEvent]:
         try:
             yield read_json(FlagEvent, data)
         except ValueError:
-            _refuse(source, number, data)
+            # by an error what is wrong with a line, which takes longer than reading it
+            Document(source, data, lambda _: number).parse(FlagEvent)
             raise
-
-
-def _refuse(source: Source, line: int, data: Any) -> None:
-    """Say by an error what is wrong with a line, which takes longer than reading it."""
-    Document(source, data, lambda _: line).parse(FlagEvent)
 
 
 def _version(source: Source, first: Any) -> int:

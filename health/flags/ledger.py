@@ -85,13 +85,25 @@ def found(track: Track, flag: NodeFlag, now: datetime, rule: Rule, *, stamp: str
     new: the source takes back what it does not say.
     """
     if flag.slowdown == HEALTHY:
-        return _taken_back(track, flag, now, rule, stamp)
+        steps = tuple(_cut(step, now, rule.all_clear_after(track.relapses)) for step in track.steps)
+        if steps == track.steps and not track.noted:
+            return None
+        because = (
+            f"healthy, says its source; the flag ends {when(steps[-1].until)}" if steps else "healthy, says its source"
+        )
+        return _event(
+            flag, now, "noted", steps=steps, finding=flag, stamp=stamp, because=because, relapses=track.relapses
+        )
     recent = [time for time in track.noted if now - time <= rule.within]
     enough = flag.slowdown == FAULTY or (rule.score is not None and flag.score is not None and flag.score >= rule.score)
     if not track.steps and not enough and len(recent) + 1 < rule.raise_after:
         because = f"{len(recent) + 1} of {rule.raise_after} findings within {duration(rule.within.total_seconds())}"
         return _event(flag, now, "noted", finding=flag, stamp=stamp, because=because)
-    relapses = track.relapses if track.steps else _relapses(track, now, rule)
+    relapses = (
+        track.relapses
+        if track.steps
+        else (track.relapses + 1 if track.ended is not None and now - track.ended <= rule.memory else 0)
+    )
     step = _step(flag, now, rule.quiet_after(relapses))
     worse = (old for old in track.steps if old.flag.slowdown > flag.slowdown)
     # that a node with a broken device is only slow today is no repair
@@ -142,20 +154,6 @@ def _cut(step: HeldFlag, now: datetime, quiet: timedelta) -> HeldFlag:
     """Return what is left of a step of which its source now says less: a while since it last said so."""
     end = max(now, step.seen + quiet)
     return step if step.until <= end else HeldFlag(replace(step.flag, until=end), seen=step.seen)
-
-
-def _taken_back(track: Track, flag: NodeFlag, now: datetime, rule: Rule, stamp: str) -> FlagEvent | None:
-    steps = tuple(_cut(step, now, rule.all_clear_after(track.relapses)) for step in track.steps)
-    if steps == track.steps and not track.noted:
-        return None
-    because = (
-        f"healthy, says its source; the flag ends {when(steps[-1].until)}" if steps else "healthy, says its source"
-    )
-    return _event(flag, now, "noted", steps=steps, finding=flag, stamp=stamp, because=because, relapses=track.relapses)
-
-
-def _relapses(track: Track, now: datetime, rule: Rule) -> int:
-    return track.relapses + 1 if track.ended is not None and now - track.ended <= rule.memory else 0
 
 
 def _why(track: Track, step: HeldFlag, relapses: int, recent: Sequence[datetime]) -> str:
@@ -277,7 +275,11 @@ class Ledger(FlagLog):
             else:
                 batch.setdefault((flag.node, flag.source), []).append(flag)
         for flags in (batch[key] for key in sorted(batch)):
-            flag = _worst(flags, now)
+            # the worst of one source's findings about a node, with the evidence of them all
+            worst, *others = sorted(set(flags), key=severity, reverse=True)
+            evidence = "; ".join(dict.fromkeys(flag.evidence for flag in (worst, *others) if flag.evidence))
+            since = worst.since if worst.since is None else min(worst.since, now)
+            flag = replace(worst, evidence=evidence, since=since)
             if self._is_known(flag, stamp or now.isoformat()):
                 known += len(flags)
                 continue
@@ -297,7 +299,13 @@ class Ledger(FlagLog):
             if same:
                 where = f"rank {flag.rank} did so on {same[-1].node}, too: the program, not the node"
                 noted = FlagEvent(time=now, event="noted", node=flag.node, source=flag.source, finding=flag)
-                standing = [event for node in {event.node for event in same} for event in self._last(node, flag.source)]
+                standing = [
+                    event
+                    for node in {event.node for event in same}
+                    for event in [
+                        *self.events("node = ? AND source = ? ORDER BY number DESC LIMIT 1", node, flag.source)
+                    ]
+                ]
                 moved = f"rank {flag.rank} does so on {flag.node}, too: the program, not the node"
                 held = [event for event in standing if event.steps and event.steps[0].flag.rank == flag.rank]
                 cleared = [refuted(event, now, moved) for event in held]
@@ -315,10 +323,6 @@ class Ledger(FlagLog):
         known = [(event, said.rank) for event, said in about if said is not None and said.rank is not None]
         same = [event for event, rank in known if rank == flag.rank and event.node != flag.node]
         return same, [rank for event, rank in known if rank != flag.rank and event.node == flag.node]
-
-    def _last(self, node: str, source: str) -> list[FlagEvent]:
-        """Return the last event of a node and source; empty = there is none."""
-        return [*self.events("node = ? AND source = ? ORDER BY number DESC LIMIT 1", node, source)]
 
     def _agreed(self, node: str, now: datetime, rules: Rules) -> list[FlagEvent]:
         """Write that a node is faulty where evidence about a process of it meets a fault of the node itself."""
@@ -400,14 +404,6 @@ class Ledger(FlagLog):
             fix = "record findings in order of time; check the clock of this machine"
             raise InvalidInput(wrong, where="--at", fix=fix)
         return max(last, now)
-
-
-def _worst(flags: Sequence[NodeFlag], now: datetime) -> NodeFlag:
-    """Return the worst of one source's findings about a node, with the evidence of them all."""
-    worst, *others = sorted(set(flags), key=severity, reverse=True)
-    evidence = "; ".join(dict.fromkeys(flag.evidence for flag in (worst, *others) if flag.evidence))
-    since = worst.since if worst.since is None else min(worst.since, now)
-    return replace(worst, evidence=evidence, since=since)
 
 
 def _text(event: FlagEvent) -> str:

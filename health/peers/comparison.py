@@ -117,15 +117,7 @@ def candidates(windows: FloatArray, *, threshold: float | None, least: float) ->
         others[np.arange(len(out)), top] = False
         windows = windows[others].reshape(len(out), rows.shape[1] - 1, windows.shape[2])
         rows = rows[others].reshape(len(out), rows.shape[1] - 1)
-    return _believed(found, most)
-
-
-def _believed(found: Sequence[Candidates], most: int) -> Candidates:
-    """Return the candidates of each round, one a window, without those that did not matter and those beyond a few.
-
-    Of two machines the one left out first is the farther from those that remain, so its score beside the same peers is
-    at least that of the other.
-    """
+    # the candidates of each round, one a window, without those that did not matter and those beyond a few
     best = np.zeros(1 + max((int(one.window.max(initial=0)) for one in found), default=0))
     parts = []
     for one in reversed(found):
@@ -425,7 +417,12 @@ def examine(grid: SampleGrid, settings: ComparisonSettings, phases: JobPhases | 
     needed = settings.step_time_continuity if timed else settings.continuity
     found = scores(grid, settings)
     if timed or is_code(grid.metric):
-        found = _higher_only(found, grid, settings.window)
+        # candidates whose window's median is :data:LEAST_SLOWDOWN times their peers' or more
+        kept = np.zeros(len(found.window), dtype=np.bool_)
+        for k, (begin, row) in enumerate(zip(found.window, found.machine, strict=True)):
+            part = grid.values[:, begin : begin + settings.window]
+            kept[k] = np.median(part[row]) >= LEAST_SLOWDOWN * np.median(part)
+        found = found.only(kept)
     windows = max(1, round(needed / grid.step))
     if needed and not timed:
         # A sample is in ``window`` windows, and no machine is to be excluded for a single one.
@@ -488,15 +485,6 @@ def _among_the_heard(windows: FloatArray, silent: BoolArray, threshold: float | 
         among = candidates(part if len(rows) == len(pattern) else part[:, rows], threshold=threshold, least=least)
         parts.append(replace(among, window=chosen[among.window], machine=rows[among.machine]))
     return together(parts)
-
-
-def _higher_only(found: Candidates, grid: SampleGrid, window: int) -> Candidates:
-    """Return candidates whose window's median is :data:`LEAST_SLOWDOWN` times their peers' or more."""
-    kept = np.zeros(len(found.window), dtype=np.bool_)
-    for k, (begin, row) in enumerate(zip(found.window, found.machine, strict=True)):
-        part = grid.values[:, begin : begin + window]
-        kept[k] = np.median(part[row]) >= LEAST_SLOWDOWN * np.median(part)
-    return found.only(kept)
 
 
 def _runs(found: Candidates, slack: int) -> Iterator[Candidates]:
@@ -565,13 +553,6 @@ def lag(values: FloatArray, row: int, first: int, last: int) -> int | None:
     return best if best != 0 and apart[best] <= EXPLAINED * apart[0] else None
 
 
-def _alert(hit: BoolArray, windows: int, wanted: int) -> int | None:
-    """Return the first window that ends ``windows`` of which ``wanted`` are hits; ``None`` = there is none."""
-    counts = np.cumsum(np.concatenate(([0], hit)))
-    enough = np.flatnonzero(counts[windows:] - counts[:-windows] >= wanted)
-    return int(enough[0]) + windows - 1 if len(enough) else None
-
-
 def counted_seconds(stretch: Stretch, *, step: float, window: int) -> float:
     """Return for how long a machine stood out as an alert counts it: one step of the samples for each window.
 
@@ -589,7 +570,11 @@ def _stretch(
     end = last + window - 1
     inside = np.zeros(last - first + 1, dtype=np.bool_)
     inside[run.window - first] = True
-    alert = _alert(inside, windows, ceil(hold * windows - 1e-9))
+    # the first window that ends windows of which wanted are hits
+    wanted = ceil(hold * windows - 1e-9)
+    counts = np.cumsum(np.concatenate(([0], inside)))
+    enough = np.flatnonzero(counts[windows:] - counts[:-windows] >= wanted)
+    alert = int(enough[0]) + windows - 1 if len(enough) else None
     core = _core(run, window)
     part = grid.values[:, core]
     past, past_peers = _past(grid, run, phases, window=window, windows=windows) or (None, None)

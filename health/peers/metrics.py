@@ -203,21 +203,22 @@ def learn_order(examples: Iterable[Labelled]) -> LearntOrder:
         ) from None
     tree = DecisionTreeClassifier(max_depth=DEPTH, class_weight="balanced", min_samples_leaf=20, random_state=0)
     tree.fit(np.concatenate(rows), label.astype(int))
-    first = _first_asked(tree.tree_.feature, tree.tree_.children_left, tree.tree_.children_right)
-    weight = tree.feature_importances_
-    known = {name: k for k, name in enumerate([*PAPER_ORDER, *metrics])}
-    ranked = sorted(range(len(metrics)), key=lambda k: (first.get(k, DEPTH + 1), -weight[k], known[metrics[k]]))
-    return LearntOrder(tuple(metrics[k] for k in ranked), len(label), int(label.sum()))
-
-
-def _first_asked(feature: Any, left: Any, right: Any) -> dict[int, int]:
-    """Return for each feature the depth at which the tree first asks for it."""
+    # for each feature the depth at which the tree first asks for it
     depth_of: dict[int, int] = {}
     level, depth = [0], 0
     while level:
         for node in level:
-            if feature[node] >= 0:
-                depth_of.setdefault(int(feature[node]), depth)
-        level = [child for node in level for child in (left[node], right[node]) if child >= 0]
+            if tree.tree_.feature[node] >= 0:
+                depth_of.setdefault(int(tree.tree_.feature[node]), depth)
+        level = [
+            child
+            for node in level
+            for child in (tree.tree_.children_left[node], tree.tree_.children_right[node])
+            if child >= 0
+        ]
         depth += 1
-    return depth_of
+    first = depth_of
+    weight = tree.feature_importances_
+    known = {name: k for k, name in enumerate([*PAPER_ORDER, *metrics])}
+    ranked = sorted(range(len(metrics)), key=lambda k: (first.get(k, DEPTH + 1), -weight[k], known[metrics[k]]))
+    return LearntOrder(tuple(metrics[k] for k in ranked), len(label), int(label.sum()))

@@ -160,14 +160,14 @@ def watch(
         failures = failures + 1 if isinstance(error, EndpointAway) else 0
         at = instant(begun)
         for flag in verdict.flags if verdict else ():
-            held[flag.node] = _renewed(flag, held.get(flag.node), at + timedelta(hours=plan.hold_hours))
+            # a flag that holds until then, since it was first seen
+            before = held.get(flag.node)
+            until = at + timedelta(hours=plan.hold_hours)
+            since = min(
+                (one.since for one in (flag, before) if one is not None and one.since is not None), default=None
+            )
+            held[flag.node] = replace(flag, since=since, until=None if flag.needs_repair else until)
         held = {name: flag for name, flag in held.items() if flag.active(at)}
         yield WatchRound(at, verdict, error, tuple(held.values()))
         wait = min(plan.every, FIRST_RETRY * 2.0 ** (failures - 1)) if failures else plan.every
         stop.wait(max(0.0, begun + wait - now()))
-
-
-def _renewed(flag: NodeFlag, before: NodeFlag | None, until: datetime) -> NodeFlag:
-    """Return a flag that holds until then, since it was first seen; one of a broken device has no end."""
-    since = min((one.since for one in (flag, before) if one is not None and one.since is not None), default=None)
-    return replace(flag, since=since, until=None if flag.needs_repair else until)

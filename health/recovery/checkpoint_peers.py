@@ -53,7 +53,12 @@ def assign(size: int, costs: Callable[[int], Costs]) -> npt.NDArray[np.int64]:
             better = (reach < shortest) & ~scanned
             shortest[better] = reach[better]
             before[better] = row
-            column, length = _nearest(shortest, scanned, row_at)
+            # the column at the least distance of those not scanned, a free one among equals
+            distance = np.where(scanned, _NEVER, shortest)
+            least = distance.min()
+            ties = np.flatnonzero(distance == least)
+            free = ties[row_at[ties] < 0]
+            column, length = int(free[0] if len(free) else ties[0]), least
             scanned[column] = True
             if row_at[column] < 0:
                 break
@@ -70,15 +75,6 @@ def assign(size: int, costs: Callable[[int], Costs]) -> npt.NDArray[np.int64]:
             if row == start:
                 break
     return column_at
-
-
-def _nearest(shortest: Costs, scanned: npt.NDArray[np.bool_], row_at: npt.NDArray[np.int64]) -> tuple[int, np.int64]:
-    """Return the column at the least distance of those not scanned, a free one among equals."""
-    distance = np.where(scanned, _NEVER, shortest)
-    least = distance.min()
-    ties = np.flatnonzero(distance == least)
-    free = ties[row_at[ties] < 0]
-    return int(free[0] if len(free) else ties[0]), least
 
 
 Rule = Literal["dp", "tp", "level", "pp"]
@@ -153,7 +149,13 @@ def checkpoint_peers(cluster: Cluster, machines: Machines, nodes: IntArray, *, l
     :raises InvalidPlacement: a node is there twice.
     :raises TooLarge: more machines than the costs can be told apart for.
     """
-    _check(machines, nodes, cluster)
+    if len(machines) < 2:
+        wrong = "the job has one machine: there is no other to keep its backup"
+        raise Infeasible(wrong, where="--placement", fix="write its checkpoints to storage")
+    used, times = np.unique(nodes, return_counts=True)
+    if (times > 1).any():
+        wrong = f"node {cluster.names[int(used[times > 1][0])]!r} has more than one cell of the job"
+        raise InvalidPlacement(wrong, where="--placement", fix="give the placement that `arnold place` saved")
     ground = _Ground(machines, *_domains(cluster, nodes, level))
     peer = _pair_up(assign(len(machines), ground.costs), ground)
     shared = {rule: same == same[peer] for rule, same in ground.of.items()}
@@ -260,16 +262,6 @@ def _domains(cluster: Cluster, nodes: IntArray, level: str | None) -> tuple[IntA
     depth = len(cluster.levels) - 1 if level is None else cluster.level_index(level)
     *broader, own = (each.domain_of[nodes] for each in cluster.levels[: depth + 1])
     return own, np.array(broader, dtype=np.int32).reshape(depth, len(nodes)).T
-
-
-def _check(machines: Machines, nodes: IntArray, cluster: Cluster) -> None:
-    if len(machines) < 2:
-        wrong = "the job has one machine: there is no other to keep its backup"
-        raise Infeasible(wrong, where="--placement", fix="write its checkpoints to storage")
-    used, times = np.unique(nodes, return_counts=True)
-    if (times > 1).any():
-        wrong = f"node {cluster.names[int(used[times > 1][0])]!r} has more than one cell of the job"
-        raise InvalidPlacement(wrong, where="--placement", fix="give the placement that `arnold place` saved")
 
 
 def peer_sentence(peers: Peers, level: str | None) -> str:

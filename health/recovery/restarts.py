@@ -60,19 +60,24 @@ def standby_pool(machines: int, *, rate: float = RATE, quantile: float = QUANTIL
     """Return the fewest machines that cover a day's failures with a probability of at least ``quantile``; each machine
     fails on a day with the probability ``rate``.
     """
-    _check(machines, rate, quantile)
+    if not 1 <= machines <= MAX_MACHINES:
+        wrong = f"{machines:,} machines"
+        raise InvalidInput(wrong, fix=f"give a number from 1 to {MAX_MACHINES:,}")
+    if not 0.0 <= rate <= 1.0:
+        raise InvalidInput(f"the rate is {rate}", fix="a rate is a probability, such as 0.0012")
+    if not _EXTREME <= quantile <= 1.0 - _EXTREME:
+        wrong = f"the quantile is {quantile}"
+        raise InvalidInput(wrong, fix="give a share of days between 0 and 1, such as 0.99")
     with localcontext(_EXACT):
-        return _quantile(machines, Decimal(str(rate)), Decimal(str(quantile)))
-
-
-def _quantile(machines: int, rate: Decimal, q: Decimal) -> int:
-    first, terms = _terms(machines, rate)
-    below, enough = Decimal(0), q * sum(terms) * (1 - _SLACK)
-    for failures, term in enumerate(terms, first):
-        below += term
-        if below >= enough:
-            return failures
-    return first + len(terms) - 1
+        rate = Decimal(str(rate))
+        q = Decimal(str(quantile))
+        first, terms = _terms(machines, rate)
+        below, enough = Decimal(0), q * sum(terms) * (1 - _SLACK)
+        for failures, term in enumerate(terms, first):
+            below += term
+            if below >= enough:
+                return failures
+        return first + len(terms) - 1
 
 
 def _terms(machines: int, rate: Decimal) -> tuple[int, list[Decimal]]:
@@ -90,14 +95,3 @@ def _terms(machines: int, rate: Decimal) -> tuple[int, list[Decimal]]:
     while more[-1] > _NOTHING and (k := likeliest + len(more)) <= machines:
         more.append(more[-1] * (machines - k + 1) / k * odds)
     return likeliest - len(fewer) + 1, [*reversed(fewer), *more[1:]]
-
-
-def _check(machines: int, rate: float, quantile: float) -> None:
-    if not 1 <= machines <= MAX_MACHINES:
-        wrong = f"{machines:,} machines"
-        raise InvalidInput(wrong, fix=f"give a number from 1 to {MAX_MACHINES:,}")
-    if not 0.0 <= rate <= 1.0:
-        raise InvalidInput(f"the rate is {rate}", fix="a rate is a probability, such as 0.0012")
-    if not _EXTREME <= quantile <= 1.0 - _EXTREME:
-        wrong = f"the quantile is {quantile}"
-        raise InvalidInput(wrong, fix="give a share of days between 0 and 1, such as 0.99")

@@ -274,7 +274,9 @@ def _parse_text(source: Source) -> tuple[Process, ...]:
         elif here is not None and here.in_head:
             # The command line of a process may hold line breaks; what follows it is the version of Python.
             here.in_head = not line.startswith("Python v")
-        elif line and not _is_noise(line):
+        elif line and not bool(
+            line.startswith(("Parent Process ", " " * 8)) or _RULE.fullmatch(line) or _LOG.fullmatch(line)
+        ):
             _read_line(here, line, source.at(number))
     for process in opened:
         if process.in_head or not process.threads:
@@ -284,11 +286,6 @@ def _parse_text(source: Source) -> tuple[Process, ...]:
         Process(process.pid, tuple(Thread(number, name, tuple(frames)) for number, name, frames in process.threads))
         for process in opened
     )
-
-
-def _is_noise(line: str) -> bool:
-    """Return whether a line says nothing of a stack: a rule, a parent process, a log line, a local variable."""
-    return bool(line.startswith(("Parent Process ", " " * 8)) or _RULE.fullmatch(line) or _LOG.fullmatch(line))
 
 
 def _read_line(process: _Open | None, line: str, where: str) -> None:

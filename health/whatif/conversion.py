@@ -315,18 +315,8 @@ def write_conversion(conversion: Conversion, sizes: JobSizes, folder: str | Path
         ) from None
     stated = json_data(ConversionStatement, record_of(ConversionStatement, conversion))
     statement = json.dumps(stated, indent=2) + "\n"
-    files: dict[str, str | bytes] = {
-        "trace.parquet": _parquet(conversion, layout_of(sizes), statement),
-        "meta.yaml": metadata_file(sizes),
-        "conversion.json": statement,
-    }
-    for name, content in files.items():
-        write_file(target / name, content)
-    return [target / name for name in files]
-
-
-def _parquet(conversion: Conversion, layout: RankLayout, statement: str) -> bytes:
-    """Return the rows as Parquet; times in double precision."""
+    # the rows as Parquet
+    layout = layout_of(sizes)
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -337,7 +327,14 @@ def _parquet(conversion: Conversion, layout: RankLayout, statement: str) -> byte
     table = pa.table(dict(zip(COLUMNS, columns, strict=True)), schema=schema)
     out = BytesIO()
     pq.write_table(table, out, use_dictionary=["optype"])
-    return out.getvalue()
+    files: dict[str, str | bytes] = {
+        "trace.parquet": out.getvalue(),
+        "meta.yaml": metadata_file(sizes),
+        "conversion.json": statement,
+    }
+    for name, content in files.items():
+        write_file(target / name, content)
+    return [target / name for name in files]
 
 
 def _numbered(conversion: Conversion, layout: RankLayout) -> list[tuple[int | float | str, ...]]:

@@ -66,11 +66,7 @@ def durations_of(trace: Trace, graph: Graph) -> Durations:
             earliest[too_early > early] = member
             np.maximum(early, too_early, out=early)
         traced[members] = np.maximum(own, 0.0)
-    return Durations(traced=traced, ideal=_ideal(trace, traced), early=early, earliest=earliest)
-
-
-def _ideal(trace: Trace, traced: Array) -> Array:
-    """Return per operation the mean or median of its type over steps, microbatches, stages and ranks together."""
+    # per operation the mean or median of its type over steps, microbatches, stages and ranks together
     kinds: dict[str, list[int]] = defaultdict(list)
     for place, operation in enumerate(trace.operations):
         kinds[operation.optype].append(place)
@@ -78,7 +74,7 @@ def _ideal(trace: Trace, traced: Array) -> Array:
     for optype, places in kinds.items():
         values = traced[places]
         ideal[places] = values.mean() if optype in COMPUTE else np.median(values)
-    return ideal
+    return Durations(traced=traced, ideal=ideal, early=early, earliest=earliest)
 
 
 DurationOf = Callable[[int], Array | float]  # Operation -> its duration: a number or [..., dp, steps]

@@ -224,7 +224,20 @@ def help_for(replayed: Replayed, analysis: Analysis, workers: Sequence[SlowWorke
         case "worker":
             return [_help_with_workers(replayed, analysis, workers)]
         case "link":
-            return [_help_with_links(analysis)]
+            # what to look at
+            assert analysis.links is not None
+            links = analysis.links.links
+            ends = Counter((link.dp, stage) for link in links for stage in link.stages)
+            (rank, stage), most = max(ends.items(), key=lambda item: item[1])
+            where = "both ends"
+            if len(links) > 1 and most == len(links):
+                where = f"dp {rank} / stage {stage} first, where they meet, then the other ends"
+            slow = ", ".join(f"{link.factor:.3g}x" for link in links[:NAMED])
+            return [
+                f"Transfers take {slow} as long as those of the other ranks: look at the network interfaces and cables of "
+                f"{where}. No node is flagged, since a transfer does not say which of its ends is slow. A step would take "
+                f"{analysis.links.without_seconds:.3g} s instead of {analysis.step_seconds:.3g} s."
+            ]
         case "stage":
             saved = _saved(" A step would take", analysis.slowest, analysis, ".")
             return [f"Compare the layers of stage {_stage_of(analysis)} with those of the others first.{saved}", ALONE]
@@ -332,29 +345,8 @@ def _stage_of(analysis: Analysis) -> int:
 def _links(share: LinkShare | None) -> str:
     """Return the slow links by both ends, and what part of the loss they explain."""
     links = share.links if share else ()
-    named = "; ".join(_ends(link) for link in links[:NAMED]) + (
-        f" and {len(links) - NAMED} more" if len(links) > NAMED else ""
-    )
+    named = "; ".join(
+        " and ".join(f"dp {link.dp} / stage {stage}" for stage in link.stages) for link in links[:NAMED]
+    ) + (f" and {len(links) - NAMED} more" if len(links) > NAMED else "")
     who = f"one link, between {named}, explains" if len(links) == 1 else f"{len(links)} links ({named}) explain"
     return f"{who} {part(share.share if share else None)}"
-
-
-def _ends(link: SlowLink) -> str:
-    return " and ".join(f"dp {link.dp} / stage {stage}" for stage in link.stages)
-
-
-def _help_with_links(analysis: Analysis) -> str:
-    """Return what to look at: a link has two ends, and links that share one point at it."""
-    assert analysis.links is not None
-    links = analysis.links.links
-    ends = Counter((link.dp, stage) for link in links for stage in link.stages)
-    (rank, stage), most = max(ends.items(), key=lambda item: item[1])
-    where = "both ends"
-    if len(links) > 1 and most == len(links):
-        where = f"dp {rank} / stage {stage} first, where they meet, then the other ends"
-    slow = ", ".join(f"{link.factor:.3g}x" for link in links[:NAMED])
-    return (
-        f"Transfers take {slow} as long as those of the other ranks: look at the network interfaces and cables of "
-        f"{where}. No node is flagged, since a transfer does not say which of its ends is slow. A step would take "
-        f"{analysis.links.without_seconds:.3g} s instead of {analysis.step_seconds:.3g} s."
-    )

@@ -267,7 +267,22 @@ def _read(content: str | bytes, name: str, *, size: int) -> OpColumns:
         raise TraceFormatError("is empty", where=name, fix="give a Parquet file with rows")
     with open_parquet(content, name=name, error=TraceFormatError, fix=_NO_OP_TRACE) as file:
         # A dictionary is asked for below, and only of a column that is there.
-        _check_shape(file, name)
+        there = file.schema_arrow.names
+        missing = [key for key in COLUMNS if key not in there and key not in UNUSED]
+        if missing:
+            raise TraceFormatError(
+                f"the column {missing[0]!r} is missing" + (f", and {', '.join(missing[1:])}" if missing[1:] else ""),
+                where=name,
+                fix=f"{did_you_mean(missing[0], there)}a trace has the columns {', '.join(COLUMNS)}",
+            )
+        if not file.metadata.num_rows:
+            raise TraceFormatError("has no rows", where=name, fix="give a trace of at least one whole step")
+        if file.metadata.num_rows > MAX_ROWS:
+            raise TooLarge(
+                f"has {file.metadata.num_rows:,} rows, and at most {MAX_ROWS:,} are read",
+                where=name,
+                fix="sample fewer steps: one in ten is enough",
+            )
     how = {"read_dictionary": ["optype"], "metadata": file.metadata}
     with open_parquet(content, name=name, error=TraceFormatError, **how) as file:
         columns = ParquetColumns(file, name=name, error=TraceFormatError)
@@ -283,25 +298,6 @@ def _read(content: str | bytes, name: str, *, size: int) -> OpColumns:
 
 def _whole_numbers(columns: ParquetColumns, key: str) -> NDArray[np.signedinteger[Any]]:
     return columns.whole_numbers(key, missing=ABSENT, limits=np.iinfo(WHOLE.get(key, np.int64)))
-
-
-def _check_shape(file: Any, name: str) -> None:
-    there = file.schema_arrow.names
-    missing = [key for key in COLUMNS if key not in there and key not in UNUSED]
-    if missing:
-        raise TraceFormatError(
-            f"the column {missing[0]!r} is missing" + (f", and {', '.join(missing[1:])}" if missing[1:] else ""),
-            where=name,
-            fix=f"{did_you_mean(missing[0], there)}a trace has the columns {', '.join(COLUMNS)}",
-        )
-    if not file.metadata.num_rows:
-        raise TraceFormatError("has no rows", where=name, fix="give a trace of at least one whole step")
-    if file.metadata.num_rows > MAX_ROWS:
-        raise TooLarge(
-            f"has {file.metadata.num_rows:,} rows, and at most {MAX_ROWS:,} are read",
-            where=name,
-            fix="sample fewer steps: one in ten is enough",
-        )
 
 
 class Fault(NamedTuple):

@@ -494,7 +494,17 @@ class Kineto:
             ops, of_transfers = Transfers(ops, layout).complete(turning=read.turning, host_timed=read.on_cpu)
             missing = [entry for entry in missing if entry.optype not in PIPELINE] + of_transfers
         else:
-            ops = _after_passes(ops)
+            # operations of which the reduction of gradients has only what is left of it after the passes
+            last: dict[tuple[int, int], float] = {}
+            for op in ops:
+                if op.optype in (FORWARD, BACKWARD):
+                    last[op.rank, op.step] = max(last.get((op.rank, op.step), op.end), op.end)
+            ops = [
+                replace(op, start=max(op.start, end), end=max(op.end, end))
+                if op.optype == REDUCE_SCATTER and (end := last.get((op.rank, op.step), op.start)) > op.start
+                else op
+                for op in ops
+            ]
         by_the_host = [
             f"{count} of {optype} are timed by the host, as no kernel was launched inside: launch times, not run times"
             for optype, count in sorted(read.host_timed.items())
@@ -551,23 +561,6 @@ def _missing(ops: Sequence[Op], read: RankFiles, where: str) -> list[Missing]:
             if any(op.optype == optype and op.chunk < 0 for op in ops)
         ]
     return missing
-
-
-def _after_passes(ops: Sequence[Op]) -> list[Op]:
-    """Return operations of which the reduction of gradients has only what is left of it after the passes.
-
-    Without a pipeline it overlaps with the backward pass, and costs no more than what stands out.
-    """
-    last: dict[tuple[int, int], float] = {}
-    for op in ops:
-        if op.optype in (FORWARD, BACKWARD):
-            last[op.rank, op.step] = max(last.get((op.rank, op.step), op.end), op.end)
-    return [
-        replace(op, start=max(op.start, end), end=max(op.end, end))
-        if op.optype == REDUCE_SCATTER and (end := last.get((op.rank, op.step), op.start)) > op.start
-        else op
-        for op in ops
-    ]
 
 
 def _numbered(ops: Sequence[Op], layout: RankLayout) -> list[Op]:

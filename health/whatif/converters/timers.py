@@ -92,7 +92,23 @@ def read_timers(name: str, lines: Iterable[str], layout: RankLayout) -> TimerLog
             open_blocks[process] = block, ""
         elif block is not None and timer and (found := RANK.search(line)):
             rank = int(found[1])
-            block.timers[timer][rank] = _milliseconds(found[2], rank, layout, f"{name}:{number}")
+            text = found[2]
+            where = f"{name}:{number}"
+            try:
+                value = float(text)
+            except ValueError:
+                value = -1.0
+            if not 0.0 <= value < float("inf"):
+                raise TraceFormatError(
+                    f"{text[:40]!r} is not a time", where=where, fix="correct the line, or log again"
+                )
+            if rank >= layout.world_size:
+                raise TraceFormatError(
+                    f"rank {rank} does not exist: the metadata describes {layout.world_size} ranks",
+                    where=where,
+                    fix="give the metadata of this job",
+                )
+            block.timers[timer][rank] = value
             open_blocks[process] = block, timer
         elif block is not None and (found := NAME.search(line)):
             block.timers.setdefault(found[1], {})
@@ -115,22 +131,6 @@ def read_timers(name: str, lines: Iterable[str], layout: RankLayout) -> TimerLog
         raise TraceFormatError(why, where=name, fix=fix)
     gaps = [after - before for before, after in pairwise(sorted(latest))]
     return TimerLog(compute, microbatches, min(gaps, default=1), tuple(notes))
-
-
-def _milliseconds(text: str, rank: int, layout: RankLayout, where: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 0.0 <= value < float("inf"):
-        raise TraceFormatError(f"{text[:40]!r} is not a time", where=where, fix="correct the line, or log again")
-    if rank >= layout.world_size:
-        raise TraceFormatError(
-            f"rank {rank} does not exist: the metadata describes {layout.world_size} ranks",
-            where=where,
-            fix="give the metadata of this job",
-        )
-    return value
 
 
 class MegatronTimers:
@@ -197,7 +197,22 @@ class MegatronTimers:
             "set",
             *log.notes,
         )
-        return Conversion(self.format.name, ops, _missing(ops, log, layout), notes, _UNTOLD)
+        entries = missing_types(ops, layout, "no timer of it was logged", besides=(GC,))
+        if layout.pp > 1:
+            reason = "their timers hold the wait for the neighbour; the rows have a transfer time of zero"
+            entries.append(Missing(", ".join(optypes.PIPELINE), reason, "their S_t, and what transfers add to S"))
+        entries += [
+            Missing(
+                "single microbatches",
+                "a timer adds up all microbatches of a step",
+                "the cause 'sequence length'; every microbatch of a step is its mean",
+            ),
+            Missing(GC, "there is no timer of it", DISABLES[GC]),
+        ]
+        if log.interval > 1:
+            reason = f"a block is the mean of {log.interval} iterations"
+            entries.append(Missing("single steps", reason, "the slowdown of single steps; use --log-interval 1"))
+        return Conversion(self.format.name, ops, tuple(entries), notes, _UNTOLD)
 
 
 class _Step:
@@ -294,22 +309,3 @@ class _Step:
 
     def _op(self, optype: str, worker: tuple[int, int], span: tuple[float, float], **numbers: int) -> Op:
         return Op(self._layout.representative(*worker), self._block.iteration, optype, *span, **numbers)
-
-
-def _missing(ops: list[Op], log: TimerLog, layout: RankLayout) -> tuple[Missing, ...]:
-    entries = missing_types(ops, layout, "no timer of it was logged", besides=(GC,))
-    if layout.pp > 1:
-        reason = "their timers hold the wait for the neighbour; the rows have a transfer time of zero"
-        entries.append(Missing(", ".join(optypes.PIPELINE), reason, "their S_t, and what transfers add to S"))
-    entries += [
-        Missing(
-            "single microbatches",
-            "a timer adds up all microbatches of a step",
-            "the cause 'sequence length'; every microbatch of a step is its mean",
-        ),
-        Missing(GC, "there is no timer of it", DISABLES[GC]),
-    ]
-    if log.interval > 1:
-        reason = f"a block is the mean of {log.interval} iterations"
-        entries.append(Missing("single steps", reason, "the slowdown of single steps; use --log-interval 1"))
-    return tuple(entries)
