@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 
 from ground.errors import InvalidInput
+from simulator.history import ENDED, FAILURE, RunHistory
 from simulator.results import TimeSeries
-from simulator.run_history import ENDED, FAILURE, RunHistory
 from simulator.sim_job import SimJob
 from simulator.traces.readers.own_tables import COLUMNS, asking_cells
 

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from benchmarks.report import section, table
 from scheduler.job import Job, Parallelism
 from simulator.cost.shared_flows import SharedFlows
-from simulator.cost.types import COMM_MODELS, PlacedJob
+from simulator.cost.step import COMM_MODELS, PlacedJob
 from topology.cluster import Cluster
 from topology.generate import minipods
 

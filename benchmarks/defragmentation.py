@@ -65,11 +65,11 @@ def left_by_a_replay(seed: int) -> Left:
     engine = prepare(JobTrace(generate(spec)), cluster, settings).engine
     while not engine.over:
         engine.step()
-        if engine.now > WARM_DAYS * 86_400 and _used(engine) >= LOAD and _free(engine) >= JOB.grid.cells:
+        if engine.clock.now > WARM_DAYS * 86_400 and _used(engine) >= LOAD and _free(engine) >= JOB.grid.cells:
             break
-    pool = engine.pool
+    pool = engine.cluster.pool
     assert isinstance(pool, NodePool)
-    placed = [(job, pool.gang(job) if job.nodes > 1 else _single()) for job in engine.active.values()]
+    placed = [(job, pool.gang(job) if job.nodes > 1 else _single()) for job in engine.cluster.active.values()]
     whole = [(job, gang) for job, gang in placed if gang.gpus_per_node * len(job.places) == gang.parallelism.gpus]
     running = [
         RunningJob(
@@ -80,7 +80,7 @@ def left_by_a_replay(seed: int) -> Left:
         for job, gang in whole
         if job.gpus == gang.gpus_per_node * 100
     ]
-    free = (engine.free // 100).astype(cluster.free_gpus.dtype)
+    free = (engine.cluster.free // 100).astype(cluster.free_gpus.dtype)
     return Left(cluster.replace(free_gpus=free), running, _used(engine))
 
 
@@ -89,11 +89,11 @@ def _single() -> Job:
 
 
 def _used(engine: Engine) -> float:
-    return 1.0 - float(engine.free.sum()) / float(engine.total.sum())
+    return 1.0 - float(engine.cluster.free.sum()) / float(engine.cluster.total.sum())
 
 
 def _free(engine: Engine) -> int:
-    return int((engine.free == engine.total).sum())
+    return int((engine.cluster.free == engine.cluster.total).sum())
 
 
 def greedy(left: Left, target: float) -> tuple[int | None, int]:

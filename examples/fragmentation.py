@@ -1,7 +1,7 @@
 """Which job still fits, and how much worse is it placed than on an empty cluster?"""
 
-from simulator.capacity.fragmentation import FragmentationQuestion
-from topology.generate import fragment, minipods
+from simulator import FragmentationQuestion
+from topology import fragment, minipods
 
 cluster = fragment(minipods(minipods=6, nodes=288), busy_share=0.6, seed=0)
 answer = FragmentationQuestion(cluster=cluster, source="a made cluster", shapes=("8x4", "8x16")).answer()

@@ -1,7 +1,7 @@
 """When must more minipods be ordered, and what do they buy?"""
 
-from simulator.capacity.grow import GrowQuestion
-from topology.generate import fragment, minipods
+from simulator import GrowQuestion
+from topology import fragment, minipods
 
 cluster = fragment(minipods(minipods=4, nodes=128), busy_share=0.5, seed=0)
 question = GrowQuestion(

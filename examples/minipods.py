@@ -1,6 +1,6 @@
 """What do jobs keep of a flat network's throughput, and which oversubscription costs least?"""
 
-from simulator.capacity.minipods import MinipodsQuestion
+from simulator import MinipodsQuestion
 
 question = MinipodsQuestion(
     nodes=512,

@@ -1,6 +1,6 @@
 """How does the power of two jobs swing, and what smooths it?"""
 
-from simulator.capacity.power import PowerQuestion
+from simulator import PowerQuestion
 
 question = PowerQuestion(made="4x64", jobs=("8x8x16", "8x4x16"), feed_nodes=40, draws=20, seconds=60.0)
 answer = question.answer()

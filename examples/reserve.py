@@ -1,6 +1,6 @@
 """When would a job of two thirds of a cluster fit, what does reserving for it cost the others, and what would help?"""
 
-from simulator.capacity.reserve import ReserveQuestion
+from simulator import ReserveQuestion
 
 question = ReserveQuestion(
     made="12x8",

@@ -1,14 +1,18 @@
 """How many samples do four jobs load that read 10,000 of the same 13,333 each, alone and together?"""
 
-from scheduler.job import DataSet
-from simulator.data_plan import DataCache, DataPlan, StoredData
-from simulator.job_record import JobRecord
-from simulator.replay import prepare
-from simulator.replay_settings import ReplaySettings
-from simulator.run_history import run_history
-from simulator.shared_data import shared_loads
-from simulator.traces import JobTrace
-from topology.generate import minipods
+from scheduler import DataSet
+from simulator import (
+    DataCache,
+    DataPlan,
+    JobRecord,
+    JobTrace,
+    ReplaySettings,
+    StoredData,
+    prepare,
+    run_history,
+    shared_loads,
+)
+from topology import minipods
 
 stored = StoredData(
     samples=13_333,
@@ -28,4 +32,4 @@ for shared in (False, True):
     replay.engine.run()
     (loads,) = shared_loads(run_history(replay.engine, replay.log, replay.cluster), plan)
     cache = "a cache in common" if shared else "a copy of its own"
-    print(f"{cache}: {replay.engine.now:.0f} s; {loads.loads:,.0f} loads, {loads.shared:,.0f} if they are shared")
+    print(f"{cache}: {replay.engine.clock.now:.0f} s; {loads.loads:,.0f} loads, {loads.shared:,.0f} if they are shared")

@@ -1,6 +1,6 @@
 """How many spares does a job of 1,200 nodes need, by each published rate of failures and by all of them together?"""
 
-from simulator.capacity.spares import SparesQuestion
+from simulator import SparesQuestion
 
 for name in ("rsc-1", "llama3", "byterobust", "published"):
     answer = SparesQuestion(nodes=1200, failures=name, runs=2, days=30.0).answer()

@@ -6,8 +6,9 @@ changes.  As a cluster has thousands of changes a second when gangs start, the c
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, KeysView, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, KeysView, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import suppress
 from types import MappingProxyType
 
 from extender.fleet.claimed_devices import ClaimedDevices
@@ -16,12 +17,12 @@ from extender.gangs.assembly import assemble
 from extender.gangs.recognise import recognise
 from extender.gangs.types import Gang, GangKey, GangMember
 from extender.kubernetes_names import SCHEDULER
-from extender.namespace_weights import NamespaceWeights
-from extender.objects import Owner
+from extender.objects import NamespaceObject, Owner
 from extender.plans.definitions import Definitions
 from extender.plans.gang_history import GangHistory, GangPredictor
 from extender.plans.gang_plan import GangPlan, canonical_uid
 from extender.plans.reservation import Reservation, ReservationKey
+from ground.errors import InvalidInput
 from scheduler.queue.run_times import Prediction
 from topology.kubernetes.objects import NodeObject
 from topology.kubernetes.pods import Pod
@@ -125,8 +126,10 @@ class ClusterCache:
 
     def plan_of_pod(self, uid: str) -> tuple[GangPlan, int] | None:
         """Return the plan that names a pod, by any form of its UID, and the pod's rank in it."""
-        found = self._ranks.get(canonical_uid(uid))
-        return None if found is None else (self._plans[found[0]], found[1])
+        if (place := self._ranks.get(canonical_uid(uid))) is None:
+            return None
+        key, rank = place
+        return self._plans[key], rank
 
     def recognise(self, pod: Pod) -> GangMember | None:
         """Return the gang that a pod belongs to, known to us or not."""
@@ -208,7 +211,7 @@ class ClusterCache:
             for uid, rank in plan.rank_of_pod.items():
                 self._ranks[uid] = (plan.key, rank)
         if old is None or old.nodes != plan.nodes or old.holding != plan.holding:
-            self.fleet.promise(plan.key, plan.nodes if plan.holding else ())
+            self.fleet.promise(plan.key, plan.node_names if plan.holding else ())
         self.changed(plan.key)
 
     def drop_plan(self, key: GangKey) -> None:
@@ -269,9 +272,9 @@ class ClusterCache:
 
     def _put_member(self, uid: str, member: GangMember | None) -> None:
         old = self._member.pop(uid, None)
-        for one in (old, member):
-            if one is not None:
-                self.changed(one.key)
+        for part in (old, member):
+            if part is not None:
+                self.changed(part.key)
         if old is not None and (member is None or member.key != old.key):
             members = self._members[old.key]
             del members[uid]
@@ -310,3 +313,48 @@ class ClusterCache:
         for uid in plan.rank_of_pod:
             if uid in self._ranks and self._ranks[uid][0] == plan.key:
                 del self._ranks[uid]
+
+
+class NamespaceWeights:
+    """Namespaces as last seen; none where the policy does not ask for weights.
+
+    :param changed: called when a namespace has another weight than before.
+    """
+
+    def __init__(self, changed: Callable[[], None]) -> None:
+        self._changed = changed
+        self._namespaces: dict[str, NamespaceObject] = {}
+        self._weights: dict[str, float] = {}
+
+    def put(self, namespace: NamespaceObject) -> None:
+        """Take up a namespace; a weight that cannot be read counts as 1."""
+        name, weight = namespace.metadata.name, 1.0
+        with suppress(InvalidInput):
+            weight = namespace.weight
+        self._namespaces[name] = namespace
+        self._set(name, weight)
+
+    def drop(self, name: str) -> None:
+        """Forget a namespace."""
+        self._namespaces.pop(name, None)
+        self._set(name, 1.0)
+
+    def of(self, name: str) -> float:
+        """Return the weight of a namespace; 1 of one that is not known."""
+        return self._weights.get(name, 1.0)
+
+    @property
+    def unreadable(self) -> Iterator[tuple[NamespaceObject, InvalidInput]]:
+        """The namespaces whose annotation is no weight, and why, in at most some hundred bytes."""
+        for namespace in self._namespaces.values():
+            try:
+                namespace.weight  # noqa: B018
+            except InvalidInput as error:
+                yield namespace, error
+
+    def _set(self, name: str, weight: float) -> None:
+        before = self._weights.pop(name, 1.0)
+        if weight != 1.0:
+            self._weights[name] = weight
+        if weight != before:
+            self._changed()

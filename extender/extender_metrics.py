@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter as Tally
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -77,11 +77,7 @@ class _Gauges(Collector):
         yield GaugeMetricFamily("arnold_leader", "1 on the replica that plans", float(self.leads()))
         about = "Pods with GPUs that say they are of a gang, and which another scheduler places one by one"
         yield GaugeMetricFamily("arnold_passed_over_pods", about, self.passed_over())
-        yield from self._of_plans(list(self.plans()))
-        yield from self._of_reservations(list(self.reservations()))
-
-    @staticmethod
-    def _of_plans(plans: Sequence[GangPlan]) -> Iterator[GaugeMetricFamily]:
+        plans = list(self.plans())
         yield _by_phase("arnold_gangs", "Gangs by phase", PlanPhase, plans)
         about, labels = "Domains that the widest group touches", ["namespace", "gang", "family"]
         spread = GaugeMetricFamily("arnold_gang_spread", about, labels=labels)
@@ -96,21 +92,22 @@ class _Gauges(Collector):
         yield gap
         nodes = sum(len(plan.node_names) for plan in holding)
         yield GaugeMetricFamily("arnold_promised_nodes", "Nodes that plans hold", nodes)
-
-    @staticmethod
-    def _of_reservations(found: Sequence[Reservation]) -> Iterator[GaugeMetricFamily]:
-        yield _by_phase("arnold_reservations", "Reservations by phase", ReservationPhase, found)
-        held = [one for one in found if one.held]
-        reserved, others = sum(len(one.zone) for one in held), sum(one.held_by_others or 0 for one in held)
+        reservations = list(self.reservations())
+        yield _by_phase("arnold_reservations", "Reservations by phase", ReservationPhase, reservations)
+        held = [reservation for reservation in reservations if reservation.held]
+        reserved = sum(len(reservation.zone) for reservation in held)
         yield GaugeMetricFamily("arnold_reserved_nodes", "Nodes of zones that are kept for announced gangs", reserved)
-        about = "Of those, nodes that others still have"
+        about, others = (
+            "Of those, nodes that others still have",
+            sum(reservation.held_by_others or 0 for reservation in held),
+        )
         yield GaugeMetricFamily("arnold_reserved_nodes_held_by_others", about, others)
 
 
 def _by_phase(
-    name: str, about: str, phases: type[StrEnum], found: Iterable[GangPlan | Reservation]
+    name: str, about: str, phases: type[StrEnum], items: Iterable[GangPlan | Reservation]
 ) -> GaugeMetricFamily:
-    counted: Tally[StrEnum] = Tally(one.phase for one in found)
+    counted: Tally[StrEnum] = Tally(item.phase for item in items)
     gauge = GaugeMetricFamily(name, about, labels=["phase"])
     for phase in phases:
         gauge.add_metric([phase], counted[phase])

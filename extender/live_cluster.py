@@ -7,21 +7,20 @@ the fields that are not read, and without pods that can hold no GPUs, which are 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import msgspec
 
-from extender.cluster_api.client import ALLOCATION, NODES, PODS, ClusterApi, Refused, Resource
+from extender.cluster_api.client import ALLOCATION, GANGPLANS, NODES, PODS, ClusterApi, Refused, Resource
 from extender.cluster_api.connect import WhichCluster, ask_cluster
 from extender.cluster_api.reflector import pages_of
-from extender.controller.store import GANGPLANS
 from extender.gangs.recognise import recognise
 from extender.gangs.types import GangKey
 from extender.objects import decode_allocation, decode_node, decode_pod
 from extender.plans.gang_plan import GangPlan, decode_plan
 from ground.errors import InvalidInput
 from ground.files import Source
-from topology.kubernetes.pods import Pod
 from topology.node_gpus import GPUS
 
 
@@ -41,7 +40,7 @@ class ListedCluster:
         """
         plans = {plan.key: plan for plan in self.plans or ()}
         silent = ((node, key) for node, key in self.released if key not in plans or not plans[key].speaks_for_pods)
-        return dict(silent) | {node: plan.key for plan in plans.values() if plan.holding for node in plan.nodes}
+        return dict(silent) | {node: plan.key for plan in plans.values() if plan.holding for node in plan.node_names}
 
 
 def list_cluster(which: WhichCluster, *, gpus: Sequence[str] = GPUS) -> ListedCluster:
@@ -56,17 +55,33 @@ def list_cluster(which: WhichCluster, *, gpus: Sequence[str] = GPUS) -> ListedCl
         items = [b'{"kind":"Node",' + msgspec.json.encode(decode_node(raw))[1:] async for raw in _all(api, NODES)]
         released: list[tuple[str, GangKey]] = []
         async for raw in _all(api, PODS):
-            pod = decode_pod(raw)
-            if _holds_gpus(pod, gpus):
+            pod, holds_gpus = decode_pod(raw), False
+            if pod.node is not None and not pod.terminal:
+                try:
+                    holds_gpus = pod.spec.gpus_of(gpus) > 0 or pod.spec.parts > 0 or bool(pod.spec.resource_claims)
+                except ValueError:  # it says so in a way that its reader refuses
+                    holds_gpus = True
+            if holds_gpus:
                 items.append(b'{"kind":"Pod",' + msgspec.json.encode(pod)[1:])
             elif pod.released and pod.pin is not None and (member := recognise(pod, {})) is not None and member.needed:
                 released.append((pod.pin, member.key))
         for kind in ALLOCATION:
             decode, head = decode_allocation[kind.kind], b'{"kind":"%s",' % kind.kind.encode()
-            items += [head + msgspec.json.encode(decode(raw))[1:] async for raw in _if_any(api, kind)]
+            try:
+                items += [head + msgspec.json.encode(decode(raw))[1:] async for raw in _all(api, kind)]
+            except Refused as error:
+                if error.status not in (403, 404):
+                    raise
+        plans: tuple[GangPlan, ...] | None = ()  # none where Arnold is not installed
+        try:
+            plans = await _plans(api)
+        except Refused as error:
+            if error.status not in (403, 404):
+                raise
+            plans = None if error.status == 403 else ()
         text = b'{"kind":"List","items":[' + b",\n".join(items) + b"]}"
         name = f"kube:{api.context or 'in-cluster'}"
-        return ListedCluster(Source(name, text.decode(), numbered=False), await _plans_if_any(api), tuple(released))
+        return ListedCluster(Source(name, text.decode(), numbered=False), plans, tuple(released))
 
     return ask_cluster(which, ask)
 
@@ -79,36 +94,11 @@ def list_plans(which: WhichCluster) -> tuple[GangPlan, ...]:
 
 
 async def _plans(api: ClusterApi) -> tuple[GangPlan, ...]:
-    found = []
+    plans = []
     async for raw in _all(api, GANGPLANS):
-        try:
-            found.append(decode_plan(raw))
-        except InvalidInput:
-            # somebody else's; the extender says so to whom it concerns
-            continue
-    return tuple(sorted(found, key=lambda plan: plan.key))
-
-
-async def _if_any(api: ClusterApi, resource: Resource) -> AsyncIterator[bytes]:
-    """Yield the objects of a kind, unread; none where the cluster has no such kind, or they may not be listed."""
-    try:
-        async for raw in _all(api, resource):
-            yield raw
-    except Refused as error:
-        if error.status not in (403, 404):
-            raise
-
-
-async def _plans_if_any(api: ClusterApi) -> tuple[GangPlan, ...] | None:
-    """Return the plans of gangs, none where Arnold is not installed; ``None`` = they may not be listed."""
-    try:
-        return await _plans(api)
-    except Refused as error:
-        if error.status == 404:
-            return ()
-        if error.status == 403:
-            return None
-        raise
+        with suppress(InvalidInput):  # somebody else's; the extender says so to whom it concerns
+            plans.append(decode_plan(raw))
+    return tuple(sorted(plans, key=lambda plan: plan.key))
 
 
 async def _all(api: ClusterApi, resource: Resource) -> AsyncIterator[bytes]:
@@ -125,13 +115,3 @@ async def _all(api: ClusterApi, resource: Resource) -> AsyncIterator[bytes]:
                 "ClusterRoleBinding), or use a context whose user has it"
             )
         raise
-
-
-def _holds_gpus(pod: Pod, gpus: Sequence[str]) -> bool:
-    """Return whether a pod holds GPUs, resources of these names, or says so in a way that its reader refuses."""
-    if pod.node is None or pod.terminal:
-        return False
-    try:
-        return pod.spec.gpus_of(gpus) > 0 or pod.spec.parts > 0 or bool(pod.spec.resource_claims)
-    except ValueError:
-        return True

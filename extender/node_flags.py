@@ -66,11 +66,17 @@ class NodeFlags:
 
     async def all(self) -> dict[str, FlaggedNode]:
         """Return every node with its annotations, by name."""
-        found: dict[str, FlaggedNode] = {}
+        flagged: dict[str, FlaggedNode] = {}
         async for page in pages_of(self._api, NODES):
             for node in map(decode_node, map(bytes, page.items or ())):
-                found[node.name] = _read(node.name, node.metadata.annotations or {})
-        return found
+                name, annotations, flag, problem = node.name, node.metadata.annotations or {}, None, ""
+                try:
+                    flag = annotated_flag(name, annotations)
+                except InvalidTopology as error:
+                    problem = str(error)
+                slowdown, until = annotations.get(SLOWDOWN), annotations.get(SLOWDOWN_UNTIL)
+                flagged[name] = FlaggedNode(name, slowdown, until, flag, problem)
+        return flagged
 
     async def apply(self, flags: Iterable[NodeFlag]) -> list[FlagChange]:
         """Write flags, of two for one node the slower, and return one change for each node, by name.
@@ -144,7 +150,13 @@ class NodeFlags:
             if name not in nodes:
                 fix = f"{did_you_mean(name, nodes)}name nodes of the cluster"
                 raise UnknownName(f"the cluster has no node {name!r}", fix=fix)
-        changes = [_change(nodes[name], after) for name, after in wanted.items()]
+        changes: list[FlagChange] = []
+        for name, after in wanted.items():
+            before = nodes[name]
+            done: Literal["applied", "cleared", "unchanged"] = "unchanged"
+            if (before.slowdown, before.until) != (after.slowdown, after.until):
+                done = "cleared" if after.bare else "applied"
+            changes.append(FlagChange(name, done, after.slowdown, after.until, before.slowdown))
         patches = (
             (change.node, {"metadata": {"annotations": {SLOWDOWN: change.slowdown, SLOWDOWN_UNTIL: change.until}}})
             for change in changes
@@ -162,21 +174,6 @@ def on_cluster(which: WhichCluster, action: Callable[[NodeFlags], Awaitable[T]],
     return ask_cluster(which, lambda api: action(NodeFlags(api, yes=yes)))
 
 
-def _read(name: str, annotations: Mapping[str, str]) -> FlaggedNode:
-    flag, problem = None, ""
-    try:
-        flag = annotated_flag(name, annotations)
-    except InvalidTopology as error:
-        problem = str(error)
-    return FlaggedNode(name, annotations.get(SLOWDOWN), annotations.get(SLOWDOWN_UNTIL), flag, problem)
-
-
-def _change(before: FlaggedNode, after: FlaggedNode) -> FlagChange:
-    same = (before.slowdown, before.until) == (after.slowdown, after.until)
-    done: Literal["applied", "cleared", "unchanged"] = "unchanged" if same else "cleared" if after.bare else "applied"
-    return FlagChange(after.node, done, after.slowdown, after.until, before.slowdown)
-
-
 def _annotated(flag: NodeFlag) -> FlaggedNode:
     """Return a flag as annotations."""
     until = None if flag.until is None else flag.until.astimezone(UTC).isoformat().replace("+00:00", "Z")
@@ -189,11 +186,11 @@ def _factor(slowdown: float) -> str:
 
 def _stays(before: FlaggedNode, flag: NodeFlag, now: datetime, *, ours: bool) -> bool:
     """Return whether annotations that are there do for a flag."""
-    found = before.flag
-    if found is None or not found.active(now):
+    there = before.flag
+    if there is None or not there.active(now):
         return False
-    if found.slowdown > flag.slowdown:
+    if there.slowdown > flag.slowdown:
         return not ours
-    if before.slowdown != _factor(flag.slowdown) or (found.until is None) != (flag.until is None):
+    if before.slowdown != _factor(flag.slowdown) or (there.until is None) != (flag.until is None):
         return False
-    return found.until is None or flag.until is None or 2 * (found.until - now) >= flag.until - now >= found.until - now
+    return there.until is None or flag.until is None or 2 * (there.until - now) >= flag.until - now >= there.until - now

@@ -1,20 +1,27 @@
-"""What makes pods by the number and says how many belong together; and objects of the API server, decoded."""
+"""Objects of the API server, decoded: those that say how many pods belong together, and what is kept of any.
+
+An annotation may have 256 kB, and so may the name in a reference to an owner; labels are short, and may be thousands.
+Anybody who may make pods could fill the extender's memory with such texts.  So each is looked at once, when an object
+is decoded: what nothing reads is dropped, and of what is too long to mean anything only the beginning stays.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import lru_cache, partial
+from itertools import islice
 from typing import Any, TypeVar
 
 import msgspec
-from msgspec.structs import replace
+from msgspec.structs import force_setattr, replace
 
-from extender.kept_fields import shorten_images, strip, trim
-from extender.kubernetes_names import FAIR_SHARE_WEIGHT
+from extender.dialect_names import NAMES
+from extender.kubernetes_names import ANNOTATIONS_READ, FAIR_SHARE_WEIGHT, GROUP, MOST_TEXT
+from extender.texts import LONGEST_KEY, cut
 from ground.errors import InvalidInput
 from scheduler.queue.fair_share import read_weight
 from topology.kubernetes.claim_table import ALLOCATION_KINDS
-from topology.kubernetes.objects import AllocationObject, Metadata, NodeObject, Object
+from topology.kubernetes.objects import AllocationObject, Metadata, NodeObject, Object, OwnerReference
 from topology.kubernetes.pods import Pod, PodSpec
 
 _Kind = TypeVar("_Kind", bound=Object)
@@ -109,13 +116,45 @@ def with_claims(owner: Owner, counted: Callable[[PodSpec], PodSpec]) -> Owner:
     jobs = owner.spec.replicated_jobs or ()
     if not any(job.template.spec.template.spec.resource_claims for job in jobs):
         return owner
-    return replace(owner, spec=replace(owner.spec, replicated_jobs=[_with_claims(job, counted) for job in jobs]))
+    replicated = []
+    for job in jobs:
+        job_spec = job.template.spec
+        template = replace(job_spec.template, spec=counted(job_spec.template.spec))
+        replicated.append(replace(job, template=replace(job.template, spec=replace(job_spec, template=template))))
+    return replace(owner, spec=replace(owner.spec, replicated_jobs=replicated))
 
 
-def _with_claims(job: ReplicatedJob, counted: Callable[[PodSpec], PodSpec]) -> ReplicatedJob:
-    job_spec = job.template.spec
-    template = replace(job_spec.template, spec=counted(job_spec.template.spec))
-    return replace(job, template=replace(job.template, spec=replace(job_spec, template=template)))
+READ = frozenset((*ANNOTATIONS_READ, *NAMES, FAIR_SHARE_WEIGHT))  # annotations that mean something
+MOST_LABELS = 64  # labels that stay beside those of peers and ours: a reservation may select pods by any
+
+
+def trim(meta: Metadata) -> None:
+    """Drop from the metadata of an object just decoded, in place, what is not to be kept."""
+    if meta.annotations:
+        # A dictionary keeps its room when keys go: a new one.
+        kept = {key: _kept(key, text) for key, text in meta.annotations.items() if key in READ}
+        force_setattr(meta, "annotations", kept or None)
+    if meta.labels and len(meta.labels) > MOST_LABELS:
+        named = {key: text for key, text in meta.labels.items() if key in NAMES or key.startswith(f"{GROUP}/")}
+        others = ((key, text) for key, text in meta.labels.items() if key not in named)
+        few = dict(islice(named.items(), MOST_LABELS)) | dict(islice(others, MOST_LABELS))
+        force_setattr(meta, "labels", few)
+    if meta.owner_references:
+        owner = next((owner for owner in meta.owner_references if owner.controller), None)
+        if owner is not None:
+            kind, name, uid = (cut(text, LONGEST_KEY) for text in (owner.kind, owner.name, owner.uid))
+            owner = OwnerReference(kind=kind, name=name, uid=uid, controller=True)
+        force_setattr(meta, "owner_references", None if owner is None else [owner])
+
+
+def _kept(key: str, text: str) -> str:
+    return _one_copy(cut(text, MOST_TEXT.get(key, LONGEST_KEY)))
+
+
+@lru_cache(256)  # the pods of a gang mostly come together
+def _one_copy(text: str) -> str:
+    """Return a text, the same object for all that say the same."""
+    return text
 
 
 _decoders: dict[type, msgspec.json.Decoder[Any]] = {
@@ -126,17 +165,19 @@ _decoders: dict[type, msgspec.json.Decoder[Any]] = {
 def _decode(raw: bytes | dict[str, Any], kind: type[_Kind]) -> _Kind:
     """Return an object from JSON, read or unread, or raise ``InvalidInput``: none of that kind."""
     try:
-        found = _decoders[kind].decode(raw) if isinstance(raw, bytes) else msgspec.convert(raw, kind)
+        decoded = _decoders[kind].decode(raw) if isinstance(raw, bytes) else msgspec.convert(raw, kind)
     except (msgspec.ValidationError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         fix = "send the object as the API server writes it"
         raise InvalidInput(f"not a {kind.__name__} of Kubernetes: {error}", fix=fix) from None
-    if isinstance(found, Pod | Owner | NamespaceObject):
-        trim(found.metadata)
-        if isinstance(found, Pod):
-            shorten_images(found.spec)
-    elif isinstance(found, AllocationObject):
-        strip(found.metadata)
-    return found
+    if isinstance(decoded, Pod | Owner | NamespaceObject):
+        trim(decoded.metadata)
+    if isinstance(decoded, Pod):
+        for box in (*(decoded.spec.containers or ()), *(decoded.spec.init_containers or ())):
+            force_setattr(box, "image", _kept("", box.image))  # of a name that is too long no node has an image
+    elif isinstance(decoded, AllocationObject):
+        for name in ("annotations", "labels", "owner_references"):  # nothing but what tells it from others is read
+            force_setattr(decoded.metadata, name, None)
+    return decoded
 
 
 decode_pod = partial(_decode, kind=Pod)

@@ -49,17 +49,26 @@ def key_of_pod(pod: Pod) -> GangKey:
 
 
 def waiting_gang(state: ClusterCache, gang: Gang) -> QueuedJob:
-    """Return a complete gang without nodes as it stands in the queue."""
-    own, told = reservation_for(state, gang), state.prediction(gang)
-    nodes, gpus = _nodes_wanted(state, gang)
+    """Return a complete gang without nodes as it stands in the queue.
+
+    Where several sizes of nodes will do, it wants nodes of that of most.  One that fits on no size is taken to want a
+    node for each pod: it is told why it waits when it is asked about.
+    """
+    own, prediction = reservation_for(state, gang), state.prediction(gang)
+    nodes, gpus, of_pods = gang.size or 0, 0, gang.job
+    if of_pods is not None:
+        gpus = of_pods.gpus_per_node
+        with suppress(InvalidGang):
+            gpus = on_nodes(of_pods, state.fleet.table.node_sizes).gpus_per_node
+        nodes = nodes_needed(nodes, gpus // of_pods.gpus_per_node)
     return QueuedJob(
         key=gang.key,
         priority=gang.priority,
         submitted=came(state, gang).timestamp(),
         nodes=nodes,
         gpus=gpus,
-        predicted=gang.seconds if told is None else told.seconds,
-        predicted_high=gang.seconds if told is None else told.high,
+        predicted=gang.seconds if prediction is None else prediction.seconds,
+        predicted_high=gang.seconds if prediction is None else prediction.high,
         preemptible=gang.preemptible,
         reservation="" if own is None else str(own.key),
         gpu_types=None if gang.job is None else gang.job.gpu_types,
@@ -73,20 +82,6 @@ def came(state: ClusterCache, gang: Gang) -> datetime:
     plan = state.plans.get(gang.key)
     again = None if plan is None else plan.comes_again
     return gang.created if again is None else max(gang.created, again)
-
-
-def _nodes_wanted(state: ClusterCache, gang: Gang) -> tuple[int, int]:
-    """Return how many nodes a gang wants, and the GPUs of each: where several sizes will do, of that of most nodes.
-
-    A gang that fits on no size is taken to want a node for each pod: it is told why it waits when it is asked about.
-    """
-    pods, of_pods = gang.size or 0, gang.job
-    if of_pods is None:
-        return pods, 0
-    gpus = of_pods.gpus_per_node
-    with suppress(InvalidGang):
-        gpus = on_nodes(of_pods, state.fleet.table.node_sizes).gpus_per_node
-    return nodes_needed(pods, gpus // of_pods.gpus_per_node), gpus
 
 
 def waiting_pod(pod: Pod, gpus: int) -> QueuedJob:
@@ -124,7 +119,7 @@ def running_jobs(state: ClusterCache, rows: Mapping[str, int], now: datetime) ->
 def _running_gang(state: ClusterCache, gang: Gang, rows: Mapping[str, int], now: datetime) -> RunningEntry | None:
     plan = state.holding_plan(gang.key)
     bound = [pod for pod in gang.pods if pod.node is not None and not pod.terminal]
-    names = dict.fromkeys((*(plan.nodes if plan is not None else ()), *(pod.node or "" for pod in bound)))
+    names = dict.fromkeys((*(plan.node_names if plan is not None else ()), *(pod.node or "" for pod in bound)))
     places = tuple(rows[name] for name in names if name in rows)
     if not places:
         return None
@@ -133,8 +128,8 @@ def _running_gang(state: ClusterCache, gang: Gang, rows: Mapping[str, int], now:
         held[pod.node or ""] += pod.readable_gpus
     gpus = max(held.values()) if plan is None else plan.gpus_per_node
     started = min((pod.bound_at for pod in bound), default=now).timestamp()
-    told = state.prediction(gang)
-    seconds = gang.seconds if told is None else told.seconds
+    prediction = state.prediction(gang)
+    seconds = gang.seconds if prediction is None else prediction.seconds
     ends = inf if seconds is None else started + seconds
     leaving = plan is None and all(pod.leaving for pod in bound)
     return RunningEntry(gang.key, gang.priority, gang.preemptible, gpus, places, started, ends, leaving)
@@ -144,22 +139,20 @@ def reservation_for(state: ClusterCache, gang: Gang) -> Reservation | None:
     """Return the reservation with the zone that a gang may use; of several, the first to arrive."""
     if not state.reservations:
         return None
-    found = (
-        reservation for reservation in state.reservations.values() if reservation.held and _meant(reservation, gang)
-    )
-    return min(found, key=lambda one: (one.ask.arrives, one.key), default=None)
+    meant = (zone for zone in state.reservations.values() if zone.held and _meant(zone, gang))
+    return min(meant, key=lambda zone: (zone.ask.arrives, zone.key), default=None)
 
 
 def gang_for(state: ClusterCache, reservation: Reservation) -> Gang | None:
     """Return the gang that uses a reservation, or will: one with nodes, else one that is complete, else the oldest."""
     if reservation.gang is not None:
         return state.gang(reservation.gang)
-    found = [gang for gang in state.gangs() if not gang.over and _meant(reservation, gang)]
+    meant = [gang for gang in state.gangs() if not gang.over and _meant(reservation, gang)]
 
     def order(gang: Gang) -> tuple[object, ...]:
         return state.holding_plan(gang.key) is None, not gang.complete, gang.created, gang.key
 
-    return min(found, key=order, default=None)
+    return min(meant, key=order, default=None)
 
 
 def claimed(state: ClusterCache, reservation: Reservation) -> bool:
@@ -231,30 +224,29 @@ class FleetState:
     @cached_property
     def running(self) -> Sequence[RunningEntry]:
         """All that has nodes, by expected end."""
-        found = running_jobs(self._state, self._table.index_of, self._time)
-        return sorted(found, key=lambda one: (one.ends, one.key))
+        entries = running_jobs(self._state, self._table.index_of, self._time)
+        return sorted(entries, key=lambda entry: (entry.ends, entry.key))
 
     @cached_property
     def reservations(self) -> Sequence[CapacityReservation]:
         """Those with a zone that is kept for them; when its gang is here early, a reservation arrives now."""
         rows = self._table.index_of
-        found = []
-        for one in self._state.reservations.values():
-            if one.held:
-                here = claimed(self._state, one)
-                arrives = min(one.ask.arrives, self._time) if here else one.ask.arrives
-                zone = tuple(rows[name] for name in one.zone if name in rows)
-                reservation = CapacityReservation(
-                    name=str(one.key),
-                    nodes=len(one.zone),
-                    gpus=one.ask.gpus_per_node,
-                    announced=one.announced.timestamp(),
+        in_order = []
+        for reservation in self._state.reservations.values():
+            if reservation.held:
+                here = claimed(self._state, reservation)
+                arrives = min(reservation.ask.arrives, self._time) if here else reservation.ask.arrives
+                seen = CapacityReservation(
+                    name=str(reservation.key),
+                    nodes=len(reservation.zone),
+                    gpus=reservation.ask.gpus_per_node,
+                    announced=reservation.announced.timestamp(),
                     arrives=arrives.timestamp(),
-                    zone=zone,
+                    zone=tuple(rows[name] for name in reservation.zone if name in rows),
                     claimed=here,
                 )
-                found.append((arrives, one.key, reservation))
-        return tuple(reservation for _, _, reservation in sorted(found, key=lambda row: row[:2]))
+                in_order.append((arrives, reservation.key, seen))
+        return tuple(seen for _, _, seen in sorted(in_order, key=lambda row: row[:2]))
 
     def compartments(self, *, mix_types: bool) -> IntArray | None:
         """Shape [nodes], the type of GPU of each, where there are several; nodes of Kubernetes are all joined."""
@@ -263,14 +255,14 @@ class FleetState:
 
     def usable(self, job: Waiting) -> BoolArray:
         """Shape [nodes], those that a job could use, or where that is not known all on which new pods may come."""
-        known = self._usable.get(job.key) if isinstance(job.key, GangKey) else None
-        about = id(None if known is None else known.mask)
+        usable = self._usable.get(job.key) if isinstance(job.key, GangKey) else None
+        about = id(None if usable is None else usable.mask)
         if about not in self._masks:
-            if known is None:
+            if usable is None:
                 hosts = (self._state.fleet.host(host.name) for host in self._table.hosts)
                 self._masks[about] = np.array([host is not None and not host.fault for host in hosts], dtype=np.bool_)
             else:
-                self._masks[about] = known.of(self._table)
+                self._masks[about] = usable.of(self._table)
         return self._masks[about]
 
     @cached_property

@@ -35,9 +35,9 @@ class CutText(str):
         """Return what stays of a text."""
         encoded = text.encode("utf-8", "replace")
         digest = hashlib.blake2b(encoded, digest_size=16).hexdigest()
-        found = super().__new__(cls, f"{clip(text, LONGEST_KEY)}{digest}")
-        found.size = len(encoded)
-        return found
+        shortened = super().__new__(cls, f"{clip(text, LONGEST_KEY)}{digest}")
+        shortened.size = len(encoded)
+        return shortened
 
 
 def cut(text: str, most: int) -> str:

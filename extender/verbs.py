@@ -16,7 +16,7 @@ Any status other than 200 and any non-empty ``Error`` fail the scheduling cycle 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import datetime
@@ -30,8 +30,7 @@ import numpy as np
 
 from extender.cluster_cache import ClusterCache
 from extender.fleet.fleet import Fleet
-from extender.gangs.types import GangKey
-from extender.kept_fields import trim
+from extender.objects import trim
 from extender.plans.gang_plan import HOLDING, GangPlan, PlanPhase
 from extender.queueing import FleetState, waiting_pod
 from extender.texts import clip
@@ -40,17 +39,6 @@ from scheduler.occupancy import tightest as tightest_nodes
 from scheduler.queue.dispatch import live_candidate
 from scheduler.queue.policy import Keep, QueuePolicy
 from topology.kubernetes.pods import Pod
-
-# -- protocol --
-# What kube-scheduler sends to an extender and expects back (k8s.io/kube-scheduler/extender/v1, 1.36 and 1.37).
-#
-# The Go structs have no JSON tags: outer keys are the names of Go fields (``NodeNames``), pods and nodes inside are
-# ordinary Kubernetes JSON.  A scheduler with ``nodeCacheCapable`` sends names and expects names; without it, it sends
-# whole nodes and expects those back that pass, which are kept as the bytes they came in.
-#
-# Any status other than 200 and any non-empty ``Error`` fail the scheduling cycle of the pod, to be tried again; both
-# ``Nodes`` and ``NodeNames`` null mean that no node passes.  Naming a node that was not asked about is an error too.
-
 
 T = TypeVar("T")
 
@@ -179,14 +167,6 @@ decode_filter = partial(_decode_asked, msgspec.json.Decoder(FilterArgs), what="E
 decode_preempt = partial(_decode_asked, msgspec.json.Decoder(PreemptArgs), what="ExtenderPreemptionArgs")
 
 
-# -- filter_preempt --
-# Filter and Preempt: pure functions of state, request and time.  Nothing is remembered of a question.
-#
-# A member of a gang may use the one node that its gang's plan gives to it; all others go to
-# ``FailedAndUnresolvableNodes``, or kube-scheduler would look for pods to preempt there.  A pod with GPUs and without a
-# gang gets what is not promised (see :func:`tightest`).  A pod without GPUs is none of our business.
-
-
 RESERVED = "reserved for a gang that was announced"  # why a node of a zone is refused
 _ALL: tuple[Keep, ...] = (None,)
 
@@ -234,8 +214,8 @@ class FilterVerdict:
 def filter_nodes(state: ClusterCache, args: FilterArgs, now: datetime, policy: QueuePolicy) -> FilterVerdict:
     """Return which of the nodes asked about a pod may use, or raise ``InvalidInput``: they cannot be read."""
     pod, names = state.counted(args.pod), args.names
-    if (found := state.plan_of_pod(pod.uid)) is not None:
-        plan, rank = found
+    if (place := state.plan_of_pod(pod.uid)) is not None:
+        plan, rank = place
         node = planned_node(state, pod, plan, rank, now)
         if isinstance(node, str) and node not in names:
             why = f"gang {plan.key}: rank {rank} belongs on node {node}, which is not among those that fit it"
@@ -246,7 +226,14 @@ def filter_nodes(state: ClusterCache, args: FilterArgs, now: datetime, policy: Q
         del refused[node]
         return FilterVerdict(_answer(args, names, (node,), refused))
     if (member := state.recognise(pod)) is not None:
-        return _none(args, names, _unplanned(state, member.key))
+        # a pod of a gang that no plan names has to wait
+        key = member.key
+        if (unnamed := state.plans.get(key)) is None:
+            return _none(args, names, Refusal(RefusalKind.NO_PLAN, f"gang {key} has no plan yet"))
+        if unnamed.phase in HOLDING:
+            why = f"gang {key}: the plan does not name this pod (another pod has its rank)"
+            return _none(args, names, Refusal(RefusalKind.NOT_IN_PLAN, why))
+        return _none(args, names, _waiting(unnamed))
     try:
         gpus = pod.gpus
     except ValueError as error:
@@ -254,19 +241,16 @@ def filter_nodes(state: ClusterCache, args: FilterArgs, now: datetime, policy: Q
     if not gpus:
         return FilterVerdict(_answer(args, names, names, {}), None if names else _NO_ROOM)
     passed, refused = tightest(state.fleet, names, gpus, now, keeps=keeps_for(state, policy, pod, gpus, now))
-    return FilterVerdict(_answer(args, names, passed, refused), None if passed else _single(state, refused))
+    refusal = None if passed else _NO_ROOM
+    if refused and not passed:
+        # the first that no preemption opens to it
+        node, why = next(iter(refused.items()))
+        kind = RefusalKind.NODE_AILING if state.fleet.promised_to(node) is None else RefusalKind.NODE_PROMISED
+        refusal = Refusal(RefusalKind.NODE_RESERVED if why == RESERVED else kind, why)
+    return FilterVerdict(_answer(args, names, passed, refused), refusal)
 
 
 _NO_ROOM = Refusal(RefusalKind.NO_ROOM, "none of the nodes asked about has room")
-
-
-def _single(state: ClusterCache, refused: Mapping[str, str]) -> Refusal:
-    """Return why no node passes for a pod without a gang: the first that no preemption opens to it, or no room."""
-    if not refused:
-        return _NO_ROOM
-    node, sentence = next(iter(refused.items()))
-    kind = RefusalKind.NODE_AILING if state.fleet.promised_to(node) is None else RefusalKind.NODE_PROMISED
-    return Refusal(RefusalKind.NODE_RESERVED if sentence == RESERVED else kind, sentence)
 
 
 def planned_node(state: ClusterCache, pod: Pod, plan: GangPlan, rank: int, now: datetime) -> str | Refusal:
@@ -274,11 +258,10 @@ def planned_node(state: ClusterCache, pod: Pod, plan: GangPlan, rank: int, now: 
     key = plan.key
     if pod.namespace != key.namespace:
         return Refusal(RefusalKind.NOT_IN_PLAN, f"gang {key}: the plan's pod of rank {rank} is in another namespace")
-    if plan.phase not in HOLDING or rank >= len(plan.nodes):
+    if plan.phase not in HOLDING or (node := plan.node_of_rank.get(rank)) is None:
         return _waiting(plan)
     if plan.expired(now):
         return Refusal(RefusalKind.PLAN_EXPIRED, f"gang {key}: its plan has expired and is about to be made again")
-    node = plan.nodes[rank]
     owner = state.fleet.promised_to(node)
     if owner != key:
         return Refusal(RefusalKind.NODE_PROMISED, f"gang {key}: node {node} of rank {rank} is promised to gang {owner}")
@@ -294,8 +277,8 @@ def preempt(state: ClusterCache, args: PreemptArgs, now: datetime, policy: Queue
     GPUs: not on promised and not on reserved nodes, which Filter would refuse them.
     """
     candidates = args.candidates
-    if (found := state.plan_of_pod(args.pod.uid)) is not None:
-        node = planned_node(state, args.pod, *found, now)
+    if (place := state.plan_of_pod(args.pod.uid)) is not None:
+        node = planned_node(state, args.pod, *place, now)
         if isinstance(node, Refusal) or (victims := candidates.get(node)) is None:
             return PreemptResult({})
         planned = any(state.plan_of_pod(victim.uid) for victim in victims.pods or ())
@@ -313,16 +296,6 @@ def preempt(state: ClusterCache, args: PreemptArgs, now: datetime, policy: Queue
     closed = reserved(state, keeps_for(state, policy, pod, gpus, now))
     left = {node: them for node, them in candidates.items() if promised_to(node) is None and node not in closed}
     return PreemptResult(left)
-
-
-def _unplanned(state: ClusterCache, key: GangKey) -> Refusal:
-    """Return why a pod of a gang that no plan names has to wait."""
-    if (plan := state.plans.get(key)) is None:
-        return Refusal(RefusalKind.NO_PLAN, f"gang {key} has no plan yet")
-    if plan.phase in HOLDING:
-        why = f"gang {key}: the plan does not name this pod (another pod has its rank)"
-        return Refusal(RefusalKind.NOT_IN_PLAN, why)
-    return _waiting(plan)
 
 
 def _waiting(plan: GangPlan) -> Refusal:

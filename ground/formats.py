@@ -84,23 +84,24 @@ class FormatGroup(PluginGroup[F]):
         kind: str,
         option: str = "--format",
         error: type[InvalidInput] = InvalidInput,
-        stranger: Callable[[str], tuple[str, str] | None] = lambda _: None,
     ) -> None:
         super().__init__(group, unknown=f"no format of {kind} is called", where=option)
         self.kind = kind  # as ``arnold formats`` calls it
         self.option = option  # names the format
         self.error = error  # of a file that no reader recognises, or more than one
-        # from the beginning of a file in none of the formats to what it is and what to give instead; None = not known
-        self.stranger = stranger
 
     def formats(self) -> list[FileFormat]:
         """Return all formats that can be read."""
         return [reader.format for reader in self.load_all()]
 
 
-def recognise(group: FormatGroup[F], source: Headed) -> F:
+def recognise(
+    group: FormatGroup[F], source: Headed, *, stranger: Callable[[str], tuple[str, str] | None] = lambda _: None
+) -> F:
     """Return the reader of a file, by its content.
 
+    :param stranger: from the beginning of a file in none of the formats to what it is and what to give instead;
+        ``None`` = it is nothing that is known.
     :raises InvalidInput: (of the group's class) no reader, or more than one, recognises it.
     """
     readers, head = list(group.load_all()), source.head
@@ -114,7 +115,7 @@ def recognise(group: FormatGroup[F], source: Headed) -> F:
         raise group.error(f"looks like {names} at once", where=source.name, fix=f"say which with {group.option}")
     text = text_of(head)
     formats = [reader.format for reader in readers]
-    wrong, fix = group.stranger(text) or unknown_format(formats, text, kind=group.kind, option=group.option)
+    wrong, fix = stranger(text) or unknown_format(formats, text, kind=group.kind, option=group.option)
     raise group.error(wrong, where=source.name, fix=fix)
 
 

@@ -11,7 +11,7 @@ from scheduler.explanation import cheaper_pairs, why_not
 from scheduler.job_files.job_file import load_job
 from scheduler.outcome import Instance, Outcome
 from scheduler.placement.types import ALGORITHMS, Limits
-from topology.readers import load_topology
+from topology.load import load_topology
 
 
 def load(

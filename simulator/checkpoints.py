@@ -21,68 +21,12 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from ground.errors import InvalidInput
 from ground.files import write_file
 from scheduler.queue.policy import CapacityReservation
-from simulator.engine import Engine, Event, EventQueue
+from simulator.engine import Engine, Event
 from simulator.hooks import Incident
 from simulator.replay import Replay
 from simulator.sim_job import JobProgress, JobState
 from simulator.traces import JobTrace
 from topology.cluster import Cluster
-
-# -- run_lock --
-# A file that one run at a time may use: another is refused as long as the first goes on, and not after it crashed.
-
-
-@contextmanager
-def held_alone(path: str) -> Iterator[None]:
-    """Hold a file for this run, by a lock on a neighbour of it that the kernel lifts when the process ends.
-
-    The file itself cannot be locked: each saving replaces it.  Where the file system knows no locks nothing is held.
-
-    :raises InvalidInput: another run holds it, or there is no folder to write to.
-    """
-    neighbour = Path(f"{path}.lock")
-    handle = _take(neighbour, path)
-    try:
-        yield
-    finally:
-        neighbour.unlink(missing_ok=True)
-        os.close(handle)
-
-
-def _take(neighbour: Path, path: str) -> int:
-    while True:
-        try:
-            handle = os.open(neighbour, os.O_RDWR | os.O_CREAT, 0o644)
-        except (OSError, ValueError) as error:
-            reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-            raise InvalidInput(
-                f"cannot be written: {reason}", where=path, fix="choose a folder that exists and may be written to"
-            ) from error
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            holder = os.read(handle, 20).decode(errors="replace").strip()
-            os.close(handle)
-            raise InvalidInput(
-                f"another run is using it{f': process {holder}' if holder else ''}",
-                where=path,
-                fix="wait until it has ended, or name another file",
-            ) from None
-        except OSError:
-            return handle
-        # What held it before may have removed it just now: then the next one would lock another file.
-        with suppress(FileNotFoundError):
-            if os.path.samestat(os.fstat(handle), neighbour.stat()):
-                os.truncate(handle, 0)
-                os.write(handle, str(os.getpid()).encode())
-                return handle
-        os.close(handle)
-
-
-# -- checkpoints --
-# The state of an engine as plain values; and the file of ``--checkpoint``, written whole and refused by other runs.
-#
-# A run that goes on from it is the run that was never stopped; what follows from its inputs is not in it.
 
 
 @dataclass(frozen=True)
@@ -110,25 +54,26 @@ class EngineSnapshot:
 def snapshot(engine: Engine) -> EngineSnapshot:
     """Return the state of an engine between two instants."""
     engine.begin()
-    stuck = engine.dispatch.stuck
+    clock, cluster = engine.clock, engine.cluster
+    stuck = cluster.dispatch.stuck
     return EngineSnapshot(
-        now=engine.now,
+        now=clock.now,
         events=engine.events,
         completed=engine.completed,
-        policy_seconds=engine.policy_seconds,
-        sequence=engine.queue.sequence,
-        queue=tuple(engine.queue.heap),
+        policy_seconds=engine.driver.seconds,
+        sequence=clock.sequence,
+        queue=tuple(clock.heap),
         jobs=tuple(job.progress for job in engine.jobs[: engine.arrived]),
-        active=tuple(engine.active),
+        active=tuple(cluster.active),
         announced=tuple(job.key for job in engine.jobs if job.reservation),
-        reservations=tuple(engine.reservations),
+        reservations=tuple(cluster.reservations),
         incident=engine.incident,
-        out=tuple(sorted(engine.out)),
-        flags=dict(sorted(engine.flags.items())),
-        freed=engine.dispatch.freed,
+        out=tuple(sorted(cluster.out)),
+        flags=dict(sorted(cluster.flags.items())),
+        freed=cluster.dispatch.freed,
         stuck=None if stuck is None else stuck.key,
         hooks={
-            "pace": None if engine.pace is None else engine.pace.state(),
+            "pace": None if cluster.pace is None else cluster.pace.state(),
             "incidents": None if engine.incidents is None else engine.incidents.state(),
             "observers": [observer.state() for observer in engine.observers],
         },
@@ -137,36 +82,35 @@ def snapshot(engine: Engine) -> EngineSnapshot:
 
 def restore(engine: Engine, saved: EngineSnapshot) -> None:
     """Bring an engine that has not begun to where a snapshot was taken of another with the same inputs."""
+    clock, cluster, jobs = engine.clock, engine.cluster, engine.jobs
     engine.begun = True
-    engine.now, engine.events, engine.completed = saved.now, saved.events, saved.completed
-    engine.policy_seconds = saved.policy_seconds
-    engine.arrived = len(saved.jobs)
-    engine.queue = EventQueue(saved.queue, sequence=saved.sequence)
+    engine.events, engine.completed, engine.arrived = saved.events, saved.completed, len(saved.jobs)
+    engine.driver.seconds, engine.incident = saved.policy_seconds, saved.incident
+    clock.now, clock.heap, clock.sequence = saved.now, list(saved.queue), saved.sequence
     for key in saved.announced:
-        engine.jobs[key].reservation = engine.jobs[key].record.job_id
+        jobs[key].reservation = jobs[key].record.job_id
     for progress in saved.jobs:
-        engine.jobs[progress.key].progress = progress
+        jobs[progress.key].progress = progress
     for node in saved.out:
-        engine.out.add(node)
-        engine.pool.take_out(node)
+        cluster.out.add(node)
+        cluster.pool.take_out(node)
     for node, slowdown in saved.flags.items():
-        engine.flags[node] = slowdown
-        engine.pool.flag(node, slowdown)
+        cluster.flags[node] = slowdown
+        cluster.pool.flag(node, slowdown)
     for key in saved.active:
-        engine.activate(engine.jobs[key])
-    for job in engine.jobs:
+        cluster.activate(jobs[key])
+    for job in jobs:
         if job.state is JobState.WAITING:
-            engine.backlog.join(job)
-    engine.reservations = list(saved.reservations)
-    engine.incident = saved.incident
-    engine.dispatch.freed = saved.freed
-    engine.dispatch.stuck = None if saved.stuck is None else engine.jobs[saved.stuck]
-    if engine.pace is not None:
-        engine.pace.restore(saved.hooks["pace"], engine.active.values())
+            cluster.backlog.join(job)
+    cluster.reservations = list(saved.reservations)
+    cluster.dispatch.freed = saved.freed
+    cluster.dispatch.stuck = None if saved.stuck is None else jobs[saved.stuck]
+    if cluster.pace is not None:
+        cluster.pace.restore(saved.hooks["pace"], cluster.active.values())
     if engine.incidents is not None:
         engine.incidents.restore(saved.hooks["incidents"])
-    for observer, kept in zip(engine.observers, saved.hooks["observers"], strict=True):
-        observer.restore(kept)
+    for observer, state in zip(engine.observers, saved.hooks["observers"], strict=True):
+        observer.restore(state)
 
 
 FORMAT = "arnold-checkpoint-5"
@@ -213,37 +157,34 @@ class CheckpointFile:
         self._inputs = fingerprint(replay.settings, replay.trace, {"": replay.cluster})
         self._wall = 0.0
         self.found = Path(path).is_file()  # Whether the run goes on
-        if self.found:
-            saved = self._read()
-            restore(replay.engine, saved.state)
-            self._wall = saved.wall_seconds
         self._since = perf_counter()
         if not self.found:
             self.save(replay.engine)
-
-    @property
-    def wall_seconds(self) -> float:
-        """Wall time of the run, from its very beginning."""
-        return self._wall + perf_counter() - self._since
-
-    def _read(self) -> Checkpoint:
+            return
         try:
-            saved = Checkpoint.model_validate_json(Path(self._path).read_bytes())
+            saved = Checkpoint.model_validate_json(Path(path).read_bytes())
         except ValidationError as error:
             first = error.errors()[0]
             place = ".".join(map(str, first["loc"])) or "the whole"
             raise InvalidInput(
                 f"is no checkpoint of this version: {place}: {first['msg']}",
-                where=self._path,
+                where=path,
                 fix="remove the file to begin anew, or name another one",
             ) from None
         if saved.inputs != self._inputs:
             raise InvalidInput(
                 "is the checkpoint of a run with another trace, cluster or settings",
-                where=self._path,
+                where=path,
                 fix="give the same inputs as then, or name another file",
             )
-        return saved
+        restore(replay.engine, saved.state)
+        self._wall = saved.wall_seconds
+        self._since = perf_counter()
+
+    @property
+    def wall_seconds(self) -> float:
+        """Wall time of the run, from its very beginning."""
+        return self._wall + perf_counter() - self._since
 
     def save(self, engine: Engine) -> None:
         """Write the checkpoint; what stood there before stands until it is whole.
@@ -268,3 +209,46 @@ def kept_in(path: str | None, replay: Replay) -> Iterator[CheckpointFile | None]
     with held_alone(path):
         yield CheckpointFile(path, replay)
         Path(path).unlink(missing_ok=True)
+
+
+@contextmanager
+def held_alone(path: str) -> Iterator[None]:
+    """Hold a file for this run, by a lock on a neighbour of it that the kernel lifts when the process ends.
+
+    The file itself cannot be locked: each saving replaces it.  Where the file system knows no locks nothing is held.
+
+    :raises InvalidInput: another run holds it, or there is no folder to write to.
+    """
+    neighbour = Path(f"{path}.lock")
+    while True:
+        try:
+            handle = os.open(neighbour, os.O_RDWR | os.O_CREAT, 0o644)
+        except (OSError, ValueError) as error:
+            reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+            raise InvalidInput(
+                f"cannot be written: {reason}", where=path, fix="choose a folder that exists and may be written to"
+            ) from error
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.read(handle, 20).decode(errors="replace").strip()
+            os.close(handle)
+            raise InvalidInput(
+                f"another run is using it{f': process {holder}' if holder else ''}",
+                where=path,
+                fix="wait until it has ended, or name another file",
+            ) from None
+        except OSError:
+            break
+        # What held it before may have removed it just now: then the next one would lock another file.
+        with suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(handle), neighbour.stat()):
+                os.truncate(handle, 0)
+                os.write(handle, str(os.getpid()).encode())
+                break
+        os.close(handle)
+    try:
+        yield
+    finally:
+        neighbour.unlink(missing_ok=True)
+        os.close(handle)

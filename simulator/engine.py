@@ -1,10 +1,11 @@
 """The event engine: time goes from instant to instant, and at the end of each the production scheduler decides.
 
-A run has three parts, in this order below.  A *cluster* is the state: jobs that wait and run (:mod:`simulator.sim_job`)
-on what a pool gives them, and how they start, stop and slow down.  A *driver* answers the questions of the dispatch
-pass (:mod:`scheduler.queue`), which decides which job is asked when.  The *engine* has both and the clock: it takes one
-event after the other (peek, step, run), decides nothing itself, and says when a run diverges.  Paces, incidents and
-start-ups come in by :mod:`simulator.hooks`.
+An :class:`Engine` has three parts, in this order below.  The *clock* holds the time and what will happen.  The
+*cluster* is the state: jobs that wait and run (:mod:`simulator.sim_job`) on what a pool gives them; what happens to one
+puts its next event into the clock.  The *driver* answers the questions of the dispatch pass
+(:mod:`scheduler.queue.dispatch`), which decides which job is asked when.  The engine takes one event after the other
+(peek, step, run), decides nothing itself, and says when a run diverges.  Paces, incidents and start-ups come in by
+:mod:`simulator.hooks`.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from functools import cached_property
-from heapq import heapify, heappop, heappush
+from heapq import heappop, heappush
 from math import inf
 from time import monotonic, perf_counter
 from types import MappingProxyType
@@ -34,11 +35,10 @@ from simulator.prediction import Oracle, predict_all
 from simulator.sim_job import UNITS, JobState, SimJob, kind_of
 from topology.cluster import IntArray
 
-# -- simulated_cluster --
-# The cluster as the simulation goes on: which jobs wait and which have nodes, and how they start, stop and slow down.
-#
-# What happens to a job puts its next event into the queue of events; time itself is the engine's.
+INSTANTS = 256  # Instants between two looks at the wall clock: some milliseconds
+YEAR = 365.25 * DAY
 
+LOOK = 10_000  # Events between two looks at the backlog: adding it up takes as long as some hundred events
 
 Event = tuple[float, int, int, int, int]
 """Time, phase, sequence, and two numbers that say what happens: the job or node, and which version of the job."""
@@ -58,18 +58,18 @@ class EventPhase(IntEnum):
     ROUND = 4
 
 
-class EventQueue:
-    """Events in order; those of the same time and phase as they came.
+class Clock:
+    """The time, and the events to come in order; those of the same time and phase as they were added.
 
     ``heap[0]`` is the next one, if there is any.
     """
 
-    __slots__ = ("heap", "sequence")
+    __slots__ = ("heap", "now", "sequence")
 
-    def __init__(self, events: Iterable[Event] = (), *, sequence: int = 0) -> None:
-        self.heap = list(events)
-        heapify(self.heap)
-        self.sequence = sequence  # Events that were ever added
+    def __init__(self, now: float) -> None:
+        self.now = now
+        self.heap: list[Event] = []
+        self.sequence = 0  # Events that were ever added
 
     def add(self, time: float, phase: int, number: int, version: int = 0) -> None:
         """Add an event."""
@@ -78,7 +78,7 @@ class EventQueue:
 
 
 class SimulatedCluster:
-    """Jobs on a pool at an instant; as a ``ClusterState`` it is what the policy is told.
+    """Jobs on a pool at an instant; as a ``ClusterState``, or a ``RoundState``, it is what the policy is told.
 
     :param start_up: what jobs wait for that have their nodes; ``None`` = they work at once.
     :param drain_seconds: how long a preempted job, which works no more, takes to give its nodes back: then the pass is
@@ -91,6 +91,7 @@ class SimulatedCluster:
         jobs: Sequence[SimJob],
         pool: Pool,
         policy: QueuePolicy,
+        clock: Clock,
         *,
         recovery: Recovery | None = None,
         pace: Pace | None = None,
@@ -98,7 +99,7 @@ class SimulatedCluster:
         drain_seconds: float | None = None,
         weights: Mapping[str, float] = MappingProxyType({}),
     ) -> None:
-        self.jobs, self.pool, self.policy = jobs, pool, policy
+        self.jobs, self.pool, self.policy, self.clock = jobs, pool, policy, clock
         self.usable, self.may_fit, self.compartments = pool.usable, pool.may_fit, pool.compartments
         self.domains = pool.domains
         self.recovery, self.pace = recovery or FromScratch(), pace
@@ -106,17 +107,22 @@ class SimulatedCluster:
         self._drain_seconds = drain_seconds
         self._weights = weights
         self._in_use = Counter[str]()  # Units that jobs of each namespace hold
-        self.queue = EventQueue()
         kind: type[Dispatch[SimJob]] = Dispatch if policy.round_seconds is None else RoundDispatch
         self.dispatch = kind(policy, kind=kind_of, live=drain_seconds is not None)
         self.dispatch.cluster = self
         self.active: dict[int, SimJob] = {}  # Jobs that have nodes, by key, in the order in which they started
         self._ending: list[tuple[float, int, SimJob]] | None = None
         self.reservations: list[CapacityReservation] = []
-        self.now = jobs[0].submitted if jobs else 0.0
+        self.out: set[int] = set()  # Nodes that no job may use
+        self.flags: dict[int, float] = {}  # Slowdowns that the scheduler knows of, by node
         self.version = 0
 
     # What the policy is told
+
+    @property
+    def now(self) -> float:
+        """The time."""
+        return self.clock.now
 
     @property
     def backlog(self) -> Backlog[SimJob]:
@@ -140,9 +146,9 @@ class SimulatedCluster:
             self._ending = sorted((job.ends, job.key, job) for job in self.active.values())
         return (job for _, _, job in self._ending)
 
-    def unsaved(self, one: Running) -> float:
+    def unsaved(self, running: Running) -> float:
         """Return the seconds of work that a job has done since its last checkpoint; 0 of one that leaves."""
-        job = self.jobs[one.key] if isinstance(one.key, int) else None
+        job = self.jobs[running.key] if isinstance(running.key, int) else None
         if job is None or job.leaving:
             return 0.0
         done = self.done(job)
@@ -157,167 +163,7 @@ class SimulatedCluster:
         """Return the GPUs that jobs of a namespace hold, divided by its weight."""
         return self._in_use[namespace] / UNITS / self._weights.get(namespace, 1.0)
 
-    # What happens to jobs
-
-    def start(self, job: SimJob, found: Found) -> None:
-        """Give a job its nodes; it leaves the backlog."""
-        now = self.now
-        self.dispatch.backlog.leave(job)
-        job.state = JobState.RUNNING
-        job.places, job.spread = found.places, found.spread
-        job.started = now
-        if job.first_start == inf:
-            job.first_start = now
-        job.pace = 1.0
-        starting = 0.0 if self._start_up is None else self._start_up.started(job, now)
-        job.delay += starting
-        job.since = now + job.delay
-        job.version += 1
-        job.ends = now + job.predicted + starting
-        self.activate(job)
-        if job.reservation:
-            self.lift(job.reservation)
-        if self.pace is not None:
-            changes = self.pace.started(job)
-            job.pace = changes.get(job.key, 1.0)
-            self.adjust({key: pace for key, pace in changes.items() if key != job.key})
-        self.queue.add(job.since + job.left * job.pace, EventPhase.RELEASE, job.key, job.version)
-
-    def activate(self, job: SimJob) -> None:
-        """Count a job among those that have nodes, and its nodes as taken."""
-        self.version += 1
-        self.pool.take(job)
-        self._in_use[job.namespace] += job.units
-        self.active[job.key] = job
-        if self._ending is not None:
-            insort(self._ending, (job.ends, job.key, job))
-
-    def stop(self, job: SimJob, why: Why) -> None:
-        """Let a job work no more; it gives its nodes back, at once or after a while, and waits again."""
-        if not job.leaving:
-            self._work(job)
-        if why == "preemption" and self._drain_seconds is not None:
-            job.leaving = True
-            job.version += 1
-            self.version += 1
-            self.queue.add(self.now + self._drain_seconds, EventPhase.RELEASE, job.key, job.version)
-        else:
-            self.requeue(job, why)
-
-    def requeue(self, job: SimJob, why: Why) -> None:
-        """Take a stopped job's nodes back and let it wait again, with the work that it has not lost."""
-        self.leave(job)
-        job.leaving = False
-        job.runs.append((job.started, self.now))
-        work = job.record.duration
-        kept, job.delay = self.recovery.interrupted(job, done=work - job.left, why=why)
-        job.left = work - min(max(kept, 0.0), work)
-        job.places = ()
-        job.foresee(kept)
-        job.state = JobState.WAITING
-        self.dispatch.join(job)
-
-    def lift(self, name: str) -> None:
-        """Give up the zone of a large job that has its nodes."""
-        self.reservations = [reservation for reservation in self.reservations if reservation.name != name]
-        self.room_given()
-
-    def room_given(self) -> None:
-        """Take note that jobs without room may have some now."""
-        self.version += 1
-        self.dispatch.freed = True
-
-    def adjust(self, changes: Mapping[int, float]) -> None:
-        """Let jobs run at another pace from now on."""
-        for key, pace in changes.items():
-            job = self.active.get(key)
-            if job is None or job.leaving or job.pace == pace:
-                continue
-            self._work(job)
-            job.pace = pace
-            job.version += 1
-            self.queue.add(job.since + job.left * pace, EventPhase.RELEASE, key, job.version)
-
-    def _work(self, job: SimJob) -> None:
-        """Bring up to date what work a job has left."""
-        if self.now > job.since:
-            job.left = max(0.0, job.left - (self.now - job.since) / job.pace)
-            job.since = self.now
-
-    def leave(self, job: SimJob) -> None:
-        """Take a job's nodes back."""
-        changes = self.pace.stopped(job) if self.pace is not None else None
-        self.pool.give(job)
-        self._in_use[job.namespace] -= job.units
-        del self.active[job.key]
-        if self._ending is not None:
-            del self._ending[bisect_left(self._ending, (job.ends, job.key))]
-        job.version += 1
-        self.version += 1
-        self.dispatch.freed = True
-        if changes:
-            self.adjust(changes)
-
-
-class Observer(Protocol):
-    """Measures while time passes."""
-
-    def elapsed(self, cluster: SimulatedCluster, until: float) -> None:
-        """Take note that nothing changes from ``cluster.now`` until then."""
-
-    def state(self) -> Any:
-        """Return what :meth:`restore` needs, as JSON."""
-
-    def restore(self, state: Any) -> None:
-        """Go on where :meth:`state` was asked."""
-
-
-# -- round_cluster --
-# The driver of a dispatch pass: what becomes of its questions; and what a policy in rounds is told besides.
-
-
-class RoundCluster(SimulatedCluster):
-    """A simulated cluster that answers candidates; under a policy in rounds it is a ``RoundState``."""
-
-    def answer(self, candidate: Candidate[SimJob]) -> None:
-        """Place a job if there is room for it now, or once others are stopped."""
-        job, pool, live = candidate.job, self.pool, self.dispatch.live
-        victims = [one for one in candidate.victims if isinstance(one, SimJob)] if candidate.victims else ()
-        for victim in victims:
-            pool.give(victim)
-        found, way = self._room(candidate)
-        for victim in victims:
-            pool.take(victim)
-        candidate.found, candidate.objective = found is not None, inf if found is None else found.objective
-        if found is not None and not candidate.trial:
-            for victim in victims:
-                wanted = victim is job or not set(victim.places).isdisjoint(found.places)
-                if wanted and not victim.leaving:
-                    self.stop(victim, "preemption")
-            if way is not None:
-                job.allocation = way
-            if not (victims and live):
-                self.start(job, found)
-        elif live:
-            candidate.possible = pool.possible(job)
-
-    def _room(self, candidate: Candidate[SimJob]) -> tuple[Found | None, Allocation | None]:
-        """Return where a job has room, and in rounds also how it lies there; what it holds now stays as it is."""
-        job, pool = candidate.job, self.pool
-        for keep in candidate.offers:
-            if (found := pool.find(job, keep)) is not None:
-                return found, None
-        before = job.nodes, job.gpus, job.gpu_types, job.mix_types
-        try:
-            for way in candidate.allocations:
-                job.allocation = way
-                if (found := pool.find(job, None)) is not None:
-                    return found, way
-        finally:
-            job.nodes, job.gpus, job.gpu_types, job.mix_types = before
-        return None, None
-
-    # What a policy in rounds is told
+    # What a policy in rounds is told besides
 
     @cached_property
     def _nodes(self) -> NodePool:
@@ -360,107 +206,247 @@ class RoundCluster(SimulatedCluster):
             for name, share in by_type.items():
                 owed[name] = owed.get(name, 0.0) + share * seconds
 
-    def begin_round(self, arrives: float) -> None:
-        """Let a round begin, and put the next one into the queue of events: where all is idle, when a job comes.
+    # What happens to jobs
 
-        :param arrives: when the next job is submitted; infinite after the last.
-        """
-        for job in self.active.values():
-            job.count(self.now)
-        if isinstance(self.dispatch, RoundDispatch):
-            self.dispatch.begins = True
-        following = self.now + (self.policy.round_seconds or inf)
-        if not self.active and not len(self.backlog):
-            following = max(following, arrives)
-        if following < inf:
-            self.queue.add(following, EventPhase.ROUND, 0)
+    def submit(self, job: SimJob) -> None:
+        """Let a job wait; a zone that was made for it is no longer for one that has not come."""
+        job.state = JobState.WAITING
+        self.dispatch.join(job)
+        if job.reservation:
+            self.reservations = [
+                replace(zone, claimed=zone.claimed or zone.name == job.reservation) for zone in self.reservations
+            ]
 
-    def leave(self, job: SimJob) -> None:
+    def announce(self, job: SimJob) -> None:
+        """Find a zone for a large job that will come."""
+        zone = self.pool.zone(job, {node for reservation in self.reservations for node in reservation.zone})
+        job.reservation = job.record.job_id
+        announced = CapacityReservation(job.reservation, job.nodes, job.gpus, self.now, job.submitted, zone)
+        self.reservations.append(announced)
+        self.reservations.sort(key=lambda reservation: (reservation.arrives, reservation.name))
+        self.version += 1
+
+    def start(self, job: SimJob, found: Found) -> None:
+        """Give a job its nodes; it leaves the backlog, and the zone of a large job is given up."""
+        now = self.now
+        self.dispatch.backlog.leave(job)
+        job.state = JobState.RUNNING
+        job.places, job.spread = found.places, found.spread
+        job.started = now
+        if job.first_start == inf:
+            job.first_start = now
+        job.pace = 1.0
+        starting = 0.0 if self._start_up is None else self._start_up.started(job, now)
+        job.delay += starting
+        job.since = now + job.delay
+        job.version += 1
+        job.ends = now + job.predicted + starting
+        self.activate(job)
+        if job.reservation:
+            self.reservations = [zone for zone in self.reservations if zone.name != job.reservation]
+            self._give_room()
+        if self.pace is not None:
+            changes = self.pace.started(job)
+            job.pace = changes.get(job.key, 1.0)
+            self._adjust({key: pace for key, pace in changes.items() if key != job.key})
+        self.clock.add(job.since + job.left * job.pace, EventPhase.RELEASE, job.key, job.version)
+
+    def activate(self, job: SimJob) -> None:
+        """Count a job among those that have nodes, and its nodes as taken."""
+        self.version += 1
+        self.pool.take(job)
+        self._in_use[job.namespace] += job.units
+        self.active[job.key] = job
+        if self._ending is not None:
+            insort(self._ending, (job.ends, job.key, job))
+
+    def stop(self, job: SimJob, why: Why) -> None:
+        """Let a job work no more; it gives its nodes back, at once or after a while, and waits again."""
+        if not job.leaving:
+            self._work(job)
+        if why == "preemption" and self._drain_seconds is not None:
+            job.leaving = True
+            job.version += 1
+            self.version += 1
+            self.clock.add(self.now + self._drain_seconds, EventPhase.RELEASE, job.key, job.version)
+        else:
+            self._requeue(job, why)
+
+    def release(self, job: SimJob) -> bool:
+        """Return whether a job that gives its nodes back has ended; one that was stopped a while ago waits again."""
+        if job.leaving:
+            self._requeue(job, "preemption")
+            return False
+        self._leave(job)
+        job.state = JobState.DONE
+        job.left = 0.0
+        job.end = self.now
+        return True
+
+    def _requeue(self, job: SimJob, why: Why) -> None:
+        """Take a stopped job's nodes back and let it wait again, with the work that it has not lost."""
+        self._leave(job)
+        job.leaving = False
+        job.runs.append((job.started, self.now))
+        work = job.record.duration
+        kept, job.delay = self.recovery.interrupted(job, done=work - job.left, why=why)
+        job.left = work - min(max(kept, 0.0), work)
+        job.places = ()
+        job.foresee(kept)
+        job.state = JobState.WAITING
+        self.dispatch.join(job)
+
+    def _leave(self, job: SimJob) -> None:
         """Take a job's nodes back."""
         if self.policy.round_seconds is not None:
             job.count(self.now)
-        super().leave(job)
+        changes = self.pace.stopped(job) if self.pace is not None else None
+        self.pool.give(job)
+        self._in_use[job.namespace] -= job.units
+        del self.active[job.key]
+        if self._ending is not None:
+            del self._ending[bisect_left(self._ending, (job.ends, job.key))]
+        job.version += 1
+        self._give_room()
+        if changes:
+            self._adjust(changes)
+
+    def _adjust(self, changes: Mapping[int, float]) -> None:
+        """Let jobs run at another pace from now on."""
+        for key, pace in changes.items():
+            job = self.active.get(key)
+            if job is None or job.leaving or job.pace == pace:
+                continue
+            self._work(job)
+            job.pace = pace
+            job.version += 1
+            self.clock.add(job.since + job.left * pace, EventPhase.RELEASE, key, job.version)
+
+    def _work(self, job: SimJob) -> None:
+        """Bring up to date what work a job has left."""
+        if self.now > job.since:
+            job.left = max(0.0, job.left - (self.now - job.since) / job.pace)
+            job.since = self.now
+
+    def _give_room(self) -> None:
+        """Take note that jobs without room may have some now."""
+        self.version += 1
+        self.dispatch.freed = True
+
+    def happen(self, incident: Incident) -> None:
+        """Let something happen to a node, and to the jobs on it."""
+        node = incident.node
+        if incident.kind == "slow":
+            if self.pace is not None:
+                self._adjust(self.pace.slowed(node, incident.slowdown))
+        elif incident.kind == "flag":
+            self.flags[node] = incident.slowdown
+            self.pool.flag(node, incident.slowdown)
+        elif incident.kind == "down":
+            for job in [job for job in self.active.values() if node in job.places]:
+                self.stop(job, "failure")
+        if incident.kind == "up" and node in self.out:
+            self.out.remove(node)
+            self.pool.bring_back(node)
+        elif incident.kind in ("down", "drain") and node not in self.out:
+            self.out.add(node)
+            self.pool.take_out(node)
+        self._give_room()
 
 
-# -- engine --
-# The simulation: time goes from instant to instant, and at the end of each the production policy is asked.
-#
-# All of a run is in one :class:`Engine`, which decides nothing: which job is asked is the business of the dispatch
-# pass, where a job goes that of the pool, what happens to nodes and how fast jobs run that of the hooks.
-#
-# Two rules say that a run diverges, both on what happened, not on a forecast:
-#
-# - *backlog*: the work that waits would keep the whole cluster busy for more than so many years;
-# - *no progress*: so many events in a row without the end of a job: jobs are stopped again and again before they end,
-# or
-#   nodes fail and return while the jobs that are left can never start.
+class Driver:
+    """Drives the dispatch passes of a cluster: what becomes of their questions, and when a round begins."""
+
+    def __init__(self, cluster: SimulatedCluster) -> None:
+        self.cluster = cluster
+        self.seconds = 0.0  # Wall time of all passes
+
+    def begin_round(self, arrives: float) -> None:
+        """Let a round begin, and put the next one into the clock: where all is idle, when a job comes.
+
+        :param arrives: when the next job is submitted; infinite after the last.
+        """
+        cluster, dispatch = self.cluster, self.cluster.dispatch
+        for job in cluster.active.values():
+            job.count(cluster.now)
+        if isinstance(dispatch, RoundDispatch):
+            dispatch.begins = True
+        following = cluster.now + (cluster.policy.round_seconds or inf)
+        if not cluster.active and not len(cluster.backlog):
+            following = max(following, arrives)
+        if following < inf:
+            cluster.clock.add(following, EventPhase.ROUND, 0)
+
+    def decide(self) -> None:
+        """Make the passes that are due."""
+        dispatch = self.cluster.dispatch
+        while dispatch.due:
+            before = perf_counter()
+            for candidate in dispatch.candidates():
+                self._answer(candidate)
+            self.seconds += perf_counter() - before
+
+    def _answer(self, candidate: Candidate[SimJob]) -> None:
+        """Place a job if there is room for it now, or once others are stopped."""
+        cluster, job, live = self.cluster, candidate.job, self.cluster.dispatch.live
+        pool = cluster.pool
+        victims = [victim for victim in candidate.victims if isinstance(victim, SimJob)] if candidate.victims else ()
+        for victim in victims:
+            pool.give(victim)
+        found, allocation = self._room(candidate)
+        for victim in victims:
+            pool.take(victim)
+        candidate.found, candidate.objective = found is not None, inf if found is None else found.objective
+        if found is not None and not candidate.trial:
+            for victim in victims:
+                wanted = victim is job or not set(victim.places).isdisjoint(found.places)
+                if wanted and not victim.leaving:
+                    cluster.stop(victim, "preemption")
+            if allocation is not None:
+                job.allocation = allocation
+            if not (victims and live):
+                cluster.start(job, found)
+        elif live:
+            candidate.possible = pool.possible(job)
+
+    def _room(self, candidate: Candidate[SimJob]) -> tuple[Found | None, Allocation | None]:
+        """Return where a job has room, and in rounds also how it lies there; what it holds now stays as it is."""
+        job, pool = candidate.job, self.cluster.pool
+        for keep in candidate.offers:
+            if (found := pool.find(job, keep)) is not None:
+                return found, None
+        before = job.nodes, job.gpus, job.gpu_types, job.mix_types
+        try:
+            for allocation in candidate.allocations:
+                job.allocation = allocation
+                if (found := pool.find(job, None)) is not None:
+                    return found, allocation
+        finally:
+            job.nodes, job.gpus, job.gpu_types, job.mix_types = before
+        return None, None
 
 
-INSTANTS = 256  # Instants between two looks at the clock: some milliseconds
-YEAR = 365.25 * DAY
+class Observer(Protocol):
+    """Measures while time passes."""
 
-LOOK = 10_000  # Events between two looks at the backlog: adding it up takes as long as some hundred events
+    def elapsed(self, cluster: SimulatedCluster, until: float) -> None:
+        """Take note that nothing changes from ``cluster.now`` until then."""
 
+    def state(self) -> Any:
+        """Return what :meth:`restore` needs, as JSON."""
 
-@dataclass(frozen=True, slots=True)
-class Watch:
-    """What is to happen while a run goes on."""
-
-    progress: Callable[[Engine], None] | None = None  # called about ten times a second
-    interrupted: Callable[[], bool] = bool  # whether the run is to stop now
-    save: Callable[[Engine], None] | None = None  # writes a checkpoint; None = none is written
-    every: float = 60.0  # seconds of wall time between checkpoints
+    def restore(self, state: Any) -> None:
+        """Go on where :meth:`state` was asked."""
 
 
-class Diverged(ArnoldError):
-    """A run that would not come to a useful end."""
-
-    exit_code = 3
-
-
-class Overload:
-    """Watches one run for signs that it diverges.
-
-    :param years: of backlog; 0 = any.
-    :param events: in a row without the end of a job; 0 = any.
-    """
-
-    def __init__(self, *, years: float = 100.0, events: int = 1_000_000) -> None:
-        self._years, self._events = years, events
-        self._completed = -1
-        self._since = 0
-        self._looked = 0
-
-    def verdict(self, engine: Engine) -> Diverged | None:
-        """Return what to tell the user; ``None`` = the run is sound."""
-        if engine.completed != self._completed:
-            self._completed, self._since = engine.completed, engine.events
-        if self._events and engine.events - self._since > self._events:
-            waiting, running = len(engine.backlog), len(engine.active)
-            return Diverged(
-                f"no job has ended in {self._events:,} events: {waiting:,} wait, {running:,} run",
-                where="overload",
-                fix="make failures rarer or checkpoints more frequent, or give the jobs a cluster that can hold them",
-            )
-        if self._years and engine.events - self._looked >= LOOK:
-            self._looked = engine.events
-            years = sum(job.units * job.left for job in engine.backlog) / max(1, engine.pool.capacity) / YEAR
-            if years > self._years:
-                gpus = engine.pool.capacity / UNITS
-                return Diverged(
-                    f"{len(engine.backlog):,} jobs wait with work for {years:,.0f} years of all {gpus:,.0f} GPUs",
-                    where="overload",
-                    fix="give a larger cluster, lower --scale-load, or allow more with --max-backlog-years",
-                )
-        return None
-
-
-class Engine(RoundCluster):
+class Engine:
     """One run, from the first submission until all jobs have ended or nothing happens any more.
 
     :param records: in order of submission; Disagreement is raised for one that does not fit into the empty pool.
     :param predictions: what the scheduler is told of run times, by id of the job; ``None`` = the truth.
     :param share_by: the field of a record that names its namespace.
+
+    The others are as :class:`SimulatedCluster` has them.
     """
 
     def __init__(
@@ -479,104 +465,109 @@ class Engine(RoundCluster):
         weights: Mapping[str, float] = MappingProxyType({}),
         share_by: ShareBy = "queue",
     ) -> None:
-        told = predictions if predictions is not None else predict_all(records, Oracle())
-        jobs = [
+        if predictions is None:
+            predictions = predict_all(records, Oracle())
+        self.jobs = [
             SimJob(
                 key=key,
                 record=record,
                 need=pool.need(record),
-                prediction=told[record.job_id],
+                prediction=predictions[record.job_id],
                 namespace=getattr(record, share_by),
             )
             for key, record in enumerate(records)
         ]
-
-        super().__init__(
-            jobs,
+        self.clock = Clock(self.jobs[0].submitted if self.jobs else 0.0)
+        self.cluster = SimulatedCluster(
+            self.jobs,
             pool,
             policy,
+            self.clock,
             recovery=recovery,
             pace=pace,
             start_up=start_up,
             drain_seconds=drain_seconds,
             weights=weights,
         )
+        self.driver = Driver(self.cluster)
         self.incidents, self.observers = incidents, tuple(observers)
-        self.incident: Incident | None = None
-        self.out: set[int] = set()
-        self.flags: dict[int, float] = {}
+        self.incident: Incident | None = None  # The one that is expected
         self.begun = False
         self.arrived = 0  # Jobs that have been submitted
-        self._submissions = [*(job.submitted for job in jobs), inf]  # When each is; nothing comes after the last
+        self._submissions = [*(job.submitted for job in self.jobs), inf]  # Nothing comes after the last
         self.events = 0
         self.completed = 0
-        self.policy_seconds = 0.0
 
     def begin(self) -> None:
-        """Put what is known from the start into the queue of events; nothing if that is done."""
+        """Put what is known from the start into the clock; nothing if that is done."""
         if self.begun:
             return
         self.begun = True
-        if self.policy.round_seconds is not None:
-            self.queue.add(self._arrives, EventPhase.ROUND, 0)
-        if self.policy.reserving:
+        policy = self.cluster.policy
+        if policy.round_seconds is not None:
+            self.clock.add(self._submissions[0], EventPhase.ROUND, 0)
+        if policy.reserving:
             for job in self.jobs:
                 if job.record.announced is not None:
                     time = min(float(job.record.announced), job.submitted)
-                    self.queue.add(time, EventPhase.ANNOUNCEMENT, job.key)
+                    self.clock.add(time, EventPhase.ANNOUNCEMENT, job.key)
         self._expect()
-
-    @property
-    def _arrives(self) -> float:
-        """When the next job is submitted; infinite after the last."""
-        return self._submissions[self.arrived]
 
     @property
     def over(self) -> bool:
         """Whether all jobs have ended, or nothing happens any more."""
         self.begin()
-        return self.completed == len(self.jobs) or not (self.queue.heap or self._arrives < inf)
+        coming = self.clock.heap or self._submissions[self.arrived] < inf
+        return self.completed == len(self.jobs) or not coming
 
     def peek(self) -> float:
         """Return the time of the next event; infinite when the run is over."""
-        return inf if self.over else min([self._arrives, *(event[0] for event in self.queue.heap[:1])])
+        if self.over:
+            return inf
+        return min([self._submissions[self.arrived], *(event[0] for event in self.clock.heap[:1])])
 
     def step(self, instants: int = 1) -> None:
         """Go on by so many instants, or to the end: each has its events, its submissions, then the dispatch passes."""
-        heap, jobs, submissions, dispatch = self.queue.heap, self.jobs, self._submissions, self.dispatch
-        release, announcement = EventPhase.RELEASE, EventPhase.ANNOUNCEMENT
+        clock, cluster, jobs, submissions = self.clock, self.cluster, self.jobs, self._submissions
+        heap, release, announcement = clock.heap, EventPhase.RELEASE, EventPhase.ANNOUNCEMENT
         arrives = submissions[self.arrived]
         while instants and self.completed < len(jobs) and (heap or arrives < inf):
             instants -= 1
             now = arrives
             if heap and heap[0][0] < now:
                 now = heap[0][0]
-            if now > self.now:
+            if now > clock.now:
                 for observer in self.observers:
-                    observer.elapsed(self, now)
-                self.now = now
+                    observer.elapsed(cluster, now)
+                clock.now = now
             while heap and heap[0][0] == now:
                 _, phase, _, number, version = heappop(heap)
                 if phase == release:
                     job = jobs[number]
                     if job.version != version:
                         continue
-                    self._release(job)
+                    self.completed += cluster.release(job)
                 elif phase == announcement:
-                    self._announce(jobs[number])
+                    cluster.announce(jobs[number])
                 elif phase == EventPhase.ROUND:
-                    self.begin_round(arrives)
-                else:
-                    self._happen()
+                    self.driver.begin_round(arrives)
+                elif self.incident is not None:
+                    cluster.happen(self.incident)
+                    self._expect()
                 self.events += 1
             while arrives == now < inf:
-                self._arrive(jobs[self.arrived])
+                cluster.submit(jobs[self.arrived])
+                self.events += 1
+                self.arrived += 1
                 arrives = submissions[self.arrived]
-            while dispatch.due:
-                before = perf_counter()
-                for candidate in dispatch.candidates():
-                    self.answer(candidate)
-                self.policy_seconds += perf_counter() - before
+            self.driver.decide()
+
+    def _expect(self) -> None:
+        """Put the next incident into the clock."""
+        self.incident = self.incidents.next() if self.incidents is not None else None
+        if self.incident is not None:
+            phase = EventPhase.REPAIR if self.incident.gives else EventPhase.FAILURE
+            self.clock.add(max(self.clock.now, float(self.incident.time)), phase, self.incident.node)
 
     def run(self, watch: Watch | None = None, *, overload: Overload | None = None) -> None:
         """Go on until all jobs have ended, or nothing happens any more.
@@ -601,65 +592,57 @@ class Engine(RoundCluster):
             if interrupted:
                 raise KeyboardInterrupt
 
-    def _arrive(self, job: SimJob) -> None:
-        """Submit the next job."""
-        self.events += 1
-        job.state = JobState.WAITING
-        self.dispatch.join(job)
-        self.arrived += 1
-        if job.reservation:
-            mine = job.reservation
-            self.reservations = [
-                replace(reservation, claimed=reservation.claimed or reservation.name == mine)
-                for reservation in self.reservations
-            ]
 
-    def _release(self, job: SimJob) -> None:
-        """End a job, or let go one that was stopped a while ago."""
-        if job.leaving:
-            self.requeue(job, "preemption")
-            return
-        self.leave(job)
-        job.state = JobState.DONE
-        job.left = 0.0
-        job.end = self.now
-        self.completed += 1
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """What is to happen while a run goes on."""
 
-    def _announce(self, job: SimJob) -> None:
-        """Find a zone for a large job that is announced."""
-        taken = {node for reservation in self.reservations for node in reservation.zone}
-        zone = self.pool.zone(job, taken)
-        job.reservation = job.record.job_id
-        announced = CapacityReservation(job.reservation, job.nodes, job.gpus, self.now, job.submitted, zone)
-        self.reservations.append(announced)
-        self.reservations.sort(key=lambda one: (one.arrives, one.name))
-        self.version += 1
+    progress: Callable[[Engine], None] | None = None  # called about ten times a second
+    interrupted: Callable[[], bool] = bool  # whether the run is to stop now
+    save: Callable[[Engine], None] | None = None  # writes a checkpoint; None = none is written
+    every: float = 60.0  # seconds of wall time between checkpoints
 
-    def _expect(self) -> None:
-        """Put the next incident into the queue of events."""
-        self.incident = self.incidents.next() if self.incidents is not None else None
-        if self.incident is not None:
-            phase = EventPhase.REPAIR if self.incident.gives else EventPhase.FAILURE
-            self.queue.add(max(self.now, float(self.incident.time)), phase, self.incident.node)
 
-    def _happen(self) -> None:
-        """Let the expected incident happen to its node."""
-        incident = self.incident
-        assert incident is not None
-        if incident.kind == "slow":
-            if self.pace is not None:
-                self.adjust(self.pace.slowed(incident.node, incident.slowdown))
-        elif incident.kind == "flag":
-            self.flags[incident.node] = incident.slowdown
-            self.pool.flag(incident.node, incident.slowdown)
-        elif incident.kind == "down":
-            for job in [job for job in self.active.values() if incident.node in job.places]:
-                self.stop(job, "failure")
-        if incident.kind == "up" and incident.node in self.out:
-            self.out.remove(incident.node)
-            self.pool.bring_back(incident.node)
-        elif incident.kind in ("down", "drain") and incident.node not in self.out:
-            self.out.add(incident.node)
-            self.pool.take_out(incident.node)
-        self.room_given()
-        self._expect()
+class Diverged(ArnoldError):
+    """A run that would not come to a useful end."""
+
+    exit_code = 3
+
+
+class Overload:
+    """Watches one run for signs that it diverges, by what happened and not by a forecast.
+
+    :param years: of backlog, work that waits and would keep the whole cluster busy for so long; 0 = any.
+    :param events: in a row without the end of a job: jobs are stopped again and again before they end, or nodes fail
+        and return while the jobs that are left can never start; 0 = any.
+    """
+
+    def __init__(self, *, years: float = 100.0, events: int = 1_000_000) -> None:
+        self._years, self._events = years, events
+        self._completed = -1
+        self._since = 0
+        self._looked = 0
+
+    def verdict(self, engine: Engine) -> Diverged | None:
+        """Return what to tell the user; ``None`` = the run is sound."""
+        cluster = engine.cluster
+        if engine.completed != self._completed:
+            self._completed, self._since = engine.completed, engine.events
+        if self._events and engine.events - self._since > self._events:
+            waiting, running = len(cluster.backlog), len(cluster.active)
+            return Diverged(
+                f"no job has ended in {self._events:,} events: {waiting:,} wait, {running:,} run",
+                where="overload",
+                fix="make failures rarer or checkpoints more frequent, or give the jobs a cluster that can hold them",
+            )
+        if self._years and engine.events - self._looked >= LOOK:
+            self._looked = engine.events
+            years = sum(job.units * job.left for job in cluster.backlog) / max(1, cluster.pool.capacity) / YEAR
+            if years > self._years:
+                gpus = cluster.pool.capacity / UNITS
+                return Diverged(
+                    f"{len(cluster.backlog):,} jobs wait with work for {years:,.0f} years of all {gpus:,.0f} GPUs",
+                    where="overload",
+                    fix="give a larger cluster, lower --scale-load, or allow more with --max-backlog-years",
+                )
+        return None

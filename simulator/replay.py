@@ -19,16 +19,16 @@ from ground.errors import InvalidInput, InvalidTopology, TraceFormatError
 from scheduler.placement.types import ALGORITHMS, Limits
 from scheduler.power_caps import power_caps
 from scheduler.queue.policy import POLICIES, QueuePolicy
-from simulator.cost.types import COMM_MODELS, CommModel, PlacedJob
+from simulator.cost.step import COMM_MODELS, CommModel, PlacedJob
 from simulator.engine import Engine
 from simulator.failures.cluster_failures import ClusterFailures
 from simulator.failures.flag_incidents import FlagSpan, incidents_of, lay_out
+from simulator.history import AttemptLog, run_history
 from simulator.hooks import Pace, SavedByRound
 from simulator.pools import CappedPool, Disagreement, GpuPool, NodePool, NoSuchNodes, Pool
 from simulator.prediction import predict_all
 from simulator.replay_settings import COUNT_ONLY, NO_COST, ReplaySettings
 from simulator.results import RunSummary, run_summary
-from simulator.run_history import AttemptLog, run_history
 from simulator.shared_data import DataCaches
 from simulator.sim_job import SimJob
 from simulator.site_power import node_watts
@@ -37,7 +37,7 @@ from simulator.traces import JobTrace, read_trace
 from simulator.traces.throughput_files import with_speeds
 from topology.cluster import Cluster
 from topology.flags import HEALTHY, NodeFlag
-from topology.readers import load_topology
+from topology.load import load_topology
 
 # -- cluster_fit --
 # Whether a trace and a cluster belong together, said before anything runs.

@@ -6,7 +6,7 @@ of w max(0, x - end), the integral over a bucket is the difference of G at its e
 edges in O((n + m) log n).
 
 ETTR, the effective training time ratio, is GPU-seconds of work that counted over those since jobs first started
-(ByteRobust, arXiv 2509.16293).  What one job may expect by formula is :mod:`simulator.failures.expected_ettr`.
+(ByteRobust, arXiv 2509.16293).  What one job may expect by formula is :mod:`simulator.failures.ettr`.
 
 A replay lasts for days and a step for seconds: power is looked at in full in two windows, when most GPUs are held and
 at the largest change.
@@ -27,8 +27,8 @@ from annotated_types import Ge
 from ground.errors import InvalidInput
 from ground.quantities import DAY, HOUR, MINUTE
 from ground.records import JsonRecord, NotNegative
+from simulator.history import ENDED, FAILURE, PREEMPTION, Attempts, RunHistory
 from simulator.power_file import PowerFigures, PowerSettings
-from simulator.run_history import ENDED, FAILURE, PREEMPTION, Attempts, RunHistory
 from simulator.sim_job import UNITS, JobState, SimJob
 from simulator.site_power import PowerLoad, SitePower, loads_of
 from topology.cluster import FloatArray, IntArray

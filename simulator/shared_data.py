@@ -13,7 +13,7 @@ import numpy as np
 from ground.records import Count, JsonRecord, NotNegative
 from scheduler.job import DataSet, near_shared_data, union_size
 from simulator.data_plan import NODE, DataPlan
-from simulator.run_history import RunHistory
+from simulator.history import RunHistory
 from simulator.sim_job import SimJob
 from topology.cluster import Cluster, FloatArray, IntArray
 
@@ -216,7 +216,7 @@ def _together(readers: list[Reader]) -> float:
 def _rate(readers: list[Reader]) -> float:
     """Return how often the whole data set is loaded in a second: each sample as often as its fastest reader has it."""
     rate, unread = 0.0, 1.0
-    for one in sorted(readers, key=lambda one: -one.passes):
+    for one in sorted(readers, key=lambda row: -row.passes):
         rate += one.passes * one.share * unread
         unread *= 1.0 - one.share
     return rate

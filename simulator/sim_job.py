@@ -6,11 +6,13 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field, fields
 from enum import IntEnum
 from math import inf
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from scheduler.queue.dispatch import Allocation
 from scheduler.queue.run_times import Prediction
 from simulator.job_record import JobRecord
+
+if TYPE_CHECKING:
+    from scheduler.queue.dispatch import Allocation
 
 UNITS = 100  # Units of a GPU: GPUs are counted in hundredths, so that shares add up exactly
 
@@ -109,6 +111,8 @@ class SimJob(JobProgress):
     @property
     def allocation(self) -> Allocation:
         """How it lies."""
+        from scheduler.queue.dispatch import Allocation  # not at the top: options of failures come without numpy
+
         return Allocation(self.gpu_types or (), self.nodes, self.gpus)
 
     @allocation.setter

@@ -19,8 +19,8 @@ import numpy as np
 
 from ground.records import AtLeastOne, JsonRecord, NotNegative, Share
 from simulator.engine import SimulatedCluster
+from simulator.history import RunHistory
 from simulator.pools import NodePool, Pool
-from simulator.run_history import RunHistory
 from simulator.sim_job import UNITS, SimJob
 from simulator.startup_settings import ImageStage, StartUpSettings, Techniques
 from topology.cluster import BoolArray, FloatArray
@@ -299,7 +299,7 @@ def _starts(past: RunHistory, log: Sequence[Started]) -> tuple[FloatArray, Float
     order = np.lexsort((attempts.begin, attempts.job))
     held, gpus = (attempts.end - attempts.begin)[order], attempts.gpus[order]
     # each start is an attempt of the history, and the other way round
-    rows = [(one.seconds, *one.weighed) for one in sorted(log, key=lambda one: (one.key, one.begin))]
+    rows = [(one.seconds, *one.weighed) for one in sorted(log, key=lambda row: (row.key, row.begin))]
     seconds = np.array(rows, dtype=np.float64).reshape(-1, 1 + len(TECHNIQUES))
     return held, gpus, np.minimum(seconds, held[:, None])
 

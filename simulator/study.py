@@ -30,10 +30,10 @@ from scheduler.study.executors import Executor, WorkerLost
 from simulator.checkpoints import fingerprint, held_alone
 from simulator.confidence import Band, half_width
 from simulator.engine import Diverged
+from simulator.history import run_history
 from simulator.replay import prepare
 from simulator.replay_settings import COUNT_ONLY, ReplaySettings
 from simulator.results import NAMES, Distribution, RunSummary, run_summary, time_series
-from simulator.run_history import run_history
 from simulator.traces import JobTrace, resampled, scale_load
 from topology.cluster import Cluster, FloatArray
 

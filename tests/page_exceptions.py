@@ -20,7 +20,6 @@ EXCEPTIONS: Mapping[str, Elsewhere] = {
     },
     "docs/how-it-works/calibration.md": {
         "arnold simulate": (SLOW, "takes seconds"),
-        "arnold study simulate": (SLOW, "takes seconds"),
         "arnold capacity minipods": (SLOW, "takes seconds"),
     },
     "docs/reference/cli.md": {
@@ -81,7 +80,7 @@ EXCEPTIONS: Mapping[str, Elsewhere] = {
             "arnold study fragmented --clusters 1 --algorithm exact,slurm-tree --json",
             "takes a minute; one cluster of it is run",
         ),
-        "arnold study simulate": (SLOW, "takes seconds"),
+        "arnold simulate": (SLOW, "takes seconds"),
         "arnold study table1": ("", "takes minutes; tests/scheduler/study have it"),
     },
     "docs/how-to/dead-nodes.md": {
@@ -146,8 +145,8 @@ EXCEPTIONS: Mapping[str, Elsewhere] = {
     },
     "docs/how-it-works/simulation.md": {
         "arnold simulate": (SLOW, "takes seconds"),
-        "arnold study simulate --cluster small.csv": (
-            "arnold study simulate --cluster cluster.csv --trace jobs.csv --policy fifo --algorithm exact --seeds 1",
+        "arnold simulate --cluster small.csv": (
+            "arnold simulate --cluster cluster.csv --trace jobs.csv --policy fifo --algorithm exact --seeds 1",
             "takes minutes; one replay of it is run",
         ),
     },

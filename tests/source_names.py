@@ -33,7 +33,8 @@ def exists(name: str) -> bool:
         if module.exists():
             return _holds(module, parts[taken + 1 :])
         if not (folder / part).is_dir():
-            return _holds(folder / "__init__.py", parts[taken:])
+            # what a package shows to programs stands in its stub
+            return any(_holds(face, parts[taken:]) for face in folder.glob("__init__.py*"))
         folder /= part
     return any(folder.glob("*.py"))
 

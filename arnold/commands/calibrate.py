@@ -184,7 +184,7 @@ def _of_placement(file: str, cluster: str | None) -> tuple[tuple[int, int], Para
     from ground.documents import load_document
     from scheduler.job_files.placement_file import load_names, load_placement
     from scheduler.objective import evaluate
-    from topology.readers import load_topology
+    from topology.load import load_topology
 
     source = read_source(file)
     if cluster is not None:

@@ -49,26 +49,26 @@ def question_options(kind: type[CapacityQuestion[Any]]) -> Callable[[F], F]:
 
     def decorate(command: F) -> F:
         @wraps(command)
-        def call(**values: Any) -> Any:
+        def call(**settings: Any) -> Any:
             if not reading:
-                return command(question=take(kind, values), **values)
-            file = values.pop("cluster")
-            files = take(partial(ClusterFiles, file), values)
+                return command(question=take(kind, settings), **settings)
+            file = settings.pop("cluster")
+            files = take(partial(ClusterFiles, file), settings)
             if file is None:
                 # refused, rather than lost
                 for option in _given(reading):
                     raise InvalidInput(
                         f"{option} belongs to a cluster file", where=option, fix="give --cluster FILE too"
                     )
-                return command(question=take(kind, values), **values)
+                return command(question=take(kind, settings), **settings)
             for option in _given(("made", "busy_share")):
                 fix = f"leave --cluster or {option} away"
                 raise InvalidInput("is of a cluster that is made, and one is given", where=option, fix=fix)
             loaded = files.read()
             note(*loaded.notes)
             made: Callable[..., CapacityQuestion[Any]] = kind
-            question = take(partial(made, cluster=loaded.cluster, source=file), values)
-            return command(question=question, **values)
+            question = take(partial(made, cluster=loaded.cluster, source=file), settings)
+            return command(question=question, **settings)
 
         asked = options_of(kind)(cast("F", call))
         if not reading:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from extender.cluster_api.connect import WhichCluster
     from extender.live_cluster import ListedCluster
     from extender.plans.gang_plan import GangPlan
-    from topology.readers import LoadedTopology
+    from topology.load import LoadedTopology
 
 ANSWERS = "arnold.documents.kubernetes_answers"
 

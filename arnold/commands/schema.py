@@ -16,6 +16,7 @@ OTHERS: Mapping[str, str] = {
     "error": "arnold.console.output:ErrorDocument",
     "certificate": "scheduler.certificates.certificate:Certificate",
     "jobs": "arnold.documents.place_answer:JointDocument",
+    "study": "simulator.study:StudyDocument",
     "job": "scheduler.job_files.job_file:JobDocument",
     "power": "simulator.power_file:PowerSettings",
     "records": "scheduler.job_files.records_file:RecordsDocument",
@@ -23,7 +24,8 @@ OTHERS: Mapping[str, str] = {
     "data": "simulator.data_plan:DataPlan",
     "workload": "simulator.traces.workload_file:WorkloadDocument",
 }
-"""Documents beside those of the commands: errors, `place` of several jobs, certificates, and what users write."""
+"""Documents beside those of the commands: errors, what `place` and `simulate` print for several jobs or runs,
+certificates, and what users write."""
 
 EXAMPLES = "\b\nExamples:\n  arnold schema place\n  arnold schema topology validate\n  arnold schema job"
 ENTRY_POINTS = "arnold.files"
@@ -36,8 +38,9 @@ def command(command: tuple[str, ...]) -> None:
     """Print the JSON Schema of a command's --json output; without a COMMAND, all names that have one.
 
     COMMAND is a command (`place`, `topology show`), or `error` for what any command prints when it fails, `jobs` for
-    what `place` prints for several jobs, `certificate` for what it saves for `verify`, or one of the files that you
-    write: `job`, `power`, `records`, `startup`, `data`, `workload`.
+    what `place` prints for several jobs, `study` for what `simulate` prints for several runs, `certificate` for what
+    `place` saves for `verify`, or one of the files that you write: `job`, `power`, `records`, `startup`, `data`,
+    `workload`.
     """
     if not command:
         click.echo("\n".join(schema_names()))

@@ -41,7 +41,6 @@ Examples:
 STUDIES: Mapping[str, CommandRow] = {
     "table1": own_row("study:table1", "Recompute Table 1 of the Arnold paper, with the optimum."),
     "fragmented": own_row("study:fragmented", "Compare algorithms on seeded fragmented clusters."),
-    "simulate": own_row("study_simulate", "Replay all policies, algorithms, clusters, loads and seeds."),
     "generations": own_row("study_generations", "Compare queue policies on several generations of GPUs."),
 }
 """Our own studies; others come through the entry points ``arnold.studies``."""

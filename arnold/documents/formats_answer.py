@@ -68,7 +68,7 @@ def _metrics() -> Iterable[FileFormat]:
 
 KINDS: Mapping[str, tuple[str, Callable[[], Iterable[FileFormat]]]] = {
     "clusters": ("where nodes are: place, explain, topology, simulate and all others with --cluster", _clusters),
-    "jobs": ("what a scheduler ran: simulate, study simulate, capacity, anonymise", _jobs),
+    "jobs": ("what a scheduler ran: simulate, capacity, anonymise", _jobs),
     "op-traces": ("what the ranks of one job did: stragglers, and health op-trace for those of others", _op_traces),
     "collectives": ("what ranks called and finished: health collectives", _collectives),
     "metrics": ("what machines measured: health peers", _metrics),

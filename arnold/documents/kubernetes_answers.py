@@ -20,7 +20,7 @@ from scheduler.job import Family, Job
 from scheduler.objective import Spread, spread_by_level
 from topology.cluster import Cluster
 from topology.flags import FAULTY, NodeFlag
-from topology.readers import LoadedTopology
+from topology.load import LoadedTopology
 
 # -- gang_answers --
 # JSON of ``arnold kube``: the gangs of a Kubernetes cluster, one of them, and its nodes.
@@ -221,14 +221,14 @@ def _job_of(plan: GangPlan) -> Job | None:
 
 
 def _assignment(plan: GangPlan, job: Job | None, cluster: Cluster | None) -> tuple[PlacedRank, ...]:
-    domains = {} if cluster is None else _domains_of(cluster, {*plan.nodes})
+    domains = {} if cluster is None else _domains_of(cluster, {*plan.node_names})
     cells = [(None, None)] * len(plan.node_names)
     if job is not None:
         row, column = job.grid.cell_of_rank
         cells = list(zip((row // job.grid.parts).tolist(), column.tolist(), strict=True))
     return tuple(
         PlacedRank(rank, *cells[rank // plan.pods_per_node], node, domains.get(node, {}))
-        for rank, node in enumerate(plan.nodes)
+        for rank, node in plan.node_of_rank.items()
     )
 
 
@@ -242,7 +242,7 @@ def _domains_of(cluster: Cluster, wanted: set[str]) -> dict[str, dict[str, str]]
 
 
 def _spread_now(plan: GangPlan, job: Job | None, cluster: Cluster | None) -> Mapping[str, Mapping[Family, int]] | None:
-    if job is None or cluster is None or not all(node in cluster.index_of for node in plan.nodes):
+    if job is None or cluster is None or not all(node in cluster.index_of for node in plan.node_names):
         return None
     of_rank = np.array([cluster.index_of[node] for node in plan.node_names], dtype=np.int32)
     return spread_by_level(cluster, job.grid, of_rank[job.grid.node_rank])

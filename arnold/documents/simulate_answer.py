@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from ground.quantities import duration, number, percent, times
 from ground.records import Count, JsonRecord, NotNegative, Share, record_of
-from simulator.cost.types import COMM_MODELS
+from simulator.cost.step import COMM_MODELS
+from simulator.history import RunHistory
 from simulator.results import Distribution, MeanSpread, PowerMoment, RunSummary, replayed_power
-from simulator.run_history import RunHistory
 from simulator.shared_data import SharedLoads, shared_loads
 from simulator.sheet import TextTable
 from simulator.start_ups import StartUpShare, startup_shares
@@ -92,7 +92,7 @@ def simulate_document(
         summary,
         policy=settings.policy,
         dropped=dropped,
-        policy_seconds=engine.policy_seconds,
+        policy_seconds=engine.driver.seconds,
         wall_seconds=wall_seconds,
         events=engine.events,
         cost=model.name,

@@ -10,7 +10,7 @@ import numpy as np
 
 from ground.records import JsonRecord
 from topology.cluster import ROOT, Cluster, count_nodes
-from topology.readers import LoadedTopology
+from topology.load import LoadedTopology
 from topology.summary import ClusterSummary, LevelSummary, summarise, summarise_cluster, summarise_second, warnings
 from topology.writers import Rendering
 

@@ -12,7 +12,7 @@ from ground.records import AtLeastOne
 
 if TYPE_CHECKING:
     from arnold.live_clusters import OpenedCluster
-    from topology.readers import LoadedTopology
+    from topology.load import LoadedTopology
     from topology.slurm_snapshot import SlurmRequest
 
 
@@ -109,7 +109,7 @@ class ClusterFiles:
     def over(self, opened: OpenedCluster) -> LoadedTopology:
         """Return a cluster that was read already, with what lies over it; raise as :meth:`read`."""
         from topology.kubernetes.labels import parse_domains
-        from topology.readers import load_topology
+        from topology.load import load_topology
         from topology.taints import parse_tolerations
 
         def listed(names: str | None) -> list[str] | None:

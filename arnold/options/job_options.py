@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from scheduler.outcome import Instance
     from scheduler.several.running_jobs import RunningJob
     from topology.cluster import Cluster
-    from topology.readers import LoadedTopology
+    from topology.load import LoadedTopology
 
 # -- running_files --
 # The files of ``--running``: where jobs run, as ``arnold place --output`` saved it of each.

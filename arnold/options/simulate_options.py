@@ -20,9 +20,9 @@ from simulator.replay_settings import COUNT_ONLY, ReplaySettings
 
 if TYPE_CHECKING:
     from simulator.failures.cluster_failures import FailureSettings
+    from simulator.history import RunHistory
     from simulator.replay import Replay
     from simulator.results import RunSummary, TimeSeries
-    from simulator.run_history import RunHistory
     from simulator.sheet import TextTable
     from simulator.study import Inputs, StudyGrid
     from simulator.throughputs import Throughputs
@@ -103,7 +103,7 @@ class ReplayFiles:
     html: str | None = field(default=None, metadata={"file": "result"})
     """Save a page with tables and drawings: one file that needs no network."""
     study: str | None = field(default=None, metadata={"file": True})
-    """Runs that `arnold study simulate --runs-out` saved, to show on the page of --html."""
+    """Runs that `arnold simulate --runs-out` saved, to show on the page of --html."""
 
     def check(self) -> None:
         """Refuse what cannot be, before anything is computed for it.

@@ -17,8 +17,8 @@ import numpy as np
 from arnold.pages.charts import ChartCard, ChartRow, card_of, data_of, row_chart
 from arnold.pages.study_page import comparison_cards
 from ground.quantities import HOUR, Kind, duration, number, percent, plural
+from simulator.history import ENDED, RunHistory, Spans
 from simulator.results import NAMES, RunSummary, SizeWaits, TimeSeries, size_class
-from simulator.run_history import ENDED, RunHistory, Spans
 from simulator.sheet import Chart, Series
 from simulator.sim_job import SimJob
 from simulator.study import Comparison

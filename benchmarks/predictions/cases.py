@@ -20,7 +20,7 @@ from scheduler.objective import Evaluation, evaluate
 from scheduler.placement.baselines import tightest_first
 from scheduler.placement.heuristic import Heuristic
 from scheduler.placement.types import ALGORITHMS, Limits, PlacementAlgorithm
-from simulator.cost.types import PlacedJob
+from simulator.cost.step import PlacedJob
 from topology.build import build_cluster
 from topology.cluster import Cluster, IntArray, Node
 from topology.generate import fragment, minipods

@@ -16,8 +16,7 @@ from benchmarks.report import section, table
 from scheduler.affinity import Model
 from scheduler.job import Job, Parallelism
 from simulator.cost.calibration import PUBLISHED, Calibration
-from simulator.cost.step import Schedule, exposed_reduction, pipeline_seconds
-from simulator.cost.types import traffic_of
+from simulator.cost.step import Schedule, exposed_reduction, pipeline_seconds, traffic_of
 from simulator.throughputs import GAVEL_GPUS, GAVEL_SPEEDS
 
 

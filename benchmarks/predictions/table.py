@@ -12,7 +12,7 @@ from benchmarks.predictions.cases import Case, Pair
 from benchmarks.predictions.readings import READINGS
 from benchmarks.report import section, table
 from simulator.cost.calibration import Calibration
-from simulator.cost.types import COMM_MODELS, CommModel
+from simulator.cost.step import COMM_MODELS, CommModel
 
 MODELS: Mapping[str, Callable[[Calibration], CommModel]] = {
     point.name: cast("Callable[[Calibration], CommModel]", point.load())

@@ -22,6 +22,7 @@ from urllib.request import getproxies
 
 import msgspec
 
+from extender import kubernetes_names as names
 from extender.cluster_api.flow import FlowControl
 from extender.texts import clip
 from ground.errors import ArnoldError, InvalidInput
@@ -30,10 +31,6 @@ if TYPE_CHECKING:
     from aiohttp import ClientResponse, ClientSession, ClientTimeout
     from kubernetes.aio.client import Configuration
     from yarl import URL
-
-# -- api_errors --
-# What can go wrong between us and the API server; the client library's exceptions never leave this package.
-
 
 LONGEST_REASON = 1024  # bytes of what the API server says that are repeated; it may quote the object that it refuses
 
@@ -109,18 +106,14 @@ def refusal(status: int | None, body: bytes, *, where: str, retry_after: float =
     :param body: a Status object, or whatever something between us and the API server wrote.
     """
     try:
-        said = msgspec.json.decode(body, type=_Status)
+        answer = msgspec.json.decode(body, type=_Status)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        said = _Status(message=body[:200].decode("utf-8", "replace").strip())
-    status = said.code or 500 if status is None else status
-    message = clip(said.message or "", LONGEST_REASON) or f"HTTP {status} without a reason"
+        answer = _Status(message=body[:200].decode("utf-8", "replace").strip())
+    status = answer.code or 500 if status is None else status
+    message = clip(answer.message or "", LONGEST_REASON) or f"HTTP {status} without a reason"
     kind, fix = _KINDS.get(status, Refused), _FIXES.get(status, "")
     message = f"the API server answered {status}: {message}"
-    return kind(message, status=status, reason=said.reason or "", retry_after=retry_after, where=where, fix=fix)
-
-
-# -- watch_lines --
-# Lines out of the chunks in which a watch arrives.
+    return kind(message, status=status, reason=answer.reason or "", retry_after=retry_after, where=where, fix=fix)
 
 
 class Lines:
@@ -138,15 +131,6 @@ class Lines:
         whole = b"".join([*self._rest, chunk[:end]])
         self._rest = [chunk[end + 1 :]]
         return [line for line in whole.split(b"\n") if line]
-
-
-# -- client --
-# The API server over HTTPS, with the settings and credentials of the official client.
-#
-# Objects cross this line as JSON, decoded where the few fields that matter are known.  The client library's generated
-# models know every field of every kind: a pod of 3 kB takes 0.5 ms and 64 kB in them, 15 microseconds and 3 kB in the
-# structs of :mod:`extender.objects`; and the library's informer builds on them, in threads.  Requests are given to
-# aiohttp, as the library does: its own way there takes a fifth of our time for a patch.
 
 
 Document = dict[str, Any]  # An object to be written, as it stands in JSON
@@ -183,6 +167,9 @@ NODES = Resource("", "v1", "nodes", "Node", namespaced=False)
 NAMESPACES = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
 EVENTS = Resource("events.k8s.io", "v1", "events", "Event")
 LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease")
+GANGPLANS = Resource(names.GROUP, names.VERSION, names.PLURAL, names.KIND)
+HISTORIES = Resource(names.GROUP, names.VERSION, names.HISTORY_PLURAL, names.HISTORY_KIND)
+RESERVATIONS = Resource(names.GROUP, names.VERSION, names.RESERVATION_PLURAL, names.RESERVATION_KIND)
 
 ALLOCATION = (
     Resource("resource.k8s.io", "v1", "resourceslices", "ResourceSlice", namespaced=False),
@@ -346,14 +333,18 @@ class ClusterApi:
 
         response = await self._send(method, path, timeout=ClientTimeout(total=ANSWER_SECONDS), **sent)
         with self._reaching():
-            if most_bytes is None:
-                answer: bytes = await response.read()
-            else:
-                answer = await _read(response, most_bytes, where=f"{method} {path}")
+            chunks, size = list[bytes](), 0
+            async for chunk in response.content.iter_any():
+                chunks.append(chunk)
+                size += len(chunk)
+                if most_bytes is not None and size > most_bytes:
+                    response.close()
+                    raise LongAnswer(f"an answer of more than {most_bytes:,} bytes", where=f"{method} {path}")
+            answer = b"".join(chunks)
         if 200 <= response.status < 300:
             return answer
-        said = response.headers.get("Retry-After", "")
-        retry_after = float(said) if said.isdigit() else 0.0
+        seconds = response.headers.get("Retry-After", "")
+        retry_after = float(seconds) if seconds.isdigit() else 0.0
         raise refusal(response.status, answer, where=f"{method} {path}", retry_after=retry_after)
 
     async def _send(
@@ -389,28 +380,13 @@ class ClusterApi:
         try:
             yield
         except (ClientError, TimeoutError, OSError) as error:
-            raise self._away(error) from error
-
-    def _away(self, error: Exception) -> ClusterError:
-        cause = getattr(error, "certificate_error", error)
-        if isinstance(cause, ssl.SSLError):
-            fix = "check certificate-authority and client-certificate of the kubeconfig"
-            message = f"the API server and we do not trust one another: {cause}"
-            return Unreachable(message, where=self.server, fix=fix)
-        said = str(error) or type(error).__name__
-        if isinstance(error, TimeoutError):
-            said = f"no answer within {ANSWER_SECONDS:g} s"
-        fix = "check that it runs and that the address in the kubeconfig is right"
-        return Unreachable(f"the API server does not answer: {said}", where=self.server, fix=fix)
-
-
-async def _read(response: Any, most: int, *, where: str) -> bytes:
-    """Return the body of an answer, or raise ``LongAnswer`` as soon as it has more bytes."""
-    chunks, size = list[bytes](), 0
-    async for chunk in response.content.iter_any():
-        chunks.append(chunk)
-        size += len(chunk)
-        if size > most:
-            response.close()
-            raise LongAnswer(f"an answer of more than {most:,} bytes", where=where)
-    return b"".join(chunks)
+            cause = getattr(error, "certificate_error", error)
+            if isinstance(cause, ssl.SSLError):
+                fix = "check certificate-authority and client-certificate of the kubeconfig"
+                message = f"the API server and we do not trust one another: {cause}"
+                raise Unreachable(message, where=self.server, fix=fix) from error
+            why = str(error) or type(error).__name__
+            if isinstance(error, TimeoutError):
+                why = f"no answer within {ANSWER_SECONDS:g} s"
+            fix = "check that it runs and that the address in the kubeconfig is right"
+            raise Unreachable(f"the API server does not answer: {why}", where=self.server, fix=fix) from error

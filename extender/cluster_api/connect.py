@@ -19,10 +19,6 @@ from ground.errors import did_you_mean
 if TYPE_CHECKING:
     from kubernetes.aio.client import Configuration
 
-# -- credentials --
-# Which cluster, and as what user: a kubeconfig or the service account of a pod.
-
-
 logger = logging.getLogger(__name__)
 
 RENEW_SECONDS = 30.0  # seconds until a token that could not be renewed is tried again
@@ -51,23 +47,19 @@ async def find_cluster(kubeconfig: str | None, *, context: str | None = None) ->
     :raises InvalidKubeconfig: the file is missing or unusable, has no such context, or there is nothing to go by.
     """
     if kubeconfig is None and context is None and not os.environ.get("KUBECONFIG") and os.environ.get(_HOST):
-        return _service_account()
+        from kubernetes.aio.client import Configuration
+        from kubernetes.aio.config import ConfigException, load_incluster_config
+
+        configuration = Configuration()
+        try:
+            load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
+        except (ConfigException, OSError) as error:
+            message = f"the service account of this pod cannot be used: {error}"
+            fix = "set automountServiceAccountToken: true on the pod, or give --kubeconfig FILE"
+            raise InvalidKubeconfig(message, where=f"${_HOST}", fix=fix) from error
+        return Credentials(configuration, "the service account of this pod")
     path = kubeconfig or os.environ.get("KUBECONFIG") or _USUAL
     return await _from_file(path, context, where="--kubeconfig" if kubeconfig else path)
-
-
-def _service_account() -> Credentials:
-    from kubernetes.aio.client import Configuration
-    from kubernetes.aio.config import ConfigException, load_incluster_config
-
-    configuration = Configuration()
-    try:
-        load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
-    except (ConfigException, OSError) as error:
-        message = f"the service account of this pod cannot be used: {error}"
-        fix = "set automountServiceAccountToken: true on the pod, or give --kubeconfig FILE"
-        raise InvalidKubeconfig(message, where=f"${_HOST}", fix=fix) from error
-    return Credentials(configuration, "the service account of this pod")
 
 
 async def _from_file(path: str, context: str | None, *, where: str) -> Credentials:
@@ -114,15 +106,15 @@ def _check_context(path: str, context: str | None, where: str) -> None:
     from kubernetes.aio.config.kube_config import KubeConfigMerger
 
     config = KubeConfigMerger(path).config.value  # type: ignore[no-untyped-call]
-    known = [str(one["name"]) for one in config.get("contexts") or ()]
+    contexts = [str(entry["name"]) for entry in config.get("contexts") or ()]
     wanted = context or config.get("current-context")
-    listed = f"contexts of the file: {', '.join(known) or 'none'}"
+    listed = f"contexts of the file: {', '.join(contexts) or 'none'}"
     unusable = f"the kubeconfig {path} cannot be used"
     if not wanted:
         fix = f"name a context, or choose one: kubectl config use-context NAME; {listed}"
         raise InvalidKubeconfig(f"{unusable}: it has no current context", where=where, fix=fix)
-    if wanted not in known:
-        fix = f"{did_you_mean(str(wanted), known)}{listed}"
+    if wanted not in contexts:
+        fix = f"{did_you_mean(str(wanted), contexts)}{listed}"
         raise InvalidKubeconfig(f"{unusable}: it has no context {wanted!r}", where=where, fix=fix)
 
 
@@ -145,10 +137,6 @@ def _check(loader: Any, configuration: Configuration) -> None:
 def _unusable(path: str, where: str, why: str) -> InvalidKubeconfig:
     fix = "try it with `kubectl --kubeconfig FILE get nodes`, and give one that works"
     return InvalidKubeconfig(f"the kubeconfig {path} cannot be used: {why}", where=where, fix=fix)
-
-
-# -- connect --
-# A question to a cluster from the command line: connect, ask, and hang up.
 
 
 T = TypeVar("T")

@@ -92,8 +92,8 @@ class Election:
                 won = await self._try()
         except (ClusterError, TimeoutError) as error:
             level = logging.DEBUG if self._failing else logging.WARNING
-            said = str(error) or "no answer in time"
-            logger.log(level, "the lease %s/%s cannot be had, trying on: %s", self.namespace, self.name, said)
+            why = str(error) or "no answer in time"
+            logger.log(level, "the lease %s/%s cannot be had, trying on: %s", self.namespace, self.name, why)
             self._failing = True
         else:
             self._failing = False
@@ -122,8 +122,13 @@ class Election:
             await self._write(None, holder=self.identity, seconds=round(self.terms.lease))
             return True
         self.leader = holder = lease.spec.holder_identity or ""
-        if holder not in ("", self.identity) and not self._expired(lease):
-            return False
+        if holder not in ("", self.identity):
+            # it is free when it has not changed for its whole duration, as we saw it
+            version = lease.metadata.resource_version
+            if self._seen[0] != version:
+                self._seen = (version, self.clock())
+            if self.clock() < self._seen[1] + (lease.spec.lease_duration_seconds or self.terms.lease):
+                return False
         if holder != self.identity or not self._acquired:
             self._acquired = self._stamp()
         await self._write(lease, holder=self.identity, seconds=round(self.terms.lease))
@@ -161,13 +166,6 @@ class Election:
             metadata["resourceVersion"] = lease.metadata.resource_version
             await self.api.replace(LEASES, self.name, document, namespace=self.namespace)
         self.leader = holder
-
-    def _expired(self, lease: _Lease) -> bool:
-        """Return whether the Lease has not changed for its whole duration, as we saw it."""
-        version = lease.metadata.resource_version
-        if self._seen[0] != version:
-            self._seen = (version, self.clock())
-        return self.clock() >= self._seen[1] + (lease.spec.lease_duration_seconds or self.terms.lease)
 
     def _stamp(self) -> str:
         return self.now().astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -48,7 +48,7 @@ class EventRecorder:
     def __init__(self, api: ClusterApi, *, instance: str, clock: Callable[[], float] = monotonic) -> None:
         self._api, self._instance, self._clock = api, instance, clock
         self._queue: asyncio.Queue[tuple[str, Document]] = asyncio.Queue(WAITING)
-        self._said: dict[tuple[str, str, str], float] = {}
+        self._posted: dict[tuple[str, str, str], float] = {}
 
     def say(
         self,
@@ -62,11 +62,11 @@ class EventRecorder:
         """Tell what happened: for machines a reason of one word in CamelCase, for people a note of one sentence."""
         now = self._clock()
         key = (regarding.uid, reason, note)
-        if now - self._said.get(key, float("-inf")) < REPEAT_SECONDS:
+        if now - self._posted.get(key, float("-inf")) < REPEAT_SECONDS:
             return
-        if len(self._said) > 10 * WAITING:
-            self._said = {key: at for key, at in self._said.items() if now - at < REPEAT_SECONDS}
-        self._said[key] = now
+        if len(self._posted) > 10 * WAITING:
+            self._posted = {key: at for key, at in self._posted.items() if now - at < REPEAT_SECONDS}
+        self._posted[key] = now
         namespace = regarding.namespace or "default"
         document = {
             "apiVersion": "events.k8s.io/v1",

@@ -33,18 +33,14 @@ class FlowControl:
     async def turn(self) -> AsyncIterator[None]:
         """Wait for a turn, and hold a place among those under way while the block runs."""
         async with self._under_way:
-            if (pause := self._take()) > 0:
-                await self._sleep(pause)
+            now = self._clock()
+            if self._filled is not None:
+                self._tokens = min(self._burst, self._tokens + (now - self._filled) * self._rate)
+            self._filled = now
+            self._tokens -= 1  # also a token that is not there yet
+            if self._tokens < 0:
+                await self._sleep(-self._tokens / self._rate)
             yield
-
-    def _take(self) -> float:
-        """Take a token, also one that is not there yet, and return the seconds until it is."""
-        now = self._clock()
-        if self._filled is not None:
-            self._tokens = min(self._burst, self._tokens + (now - self._filled) * self._rate)
-        self._filled = now
-        self._tokens -= 1
-        return max(0.0, -self._tokens / self._rate)
 
 
 class Backoff:

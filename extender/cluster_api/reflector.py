@@ -42,7 +42,7 @@ class Sink(Protocol[T_contra]):
     def replace(self, objects: Iterable[T_contra]) -> None:
         """Take these for all objects there are; forget all others."""
 
-    def put(self, found: T_contra) -> None:
+    def put(self, item: T_contra) -> None:
         """Take up an object that is new or has changed."""
 
     def remove(self, namespace: str, name: str) -> None:
@@ -172,7 +172,7 @@ class Reflector(Generic[T]):
         objects: list[T] = []
         async for page in pages_of(self.api, self.resource):
             decoded = (self._decoded(raw) for raw in page.items or ())
-            objects.extend(found for found in decoded if found is not None)
+            objects.extend(item for item in decoded if item is not None)
             if page.metadata.token:
                 # Others have their turn between two pages.
                 await self.sleep(0)
@@ -185,10 +185,27 @@ class Reflector(Generic[T]):
         self.changed()
 
     async def _watch(self, version: str) -> None:
-        heard, started = False, monotonic()
+        """Take up changes, or raise ``Gone``: history is lost, ``ClusterError``: the watch cannot go on."""
+        heard, started, where = False, monotonic(), f"watching {self.resource.plural}"
         async for lines in self.api.watch(self.resource, version=version):
             for line in lines:
-                self._take(line)
+                try:
+                    change = _changes.decode(line)
+                except (msgspec.DecodeError, UnicodeDecodeError) as error:
+                    raise refusal(502, line[:200], where=where) from error
+                if change.type == "ERROR":
+                    raise refusal(None, bytes(change.object), where=where)
+                head = self._head(change.object)
+                self._version = head.resource_version or self._version
+                if change.type == "BOOKMARK":
+                    continue
+                if change.type == "MODIFIED" and self.sink.knows(head.namespace, head.name, head.resource_version):
+                    continue
+                item = None if change.type == "DELETED" else self._decoded(change.object)
+                if item is None:
+                    self.sink.remove(head.namespace, head.name)
+                else:
+                    self.sink.put(item)
             self._works()
             if lines:
                 heard = True
@@ -196,26 +213,6 @@ class Reflector(Generic[T]):
                 self.changed()
         if not heard and monotonic() < started + HASTY_SECONDS:
             await self.sleep(self._backoff.next())
-
-    def _take(self, line: bytes) -> None:
-        """Take up one change, or raise ``Gone``: history is lost, ``ClusterError``: the watch cannot go on."""
-        try:
-            change = _changes.decode(line)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise refusal(502, line[:200], where=f"watching {self.resource.plural}") from error
-        if change.type == "ERROR":
-            raise refusal(None, bytes(change.object), where=f"watching {self.resource.plural}")
-        head = self._head(change.object)
-        self._version = head.resource_version or self._version
-        if change.type == "BOOKMARK" or (
-            change.type == "MODIFIED" and self.sink.knows(head.namespace, head.name, head.resource_version)
-        ):
-            return
-        found = None if change.type == "DELETED" else self._decoded(change.object)
-        if found is None:
-            self.sink.remove(head.namespace, head.name)
-        else:
-            self.sink.put(found)
 
     def _decoded(self, raw: msgspec.Raw) -> T | None:
         try:

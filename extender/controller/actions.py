@@ -20,18 +20,12 @@ from datetime import datetime
 from hashlib import blake2b
 from typing import Literal
 
-from extender import kubernetes_names as names
 from extender.cluster_api.client import Document
 from extender.gangs.types import GangKey
+from extender.kubernetes_names import GATE
 from extender.plans.gang_history import EndedRun
 from extender.plans.gang_plan import GangPlan
-from topology.kubernetes.pods import RELEASED, NodeSelector, Pod
-
-# -- actions --
-# What the controller may do: decisions make actions, the loop carries them out.
-#
-# Each is idempotent, or fails without harm when it comes too late: writes name the version that they were decided on,
-# patches test the pod's UID and its gate.
+from topology.kubernetes.pods import RELEASED, Pod
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +51,6 @@ class Write:
 class Release:
     """Take the gate off a pod, pin it to its node, and mark it as released with its gang."""
 
-    key: GangKey
     pod: Pod
     node: str
     mark: str
@@ -67,7 +60,6 @@ class Release:
 class NotifyPod:
     """Tell a pod without the gate that it has a node: kube-scheduler asks again when its status changes."""
 
-    key: GangKey
     pod: Pod
     node: str
 
@@ -76,7 +68,6 @@ class NotifyPod:
 class Recreate:
     """Delete a pod pinned where its rank is no more, for its controller to make anew; without one, tell its owner."""
 
-    key: GangKey
     pod: Pod
     why: str
 
@@ -85,7 +76,6 @@ class Recreate:
 class Evict:
     """Delete a pod that said it may be stopped: its whole gang is, to make room for another."""
 
-    key: GangKey
     pod: Pod
     why: str
 
@@ -95,7 +85,7 @@ class RepairAction:
     """Find other nodes for some ranks, moving as little as possible, and write the plan."""
 
     plan: GangPlan
-    lost: tuple[str, ...]  # nodes that its unbound ranks cannot have
+    lost: tuple[str, ...]  # nodes that its unbound ranks cannot have; those of vacant ranks are not among them
     why: str
     # no other nodes can be had: this plan then; None = give all nodes back and wait for room
     else_keep: GangPlan | None = None
@@ -131,26 +121,6 @@ class Decision:
         self.wake = instant if self.wake is None else min(self.wake, instant)
 
 
-# -- pod_release --
-# The patch that releases a pod: its scheduling gate goes, and it is pinned to its node.
-#
-# A gated pod may have its node affinity narrowed, never widened (KEP-3838): ``matchFields metadata.name In [node]`` is
-# added to every term that the user wrote, or stands alone where there is none.  ``test`` operations make the patch fail
-# when the pod is another of the same name, or its gate is off already, or its terms are not those that were read.
-#
-# A released pod is marked with a label.  Any client may write a pin; by the mark, which an admission policy keeps for
-# the extender, a pin is known as that of a plan when the plan itself is lost.  What was pinned cannot be pinned
-# otherwise. The labels that make a pod a gang's member are its owner's to change: so the mark names the gang, and how
-# large it was.
-
-
-_LABELS = "/metadata/labels"
-_AFFINITY = "/spec/affinity"
-_NODES = f"{_AFFINITY}/nodeAffinity"
-_REQUIRED_NAME = "requiredDuringSchedulingIgnoredDuringExecution"
-_REQUIRED = f"{_NODES}/{_REQUIRED_NAME}"
-
-
 def release_mark(key: GangKey, size: int) -> str:
     """Return the value of the label on pods that were released as members of a gang of so many pods.
 
@@ -162,47 +132,32 @@ def release_mark(key: GangKey, size: int) -> str:
 def release_patch(pod: Pod, node: str, mark: str) -> list[Document]:
     """Return the JSON patch (RFC 6902) that ungates, pins and marks a pod, or raise ``ValueError``: no gate of ours."""
     gates = [gate.name for gate in pod.spec.scheduling_gates or ()]
-    place = f"/spec/schedulingGates/{gates.index(names.GATE)}"
-    return [
+    gate = f"/spec/schedulingGates/{gates.index(GATE)}"
+    unchanged: Document = {"op": "test", "path": "/metadata/resourceVersion", "value": pod.metadata.resource_version}
+    patch: list[Document] = [
         {"op": "test", "path": "/metadata/uid", "value": pod.uid},
-        {"op": "test", "path": f"{place}/name", "value": names.GATE},
-        *_pin(pod, node),
-        *_mark(pod, mark),
-        {"op": "remove", "path": place},
+        {"op": "test", "path": f"{gate}/name", "value": GATE},
     ]
-
-
-def _mark(pod: Pod, mark: str) -> list[Document]:
-    if pod.labels:
-        return [{"op": "add", "path": f"{_LABELS}/{RELEASED.replace('/', '~1')}", "value": mark}]
-    return [_unchanged(pod), {"op": "add", "path": _LABELS, "value": {RELEASED: mark}}]
-
-
-def _unchanged(pod: Pod) -> Document:
-    """Return the test that the pod was not written since it was read."""
-    return {"op": "test", "path": "/metadata/resourceVersion", "value": pod.metadata.resource_version}
-
-
-def _pin(pod: Pod, node: str) -> list[Document]:
     field = {"key": "metadata.name", "operator": "In", "values": [node]}
-    affinity = pod.spec.affinity
-    required: Document = {"nodeSelectorTerms": [{"matchFields": [field]}]}
+    pin = {"nodeSelectorTerms": [{"matchFields": [field]}]}
+    affinity, required = pod.spec.affinity, "requiredDuringSchedulingIgnoredDuringExecution"
     if affinity is None:
-        return [{"op": "add", "path": _AFFINITY, "value": {"nodeAffinity": {_REQUIRED_NAME: required}}}]
-    if affinity.node_affinity is None:
-        return [{"op": "add", "path": _NODES, "value": {_REQUIRED_NAME: required}}]
-    if not affinity.node_affinity.required:
-        return [{"op": "add", "path": _REQUIRED, "value": required}]
-    return [_unchanged(pod), *_narrowed(affinity.node_affinity.required, field)]
-
-
-def _narrowed(required: NodeSelector, field: Document) -> list[Document]:
-    """Return the operations that add a field to every term but empty ones, which match no node and would match then."""
-    operations: list[Document] = []
-    for i, term in enumerate(required.node_selector_terms or ()):
-        path = f"{_REQUIRED}/nodeSelectorTerms/{i}/matchFields"
-        if term.match_fields:
-            operations.append({"op": "add", "path": f"{path}/-", "value": field})
-        elif term.match_expressions:
-            operations.append({"op": "add", "path": path, "value": [field]})
-    return operations
+        patch.append({"op": "add", "path": "/spec/affinity", "value": {"nodeAffinity": {required: pin}}})
+    elif affinity.node_affinity is None:
+        patch.append({"op": "add", "path": "/spec/affinity/nodeAffinity", "value": {required: pin}})
+    elif not affinity.node_affinity.required:
+        patch.append({"op": "add", "path": f"/spec/affinity/nodeAffinity/{required}", "value": pin})
+    else:
+        patch.append(unchanged)
+        for i, term in enumerate(affinity.node_affinity.required.node_selector_terms or ()):
+            # an empty term, left as it is, matches no node; with the field it would match
+            fields = f"/spec/affinity/nodeAffinity/{required}/nodeSelectorTerms/{i}/matchFields"
+            if term.match_fields:
+                patch.append({"op": "add", "path": f"{fields}/-", "value": field})
+            elif term.match_expressions:
+                patch.append({"op": "add", "path": fields, "value": [field]})
+    if pod.labels:
+        patch.append({"op": "add", "path": f"/metadata/labels/{RELEASED.replace('/', '~1')}", "value": mark})
+    else:
+        patch += [unchanged, {"op": "add", "path": "/metadata/labels", "value": {RELEASED: mark}}]
+    return [*patch, {"op": "remove", "path": gate}]

@@ -18,7 +18,7 @@ from time import monotonic, perf_counter
 
 import numpy as np
 
-from extender.cluster_api.client import PODS, Busy, ClusterError, Conflict, NotFound, PatchFailed, Refused
+from extender.cluster_api.client import GANGPLANS, PODS, Busy, ClusterError, Conflict, NotFound, PatchFailed, Refused
 from extender.cluster_api.events import EventRecorder, Regarding
 from extender.controller.actions import (
     Action,
@@ -32,7 +32,7 @@ from extender.controller.actions import (
     RepairAction,
     Write,
 )
-from extender.controller.decide import Obstacles, decide, spec_of
+from extender.controller.decide import Obstacles, decide, nodes_of, spec_of
 from extender.controller.pacing import (
     QUIET,
     RETHINK,
@@ -43,13 +43,12 @@ from extender.controller.pacing import (
     Reminders,
     pause_after,
 )
-from extender.controller.store import GANGPLANS, Dependencies, NotLeading, SideWrites
+from extender.controller.store import Dependencies, NotLeading, SideWrites
 from extender.gangs.types import Gang, GangKey
 from extender.kubernetes_names import SCHEDULER
-from extender.planner.question import Question, Stopping, repair_question, worth_question
-from extender.planner.round import Answer, PlanningRound
-from extender.planner.solve import solve, weigh
-from extender.plans.gang_history import EndedRun
+from extender.planner.question import Asked, PlanningCase, Question, repair_question, worth_question
+from extender.planner.round import PlanningRound
+from extender.planner.solve import Answer, answer_to, weigh
 from extender.plans.gang_plan import (
     CHECKED,
     HINTS_READ,
@@ -65,14 +64,6 @@ from extender.queueing import key_of_pod
 from extender.texts import clip, counted
 from ground.errors import ArnoldError, InvalidInput
 from topology.kubernetes.pods import Pod
-
-# -- planning --
-# The solver's side of the controller: rounds over the gangs that want nodes, and repairs.
-#
-# One question at a time, in a thread; a gang that gets nodes has them in the cache before the next is asked.  An answer
-# counts only if the world is still what the solver was told: the gang's pods, its plan's version, the nodes it was
-# given.
-
 
 logger = logging.getLogger(__name__)
 
@@ -90,7 +81,12 @@ class PlanningOutcome(Enum):
 
 @dataclass(frozen=True)
 class Planning:
-    """Asks the solver and writes what comes of it."""
+    """The solver's side of the controller: rounds over the gangs that want nodes, and repairs.
+
+    One question at a time, in a thread; a gang that gets nodes has them in the cache before the next is asked.  An
+    answer counts only if the world is still what the solver was told: the gang's pods, its plan's version, the nodes it
+    was given.
+    """
 
     shared: Dependencies
     stop: Callable[[GangKey, str], None]  # has a gang stopped that may be, for a reason
@@ -106,63 +102,107 @@ class Planning:
         :param glance: only until one is met that blocks those behind it.
         """
         self.reminders.keep(self.shared.state.plans.keys())
-        queue, came, blocked = PlanningRound(policy=self.shared.policy), set[PlanningOutcome](), False
+        queue, outcomes, blocked = PlanningRound(policy=self.shared.policy), set[PlanningOutcome](), False
 
-        async def settle(question: Question, answer: Answer) -> None:
+        async def settle(case: PlanningCase, answer: Answer) -> None:
             try:
-                came.add(await self._settle(question, answer))
+                outcomes.add(await self._settle(case, answer))
             except ArnoldError as error:
                 failed(answer.key, error)
-                came.add(PlanningOutcome.NOTHING)
+                outcomes.add(PlanningOutcome.NOTHING)
 
-        async def settle_aside(question: Question, answer: Answer, claimed: ExitStack) -> None:
+        async def settle_aside(case: PlanningCase, answer: Answer, claimed: ExitStack) -> None:
             with claimed:
-                await settle(question, answer)
+                await settle(case, answer)
 
         async with SideWrites() as refusals:
             while (question := queue.next(self.shared.state, self.shared.now())) is not None:
-                if blocked and glance and question.stopping is None:
+                case, stops = question.case, question.case.stops_others
+                if blocked and glance and not stops:
                     break
-                await refusals.done(key := question.gang.key)
+                await refusals.done(key := case.gang.key)
                 with ExitStack() as claimed:
                     if not claimed.enter_context(claim(key)):
                         continue
                     async with self.shared.solver:
-                        answer = await self._solve(question, "plan" if question.stopping is None else "stop")
-                        if question.stopping is None and answer.found:
-                            await settle(question, answer)
-                    if question.stopping is None and not answer.found:
+                        answer = await self._ask(question, "stop" if stops else "plan")
+                        if answer.placed and not stops:
+                            await settle(case, answer)
+                    if not answer.placed and not stops:
                         # No gang waits for what it is told: the next is asked about meanwhile.
                         blocked = blocked or answer.usable is not None
-                        refusals.start(key, settle_aside(question, answer, claimed.pop_all()))
-                    if question.stopping is not None and answer.found and not question.trial:
+                        refusals.start(key, settle_aside(case, answer, claimed.pop_all()))
+                    if (
+                        isinstance(question, Asked)
+                        and question.stopping is not None
+                        and answer.placed
+                        and not case.trial
+                    ):
+                        # Each gang is stopped in its own task: it gives back its nodes before its pods go.
+                        why, stopping = f"makes room for gang {key}", question.stopping.on(answer.plan.node_names)
+                        for victim in stopping.gangs:
+                            logger.info("stopped: it %s", why, extra={"gang": str(victim)})
+                            self.stop(victim, why)
                         try:
-                            await self._stop(key, question.stopping.on(answer.plan.nodes))
+                            await asyncio.gather(*(self.shared.writer.stop("evict", pod, why) for pod in stopping.pods))
                         except ArnoldError as error:
                             failed(key, error)
-                            came.add(PlanningOutcome.NOTHING)
+                            outcomes.add(PlanningOutcome.NOTHING)
                     queue.tell(answer)
                 await refusals.place()
-        return frozenset(came)
+        return frozenset(outcomes)
 
-    async def _stop(self, key: GangKey, stopping: Stopping) -> None:
-        """Stop others for a gang, each gang in its own task: it gives back its nodes before its pods go."""
-        why = f"makes room for gang {key}"
-        for victim in stopping.gangs:
-            logger.info("stopped: it %s", why, extra={"gang": str(victim)})
-            self.stop(victim, why)
-        await asyncio.gather(*(self.shared.writer.stop("evict", pod, why) for pod in stopping.pods))
+    async def _settle(self, case: PlanningCase, answer: Answer) -> PlanningOutcome:
+        """Write what came of a question."""
+        await self.told(answer.key)
+        stored, now = self.shared.state.plans.get(answer.key), self.shared.now()
+        plan = self.shared.state.definitions.kept(answer.plan)
+        version = case.before and case.before.resource_version
+        if case.before is None and stored is not None and stored.reason == IN_LINE:
+            # it has heard meanwhile that it is in the queue
+            version, plan = stored.resource_version, plan.replace(uid=stored.uid)
+            plan = plan.replace(resource_version=stored.resource_version)
+        if (stored and stored.resource_version) != version:
+            return PlanningOutcome.NOTHING
+        extra = {"gang": str(answer.key)}
+        if not answer.placed:
+            if stored is None or _gist(stored) != _gist(plan):
+                await self._write(plan, EventNote(plan.reason, plan.message, "Warning"))
+                logger.info("%s: %s", plan.phase.value, plan.message, extra=extra)
+            elif stored.message != plan.message and self.reminders.due(plan.key):
+                await self._write(plan)
+            return PlanningOutcome.NO_ROOM
+        if self._stale(plan):
+            return PlanningOutcome.NOTHING
+        worth = f"{counted(len(plan.node_names), 'node')} planned"
+        if plan.spread is not None and plan.objective is not None:
+            proof = "proved best" if not plan.gap else f"at most {plan.gap:.1%} above the least"
+            worth = f"DP spread {plan.spread[0]}, PP spread {plan.spread[1]}, objective {plan.objective:g}, {proof}"
+        note = "; ".join(filter(None, (worth, plan.message)))
+        plan = plan.with_condition("Planned", True, "Planned", note, now).replace(expires=now + self.shared.terms.bind)
+        plan = plan.with_condition("Valid", True, "Consistent", "", now)
+        await self._write(plan, EventNote("Planned", note))
+        logger.info("%s: %s", plan.phase.value, note, extra=extra)
+        return PlanningOutcome.NODES
 
     async def repair(self, action: RepairAction) -> None:
         """Ask for other nodes and write the plan, or raise ``ClusterError``: there are none, or writing failed."""
         before = action.plan
         async with self.shared.solver:
             question = repair_question(self.shared.state, before, action.lost, self.shared.now(), self.shared.policy)
-            answer = await self._solve(question, "repair")
-            if answer.found and self._stale(answer.plan, answer.moved):
+            answer = await self._ask(question, "repair")
+            if answer.placed and self._stale(answer.plan, answer.moved):
                 return
-            if answer.found:
-                plan = self._mended(before, answer, action.why)
+            if answer.placed:
+                # new nodes, and new time for its pods
+                plan, now, gang = answer.plan, self.shared.now(), self.shared.state.gang(before.key)
+                if plan.phase is not PlanPhase.BOUND:
+                    phase = plan.phase if before.holding else PlanPhase.PLANNED
+                    plan = plan.replace(phase=phase, expires=now + self.shared.terms.bind)
+                    plan = plan.replace(reason="Repaired", message=action.why)
+                if gang is not None and len(gang.members) == len(plan.nodes):
+                    plan = plan.replace(pods=uids_of(gang))
+                plan = plan.with_condition("Planned", True, "Repaired", action.why, now)
                 note = f"{action.why}: {counted(len(answer.moved), 'rank')} moved"
                 await self._write(plan, EventNote("Repaired", note))
                 logger.info("Repaired: %s", note, extra={"gang": str(plan.key)})
@@ -183,61 +223,23 @@ class Planning:
         """Return a plan with what its nodes are worth, as far as that can be told."""
         async with self.shared.solver:
             question = worth_question(self.shared.state, plan, self.shared.now())
-            return await self.shared.ask(weigh, question, what="weigh", found=lambda made: made.spread is not None)
+            return await self.shared.ask(weigh, question, what="weigh", found=lambda plan: plan.spread is not None)
 
-    async def _solve(self, question: Question, what: str) -> Answer:
-        return await self.shared.ask(solve, question, what=what, found=lambda answer: answer.found)
-
-    async def _settle(self, question: Question, answer: Answer) -> PlanningOutcome:
-        """Write what came of a question."""
-        await self.told(answer.key)
-        before, now = self.shared.state.plans.get(answer.key), self.shared.now()
-        plan = self.shared.state.definitions.kept(answer.plan)
-        if question.before is None and before is not None and before.reason == IN_LINE:
-            question = replace(question, before=before)
-            plan = plan.replace(uid=before.uid, resource_version=before.resource_version)
-        if (before and before.resource_version) != (question.before and question.before.resource_version):
-            return PlanningOutcome.NOTHING
-        extra = {"gang": str(answer.key)}
-        if not answer.found:
-            if before is None or _gist(before) != _gist(plan):
-                await self._write(plan, EventNote(plan.reason, plan.message, "Warning"))
-                logger.info("%s: %s", plan.phase.value, plan.message, extra=extra)
-            elif before.message != plan.message and self.reminders.due(plan.key):
-                await self._write(plan)
-            return PlanningOutcome.NO_ROOM
-        if self._stale(plan):
-            return PlanningOutcome.NOTHING
-        said = "; ".join(filter(None, (_worth(plan), plan.message)))
-        plan = plan.with_condition("Planned", True, "Planned", said, now).replace(expires=now + self.shared.terms.bind)
-        plan = plan.with_condition("Valid", True, "Consistent", "", now)
-        await self._write(plan, EventNote("Planned", said))
-        logger.info("%s: %s", plan.phase.value, said, extra=extra)
-        return PlanningOutcome.NODES
-
-    def _mended(self, before: GangPlan, answer: Answer, why: str) -> GangPlan:
-        """Return the plan with its new nodes, and new time for its pods."""
-        plan, now = answer.plan, self.shared.now()
-        if plan.phase is not PlanPhase.BOUND:
-            phase = plan.phase if before.holding else PlanPhase.PLANNED
-            plan = plan.replace(phase=phase, expires=now + self.shared.terms.bind, reason="Repaired", message=why)
-        gang = self.shared.state.gang(plan.key)
-        if gang is not None and len(gang.members) == len(plan.nodes):
-            plan = plan.replace(pods=uids_of(gang))
-        return plan.with_condition("Planned", True, "Repaired", why, now)
+    async def _ask(self, question: Question, what: str) -> Answer:
+        return await self.shared.ask(answer_to, question, what=what, found=lambda answer: answer.placed)
 
     def _stale(self, plan: GangPlan, moved: Iterable[int] | None = None) -> bool:
         """Return whether the gang, or a node of its ranks (or of those that moved), is not what the solver was told."""
         gang = self.shared.state.gang(plan.key)
         if gang is None or (moved is None and (not gang.complete or uids_of(gang) != plan.pods)):
             return True
-        ranks = range(len(plan.nodes)) if moved is None else moved
+        nodes = plan.node_names if moved is None else nodes_of(plan, moved)
         obstacles = Obstacles(self.shared.state.fleet, gang, plan, self.shared.now(), lost=timedelta(0))
-        return any(obstacles.at(plan.nodes[rank])[0] for rank in ranks)
+        return any(obstacles.at(node)[0] for node in nodes)
 
-    async def _write(self, plan: GangPlan, *said: EventNote) -> None:
+    async def _write(self, plan: GangPlan, *events: EventNote) -> None:
         self.reminders.written(plan.key)
-        announce(self.shared.events, await self.shared.writer.write(plan), said)
+        announce(self.shared.events, await self.shared.writer.write(plan), events)
 
 
 def without_spare(before: GangPlan, stored: GangPlan | None, why: str, now: datetime) -> GangPlan:
@@ -254,35 +256,18 @@ def without_spare(before: GangPlan, stored: GangPlan | None, why: str, now: date
     return new.replace(nodes=stored.nodes, pods=stored.pods, pods_per_node=stored.pods_per_node)
 
 
-def _worth(plan: GangPlan) -> str:
-    """Return what a placement is worth, in one sentence."""
-    if plan.spread is None or plan.objective is None:
-        return f"{counted(len(plan.node_names), 'node')} planned"
-    proof = "proved best" if not plan.gap else f"at most {plan.gap:.1%} above the least"
-    return f"DP spread {plan.spread[0]}, PP spread {plan.spread[1]}, objective {plan.objective:g}, {proof}"
-
-
 def _gist(plan: GangPlan) -> tuple[object, ...]:
     """Return what a plan says, but for words and numbers, which change with every node that is taken or left."""
-    hints = plan.condition(HINTS_READ)
-    unchecked = plan.condition(CHECKED)
-    told = hints and (hints.status, hints.message), unchecked and (unchecked.status, unchecked.message)
-    return plan.phase, plan.reason, plan.would_fit_if_empty, plan.estimate, plan.spec, told
+    doubts = (plan.condition(kind) for kind in (HINTS_READ, CHECKED))
+    words = (condition and (condition.status, condition.message) for condition in doubts)
+    return plan.phase, plan.reason, plan.would_fit_if_empty, plan.estimate, plan.spec, *words
 
 
-def announce(events: EventRecorder, plan: GangPlan, said: Sequence[EventNote]) -> None:
+def announce(recorder: EventRecorder, plan: GangPlan, events: Sequence[EventNote]) -> None:
     """Post events about a plan."""
     regarding = Regarding(GANGPLANS, plan.key.namespace, object_name(plan.key), plan.uid)
-    for one in said:
-        events.say(regarding, reason=one.reason, note=one.note, kind=one.kind)
-
-
-# -- newcomers --
-# What gangs hear before the solver comes to them: that they are in the queue.
-#
-# The solver is asked about one gang after the other.  Behind thousands a gang would hear nothing for minutes, and
-# its owner could not tell it from one that nobody sees.  So a complete gang that has no GangPlan after a moment gets
-# one that says so; namespaces take turns, so that the gangs of one do not keep those of another waiting.
+    for event in events:
+        recorder.say(regarding, reason=event.reason, note=event.note, kind=event.kind)
 
 
 PATIENCE = 0.8  # seconds: most gangs have the solver's answer by then
@@ -290,12 +275,17 @@ PATIENCE = 0.8  # seconds: most gangs have the solver's answer by then
 
 @dataclass(eq=False)
 class Newcomers:
-    """Gangs that want nodes and have not heard anything yet."""
+    """Gangs that want nodes, and what they hear before the solver comes to them: that they are in the queue.
+
+    The solver is asked about one gang after the other.  Behind thousands a gang would hear nothing for minutes, and
+    its owner could not tell it from one that nobody sees.  So a complete gang that has no GangPlan after a moment gets
+    one that says so; namespaces take turns, so that the gangs of one do not keep those of another waiting.
+    """
 
     shared: Dependencies
     busy: Callable[[GangKey], bool]  # whether another task is at a gang: it will hear from that
     _waiting: defaultdict[str, dict[GangKey, None]] = field(default_factory=lambda: defaultdict(dict))
-    _known: set[GangKey] = field(default_factory=set)
+    _seen: set[GangKey] = field(default_factory=set)
     _turns: dict[str, int] = field(default_factory=dict)  # namespace -> its last turn
     _writes: SideWrites = field(default_factory=SideWrites)
     _telling: asyncio.Task[None] | None = None
@@ -309,10 +299,10 @@ class Newcomers:
     def look(self, unplaced: Collection[GangKey]) -> None:
         """Take note of the gangs that want nodes now; those without a plan are told in a moment."""
         here = frozenset(unplaced)
-        for key in sorted(here - self._known):
+        for key in sorted(here - self._seen):
             if key not in self.shared.state.plans:
                 self._waiting[key.namespace][key] = None
-        self._known = set(here)
+        self._seen = set(here)
         if self._waiting and self._telling is None and not self._draining:
             self._telling = asyncio.create_task(self._tell(), name="newcomers")
 
@@ -331,53 +321,35 @@ class Newcomers:
     async def _tell(self) -> None:
         try:
             await asyncio.sleep(PATIENCE)
-            while (key := self._next()) is not None:
+            while self._waiting and self.shared.active:
+                # the gang that came first of the namespace whose last turn is longest ago
+                namespace = min(self._waiting, key=lambda name: (self._turns.get(name, 0), name))
+                self._turns[namespace] = max(self._turns.values(), default=0) + 1
+                key = next(iter(self._waiting[namespace]))
+                del self._waiting[namespace][key]
+                if not self._waiting[namespace]:
+                    del self._waiting[namespace]
                 gang = self.shared.state.gang(key)
                 if gang is None or not gang.complete or key in self.shared.state.plans or self.busy(key):
                     continue
                 self._writes.start(key, self._write(gang))
                 await self._writes.place()
+            self._waiting.clear()
+            self._turns.clear()
         finally:
             self._telling = None
 
-    def _next(self) -> GangKey | None:
-        """Return the gang that came first of the namespace whose last turn is longest ago; ``None`` = all are told."""
-        if not self._waiting or not self.shared.active:
-            self._waiting.clear()
-            self._turns.clear()
-            return None
-        namespace = min(self._waiting, key=lambda name: (self._turns.get(name, 0), name))
-        self._turns[namespace] = max(self._turns.values(), default=0) + 1
-        key = next(iter(self._waiting[namespace]))
-        del self._waiting[namespace][key]
-        if not self._waiting[namespace]:
-            del self._waiting[namespace]
-        return key
-
     async def _write(self, gang: Gang) -> None:
-        try:
-            await self.shared.writer.write(self._plan(gang))
-        except ArnoldError as error:
-            # It is tried by the round, which says more.
-            logger.debug("not told yet that it is queued: %s", error, extra={"gang": str(gang.key)})
-
-    def _plan(self, gang: Gang) -> GangPlan:
-        now, others = self.shared.now(), counted(len(self._known) - 1, "other gang")
+        now, others = self.shared.now(), counted(len(self._seen) - 1, "other gang")
         message = f"its turn will come: nodes are looked for, for it and {others}, one after the other"
         plan = GangPlan(gang.key, PlanPhase.QUEUED, reason=IN_LINE, message=message, spec=spec_of(gang, PlanSpec()))
         plan = with_doubts(plan.replace(estimate=self.shared.state.prediction(gang)), gang, now)
         plan = plan.with_condition("Complete", True, "Complete", "", now)
-        return plan.with_condition("Planned", False, IN_LINE, message, now)
-
-
-# -- single_pods --
-# Single pods hear when nodes are given back that were promised to gangs, or kept in a zone.
-#
-# kube-scheduler tries a pod again when something happens to pods or nodes.  The end of a promise is none of these: a
-# plan goes just after the pods of its gang, when those that wait have been tried once more and refused, and one that
-# expires goes with no pod at all.  They would be tried again when something else happens, or after five minutes.  So
-# the leader writes the condition ``arnold.dev/Planned``, false, into the status of as many as have room on these nodes,
-# which makes kube-scheduler try them.
+        try:
+            await self.shared.writer.write(plan.with_condition("Planned", False, IN_LINE, message, now))
+        except ArnoldError as error:
+            # It is tried by the round, which says more.
+            logger.debug("not told yet that it is queued: %s", error, extra={"gang": str(gang.key)})
 
 
 SETTLE = 1.0  # seconds in which the other replica, which may be asked, hears of it too, and other nodes are given back
@@ -385,7 +357,14 @@ SETTLE = 1.0  # seconds in which the other replica, which may be asked, hears of
 
 @dataclass(eq=False)
 class SinglePods:
-    """The nodes that single pods may not have, and which were given back since."""
+    """The nodes that single pods may not have, and which were given back since: then the pods hear of it.
+
+    kube-scheduler tries a pod again when something happens to pods or nodes.  The end of a promise is none of these: a
+    plan goes just after the pods of its gang, when those that wait have been tried once more and refused, and one that
+    expires goes with no pod at all.  They would be tried again when something else happens, or after five minutes.  So
+    the leader writes the condition ``arnold.dev/Planned``, false, into the status of as many as have room on the nodes
+    that were promised or kept in a zone, which makes kube-scheduler try them.
+    """
 
     shared: Dependencies
     _closed: frozenset[str] = frozenset()
@@ -416,27 +395,24 @@ class SinglePods:
         try:
             while self._opened:
                 await asyncio.sleep(SETTLE)
-                pods = list(self._with_room())
+                # as many of the pods that were refused as have room there, by priority and age
+                state, fleet = self.shared.state, self.shared.state.fleet
+                rows = [row for name in self._opened if (row := fleet.table.index_of.get(name)) is not None]
+                free, hears = fleet.occupancy.available[rows], list[Pod]()
+                waiting = (pod for uid, pod in state.pods.items() if pod.node is None and state.member(uid) is None)
+                refused = [pod for pod in waiting if pod.unschedulable and pod.spec.scheduler_name == SCHEDULER]
+                for pod in sorted(refused, key=lambda pod: (-(pod.spec.priority or 0), pod.created, pod.uid)):
+                    gpus = pod.readable_gpus
+                    if gpus and not pod.leaving and len(free) and free.max() >= gpus:
+                        free[free.argmax()] -= gpus
+                        hears.append(pod)
                 self._opened.clear()
                 async with SideWrites() as writes:
-                    for pod in pods:
+                    for pod in hears:
                         writes.start(key_of_pod(pod), self._write(pod))
                         await writes.place()
         finally:
             self._telling = None
-
-    def _with_room(self) -> Iterator[Pod]:
-        """Yield as many of the pods that were refused as have room on the nodes given back, by priority and age."""
-        state, fleet = self.shared.state, self.shared.state.fleet
-        rows = [row for name in self._opened if (row := fleet.table.index_of.get(name)) is not None]
-        free = fleet.occupancy.available[rows]
-        waiting = (pod for uid, pod in state.pods.items() if pod.node is None and state.member(uid) is None)
-        refused = [pod for pod in waiting if pod.unschedulable and pod.spec.scheduler_name == SCHEDULER]
-        for pod in sorted(refused, key=lambda pod: (-(pod.spec.priority or 0), pod.created, pod.uid)):
-            gpus = pod.readable_gpus
-            if gpus and not pod.leaving and len(free) and free.max() >= gpus:
-                free[free.argmax()] -= gpus
-                yield pod
 
     async def _write(self, pod: Pod) -> None:
         try:
@@ -444,13 +420,6 @@ class SinglePods:
         except ArnoldError as error:
             # It has gone, or is on a node; or it is tried again by itself.
             logger.debug("not told of free nodes: %s", error, extra={"pod": f"{pod.namespace}/{pod.name}"})
-
-
-# -- gang_controller --
-# The loop that decides and does: one task for each gang at a time, one question to the solver at a time.
-#
-# Gangs do not wait for one another: what one gang's task cannot do is tried again after a rest of its own, and the
-# others go on.  Only the leader decides; it stops by the clock of its Lease, and every write asks that clock.
 
 
 class GangController:
@@ -533,41 +502,29 @@ class GangController:
             await asyncio.wait(under_way)
 
     def _consider(self, key: GangKey) -> None:
-        """Decide about one gang, and start its task."""
+        """Decide about one gang, and start its task, or come back when it is time for it."""
         now, started = self._shared.now(), perf_counter()
         decision = decide(self._state, now, self._shared.terms, keys=(key,), unwanted=self._unwanted)
         if key in self._state.gang_keys:
             self._looks.looked(key, perf_counter() - started, gathering=self._state.gathering(key))
         else:
             self._looks.forget(key)
-        if not decision.actions:
-            # Until then its stop may have to be written once more.
-            self._unwanted.pop(key, None)
         self._unplaced.discard(key)
         self._unplaced.update(decision.unplaced)
         if decision.wake is not None:
             self._due[key] = monotonic() + max(0.0, (decision.wake - now).total_seconds())
-        if decision.actions:
-            self._start(key, decision.actions)
-
-    def _stop(self, key: GangKey, why: str) -> None:
-        """Have a gang stopped; when this process ends first, that is found out anew as long as the other gang waits."""
-        self._unwanted[key] = why
-        self._looks.forget(key)
-        self._state.changed(key)
-        self._changed.set()
-
-    def _start(self, key: GangKey, actions: Sequence[Action]) -> None:
-        """Start a gang's task, or come back when it is time for it."""
-        clock = monotonic()
-        later = self._retries.until(key)
-        if all(isinstance(action, Write) and not action.urgent for action in actions):
+        if not decision.actions:
+            # Until then its stop may have to be written once more.
+            self._unwanted.pop(key, None)
+            return
+        clock, later = monotonic(), self._retries.until(key)
+        if all(isinstance(action, Write) and not action.urgent for action in decision.actions):
             later = max(later, self._written_at.get(key, 0.0) + QUIET)
         if clock < later:
             self._due[key] = min(later, self._due.get(key, later))
             return
         self._written_at[key] = clock
-        self._tasks[key] = asyncio.create_task(self._act(key, actions), name=f"gang {key}")
+        self._tasks[key] = asyncio.create_task(self._act(key, decision.actions), name=f"gang {key}")
 
     async def _act(self, key: GangKey, actions: Sequence[Action]) -> None:
         try:
@@ -586,64 +543,60 @@ class GangController:
 
     async def _carry_out(self, key: GangKey, actions: Sequence[Action]) -> None:
         """Run all actions in order, and last all writes of pods together, up to the first error."""
+        writer, events = self._shared.writer, self._shared.events
         for action in actions:
             match action:
-                case Write(plan, _, said, weigh):
+                case Write(plan, _, notes, weigh):
                     plan = await self._planning.weighed(plan) if weigh else plan
                     if plan != self._state.plans.get(key):
-                        announce(self._shared.events, await self._shared.writer.write(plan), said)
+                        announce(events, await writer.write(plan), notes)
                 case RepairAction():
                     await self._planning.repair(action)
-                case Recreate():
-                    await self._recreate(action)
+                case Recreate(pod, why):
+                    regarding = Regarding(PODS, pod.namespace, pod.name, pod.uid)
+                    if pod.owner is None:
+                        cure = "To fix: delete this pod and create it again"
+                        note = f"pinned to a node that it cannot have ({why}). {cure}"
+                        events.say(regarding, reason="CannotBind", note=note, action="Repair", kind="Warning")
+                        continue
+                    await writer.stop("recreate", pod, why)
+                    note = f"deleted, to be made anew by its {clip(pod.owner.kind)}: {why}"
+                    events.say(regarding, reason="Recreated", note=note, action="Repair", kind="Warning")
+                    extra = {"gang": str(key), "pod": f"{pod.namespace}/{pod.name}"}
+                    logger.info("the pod is made anew: %s", why, extra=extra)
                 case Learn(run):
-                    await self._learn(run)
+                    try:
+                        await writer.learn(run)
+                    except (Refused, InvalidInput) as error:
+                        if isinstance(error, Busy | Conflict):
+                            raise
+                        # the cluster does not let us: no nodes are held for it
+                        logger.warning("how long the gang ran is not remembered: %s", error, extra={"gang": str(key)})
                 case Forget(plan):
-                    await self._shared.writer.forget(plan)
+                    await writer.forget(plan)
                     logger.info("the gang is gone, its nodes are free", extra={"gang": str(key)})
                 case Release() | NotifyPod() | Evict():
                     continue
-        writer = self._shared.writer
         # A generator begins no write before its turn comes.
-        releases = (writer.release(one.pod, one.node, one.mark) for one in actions if isinstance(one, Release))
+        releases = (
+            writer.release(action.pod, action.node, action.mark) for action in actions if isinstance(action, Release)
+        )
         await self._together(key, "released", releases)
-        notices = (writer.tell(one.pod, one.node) for one in actions if isinstance(one, NotifyPod))
+        notices = (writer.tell(action.pod, action.node) for action in actions if isinstance(action, NotifyPod))
         await self._together(key, "told", notices)
-        evictions = (writer.stop("evict", one.pod, one.why) for one in actions if isinstance(one, Evict))
+        evictions = (writer.stop("evict", action.pod, action.why) for action in actions if isinstance(action, Evict))
         await self._together(key, "evicted", evictions)
-
-    async def _learn(self, run: EndedRun) -> None:
-        """Remember how long a gang ran; where the cluster lets us not, go on: no nodes are held for it."""
-        try:
-            await self._shared.writer.learn(run)
-        except (Refused, InvalidInput) as error:
-            if isinstance(error, Busy | Conflict):
-                raise
-            logger.warning("how long the gang ran is not remembered: %s", error, extra={"gang": str(run.key)})
 
     async def _together(self, key: GangKey, what: str, writes: Iterable[Awaitable[None]]) -> None:
         """Write pods, as many at once as flow control lets through; raise the worst error but that a pod is gone."""
-        if not (came := await asyncio.gather(*writes, return_exceptions=True)):
+        if not (results := await asyncio.gather(*writes, return_exceptions=True)):
             return
-        failed = [one for one in came if one is not None]
-        done = counted(len(came) - len(failed), "pod")
-        logger.info("%s %s of %d", what, done, len(came), extra={"gang": str(key)})
+        failed = [result for result in results if result is not None]
+        done = counted(len(results) - len(failed), "pod")
+        logger.info("%s %s of %d", what, done, len(results), extra={"gang": str(key)})
         serious = [error for error in failed if not isinstance(error, NotFound)]
         for error in sorted(serious, key=lambda error: isinstance(error, PatchFailed)):
             raise error
-
-    async def _recreate(self, action: Recreate) -> None:
-        pod = action.pod
-        regarding = Regarding(PODS, pod.namespace, pod.name, pod.uid)
-        if pod.owner is None:
-            note = f"pinned to a node that it cannot have ({action.why}). To fix: delete this pod and create it again"
-            self._shared.events.say(regarding, reason="CannotBind", note=note, action="Repair", kind="Warning")
-            return
-        await self._shared.writer.stop("recreate", pod, action.why)
-        note = f"deleted, to be made anew by its {clip(pod.owner.kind)}: {action.why}"
-        self._shared.events.say(regarding, reason="Recreated", note=note, action="Repair", kind="Warning")
-        extra = {"gang": str(action.key), "pod": f"{pod.namespace}/{pod.name}"}
-        logger.info("the pod is made anew: %s", action.why, extra=extra)
 
     def _ended(self, key: GangKey) -> None:
         """End a gang's task, and look what is next."""
@@ -682,17 +635,17 @@ class GangController:
         glances = clock < whole
 
         async def run() -> None:
-            started, came = monotonic(), frozenset({PlanningOutcome.NOTHING})
+            started, outcomes = monotonic(), frozenset({PlanningOutcome.NOTHING})
             self._unwanted.clear()  # which gangs have to be stopped is found out anew
             try:
-                came = await self._planning.round(claim=self._claim, failed=self._fails, glance=glances)
+                outcomes = await self._planning.round(claim=self._claim, failed=self._fails, glance=glances)
             except NotLeading:
                 pass
             except Exception:
                 logger.exception("a bug in Arnold; planning goes on")
             finally:
-                found, again = PlanningOutcome.NODES in came, PlanningOutcome.NOTHING in came
-                this = PlanningPass.after(unplaced, version, started=started, found=found, again=again)
+                placed, again = PlanningOutcome.NODES in outcomes, PlanningOutcome.NOTHING in outcomes
+                this = PlanningPass.after(unplaced, version, started=started, placed=placed, again=again)
                 self._glances = this if glances or again else replace(this, patience=0.0)
                 if not glances:
                     self._rounds = this
@@ -715,3 +668,10 @@ class GangController:
             yield True
         finally:
             self._ended(key)
+
+    def _stop(self, key: GangKey, why: str) -> None:
+        """Have a gang stopped; when this process ends first, that is found out anew as long as the other gang waits."""
+        self._unwanted[key] = why
+        self._looks.forget(key)
+        self._state.changed(key)
+        self._changed.set()

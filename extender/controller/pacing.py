@@ -118,13 +118,13 @@ class PlanningPass:
 
     @classmethod
     def after(
-        cls, unplaced: Mapping[GangKey, Gang | None], version: int, *, started: float, found: bool, again: bool
+        cls, unplaced: Mapping[GangKey, Gang | None], version: int, *, started: float, placed: bool, again: bool
     ) -> PlanningPass:
         """Return the pass that ends now: some gang found nodes, or has to be asked about again whatever changes."""
         ended = monotonic()
         if again:
             return cls(ended=ended, patience=AGAIN)
-        return cls(unplaced, version, ended, 0.0 if found else min(LONGEST_IDLE, IDLE * (ended - started)))
+        return cls(unplaced, version, ended, 0.0 if placed else min(LONGEST_IDLE, IDLE * (ended - started)))
 
 
 @dataclass(frozen=True)

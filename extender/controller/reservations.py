@@ -10,14 +10,15 @@ import logging
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from time import monotonic
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
+from extender.cluster_api.client import RESERVATIONS
 from extender.cluster_api.events import Regarding
 from extender.cluster_api.flow import Backoff
 from extender.cluster_cache import ClusterCache
 from extender.controller.decide import repelling_taint
 from extender.controller.pacing import RETHINK
-from extender.controller.store import RESERVATIONS, Dependencies, NotLeading
+from extender.controller.store import Dependencies, NotLeading
 from extender.gangs.types import Gang, InvalidGang
 from extender.planner.solve import find_zone, zone_question
 from extender.plans.reservation import Reservation, ReservationKey, ReservationPhase, ReservationSpec
@@ -51,7 +52,7 @@ def decide_reservation(
     new = reservation.with_condition("Valid", True, "Consistent", "", now)
     gang = gang_for(state, reservation)
     if gang is not None and not gang.over and (plan := state.holding_plan(gang.key)) is not None:
-        inside = len({*plan.nodes} & {*reservation.zone})
+        inside = len({*plan.node_names} & {*reservation.zone})
         note = f"gang {gang.key} has its nodes"
         if reservation.phase is not ReservationPhase.USED:
             note += f", {inside} of {len(plan.node_names)} in the zone"
@@ -67,15 +68,29 @@ def decide_reservation(
         new = new.with_condition("Heeded", False, "Policy", note, now)
         return Next(_given_back(new, ReservationPhase.ANNOUNCED, "NotHeeded", note, now))
     new = new.with_condition("Heeded", True, "Policy", policy.name, now)
-    lost = tuple(name for name in reservation.zone if _lost(state, reservation, name, now, lost_after))
-    if not reservation.zone or lost or job.grid.cells != len(reservation.zone):
-        return Next(new, lost=lost, wanted=True)
+    demand = reservation.demand
+
+    def lost(node: str) -> bool:
+        """Return whether no new pod of the gang may come to a node, for longer than a moment."""
+        host = state.fleet.host(node)
+        if host is None or host.gpus != reservation.ask.gpus_per_node or host.cordoned:
+            return True
+        if host.ailing(now):
+            return host.ready_since is None or now >= host.ready_since + lost_after
+        return repelling_taint(host, (demand,)) is not None or not demand.accepts(node, host.labels)
+
+    lost_nodes = tuple(name for name in reservation.zone if lost(name))
+    if not reservation.zone or lost_nodes or job.grid.cells != len(reservation.zone):
+        return Next(new, lost=lost_nodes, wanted=True)
     return Next(held(state, new, gang, now))
 
 
 def held(state: ClusterCache, reservation: Reservation, gang: Gang | None, now: datetime) -> Reservation:
     """Return a reservation with a zone: kept from others, and how many of its nodes others still have."""
-    others = sum(_in_use(state, name, gang) for name in reservation.zone)
+    others, own = 0, None if gang is None else gang.key
+    for node in reservation.zone:
+        owner = state.fleet.promised_to(node)
+        others += owner != own if owner is not None else state.fleet.held.on(node) > 0
     size, spread = counted(len(reservation.zone), "node"), reservation.spread or (0, 0)
     worth = f"DP spread {spread[0]}, PP spread {spread[1]}, objective {reservation.objective or 0:g}"
     left = f"; {others} of them still held by others" if others else ""
@@ -86,13 +101,6 @@ def held(state: ClusterCache, reservation: Reservation, gang: Gang | None, now: 
     if others:
         return new.with_condition("Clear", False, "HeldByOthers", f"{others} of {size} are held by others", now)
     return new.with_condition("Clear", True, "Clear", "", now)
-
-
-def without_zone(reservation: Reservation, now: datetime) -> Reservation:
-    """Return a reservation for which there is no zone, for the reason in its message."""
-    why = reservation.message
-    new = _given_back(reservation, ReservationPhase.ANNOUNCED, "NoZone", why, now)
-    return new.with_condition("Zoned", False, "NoZone", why, now)
 
 
 def _given_back(
@@ -106,26 +114,7 @@ def _given_back(
     return new if phase is ReservationPhase.EXPIRED else new.without_worth()
 
 
-def _in_use(state: ClusterCache, node: str, gang: Gang | None) -> bool:
-    owner = state.fleet.promised_to(node)
-    if owner is not None:
-        return gang is None or owner != gang.key
-    return state.fleet.held.on(node) > 0
-
-
-def _lost(state: ClusterCache, reservation: Reservation, node: str, now: datetime, lost_after: timedelta) -> bool:
-    """Return whether no new pod of the gang may come to a node, for longer than a moment."""
-    fleet = state.fleet
-    host = fleet.host(node)
-    if host is None or host.gpus != reservation.ask.gpus_per_node or host.cordoned:
-        return True
-    if host.ailing(now):
-        return host.ready_since is None or now >= host.ready_since + lost_after
-    demand = reservation.demand
-    return repelling_taint(host, (demand,)) is not None or not demand.accepts(node, host.labels)
-
-
-class _Asked(NamedTuple):
+class _LastQuestion(NamedTuple):
     """What the solver was asked last about a reservation."""
 
     ask: ReservationSpec
@@ -139,7 +128,7 @@ class ReservationController:
     """Keeps reservations; :meth:`run` never returns."""
 
     shared: Dependencies
-    _asked: dict[ReservationKey, _Asked] = field(default_factory=dict)
+    _last: dict[ReservationKey, _LastQuestion] = field(default_factory=dict)
     _backoff: Backoff = field(default_factory=lambda: Backoff(first=LOOK_SECONDS, longest=RETHINK))
 
     async def run(self) -> None:
@@ -147,7 +136,7 @@ class ReservationController:
         while True:
             if self.shared.active:
                 reservations = self.shared.state.reservations
-                self._asked = {key: asked for key, asked in self._asked.items() if key in reservations}
+                self._last = {key: question for key, question in self._last.items() if key in reservations}
                 for key in sorted(reservations, key=lambda key: (reservations[key].announced, key)):
                     try:
                         await self.look(key)
@@ -161,53 +150,47 @@ class ReservationController:
 
     async def look(self, key: ReservationKey) -> None:
         """Decide about one, and write what came of it, or raise ``ClusterError``: it cannot be written."""
-        shared, reservations = self.shared, self.shared.state.reservations
-        if (before := reservations.get(key)) is None:
+        shared, state = self.shared, self.shared.state
+        if (before := state.reservations.get(key)) is None:
             return
-        found = decide_reservation(
-            shared.state, before, shared.now(), policy=shared.policy, lost_after=shared.terms.lost
-        )
-        new, version = found.reservation, shared.state.fleet.version
-        if found.wanted:
-            if not self._may_ask(before, found.lost):
+        decided = decide_reservation(state, before, shared.now(), policy=shared.policy, lost_after=shared.terms.lost)
+        new, lost, version = decided.reservation, decided.lost, state.fleet.version
+        if decided.wanted:
+            last = self._last.get(key)
+            # the answer may differ from the last one to the same question when the cluster is another for a while
+            same = last is not None and (last.ask, last.lost) == (before.ask, lost)
+            if last is not None and same and (last.version == version or monotonic() < last.again):
                 return
-            new = await self._zone(new, before, found.lost)
+            new = await self._zoned(new, before, lost)
             # An answer that came too late, or cannot be written, is asked for again, whatever the version.
-            self._asked[key] = _Asked(new.ask, found.lost, -1, monotonic() + self._backoff.next())
-            if reservations.get(key) is not before:
+            self._last[key] = _LastQuestion(new.ask, lost, -1, monotonic() + self._backoff.next())
+            if state.reservations.get(key) is not before:
                 return
-        if (new := shared.state.definitions.kept(new)) != before:
-            await self._write(new, before)
-        if found.wanted:
-            self._asked[key] = _Asked(new.ask, found.lost, version, monotonic() + RETHINK)
+        if (new := state.definitions.kept(new)) != before:
+            await shared.writer.reserve(new)
+            if (new.phase, new.zone) != (before.phase, before.zone):
+                kind: Literal["Normal", "Warning"] = "Warning"
+                if new.held or new.phase is ReservationPhase.USED:
+                    kind = "Normal"
+                regarding = Regarding(RESERVATIONS, key.namespace, key.name, new.uid)
+                shared.events.say(regarding, reason=new.reason, note=new.message, kind=kind)
+                logger.info("%s: %s", new.phase.value, new.message, extra={"reservation": str(key)})
+        if decided.wanted:
+            self._last[key] = _LastQuestion(new.ask, lost, version, monotonic() + RETHINK)
             self._backoff.reset()
 
-    async def _write(self, new: Reservation, before: Reservation) -> None:
-        shared, key = self.shared, new.key
-        await shared.writer.reserve(new)
-        if (new.phase, new.zone) != (before.phase, before.zone):
-            good = new.held or new.phase is ReservationPhase.USED
-            regarding = Regarding(RESERVATIONS, key.namespace, key.name, new.uid)
-            shared.events.say(regarding, reason=new.reason, note=new.message, kind="Normal" if good else "Warning")
-            logger.info("%s: %s", new.phase.value, new.message, extra={"reservation": str(key)})
-
-    async def _zone(self, reservation: Reservation, before: Reservation, lost: tuple[str, ...]) -> Reservation:
+    async def _zoned(self, reservation: Reservation, before: Reservation, lost: tuple[str, ...]) -> Reservation:
         """Return the reservation with a zone; where lost nodes cannot be replaced, with what is left."""
         shared, state = self.shared, self.shared.state
         async with shared.solver:
             question = zone_question(state, reservation, lost, shared.now())
-            found = await shared.ask(find_zone, question, what="zone", found=lambda made: bool(made.zone))
-        if found.zone:
-            return held(state, found, gang_for(state, found), shared.now())
+            zoned = await shared.ask(find_zone, question, what="zone", found=lambda answer: bool(answer.zone))
+        now = shared.now()
+        if zoned.zone:
+            return held(state, zoned, gang_for(state, zoned), now)
         if not lost:
-            return without_zone(found, shared.now())
-        note = f"{named(lost)} cannot be used, and no other node can be had: {found.message}"
-        kept = held(state, reservation, gang_for(state, before), shared.now())
-        return kept.with_condition("Zoned", False, "NodesLost", note, shared.now())
-
-    def _may_ask(self, reservation: Reservation, lost: tuple[str, ...]) -> bool:
-        """Return whether the answer may differ from the last one: another question, or another cluster for a while."""
-        known = self._asked.get(reservation.key)
-        if known is None or (known.ask, known.lost) != (reservation.ask, lost):
-            return True
-        return known.version != self.shared.state.fleet.version and monotonic() >= known.again
+            new = _given_back(zoned, ReservationPhase.ANNOUNCED, "NoZone", zoned.message, now)
+            return new.with_condition("Zoned", False, "NoZone", zoned.message, now)
+        note = f"{named(lost)} cannot be used, and no other node can be had: {zoned.message}"
+        kept = held(state, reservation, gang_for(state, before), now)
+        return kept.with_condition("Zoned", False, "NodesLost", note, now)

@@ -19,16 +19,17 @@ from typing import Any, Generic, Literal, NamedTuple, Self, TypeVar
 
 import msgspec
 
-from extender import kubernetes_names as names
 from extender.cluster_api.client import (
+    GANGPLANS,
+    HISTORIES,
     PODS,
+    RESERVATIONS,
     ClusterApi,
     ClusterError,
     Conflict,
     Document,
     NotFound,
     PatchFailed,
-    Resource,
 )
 from extender.cluster_api.events import EventRecorder
 from extender.cluster_cache import ClusterCache
@@ -36,7 +37,7 @@ from extender.controller.actions import release_patch
 from extender.controller.pacing import Timeouts
 from extender.extender_metrics import Metrics
 from extender.gangs.types import GangKey
-from extender.kubernetes_names import HISTORY_NAME
+from extender.kubernetes_names import HISTORY_NAME, PLANNED
 from extender.objects import NamespaceObject, Owner, decode_pod
 from extender.plans.custom_resource import StoredObject
 from extender.plans.gang_history import EndedRun, GangHistory, decode_history, encode_history
@@ -48,13 +49,6 @@ from scheduler.queue.policy import QueuePolicy
 from topology.kubernetes.claim_table import reference_to
 from topology.kubernetes.objects import AllocationObject, Metadata, NodeObject
 from topology.kubernetes.pods import Pod
-
-# -- object_store --
-# From the API server into the cache: objects by name there, by UID or key here.
-#
-# Answers to our own writes are taken up too, so that the next decision knows of them.  The watch may be behind such an
-# answer: older versions are passed over.  It may also be ahead, up to the object's end: an answer brings nothing back.
-
 
 T = TypeVar("T")
 
@@ -75,45 +69,45 @@ class ObjectStore(Generic[T]):
         self, put: Callable[[T], None], drop: Callable[[Any], None], identify: Callable[[T], Identity]
     ) -> None:
         self._put, self._drop, self._identify = put, drop, identify
-        self._known: dict[tuple[str, str], Identity] = {}
+        self._held: dict[tuple[str, str], Identity] = {}
 
     def replace(self, objects: Iterable[T]) -> None:
         """Take up a new list of all objects, whatever their versions: those that are not in it are gone."""
-        found = {identity.place: (identity, one) for one in objects for identity in (self._identify(one),)}
-        for place in self._known.keys() - found.keys():
+        items = {identity.place: (identity, item) for item in objects for identity in (self._identify(item),)}
+        for place in self._held.keys() - items.keys():
             self.remove(*place)
-        for identity, one in found.values():
-            self._set(identity, one)
+        for identity, item in items.values():
+            self._set(identity, item)
 
-    def put(self, found: T) -> None:
+    def put(self, item: T) -> None:
         """Take up an object that appeared or changed, unless a newer version of it is known."""
-        new = self._identify(found)
-        if (old := self._known.get(new.place)) is None or new.version >= old.version:
-            self._set(new, found)
+        new = self._identify(item)
+        if (old := self._held.get(new.place)) is None or new.version >= old.version:
+            self._set(new, item)
 
     def wrote(self, answer: T, *, new: bool = False) -> None:
         """Take up the answer to a write of ours; an object that is gone stays gone, unless it was made just now."""
         written = self._identify(answer)
-        known = self._known.get(written.place)
-        if new or (known is not None and known.uid == written.uid):
+        held = self._held.get(written.place)
+        if new or (held is not None and held.uid == written.uid):
             self.put(answer)
 
     def knows(self, namespace: str, name: str, version: str) -> bool:
         """Return whether this very version of an object is known: the watch repeats what an answer has said."""
-        known = self._known.get((namespace, name))
-        return known is not None and known.version == _version(version) > 0
+        held = self._held.get((namespace, name))
+        return held is not None and held.version == _version(version) > 0
 
     def remove(self, namespace: str, name: str) -> None:
         """Forget an object."""
-        if (old := self._known.pop((namespace, name), None)) is not None:
+        if (old := self._held.pop((namespace, name), None)) is not None:
             self._drop(old.key)
 
-    def _set(self, new: Identity, found: T) -> None:
-        old = self._known.get(new.place)
+    def _set(self, new: Identity, item: T) -> None:
+        old = self._held.get(new.place)
         if old is not None and old.key != new.key:
             self._drop(old.key)
-        self._known[new.place] = new
-        self._put(found)
+        self._held[new.place] = new
+        self._put(item)
 
 
 class Stores:
@@ -129,31 +123,36 @@ class Stores:
             cache.put_plan, cache.drop_plan, lambda plan: _our_identity(plan, object_name(plan.key))
         )
         self.namespaces = ObjectStore[NamespaceObject](
-            cache.weights.put, cache.weights.drop, lambda one: _identity(one.metadata, one.metadata.name)
+            cache.weights.put,
+            cache.weights.drop,
+            lambda namespace: _identity(namespace.metadata, namespace.metadata.name),
         )
         self.reservations = ObjectStore[Reservation](
-            cache.put_reservation, cache.drop_reservation, lambda one: _our_identity(one, one.key.name)
+            cache.put_reservation, cache.drop_reservation, lambda reserved: _our_identity(reserved, reserved.key.name)
         )
-
         self.histories = ObjectStore[GangHistory](
             cache.put_history,
             cache.drop_history,
-            lambda one: Identity((one.namespace, HISTORY_NAME), one.namespace, one.uid, _version(one.resource_version)),
+            lambda past: Identity(
+                (past.namespace, HISTORY_NAME), past.namespace, past.uid, _version(past.resource_version)
+            ),
         )
 
     def allocation(self) -> ObjectStore[AllocationObject]:
         """Return a store of one kind of dynamic resource allocation."""
         claimed = self._cache.claimed
-        return ObjectStore(claimed.put, claimed.drop, lambda one: _identity(one.metadata, reference_to(one)))
+        return ObjectStore(claimed.put, claimed.drop, lambda item: _identity(item.metadata, reference_to(item)))
 
     def owners(self) -> ObjectStore[Owner]:
         """Return a store of one kind of makers of pods."""
         cache = self._cache
-        return ObjectStore(cache.put_owner, cache.drop_owner, lambda one: _identity(one.metadata, one.metadata.uid))
+        return ObjectStore(
+            cache.put_owner, cache.drop_owner, lambda owner: _identity(owner.metadata, owner.metadata.uid)
+        )
 
 
-def _our_identity(found: GangPlan | Reservation, name: str) -> Identity:
-    return Identity((found.key.namespace, name), found.key, found.uid, _version(found.resource_version))
+def _our_identity(item: GangPlan | Reservation, name: str) -> Identity:
+    return Identity((item.key.namespace, name), item.key, item.uid, _version(item.resource_version))
 
 
 def _identity(meta: Metadata, key: Any) -> Identity:
@@ -172,17 +171,7 @@ def decode_own_plan(raw: bytes) -> GangPlan:
     return plan
 
 
-# -- api_writer --
-# Writes to the API server, each followed by the same change in the cache.
-#
-# Only the leader writes.  A write that comes too late raises; the watch brings the newer object.
-
-
 DISRUPTED = "DisruptionTarget"  # Kubernetes' own condition of a pod that goes for reasons which are not its own
-
-GANGPLANS = Resource(names.GROUP, names.VERSION, names.PLURAL, names.KIND)
-HISTORIES = Resource(names.GROUP, names.VERSION, names.HISTORY_PLURAL, names.HISTORY_KIND)
-RESERVATIONS = Resource(names.GROUP, names.VERSION, names.RESERVATION_PLURAL, names.RESERVATION_KIND)
 
 
 class NotLeading(ClusterError):
@@ -219,13 +208,13 @@ class Writer:
     async def tell(self, pod: Pod, node: str) -> None:
         """Write into a pod's status that it has a node."""
         with self._counted("tell"):
-            self.stores.pods.wrote(await self._set_condition(pod, names.PLANNED, "Planned", f"planned on node {node}"))
+            self.stores.pods.wrote(await self._set_condition(pod, PLANNED, "Planned", f"planned on node {node}"))
 
     async def tell_of_room(self, pod: Pod) -> None:
         """Write into the status of a pod without a gang that nodes were given back, so that it is tried again."""
         what = "nodes that were promised or reserved are free again"
         with self._counted("tell"):
-            self.stores.pods.wrote(await self._set_condition(pod, names.PLANNED, "NodesFree", what, holds=False))
+            self.stores.pods.wrote(await self._set_condition(pod, PLANNED, "NodesFree", what, holds=False))
 
     async def stop(self, what: Literal["recreate", "evict"], pod: Pod, why: str) -> None:
         """Delete a pod, with its grace period, unless it is another of the same name by now.
@@ -251,30 +240,27 @@ class Writer:
         """Add a gang that ended to the history of its namespace, or raise ``Conflict``: another replica writes it."""
         namespace = run.key.namespace
         async with self._learning:
-            known = self.state.histories.get(namespace)
-            if known is not None and known.learnt(run) is known:
+            cached = self.state.histories.get(namespace)
+            if cached is not None and cached.learnt(run) is cached:
                 return
             with self._counted("history"):
+                before = cached or GangHistory(namespace=namespace)
                 try:
-                    stored = await self._remember(known or GangHistory(namespace=namespace), run)
+                    raw = await self._write_history(before.learnt(run))
                 except Conflict:
                     # The watch is behind, or what is there could not be read.
-                    raw = await self.for_plans.get(HISTORIES, names.HISTORY_NAME, namespace=namespace)
-                    stored = await self._remember(decode_history(raw), run)
-            self.stores.histories.wrote(stored, new=known is None)
+                    raw = await self.for_plans.get(HISTORIES, HISTORY_NAME, namespace=namespace)
+                    before = decode_history(raw)
+                    if (after := before.learnt(run)) is not before:
+                        self._check()
+                        raw = await self._write_history(after)
+            self.stores.histories.wrote(decode_history(raw), new=cached is None)
 
-    async def _remember(self, before: GangHistory, run: EndedRun) -> GangHistory:
-        """Write a history with one more gang, unless that is in it, and return it as it is stored."""
-        after = before.learnt(run)
-        if after is before:
-            return before
-        self._check()
-        document, name = encode_history(after), names.HISTORY_NAME
-        if before.uid:
-            raw = await self.for_plans.replace(HISTORIES, name, document, namespace=before.namespace)
-        else:
-            raw = await self.for_plans.create(HISTORIES, document, namespace=before.namespace)
-        return decode_history(raw)
+    async def _write_history(self, history: GangHistory) -> bytes:
+        document, namespace = encode_history(history), history.namespace
+        if not history.uid:
+            return await self.for_plans.create(HISTORIES, document, namespace=namespace)
+        return await self.for_plans.replace(HISTORIES, HISTORY_NAME, document, namespace=namespace)
 
     async def forget(self, plan: GangPlan) -> None:
         """Delete a plan, or raise ``Conflict``: it is another of the same name by now."""
@@ -332,15 +318,14 @@ class Writer:
         self.metrics.wrote(kind, "ok", perf_counter() - started)
 
 
-# -- side_writes --
-# Writes side by side: the next gang is looked at while the API server takes what was decided about others.
-
-
 TOGETHER = 8  # writes at once, as many as the API server is sent at once
 
 
 class SideWrites:
-    """Tasks that write, one of a gang at a time; as a block it ends when all are done."""
+    """Tasks that write, one of a gang at a time; as a block it ends when all are done.
+
+    The next gang is looked at while the API server takes what was decided about others.
+    """
 
     def __init__(self) -> None:
         self._tasks: dict[GangKey, asyncio.Task[None]] = {}
@@ -376,10 +361,6 @@ class SideWrites:
         if len(self.tasks) >= TOGETHER:
             await asyncio.wait(self.tasks, return_when=asyncio.FIRST_COMPLETED)
         self._tasks = {key: task for key, task in self._tasks.items() if not task.done()}
-
-
-# -- dependencies --
-# What the tasks of the controller share: the cache, the way to the API server, the solver, and when they may act.
 
 
 Q = TypeVar("Q")

@@ -13,7 +13,13 @@ from msgspec.structs import replace
 from extender.fleet.table import Problem
 from extender.objects import Owner, with_claims
 from extender.texts import counted
-from topology.kubernetes.claim_table import ClaimTable, Reference, claims_made, reference_to, references
+from topology.kubernetes.claim_table import (
+    ClaimTable,
+    Reference,
+    claims_made,
+    reference_to,
+    references,
+)
 from topology.kubernetes.claims import DeviceClass, ResourceClaim, ResourceClaimTemplate, gpus_of
 from topology.kubernetes.objects import AllocationObject, NodeObject
 from topology.kubernetes.pods import Pod
@@ -67,20 +73,28 @@ class ClaimedDevices:
         """
         if not pod.spec.resource_claims:
             return pod
-        before = self._pods.get(pod.uid)
-        self._refer(pod)
-        found = self.table.counted(pod)
-        claimed = found.spec.claimed
-        known = None if before is None else before.spec.claimed
-        if claimed is not None and claimed.wrong and pod.node and known is not None:
-            claimed = known
-        elif claimed is not None and not claimed.wrong and (shared := self._shared(pod)):
-            why = f"several pods name ResourceClaim {shared}, and would share its GPUs on one node"
-            claimed = replace(claimed, wrong=why, fix="name a ResourceClaimTemplate instead, for a claim to each pod")
-        if claimed != found.spec.claimed:
-            found = replace(found, spec=replace(found.spec, claimed=claimed))
-        self._pods[pod.uid] = found
-        return found
+        before, claims = self._pods.get(pod.uid), pod.spec.resource_claims
+        self._pods[pod.uid], made = pod, claims_made(pod)
+        # what says what its claims ask for
+        about = () if pod.terminal else (item for claim in claims for item in references(claim, pod.namespace, made))
+        self._use(pod.uid, frozenset(about))
+        counted_pod = self.table.counted(pod)
+        claimed = counted_pod.spec.claimed
+        last = None if before is None else before.spec.claimed
+        if claimed is not None and claimed.wrong and pod.node and last is not None:
+            claimed = last
+        elif claimed is not None and not claimed.wrong:
+            names = (name for claim in claims if (name := claim.resource_claim_name))
+            named: Iterator[Reference] = ((ResourceClaim, pod.namespace, name) for name in names)
+            shared = (item for item in named if len(self._users.get(item, ())) > 1 and self.table.of_gpus(item))
+            if (item := next(shared, None)) is not None:
+                why = f"several pods name ResourceClaim {item[2]}, and would share its GPUs on one node"
+                fix = "name a ResourceClaimTemplate instead, for a claim to each pod"
+                claimed = replace(claimed, wrong=why, fix=fix)
+        if claimed != counted_pod.spec.claimed:
+            counted_pod = replace(counted_pod, spec=replace(counted_pod.spec, claimed=claimed))
+        self._pods[pod.uid] = counted_pod
+        return counted_pod
 
     def drop_pod(self, uid: str) -> None:
         """Forget a pod."""
@@ -90,10 +104,10 @@ class ClaimedDevices:
     def owner(self, owner: Owner) -> Owner:
         """Return a maker of pods with the GPUs of claims in its templates, and remember it."""
         namespace = owner.metadata.namespace or "default"
-        found = with_claims(owner, lambda spec: self.table.counted_spec(spec, namespace))
-        if found is not owner:
+        counted_owner = with_claims(owner, lambda spec: self.table.counted_spec(spec, namespace))
+        if counted_owner is not owner:
             self._owners[owner.metadata.uid] = owner
-        return found
+        return counted_owner
 
     def drop_owner(self, uid: str) -> None:
         """Forget a maker of pods."""
@@ -135,14 +149,6 @@ class ClaimedDevices:
                 if kind is DeviceClass or (owner.metadata.namespace or "default") == namespace:
                     self._put_owner(owner)
 
-    def _refer(self, pod: Pod) -> None:
-        """Note what says what the claims of a pod ask for."""
-        made = claims_made(pod)
-        claims = pod.spec.resource_claims or ()
-        self._pods[pod.uid] = pod
-        found = () if pod.terminal else (about for claim in claims for about in references(claim, pod.namespace, made))
-        self._use(pod.uid, frozenset(found))
-
     def _use(self, uid: str, now: frozenset[Reference]) -> None:
         before = self._references.pop(uid, frozenset())
         if now:
@@ -156,10 +162,3 @@ class ClaimedDevices:
                     self._put_pod(self._pods[other])
             if not users:
                 del self._users[about]
-
-    def _shared(self, pod: Pod) -> str:
-        """Return the name of a claim of GPUs that other pods name too; empty = none."""
-        named = (one.resource_claim_name for one in pod.spec.resource_claims or () if one.resource_claim_name)
-        claims = ((ResourceClaim, pod.namespace, name) for name in named)
-        shared = (claim for claim in claims if len(self._users.get(claim, ())) > 1 and self.table.of_gpus(claim))
-        return next((name for _, _, name in shared), "")

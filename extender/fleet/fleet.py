@@ -232,13 +232,16 @@ class Fleet:
             pods = max(1, min(pods, int(tree.gpus.max()) // gpus))  # more share no node
         if own is not NOWHERE:
             return self._view(demands, counted, own, pods, now)
-        known = self._views.get((demands, counted, pods))
-        if known is None or known[0] != self.version or known[1] <= now:
+        version, until, view = self._views.get((demands, counted, pods), (-1, now, None))
+        if view is None or version != self.version or until <= now:
             view = self._view(demands, counted, own, pods, now)
-            known = self._views[demands, counted, pods] = (self.version, self._until(now), view)
+            # it holds until a flag ends
+            ends = (host.annotated.until for host in self._hosts.values() if host.annotated is not None)
+            until = min((end for end in ends if end is not None and end > now), default=_NEVER)
+            self._views[demands, counted, pods] = (self.version, until, view)
             while len(self._views) > _VIEWS:
                 del self._views[next(iter(self._views))]
-        return known[2]
+        return view
 
     def _view(
         self, demands: frozenset[Demand], counted: frozenset[str], own: Own, pods: int, now: datetime
@@ -248,8 +251,8 @@ class Fleet:
         request = widest_of(demands)
         shortages = []
         if self.table.tree is not None:
-            each = np.clip(self.table.tree.gpus // max(1, request.gpus), 1, pods).astype(np.int32)
-            shortages = [shortage for shortage in self._resources.shortages(request, each) if shortage.rows.any()]
+            sharing = np.clip(self.table.tree.gpus // max(1, request.gpus), 1, pods).astype(np.int32)
+            shortages = [lack for lack in self._resources.shortages(request, sharing) if lack.rows.any()]
         return make_view(
             self.table, hosts, occupancy, demands=demands, counted=counted, own=own, shortages=shortages, now=now
         )
@@ -261,12 +264,6 @@ class Fleet:
         """
         host, request = self._hosts.get(name), widest_of(demands)
         return "" if host is None else self._resources.lacking(name, host.offers, request, pods=pods, own=own)
-
-    def _until(self, now: datetime) -> datetime:
-        """Return the first end of a flag from now on."""
-        ends = (host.annotated.until for host in self._hosts.values() if host.annotated is not None)
-        starts = (end for end in ends if end is not None and end > now)
-        return min(starts, default=_NEVER)
 
     def _place(self, host: Host) -> tuple[object, ...]:
         """Return what the tree depends on."""

@@ -17,7 +17,7 @@ from ground.errors import InvalidTopology
 from topology.flags import FAULTY, NodeFlag
 from topology.kubernetes.nodes import annotated_flag, broken, faults, node_gpus
 from topology.kubernetes.objects import NodeObject, Requirement, instant
-from topology.kubernetes.pods import NodeSelector, Pod
+from topology.kubernetes.pods import Pod
 from topology.node_gpus import GPUS, NodeGpus
 from topology.taints import Taint, Toleration, price_flag, tolerated
 
@@ -57,8 +57,8 @@ class Host:
         if self.fault:
             return NodeFlag(self.name, "faulty", FAULTY, source="kubernetes", evidence=self.fault)
         price = price_flag(self.name, discouraging)
-        found = [flag for flag in (self.annotated, price) if flag is not None and flag.active(now)]
-        return max(found, key=lambda flag: flag.slowdown, default=None)
+        flags = (flag for flag in (self.annotated, price) if flag is not None and flag.active(now))
+        return max(flags, key=lambda flag: flag.slowdown, default=None)
 
 
 def host_of(node: NodeObject) -> Host:
@@ -77,17 +77,16 @@ def host_of(node: NodeObject) -> Host:
     conditions = node.status.conditions or ()
     ready = next((condition for condition in conditions if condition.type == "Ready"), None)
     cordoned = bool(node.spec.unschedulable)
-    has, offers = gpus.physical, gpus.allocatable
-    wrong = faults(unschedulable=cordoned, conditions=conditions, gpus=has, allocatable=offers)
+    ills = faults(unschedulable=cordoned, conditions=conditions, gpus=gpus.physical, allocatable=gpus.allocatable)
     return Host(
         name=node.name,
         labels=node.labels,
-        gpus=has,
-        allocatable=offers,
+        gpus=gpus.physical,
+        allocatable=gpus.allocatable,
         sharing=gpus.sharing,
         shares=gpus.shares,
         ailment=", ".join(broken(conditions)),
-        fault=", ".join(wrong),
+        fault=", ".join(ills),
         cordoned=cordoned,
         repelling=tuple(taint for taint in taints if taint.repels),
         discouraging=tuple(taint for taint in taints if taint.discourages and taint.key not in GPUS),
@@ -106,6 +105,13 @@ class AffinityTerm:
     labels: tuple[Requirement, ...]
     names: tuple[Requirement, ...]
 
+    def holds(self, name: str, labels: Mapping[str, str]) -> bool:
+        """Return whether it holds for a node; an empty one never does."""
+        if not self.labels and not self.names:
+            return False
+        field = {"metadata.name": name}
+        return all(term.holds(labels) for term in self.labels) and all(term.holds(field) for term in self.names)
+
 
 @dataclass(frozen=True, slots=True)
 class Demand:
@@ -122,7 +128,7 @@ class Demand:
         """Return whether a node has the labels (and the name) that the pod asks for."""
         if any(labels.get(key) != value for key, value in self.selector):
             return False
-        return self.terms is None or any(_holds(term, name, labels) for term in self.terms)
+        return self.terms is None or any(term.holds(name, labels) for term in self.terms)
 
     def tolerates(self, taint: Taint) -> bool:
         """Return whether the pod puts up with a taint."""
@@ -151,13 +157,18 @@ def demand_of(pod: Pod) -> Demand:
 
 def demands_of(pods: Iterable[Pod]) -> frozenset[Demand]:
     """Return the different demands of some pods."""
-    found: set[Demand] = set()
+    demands: set[Demand] = set()
     before: Pod | None = None
     for pod in pods:
-        if before is None or not _alike(pod, before):  # most pods of a gang ask for what the last one did
-            before = pod
-            found.add(demand_of(pod))
-    return frozenset(found)
+        if before is not None:
+            # Most pods of a gang ask for what the last one did: to compare them is much cheaper than to find it out.
+            spec, last = pod.spec, before.spec
+            same = spec.node_selector == last.node_selector and spec.tolerations == last.tolerations
+            if same and like_boxes(spec, last) and _terms_of(pod) == _terms_of(before):
+                continue
+        before = pod
+        demands.add(demand_of(pod))
+    return frozenset(demands)
 
 
 @lru_cache(64)
@@ -166,35 +177,14 @@ def widest_of(demands: frozenset[Demand]) -> PodRequest:
     return widest(demand.request for demand in demands)
 
 
-def _alike(pod: Pod, other: Pod) -> bool:
-    """Return whether two pods have the same demand; much cheaper than to find out which."""
-    one, two = pod.spec, other.spec
-    same = one.node_selector == two.node_selector and one.tolerations == two.tolerations
-    return same and like_boxes(one, two) and _terms_of(pod) == _terms_of(other)
-
-
 def _terms_of(pod: Pod) -> tuple[AffinityTerm, ...] | None:
     affinity = pod.spec.affinity.node_affinity if pod.spec.affinity is not None else None
     required = affinity.required if affinity is not None else None
-    return None if required is None else _terms(required, pinned=pod.released or pod.node is not None)
-
-
-def _terms(required: NodeSelector, *, pinned: bool) -> tuple[AffinityTerm, ...] | None:
-    given = required.node_selector_terms or ()
+    if required is None:
+        return None
+    given, pinned = required.node_selector_terms or (), pod.released or pod.node is not None
     if pinned and any(term.match_fields and not term.match_expressions for term in given):
         return None
     return tuple(
-        AffinityTerm(
-            labels=term.match_expressions or (),
-            names=() if pinned else term.match_fields or (),
-        )
-        for term in given
+        AffinityTerm(term.match_expressions or (), () if pinned else term.match_fields or ()) for term in given
     )
-
-
-def _holds(term: AffinityTerm, name: str, labels: Mapping[str, str]) -> bool:
-    """Return whether a term holds for a node; an empty one never does."""
-    if not term.labels and not term.names:
-        return False
-    named = {"metadata.name": name}
-    return all(label.holds(labels) for label in term.labels) and all(one.holds(named) for one in term.names)

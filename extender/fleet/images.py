@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterable
 from itertools import islice
 from typing import NamedTuple
 
@@ -20,16 +19,7 @@ from extender.gangs.types import Gang
 from scheduler.job import ContainerImage, Job
 from scheduler.subproblems import cold_nodes, pulls_of
 from topology.cluster import Cluster, IntArray
-from topology.kubernetes.objects import NodeImage, NodeObject
-
-# -- node_images --
-# Which nodes have which images, as far as their kubelets say: the largest that each has, 50 unless it is told another
-# number, each by several names.
-#
-# A cluster of 5,000 nodes lists a million bytes of such names many times over, and gangs ask for a few of them.  So of
-# a name its hash stays, which may be that of another one day: nothing but a choice between equal placements hangs on
-# it.
-
+from topology.kubernetes.objects import NodeObject
 
 MOST_NAMES = 256  # of the images of a node that are kept: 50 images have 5 names each at most
 _BYTES = 10**9  # of a GB
@@ -70,8 +60,9 @@ class NodeImages:
         if (images := node.status.images) is None:
             return
         force_setattr(node.status, "images", None)
-        named = sorted(islice(_named(images), MOST_NAMES))
-        new = array("q", (name for name, _ in named)), array("f", (gb for _, gb in named))
+        sizes = ((hash(full_name(name)), image.size_bytes / _BYTES) for image in images for name in image.names or ())
+        ordered = sorted(islice(sizes, MOST_NAMES))
+        new = array("q", (name for name, _ in ordered)), array("f", (gb for _, gb in ordered))
         if self._of.get(node.name) != new:
             self._of[node.name] = new
             self._asked.clear()
@@ -83,44 +74,27 @@ class NodeImages:
 
     def holders(self, image: str) -> Holders:
         """Return which nodes have an image, by its full name."""
-        if (found := self._asked.get(image)) is None:
+        if (holders := self._asked.get(image)) is None:
             wanted, most, nodes = hash(image), 0.0, list[str]()
             for node, (names, gb) in self._of.items():
                 at = bisect_left(names, wanted)
                 if at < len(names) and names[at] == wanted:
                     nodes.append(node)
                     most = max(most, gb[at])
-            found = self._asked[image] = Holders(most, frozenset(nodes))
-        return found
-
-
-def _named(images: Iterable[NodeImage]) -> Iterable[tuple[int, float]]:
-    """Yield the hash of each name, and GB."""
-    for image in images:
-        for name in image.names or ():
-            yield hash(full_name(name)), image.size_bytes / _BYTES
-
-
-# -- gang_images --
-# The images of a gang's pods: which nodes have them, for the choice between equal placements, and what others pull.
-
-
-def images_of(gang: Gang) -> tuple[str, ...]:
-    """Return the full names of the images of all containers of a gang's pods."""
-    specs = (member.pod.spec for member in gang.members if member is not None)
-    found = dict.fromkeys(
-        box.image for spec in specs for box in (*(spec.containers or ()), *(spec.init_containers or ()))
-    )
-    return tuple(full_name(image) for image in found if image)
+            holders = self._asked[image] = Holders(most, frozenset(nodes))
+        return holders
 
 
 def with_images(job: Job, cluster: Cluster, gang: Gang, images: NodeImages) -> tuple[Job, Cluster]:
     """Return a gang's job with those of its images of which a node says how large they are, and the cluster
     with the nodes that have them.
     """
-    known = {name: found for name in images_of(gang) if (found := images.holders(name)).gb}
-    asked = tuple(ContainerImage(name, found.gb) for name, found in known.items())
-    return job.replace(images=asked), cluster.replace(cached={name: found.nodes for name, found in known.items()})
+    specs = [member.pod.spec for member in gang.members if member is not None]
+    boxes = (box for spec in specs for box in (*(spec.containers or ()), *(spec.init_containers or ())))
+    names = dict.fromkeys(full_name(box.image) for box in boxes if box.image)
+    holders = {name: held for name in names if (held := images.holders(name)).gb}
+    needed = tuple(ContainerImage(name, held.gb) for name, held in holders.items())
+    return job.replace(images=needed), cluster.replace(cached={name: held.nodes for name, held in holders.items()})
 
 
 def pulling(cluster: Cluster, job: Job, nodes: IntArray) -> tuple[str, ...]:

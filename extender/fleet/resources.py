@@ -25,14 +25,6 @@ from topology.kubernetes.objects import Amounts, pod_gpus
 from topology.kubernetes.pods import Pod, PodSpec, Resources
 from topology.node_gpus import GPUS
 
-# -- pod_requests --
-# What a pod asks of its node besides GPUs: CPU, memory, storage, extended resources, a place, host ports.
-#
-# Counted as kube-scheduler does (``resourcehelper.PodRequests``, ``NodeResourcesFit``, ``NodePorts``): init containers
-# run one after the other, sidecars beside what follows, overhead and requests of the pod as a whole (KEP-2837)
-# included.
-
-
 PODS = "pods"  # resource of which each pod takes one
 _SUFFIXES = {"": 0, "n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}  # powers of ten
 _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}  # powers of two
@@ -90,27 +82,27 @@ def _total(
     boxes: tuple[_Pairs, ...], before: tuple[tuple[_Pairs, bool], ...], whole: _Pairs, overhead: _Pairs
 ) -> tuple[tuple[str, int], ...]:
     """Return what a pod asks for of each resource but GPUs: most pods ask for what others did."""
-    each, init = [dict(box) for box in boxes], [(dict(box), sidecar) for box, sidecar in before]
+    main, init = [dict(box) for box in boxes], [(dict(box), sidecar) for box, sidecar in before]
     of_pod, besides = dict(whole), dict(overhead)
-    names = {name for box in (*each, *(box for box, _ in init), of_pod, besides) for name in box}
+    names = {name for box in (*main, *(box for box, _ in init), of_pod, besides) for name in box}
     amounts = {PODS: 1}
     for name in names - {*GPUS, PODS}:
         if name in of_pod and _OF_PODS.fullmatch(name):
             amount = _amount(name, of_pod)
         else:
             early = ((_amount(name, box), sidecar) for box, sidecar in init)
-            amount = pod_gpus((_amount(name, box) for box in each), early)
+            amount = pod_gpus((_amount(name, box) for box in main), early)
         amounts[name] = min(_MOST, amount + _amount(name, besides))
     return tuple((name, amount) for name, amount in sorted(amounts.items()) if amount)
 
 
-def like_boxes(one: PodSpec, other: PodSpec) -> bool:
+def like_boxes(spec: PodSpec, other: PodSpec) -> bool:
     """Return whether two pods ask for the same, as all pods of a template do; much cheaper than to add it up."""
-    if rules_of(one) or rules_of(other):
+    if rules_of(spec) or rules_of(other):
         return False
-    same = one.containers == other.containers and one.init_containers == other.init_containers
-    same = same and one.resources == other.resources and one.overhead == other.overhead
-    return same and _devices(one) == _devices(other)
+    same = spec.containers == other.containers and spec.init_containers == other.init_containers
+    same = same and spec.resources == other.resources and spec.overhead == other.overhead
+    return same and _devices(spec) == _devices(other)
 
 
 def _devices(spec: PodSpec) -> dict[str, int]:
@@ -136,9 +128,9 @@ def offered(amounts: Amounts | None) -> dict[str, int]:
     return {name: _amount(name, given, up=False) for name in given if name not in GPUS}
 
 
-def clash(one: HostPort, other: HostPort) -> bool:
+def clash(port: HostPort, other: HostPort) -> bool:
     """Return whether two pods on one node cannot both have their ports."""
-    return one[1:] == other[1:] and (one[0] == other[0] or "" in (one[0], other[0]))
+    return port[1:] == other[1:] and (port[0] == other[0] or "" in (port[0], other[0]))
 
 
 def in_words(name: str, amount: int) -> str:
@@ -167,21 +159,14 @@ def _amount(name: str, amounts: Mapping[str, Any], *, up: bool = True) -> int:
 @lru_cache(maxsize=4096)
 def _read(text: str, shift: int, up: bool) -> int:
     """Return a quantity times ten to a power, in whole numbers as kube-scheduler counts, between 0 and the most."""
-    if (found := _QUANTITY.fullmatch(text)) is None:
+    if (quantity := _QUANTITY.fullmatch(text)) is None:
         return 0
-    number, exponent, suffix = found.groups()
+    number, exponent, suffix = quantity.groups()
     scale = 2 ** _BINARY[suffix] if suffix in _BINARY else 1
     power = int(exponent) if exponent else _SUFFIXES.get(suffix or "", 0)
     value = (Decimal(number) * scale).scaleb(power + shift)
     whole = int(value.to_integral_value(ROUND_CEILING)) if up else int(value)
     return max(0, min(_MOST, whole))
-
-
-# -- node_resources --
-# What nodes have left besides GPUs, updated pod by pod, and which nodes cannot hold the pods of a gang.
-#
-# Kubernetes' own checks (``NodeResourcesFit``, ``NodePorts``), made before a plan instead of after: allocatable minus
-# what the pods that are bound there ask for.
 
 
 _STAYING = ("DaemonSet", "Node")  # makers of pods that come back to the node where they were: no wait frees their share
@@ -259,7 +244,11 @@ class NodeResources:
             why = "that several of its pods would share, which may not be on one node"
             yield Shortage(why, several, passing=False)
         for name, amount in request.amounts:
-            free, lasting = self._column(name)
+            if name not in self._free:
+                left = [self._left(row, name) for row in range(len(self._names))]
+                columns = np.array(left, dtype=np.int64).reshape(-1, 2)
+                self._free[name], self._lasting[name] = columns[:, 0].copy(), columns[:, 1].copy()
+            free, lasting = self._free[name], self._lasting[name]
             for count in np.unique(pods).tolist():
                 here, wanted = pods == count, _wanted(name, amount, count)
                 never = here & (lasting // count < amount)
@@ -268,7 +257,7 @@ class NodeResources:
         if request.ports:
             taken = [self._taken(self._ports.get(name), request.ports) for name in self._names]
             for port in sorted({port for port in taken if port is not None}):
-                rows = np.array([one == port for one in taken], dtype=np.bool_)
+                rows = np.array([other == port for other in taken], dtype=np.bool_)
                 yield Shortage(f"whose host port {port} is taken", rows, passing=True)
 
     def lacking(
@@ -302,14 +291,8 @@ class NodeResources:
             for counts in (self._held, self._staying, self._ports):
                 counts.pop(tenant.node, None)
 
-    def _column(self, name: str) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """Return what is left of a resource on each row, now and when all pods that may leave are gone."""
-        if name not in self._free:
-            left = np.array([self._left(row, name) for row in range(len(self._names))], dtype=np.int64).reshape(-1, 2)
-            self._free[name], self._lasting[name] = left[:, 0].copy(), left[:, 1].copy()
-        return self._free[name], self._lasting[name]
-
     def _left(self, row: int, name: str) -> tuple[int, int]:
+        """Return what is left of a resource on a row, now and when all pods that may leave are gone."""
         node, offer = self._names[row], self._offers[row].get(name, 0)
         held, staying = self._held.get(node), self._staying.get(node)
         return (
@@ -323,17 +306,13 @@ class NodeResources:
         if not held or not wanted:
             return None
         taken = (port for port, count in held.items() if count > 0)
-        return min((port[2] for port in taken if any(clash(port, one) for one in wanted)), default=None)
+        return min((port[2] for port in taken if any(clash(port, own) for own in wanted)), default=None)
 
 
 def _wanted(name: str, amount: int, pods: int) -> str:
     if name == PODS:
         return f"{amount * pods} place{'s' * (amount * pods > 1)} for pods"
     return in_words(name, amount) if pods == 1 else f"{pods} x {in_words(name, amount)}"
-
-
-# -- held_gpus --
-# GPUs that pods hold, by pod and by node; and what each namespace has in use or is promised.
 
 
 class HeldGpus:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from types import MappingProxyType
@@ -19,7 +19,13 @@ from scheduler.occupancy import Occupancy
 from topology.build import build_cluster, with_second_levels
 from topology.cluster import SECOND, BoolArray, Cluster, IntArray, Node
 from topology.flags import FAULTY, NodeFlag
-from topology.kubernetes.labels import LabelledPlaces, check_labels, label_of, passed_over, places_by_labels
+from topology.kubernetes.labels import (
+    LabelledPlaces,
+    check_labels,
+    label_of,
+    passed_over,
+    places_by_labels,
+)
 from topology.node_gpus import alike_types
 from topology.taints import Taint, kept_out_by
 
@@ -65,22 +71,31 @@ def make_table(
                 Node(host.name, path, host.gpus, host.gpus, gpu_type=host.gpu_type, sharing=host.sharing)
                 for host, path in zip(rows, places.paths, strict=True)
             )
-            built = with_second_levels(build_cluster(places.levels, nodes), places.beside).replace(cut=places.cut)
-            tree = _with_domains(built, labels, domains, problems)
+            tree = with_second_levels(build_cluster(places.levels, nodes), places.beside).replace(cut=places.cut)
     except ArnoldError as error:
         problems.append(Problem("InvalidTopology", error.message, error.fix))
+    for name, label in domains.items():
+        if tree is None:
+            break
+        try:
+            check_labels([label], labels, where="--domains")
+            tree = with_second_levels(tree, {name: [label_of(node, label) for node in labels]})
+        except ArnoldError as error:  # no node carries the label, or the name is taken
+            problems.append(Problem("UnknownDomains", f"{name} is left out: {error.message}", error.fix))
     sentence = "; ".join(places.notes)
     if tree is not None and tree.second_levels:
-        named = (
-            f"{name} by {domains.get(name, name.removeprefix(SECOND))}"
-            for name in [level.name for level in tree.second_levels]
-        )
-        sentence = f"{sentence}; second hierarchies: {', '.join(named)}"
+        names = [level.name for level in tree.second_levels]
+        by_label = (f"{name} by {domains.get(name, name.removeprefix(SECOND))}" for name in names)
+        sentence = f"{sentence}; second hierarchies: {', '.join(by_label)}"
     unplaced = tuple(np.array([not label_of(of, label) for of in labels], dtype=np.bool_) for label in places.levels)
     for label, missing in zip(places.levels, unplaced, strict=True):
         lacking = [host.name for host, lacks in zip(rows, missing, strict=True) if lacks]
         if lacking:
-            problems.append(_unlabelled(label, lacking, len(labels)))
+            named = ", ".join(lacking[:3]) + (", ..." if len(lacking) > 3 else "")
+            message = f"{len(lacking)} of {len(labels)} GPU nodes have no label {label} ({named})"
+            message += ": gangs that count it cannot use them"
+            fix = f"label them, or start Arnold with other --levels than {label}"
+            problems.append(Problem("UnlabelledNodes", message, fix))
     if alike := alike_types(host.gpu_type for host in rows):
         problems.append(Problem("AlikeTypes", alike, "give the nodes' labels one spelling of each type"))
     index_of = {host.name: i for i, host in enumerate(rows)}
@@ -101,36 +116,14 @@ def _places(
         except ArnoldError as error:
             problems.append(Problem("NoTopology", error.message, error.fix))
             return replace(nowhere, notes=(error.message, *passed_over(labels, ())))
-    known: list[str] = []
+    carried: list[str] = []
     for label in levels:
         try:
-            known += check_labels([label], labels)
+            carried += check_labels([label], labels)
         except ArnoldError as error:
             problems.append(Problem("UnknownLevel", error.message, error.fix))
-    note = f"levels are the labels {', '.join(known) or '(none)'} (as configured)"
-    return places_by_labels(labels, known, note=note) if known else replace(nowhere, notes=(note,))
-
-
-def _with_domains(
-    tree: Cluster, labels: Sequence[Mapping[str, str]], domains: Mapping[str, str], problems: list[Problem]
-) -> Cluster:
-    """Return the tree with second hierarchies, but for those whose label no node carries, or whose name is taken."""
-    for name, label in domains.items():
-        try:
-            check_labels([label], labels, where="--domains")
-            tree = with_second_levels(tree, {name: [label_of(node, label) for node in labels]})
-        except ArnoldError as error:
-            problems.append(Problem("UnknownDomains", f"{name} is left out: {error.message}", error.fix))
-    return tree
-
-
-def _unlabelled(label: str, nodes: Sequence[str], total: int) -> Problem:
-    named = ", ".join(nodes[:3]) + (", ..." if len(nodes) > 3 else "")
-    return Problem(
-        "UnlabelledNodes",
-        f"{len(nodes)} of {total} GPU nodes have no label {label} ({named}): gangs that count it cannot use them",
-        f"label them, or start Arnold with other --levels than {label}",
-    )
+    note = f"levels are the labels {', '.join(carried) or '(none)'} (as configured)"
+    return places_by_labels(labels, carried, note=note) if carried else replace(nowhere, notes=(note,))
 
 
 @dataclass(frozen=True)
@@ -191,15 +184,29 @@ def make_view(
     for level, lacking in zip(tree.levels, table.unplaced, strict=True):
         if level.name in counted:
             _leave_out(kept, lacking, f"without the label {level.name}", left_out, always)
-    for why, refused in _refused(hosts, demands):
-        _leave_out(kept, refused, why, left_out, always)
+    if selective := [demand for demand in demands if demand.selective]:
+        refused = [not all(demand.accepts(host.name, host.labels) for demand in selective) for host in hosts]
+        _leave_out(kept, np.array(refused, dtype=np.bool_), "not selected by the pods", left_out, always)
+    taints = {host.repelling for host in hosts if host.repelling}
+    refused_by = {of: kept_out_by(t for t in of if not all(demand.tolerates(t) for demand in demands)) for of in taints}
+    for why in filter(None, dict.fromkeys(refused_by[host.repelling] for host in hosts if host.repelling)):
+        repelled = np.array([refused_by.get(host.repelling) == why for host in hosts], dtype=np.bool_)
+        _leave_out(kept, repelled, why, left_out, always)
     for shortage in shortages:
         if not shortage.passing:
             _leave_out(kept, shortage.rows, shortage.why, left_out, always)
     rows = np.flatnonzero(kept)
     if not len(rows):
         return GangView(None, left_out)
-    short, counts = _short(shortages, kept & (occupancy.available > 0), always)
+    # nodes on which others leave too little of something, and of those with free GPUs how many, by what
+    short, counts, free = np.zeros_like(kept), Counter[str](), kept & (occupancy.available > 0)
+    for shortage in shortages:
+        if shortage.passing:
+            lacking = shortage.rows & ~short
+            lacking[always] = False
+            if count := int((lacking & free).sum()):
+                counts[shortage.why] += count
+            short |= lacking
     cluster = tree.replace(
         free_gpus=np.where(short, 0, occupancy.available).astype(np.int32),
         flags=_flags({i: hosts[i] for i in rows.tolist()}, demands, now),
@@ -214,31 +221,6 @@ def make_view(
     return GangView(cluster.subset(rows.astype(np.int32)), left_out, here.astype(np.int32), short[rows], counts)
 
 
-def _short(shortages: Sequence[Shortage], free: BoolArray, always: Sequence[int]) -> tuple[BoolArray, Counter[str]]:
-    """Return nodes on which others leave too little of something, and of those with free GPUs how many, by what."""
-    short, counts = np.zeros_like(free), Counter[str]()
-    for shortage in shortages:
-        if shortage.passing:
-            rows = shortage.rows & ~short
-            rows[list(always)] = False
-            if count := int((rows & free).sum()):
-                counts[shortage.why] += count
-            short |= rows
-    return short, counts
-
-
-def _refused(hosts: Sequence[Host], demands: frozenset[Demand]) -> Iterator[tuple[str, BoolArray]]:
-    """Yield nodes that some of the pods cannot use, by reason."""
-    selective = [demand for demand in demands if demand.selective]
-    if selective:
-        refused = [not all(demand.accepts(host.name, host.labels) for demand in selective) for host in hosts]
-        yield "not selected by the pods", np.array(refused, dtype=np.bool_)
-    taints = {host.repelling for host in hosts if host.repelling}
-    refused_by = {of: kept_out_by(t for t in of if not all(demand.tolerates(t) for demand in demands)) for of in taints}
-    for why in filter(None, dict.fromkeys(refused_by[host.repelling] for host in hosts if host.repelling)):
-        yield why, np.array([refused_by.get(host.repelling) == why for host in hosts], dtype=np.bool_)
-
-
 def _flags(hosts: Mapping[int, Host], demands: frozenset[Demand], now: datetime) -> dict[int, NodeFlag]:
     """Return flags of nodes by row; a taint PreferNoSchedule that all of them have marks the pool and costs nothing."""
     discouraging = {
@@ -249,12 +231,12 @@ def _flags(hosts: Mapping[int, Host], demands: frozenset[Demand], now: datetime)
     common: set[Taint] = set()
     if len(discouraging) == len(hosts):
         common = set.intersection(*map(set, discouraging.values()))
-    found = (
+    flags = (
         (i, host.flag(now, [taint for taint in discouraging.get(i, ()) if taint not in common]))
         for i, host in hosts.items()
         if host.fault or host.annotated is not None or host.discouraging
     )
-    return {i: flag for i, flag in found if flag is not None}
+    return {i: flag for i, flag in flags if flag is not None}
 
 
 def _leave_out(kept: BoolArray, refused: BoolArray, why: str, left_out: Counter[str], always: Sequence[int]) -> None:

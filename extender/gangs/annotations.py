@@ -8,24 +8,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import cast, get_args
 
-from extender.gangs.types import Asked, InvalidGang, TopologyRequest
-from extender.kubernetes_names import (
-    ALPHA,
-    AVOID,
-    CONSTRAINTS,
-    EXPECTED_DURATION,
-    GANG_SIZE,
-    GPU_TYPES,
-    LEVEL,
-    MICROBATCHES,
-    MODEL,
-    MOST_TEXT,
-    ORDER,
-    PARALLELISM,
-    PEAK_WATTS,
-    PREEMPTIBLE,
-    TP_LEVEL,
-)
+from extender import kubernetes_names as keys
+from extender.gangs.types import GangRequest, InvalidGang, TopologyRequest
 from extender.texts import LONGEST_KEY, CutText, clip, size_of
 from ground.errors import InvalidJob, did_you_mean
 from scheduler.affinity import Model
@@ -65,20 +49,20 @@ def format_parallelism(parallelism: Parallelism) -> str:
     return ",".join(f"{name}={parallelism.degree(name)}" for name in names)
 
 
-# Field of Asked -> the annotation that says it; members of a gang agree in each.
+# Field of GangRequest -> the annotation that says it; members of a gang agree in each.
 ANNOTATIONS = {
-    "size": GANG_SIZE,
-    "parallelism": PARALLELISM,
-    "order": ORDER,
-    "alpha": ALPHA,
-    "model": MODEL,
-    "microbatches": MICROBATCHES,
-    "constraints": CONSTRAINTS,
-    "gpu_types": GPU_TYPES,
-    "level": LEVEL,
-    "tp_level": TP_LEVEL,
-    "avoid": AVOID,
-    "peak_watts": PEAK_WATTS,
+    "size": keys.GANG_SIZE,
+    "parallelism": keys.PARALLELISM,
+    "order": keys.ORDER,
+    "alpha": keys.ALPHA,
+    "model": keys.MODEL,
+    "microbatches": keys.MICROBATCHES,
+    "constraints": keys.CONSTRAINTS,
+    "gpu_types": keys.GPU_TYPES,
+    "level": keys.LEVEL,
+    "tp_level": keys.TP_LEVEL,
+    "avoid": keys.AVOID,
+    "peak_watts": keys.PEAK_WATTS,
 }
 
 _LABEL_VALUE = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
@@ -87,9 +71,9 @@ _WHOLE = re.compile(r"[0-9]{1,9}")
 _DECIMAL = re.compile(r"[0-9]{0,3}\.?[0-9]{0,20}")
 
 
-def asked_by(annotations: Mapping[str, str], requests: tuple[TopologyRequest, ...]) -> Asked:
+def asked_by(annotations: Mapping[str, str], requests: tuple[TopologyRequest, ...]) -> GangRequest:
     """Return what a pod asks for its gang, beside what peers' dialects request."""
-    return Asked(**{field: annotations.get(key) for field, key in ANNOTATIONS.items()}, requests=requests)
+    return GangRequest(**{field: annotations.get(key) for field, key in ANNOTATIONS.items()}, requests=requests)
 
 
 def parse_size(text: str) -> int:
@@ -97,7 +81,9 @@ def parse_size(text: str) -> int:
     size = parse_whole(text)
     if size is None or not 1 <= size <= MOST_PODS:
         fix = f"write the number of pods of the gang, 1 to {MOST_PODS:,}"
-        raise InvalidGang(f"{text[:40]!r} is no number of pods", reason="InvalidGangSize", where=GANG_SIZE, fix=fix)
+        raise InvalidGang(
+            f"{text[:40]!r} is no number of pods", reason="InvalidGangSize", where=keys.GANG_SIZE, fix=fix
+        )
     return size
 
 
@@ -112,11 +98,11 @@ def parse_alpha(text: str) -> float:
     alpha = float(plain) if _DECIMAL.fullmatch(plain) and plain.strip(".") else -1.0
     if not 0.0 <= alpha <= 1.0:
         fix = "write a number between 0 and 1, like 0.3"
-        raise InvalidGang(f"{text[:40]!r} is no weight", reason="InvalidAlpha", where=ALPHA, fix=fix)
+        raise InvalidGang(f"{text[:40]!r} is no weight", reason="InvalidAlpha", where=keys.ALPHA, fix=fix)
     return alpha
 
 
-def parse_level(text: str, *, key: str = LEVEL) -> str:
+def parse_level(text: str, *, key: str = keys.LEVEL) -> str:
     """Return a node label that may be a level of the cluster, or raise ``InvalidGang``: too long to be repeated."""
     size = size_of(text)
     if size > LONGEST_KEY:
@@ -128,10 +114,10 @@ def parse_level(text: str, *, key: str = LEVEL) -> str:
 
 def parse_avoid(text: str) -> Avoid:
     """Read what to do about slow nodes, or raise ``InvalidGang``: no such word."""
-    known = get_args(Avoid)
-    if text not in known:
-        fix = f"{did_you_mean(text[:40], known)}write one of {', '.join(known)}"
-        raise InvalidGang(f"{text[:40]!r} is not known", reason="InvalidAvoid", where=AVOID, fix=fix)
+    words = get_args(Avoid)
+    if text not in words:
+        fix = f"{did_you_mean(text[:40], words)}write one of {', '.join(words)}"
+        raise InvalidGang(f"{text[:40]!r} is not known", reason="InvalidAvoid", where=keys.AVOID, fix=fix)
     return cast(Avoid, text)
 
 
@@ -140,7 +126,7 @@ def parse_microbatches(text: str) -> int:
     if not (count := parse_whole(text.strip())):
         fix = "write the number of microbatches of a step, like 32"
         what = f"{text[:40]!r} is no number of microbatches"
-        raise InvalidGang(what, reason="InvalidMicrobatches", where=MICROBATCHES, fix=fix)
+        raise InvalidGang(what, reason="InvalidMicrobatches", where=keys.MICROBATCHES, fix=fix)
     return count
 
 
@@ -149,18 +135,18 @@ def parse_model(text: str) -> Model:
     # not at the top: it takes pydantic, which most gangs can do without
     from scheduler.job_files.job_file import read_model
 
-    _check_length(text, MODEL, reason="InvalidModel")
+    _check_length(text, keys.MODEL, reason="InvalidModel")
     try:
         return read_model(text)
     except InvalidJob as error:
-        raise InvalidGang(clip(error.message), reason="InvalidModel", where=MODEL, fix=error.fix) from None
+        raise InvalidGang(clip(error.message), reason="InvalidModel", where=keys.MODEL, fix=error.fix) from None
 
 
 def _check_length(text: str, key: str, *, reason: str) -> None:
     """Raise ``InvalidGang`` for a text that would take long to read, and much room in the caches of what was read."""
     cut = isinstance(text, CutText)
-    if cut or len(text) > MOST_TEXT[key]:
-        fix = f"write at most {MOST_TEXT[key]:,} characters"
+    if cut or len(text) > keys.MOST_TEXT[key]:
+        fix = f"write at most {keys.MOST_TEXT[key]:,} characters"
         size = f"{size_of(text):,} bytes" if cut else f"{len(text):,} characters"
         raise InvalidGang(f"it has {size}", reason=reason, where=key, fix=fix)
 
@@ -169,14 +155,16 @@ def parse_constraints(text: str) -> tuple[tuple[Hold, ...], tuple[Count, ...]]:
     """Read hard and soft constraints, or raise ``InvalidGang``: no list as in the job file, or levels are no labels."""
     from scheduler.job_files.job_file import read_constraints
 
-    _check_length(text, CONSTRAINTS, reason="InvalidConstraints")
+    _check_length(text, keys.CONSTRAINTS, reason="InvalidConstraints")
     try:
-        found = read_constraints(text)
+        constraints = read_constraints(text)
     except InvalidJob as error:
-        raise InvalidGang(clip(error.message), reason="InvalidConstraints", where=CONSTRAINTS, fix=error.fix) from None
-    for level in (*(hold.level for hold in found.holds), *(count.level for count in found.counts)):
-        parse_level(level, key=CONSTRAINTS)
-    return found
+        raise InvalidGang(
+            clip(error.message), reason="InvalidConstraints", where=keys.CONSTRAINTS, fix=error.fix
+        ) from None
+    for level in (*(hold.level for hold in constraints.holds), *(count.level for count in constraints.counts)):
+        parse_level(level, key=keys.CONSTRAINTS)
+    return constraints
 
 
 def parse_gpu_types(text: str) -> tuple[str, ...] | None:
@@ -184,14 +172,16 @@ def parse_gpu_types(text: str) -> tuple[str, ...] | None:
 
     :raises InvalidGang: no type is named, or one is too long for the label of a node.
     """
-    _check_length(text, GPU_TYPES, reason="InvalidGpuTypes")
+    _check_length(text, keys.GPU_TYPES, reason="InvalidGpuTypes")
     try:
         names = read_type_names(text)
     except InvalidJob as error:
-        raise InvalidGang(error.message, reason="InvalidGpuTypes", where=GPU_TYPES, fix=error.fix) from None
+        raise InvalidGang(error.message, reason="InvalidGpuTypes", where=keys.GPU_TYPES, fix=error.fix) from None
     if names is not None and (len(names) > MOST_TYPES or not all(_LABEL_VALUE.fullmatch(name) for name in names)):
         fix = f"give at most {MOST_TYPES}, as the label of the nodes has them, like H200,H100"
-        raise InvalidGang(f"{text[:80]!r} names no types of GPU", reason="InvalidGpuTypes", where=GPU_TYPES, fix=fix)
+        raise InvalidGang(
+            f"{text[:80]!r} names no types of GPU", reason="InvalidGpuTypes", where=keys.GPU_TYPES, fix=fix
+        )
     return names
 
 
@@ -209,26 +199,28 @@ def parse_order(text: str) -> str:
         return Parallelism(order=text.strip()).order
     except InvalidJob as error:
         message = f"{text[:80]!r} does not name tp, cp, ep, dp and pp once each"
-        raise InvalidGang(message, reason="InvalidOrder", where=ORDER, fix=error.fix) from None
+        raise InvalidGang(message, reason="InvalidOrder", where=keys.ORDER, fix=error.fix) from None
 
 
 def impossible_degrees(what: str, error: InvalidJob) -> InvalidGang:
     """Return the error that degrees of parallelism, as written or understood, cannot be read or make no job."""
-    return InvalidGang(f"{what}: {error.message}", reason="InvalidParallelism", where=PARALLELISM, fix=error.fix)
+    return InvalidGang(f"{what}: {error.message}", reason="InvalidParallelism", where=keys.PARALLELISM, fix=error.fix)
 
 
 def parse_watts(text: str) -> float:
     """Read watts, or raise ``InvalidGang``: no number from 0 to a billion."""
     if not _WATTS.fullmatch(text.strip()):
         fix = "write what the pod draws at most, in watts, like 10200"
-        raise InvalidGang(f"{text[:40]!r} is no number of watts", reason="InvalidPeakWatts", where=PEAK_WATTS, fix=fix)
+        raise InvalidGang(
+            f"{text[:40]!r} is no number of watts", reason="InvalidPeakWatts", where=keys.PEAK_WATTS, fix=fix
+        )
     return float(text)
 
 
 def watts_of(pod: Pod) -> float:
     """Return what a pod says that it draws at most; 0 where it says nothing, or what cannot be read."""
     try:
-        return parse_watts(pod.annotations.get(PEAK_WATTS, "0"))
+        return parse_watts(pod.annotations.get(keys.PEAK_WATTS, "0"))
     except InvalidGang:
         return 0.0
 
@@ -253,17 +245,18 @@ class Hints:
 def hints_of(pods: Iterable[Pod]) -> Hints:
     """Return the hints of some pods: the longest duration that one of them says; preemptible when all of them are."""
     about = (pod.annotations for pod in pods)
-    texts = dict.fromkeys((keys.get(EXPECTED_DURATION, ""), keys.get(PREEMPTIBLE, "")) for keys in about)
+    hints = keys.EXPECTED_DURATION, keys.PREEMPTIBLE
+    texts = dict.fromkeys(tuple(written.get(hint, "") for hint in hints) for written in about)
     # What is longer than any hint stays as unreadable as it is.
-    said = dict.fromkeys((clip(duration, _LONGEST), clip(word, _LONGEST)) for duration, word in texts)
-    return _understood(tuple(said))
+    short = dict.fromkeys((clip(duration, _LONGEST), clip(word, _LONGEST)) for duration, word in texts)
+    return _understood(tuple(short))
 
 
 @lru_cache(4096)
-def _understood(said: tuple[tuple[str, str], ...]) -> Hints:
+def _understood(texts: tuple[tuple[str, str], ...]) -> Hints:
     """Return what durations and words about preemption come to; most pods say nothing, few something of their own."""
-    durations = dict.fromkeys(duration for duration, _ in said)
-    preemptible = dict.fromkeys(word for _, word in said)
+    durations = dict.fromkeys(duration for duration, _ in texts)
+    preemptible = dict.fromkeys(word for _, word in texts)
     doubts = list[InvalidGang]()
     seconds = None
     for text in filter(None, durations):
@@ -274,7 +267,7 @@ def _understood(said: tuple[tuple[str, str], ...]) -> Hints:
     fix = 'write "true" on all pods that may be stopped, or leave it out'
     for text in (text for text in preemptible if text not in ("", "true", "false")):
         message = f"{text[:40]!r} is neither true nor false"
-        doubts.append(InvalidGang(message, reason="BadPreemptible", where=PREEMPTIBLE, fix=fix))
+        doubts.append(InvalidGang(message, reason="BadPreemptible", where=keys.PREEMPTIBLE, fix=fix))
     return Hints(seconds, preemptible.keys() == {"true"}, tuple(doubts))
 
 
@@ -288,5 +281,5 @@ def parse_duration(text: str) -> float:
         seconds = sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(plain))
     if seconds <= 0.0:
         fix = "write hours, minutes and seconds, like 36h or 1h30m, or seconds alone"
-        raise InvalidGang(f"{text[:40]!r} is no duration", reason="BadDuration", where=EXPECTED_DURATION, fix=fix)
+        raise InvalidGang(f"{text[:40]!r} is no duration", reason="BadDuration", where=keys.EXPECTED_DURATION, fix=fix)
     return seconds

@@ -3,82 +3,18 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from extender import dialect_names as d
-from extender.gangs.annotations import ANNOTATIONS, hints_of, parse_whole
+from extender.gangs.annotations import ANNOTATIONS, hints_of
 from extender.gangs.job import Understood, understand
 from extender.gangs.pod_rules import check_rules, left_to_scheduler
-from extender.gangs.types import Asked, Gang, GangKey, GangMember, InvalidGang
+from extender.gangs.types import Gang, GangKey, GangMember, GangRequest, InvalidGang
 from extender.kubernetes_names import GANG_SIZE, RANK
 from topology.kubernetes.pods import Pod
 
-# -- ranks --
-# Ranks of pods in their gang: which label numbers a pod, and the ranks that follow when all numbers are known.
-
-
 _SHOWN = 5  # ranks or pods named in a sentence
-
-
-def index_of(pod: Pod) -> tuple[int, ...] | None:
-    """Return the pod's number, or numbers; ``None`` = nothing numbers it.
-
-    Our label comes first, then the labels of controllers, outer ones before those of the Jobs and StatefulSets that
-    they are made of.
-
-    :raises InvalidGang: a label that should be a number is none.
-    """
-    labels, annotations = pod.labels, pod.annotations
-    completion = d.COMPLETION_INDEX
-    if RANK in labels:
-        return (_number(pod, RANK, labels[RANK]),)
-    if d.LWS_WORKER in labels:
-        return (_number(pod, d.LWS_WORKER, labels[d.LWS_WORKER]),)
-    if (job := labels.get(d.JOBSET_GLOBAL_JOB, labels.get(d.JOBSET_JOB))) is not None:
-        inner = labels.get(completion, annotations.get(completion))
-        return (_number(pod, d.JOBSET_JOB, job), _number(pod, completion, inner))
-    if d.KUBEFLOW_INDEX in labels:
-        kind = labels.get(d.KUBEFLOW_TYPE, "").lower()
-        return (int(kind not in d.FIRST_ROLES), _number(pod, d.KUBEFLOW_INDEX, labels[d.KUBEFLOW_INDEX]))
-    if (task := labels.get(d.VOLCANO_INDEX, annotations.get(d.VOLCANO_INDEX))) is not None:
-        role = labels.get(d.VOLCANO_TASK, annotations.get(d.VOLCANO_TASK, "")).lower()
-        return (int(role not in d.FIRST_ROLES), _number(pod, d.VOLCANO_INDEX, task))
-    if labels.get(d.RAY_TYPE) == "head":
-        return (0, 0, 0)
-    if d.RAY_REPLICA in labels:
-        host = labels.get(d.RAY_HOST, "0")
-        return (1, _number(pod, d.RAY_REPLICA, labels[d.RAY_REPLICA]), _number(pod, d.RAY_HOST, host))
-    for key in (completion, d.KUEUE_INDEX, d.POD_INDEX):
-        if (text := labels.get(key, annotations.get(key))) is not None:
-            return (_number(pod, key, text),)
-    return None
-
-
-def equal_parts(pod: Pod) -> int | None:
-    """Return how many jobs of one size the gang has: those of a JobSet with one template; ``None`` = unknown."""
-    labels = pod.labels
-    replicas = labels.get(d.JOBSET_REPLICAS)
-    if RANK in labels or replicas is None or labels.get(d.JOBSET_GLOBAL_REPLICAS) != replicas:
-        return None
-    return parse_whole(replicas) or None
-
-
-def numbered_by(pod: Pod) -> str:
-    """Return the UID of the controller that numbers the pod, and so its run; empty where our label numbers it."""
-    if RANK in pod.labels or d.LWS_WORKER in pod.labels or pod.owner is None:
-        return ""
-    return pod.labels.get(d.JOBSET_UID) or pod.owner.uid
-
-
-def _number(pod: Pod, key: str, text: str | None) -> int:
-    number = parse_whole(text)
-    if number is None:
-        shown = "missing" if text is None else repr(text[:40])
-        fix = f"number the pods of a gang from 0 with the label {RANK}, or use a controller that numbers its pods"
-        raise InvalidGang.of_pod(pod, f"pod {pod.name}: {key} is {shown}", reason="InvalidRank", fix=fix)
-    return number
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,12 +61,20 @@ def ranks_of(members: Sequence[GangMember], size: int | None) -> Ranks:
         parts = {member.parts for member in needed}
         count = next(iter(parts)) if len(parts) == 1 else None
         if count is None or size % count:
-            return _dense(taken, finished, size)
+            # ranks in the order of the indices, known when all pods are there
+            order = sorted((*taken, *finished))
+            if len(order) < size:
+                return Ranks(waits=f"{size - len(order)} of {size} pods are missing")
+            done = frozenset(rank for rank, index in enumerate(order) if index in finished)
+            return Ranks(tuple(taken.get(index) for index in order), done)
         taken = {(_in_parts(member, size // count),): member for member in taken.values()}
         finished = {(job * (size // count) + completion,) for job, completion in finished}
-    return _direct(
-        {index[0]: member for index, member in taken.items()}, {index[0] for index in finished if index[0] < size}, size
-    )
+    # the index is the rank
+    for (rank,), member in taken.items():
+        if rank >= size:
+            raise _beyond(member.pod, rank, size)
+    by_rank = {rank: member for (rank,), member in taken.items()}
+    return _seated(by_rank, {rank for (rank,) in finished if rank < size}, size)
 
 
 def _without_rank(pod: Pod) -> InvalidGang:
@@ -155,14 +99,6 @@ def _in_parts(member: GangMember, pods: int) -> int:
 
 def _out_of_range(pod: Pod, has: str, fix: str) -> InvalidGang:
     return InvalidGang.of_pod(pod, f"pod {pod.name} has {has}", reason="RankOutOfRange", fix=fix)
-
-
-def _direct(taken: dict[int, GangMember], finished: set[int], size: int) -> Ranks:
-    """Return ranks where the index is the rank."""
-    for rank, member in taken.items():
-        if rank >= size:
-            raise _beyond(member.pod, rank, size)
-    return _seated(taken, finished, size)
 
 
 def _beyond(pod: Pod, rank: int, size: int) -> InvalidGang:
@@ -244,19 +180,6 @@ def _rank_meant(member: GangMember, first: GangMember, size: int, order: Sequenc
     return rank
 
 
-def _dense(taken: dict[tuple[int, ...], GangMember], finished: set[tuple[int, ...]], size: int) -> Ranks:
-    """Return ranks in the order of the indices, known when all pods are there."""
-    order = sorted((*taken, *finished))
-    if len(order) < size:
-        return Ranks(waits=f"{size - len(order)} of {size} pods are missing")
-    done = frozenset(rank for rank, index in enumerate(order) if index in finished)
-    return Ranks(tuple(taken.get(index) for index in order), done)
-
-
-# -- gang_assembly --
-# The members of one gang, put together: ranks, size, job, and what is missing or wrong.
-
-
 _NO_SEATS: Mapping[str, int] = MappingProxyType({})
 
 
@@ -277,14 +200,19 @@ def assemble(
     understood, ranks = Understood(), Ranks()
     disputes: tuple[InvalidGang, ...] = ()
     try:
-        if started := _started(needed, seats):
+        # those that have started as the plan says, the eldest first; where the plan is lost, as marks say
+        started = [member for member in needed if member.pod.released]
+        if seats:
+            named = (member for member in needed if member.pod.uid in seats)
+            started = [member for member in named if member.pod.released or member.pod.node is not None]
+        if started := sorted(started, key=lambda member: member.pod.created):
             understood, ranks, disputes = _going_on(key, everyone, started, seats=seats, size=size)
         else:
             speakers = needed or everyone
             for member in speakers:
                 if member.problem is not None:
                     raise member.problem
-            understood = understand(key, _agreed(speakers), _gpus(speakers), size=_size_said(everyone))
+            understood = understand(key, _agreed(speakers), _gpus(speakers), size=_size_of(everyone))
             ranks = ranks_of(everyone, understood.size)
             check_rules([member.pod for member in speakers])
     except InvalidGang as error:
@@ -312,19 +240,9 @@ def assemble(
     )
 
 
-def _size_said(members: Iterable[GangMember]) -> int | None:
+def _size_of(members: Iterable[GangMember]) -> int | None:
     """Return the size as controllers say it; where it was changed in between, its pods say several: the largest."""
     return max((member.size for member in members if member.size), default=None)
-
-
-def _started(needed: Iterable[GangMember], seats: Mapping[str, int]) -> list[GangMember]:
-    """Return the members that have started as the plan says, the eldest first; where the plan is lost, as marks say."""
-    if seats:
-        named = (member for member in needed if member.pod.uid in seats)
-        started = [member for member in named if member.pod.released or member.pod.node is not None]
-    else:
-        started = [member for member in needed if member.pod.released]
-    return sorted(started, key=lambda member: member.pod.created)
 
 
 def _going_on(
@@ -345,10 +263,13 @@ def _going_on(
     try:
         if eldest.problem is not None:
             raise eldest.problem
-        words = {field: _first_said(readable, field) for field in ANNOTATIONS}
+        words: dict[str, str] = {}  # of what several say about a field, the first
+        for member in readable:
+            texts = ((field, getattr(member.asked, field)) for field in ANNOTATIONS)
+            words = {field: text for field, text in texts if text is not None} | words
         requests = {request: None for member in readable for request in member.asked.requests}
-        asked = Asked(**words, requests=tuple(requests))
-        understood = understand(key, asked, eldest.gpus, size=_size_said(readable))
+        asked = GangRequest(**words, requests=tuple(requests))
+        understood = understand(key, asked, eldest.gpus, size=_size_of(readable))
     except InvalidGang as error:
         if size is None:
             raise
@@ -357,41 +278,27 @@ def _going_on(
     fitting = [member for member in everyone if member.pod.uid in entitled]
     others = [member for member in everyone if member.pod.uid not in entitled]
     for member in sorted(others, key=lambda member: member.pod.created):
-        if member.needed and (why := _why_apart(member, eldest)) is not None:
+        why = member.problem
+        if why is None and member.dialect != eldest.dialect:
+            why = _name_clash(eldest, member)
+        elif why is None and member.gpus > eldest.gpus:
+            why = _unequal([member, eldest])
+        if member.needed and why is not None:
             disputes.append(why)
         else:
             fitting.append(member)
     count = size or understood.size
     ranks = ranks_of(everyone, None) if count is None else seats_of(fitting, count, seats)
+    disputes += ranks.misfits
+    # what would keep the others from being planned together
     alike = [member for member in fitting if member.needed]
-    return replace(understood, size=count), ranks, (*disputes, *ranks.misfits, *_contradictions(alike))
-
-
-def _first_said(members: Iterable[GangMember], field: str) -> str | None:
-    """Return what the first of some members says that says anything about a field of :class:`Asked`."""
-    texts = (getattr(member.asked, field) for member in members)
-    return next((text for text in texts if text is not None), None)
-
-
-def _contradictions(members: Sequence[GangMember]) -> Iterator[InvalidGang]:
-    """Yield what would keep members from being planned together."""
-    yield from (member.problem for member in members if member.problem is not None)
-    for check in (_agreed, _gpus, lambda them: check_rules([member.pod for member in them])):
+    disputes += (member.problem for member in alike if member.problem is not None)
+    for check in (_agreed, _gpus, lambda members: check_rules([member.pod for member in members])):
         try:
-            check(members)
+            check(alike)
         except InvalidGang as error:
-            yield error
-
-
-def _why_apart(member: GangMember, eldest: GangMember) -> InvalidGang | None:
-    """Return why a pod is no part of a gang that has started, whatever its rank; ``None`` = it may be."""
-    if member.problem is not None:
-        return member.problem
-    if member.dialect != eldest.dialect:
-        return _name_clash(eldest, member)
-    if member.gpus > eldest.gpus:
-        return _unequal([member, eldest])
-    return None
+            disputes.append(error)
+    return replace(understood, size=count), ranks, tuple(disputes)
 
 
 def _of_one_run(members: Sequence[GangMember]) -> Sequence[GangMember]:
@@ -423,12 +330,12 @@ def _maker(pod: Pod) -> str:
     return pod.owner.uid if pod.owner is not None else pod.uid
 
 
-def _agreed(members: Sequence[GangMember]) -> Asked:
+def _agreed(members: Sequence[GangMember]) -> GangRequest:
     """Return what the members ask in one voice, or raise ``InvalidGang``: two say different things."""
     if len({member.dialect for member in members}) > 1:
         raise _name_clash(members[0], next(member for member in members if member.dialect != members[0].dialect))
-    said: dict[str, str] = {}
-    speakers: dict[Asked, GangMember] = {}  # of pods that ask the same, mostly all, the first
+    words: dict[str, str] = {}
+    speakers: dict[GangRequest, GangMember] = {}  # of pods that ask the same, mostly all, the first
     for member in members:
         speakers.setdefault(member.asked, member)
     for field, key in ANNOTATIONS.items():
@@ -437,14 +344,14 @@ def _agreed(members: Sequence[GangMember]) -> Asked:
             if (text := getattr(member.asked, field)) is not None:
                 by.setdefault(text, member.pod.name)
         if len(by) > 1:
-            (one, pod), (two, other_pod) = list(by.items())[:2]
-            message = f"pods disagree: {one[:40]!r} ({pod}) and {two[:40]!r} ({other_pod})"
+            (text, pod), (other_text, other_pod) = list(by.items())[:2]
+            message = f"pods disagree: {text[:40]!r} ({pod}) and {other_text[:40]!r} ({other_pod})"
             fix = "give all pods of a gang the same annotations"
             raise InvalidGang(message, reason="Disagreement", where=key, fix=fix)
         if by:
-            said[field] = next(iter(by))
+            words[field] = next(iter(by))
     requests = {request: None for asked in speakers for request in asked.requests}
-    return Asked(**said, requests=tuple(requests))
+    return GangRequest(**words, requests=tuple(requests))
 
 
 def _name_clash(first: GangMember, other: GangMember) -> InvalidGang:

@@ -13,46 +13,19 @@ leaves ``gpus_per_node`` out, and where nodes differ each size is tried.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from extender.gangs.annotations import (
-    MOST_PODS,
-    format_parallelism,
-    impossible_degrees,
-    parse_alpha,
-    parse_avoid,
-    parse_constraints,
-    parse_degrees,
-    parse_gpu_types,
-    parse_level,
-    parse_microbatches,
-    parse_model,
-    parse_order,
-    parse_size,
-    parse_watts,
-)
-from extender.gangs.types import Asked, GangKey, InvalidGang, TopologyRequest
+from extender.gangs import annotations as written
+from extender.gangs.types import GangKey, GangRequest, InvalidGang, TopologyRequest
 from extender.kubernetes_names import CONSTRAINTS, GANG_SIZE, MODEL, ORDER, PARALLELISM, TP_LEVEL
 from ground.errors import InvalidJob
 from scheduler.job import MEGATRON_ORDER, Hold, Job, NodeSize, Parallelism
 from scheduler.job_affinity import job_affinity
 
-# -- pods_on_nodes --
-# Pods that share nodes: on nodes of G GPUs, pods of g GPUs lie G / g to a node, in the order of their ranks.
-#
-# A cell of a job is a node, so the node rank of a pod is all that placement knows of it.  The last node may be filled
-# in part, and is the gang's all the same.  A gang does not say which nodes it wants: any whose GPUs are a multiple of g
-# will do, as for a job file that leaves ``gpus_per_node`` out, and where nodes differ each size is tried.
-
-
 # pods to a node that are thought of while no node is known: as many as the parts that 8 GPUs can be cut into, 64
 _SHARING = (2, 4, 8, 16, 32, 64)
-
-
-def node_rank(rank: int, pods_per_node: int) -> int:
-    """Return the rank among the gang's nodes of the node that the pod of a rank goes to."""
-    return rank // pods_per_node
 
 
 def pods_of(parallelism: Parallelism, gpus: int) -> int:
@@ -65,14 +38,9 @@ def nodes_needed(pods: int, pods_per_node: int) -> int:
     return -(-pods // pods_per_node)
 
 
-def nodes_of_pods(nodes: Sequence[str], pods: int, pods_per_node: int) -> tuple[str, ...]:
+def nodes_of_pods(nodes: Sequence[str | None], pods: int, pods_per_node: int) -> tuple[str | None, ...]:
     """Return the node of each pod by rank, from nodes by node rank."""
-    return tuple(nodes[node_rank(rank, pods_per_node)] for rank in range(pods))
-
-
-def nodes_by_rank(of_pods: tuple[str, ...], pods_per_node: int) -> tuple[str, ...]:
-    """Return the nodes by node rank, each once, from the node of each pod by rank."""
-    return of_pods[::pods_per_node]
+    return tuple(nodes[rank // pods_per_node] for rank in range(pods))
 
 
 def ranks_by_node(pods: int, pods_per_node: int) -> Iterator[range]:
@@ -100,11 +68,11 @@ def on_nodes(job: Job, sizes: Sequence[NodeSize]) -> Job:
         where they differ.
     :raises InvalidGang: its pods would fill none of the nodes, or it does not cut into any.
     """
-    found = _fitting(job.parallelism, job.gpus_per_node, job.gpu_types, tuple(sizes))
-    if not found:
+    fitting = _fitting(job.parallelism, job.gpus_per_node, job.gpu_types, tuple(sizes))
+    if not fitting:
         return job
-    differ = len({one.gpus for one in found}) > 1
-    return job.replace(gpus_per_node=found[0].gpus, node_sizes=found if differ else ())
+    differ = len({size.gpus for size in fitting}) > 1
+    return job.replace(gpus_per_node=fitting[0].gpus, node_sizes=fitting if differ else ())
 
 
 @lru_cache(4096)
@@ -116,9 +84,9 @@ def _fitting(
     :returns: empty where there are no nodes of these types.
     """
     of_type = [size for size in sizes if gpu_types is None or size.gpu_type in gpu_types]
-    filled = [one for one in of_type if one.gpus % gpus == 0]
+    filled = [size for size in of_type if size.gpus % gpus == 0]
     if of_type and not filled:
-        has = " or ".join(map(str, sorted({one.gpus for one in of_type})))
+        has = " or ".join(map(str, sorted({size.gpus for size in of_type})))
         usual = of_type[0].gpus
         even = ", ".join(str(number) for number in range(1, usual + 1) if usual % number == 0)
         raise InvalidGang(
@@ -127,10 +95,10 @@ def _fitting(
             where="the GPUs in the resources of its pods",
             fix=f"ask for a number of GPUs that divides those of a node: {even}",
         )
-    reasons = [_uncut(parallelism, one.gpus) for one in filled]
+    reasons = [_uncut(parallelism, size.gpus) for size in filled]
     if reasons and (why := reasons[0]) is not None and all(reasons):
         raise why
-    return tuple(one for one, why in zip(filled, reasons, strict=True) if why is None)
+    return tuple(size for size, why in zip(filled, reasons, strict=True) if why is None)
 
 
 def _uncut(parallelism: Parallelism, gpus: int) -> InvalidGang | None:
@@ -138,17 +106,8 @@ def _uncut(parallelism: Parallelism, gpus: int) -> InvalidGang | None:
     try:
         parallelism.shape(gpus)
     except InvalidJob as error:
-        return impossible_degrees(f"{format_parallelism(parallelism)} on nodes of {gpus} GPUs", error)
+        return written.impossible_degrees(f"{written.format_parallelism(parallelism)} on nodes of {gpus} GPUs", error)
     return None
-
-
-# -- gang_job --
-# What a gang asks the solver: annotations and peers' requests as a :class:`~scheduler.job.Job`.
-#
-# A cell of this job is a pod; which nodes these lie on, one to a node or several, is found out where it is planned
-# (:mod:`extender.gangs.job`).  Rank r is the cell (dp = r mod D, pp = r div D) of the grid, as Megatron numbers
-# nodes, unless the gang says another order.  Without degrees of parallelism a gang is one data-parallel group: its
-# domains are counted, its ranks are alike.
 
 
 MOST_HOLDS = 64  # hard requirements of one gang that its GangPlan can hold, and soft ones (maxItems of the CRD)
@@ -165,7 +124,9 @@ class Understood:
     doubts: tuple[InvalidGang, ...] = ()  # what says nothing as it is written
 
 
-def understand(key: GangKey, asked: Asked, gpus: int, *, size: int | None, whole_nodes: bool = False) -> Understood:
+def understand(
+    key: GangKey, asked: GangRequest, gpus: int, *, size: int | None, whole_nodes: bool = False
+) -> Understood:
     """Return the size and the job of a gang.
 
     :param gpus: GPUs of each pod.
@@ -173,29 +134,33 @@ def understand(key: GangKey, asked: Asked, gpus: int, *, size: int | None, whole
     :param whole_nodes: whether each pod takes one; else several may share a node.
     :raises InvalidGang: an annotation cannot be read, or contradicts another.
     """
-    order = MEGATRON_ORDER if asked.order is None else parse_order(asked.order)
-    degrees = None if asked.parallelism is None else parse_degrees(asked.parallelism, order=order)
+    order = MEGATRON_ORDER if asked.order is None else written.parse_order(asked.order)
+    degrees = None if asked.parallelism is None else written.parse_degrees(asked.parallelism, order=order)
     made = None if degrees is None else _pods(degrees, gpus, whole_nodes=whole_nodes)
     if asked.size is not None:
-        size = parse_size(asked.size)
+        size = written.parse_size(asked.size)
     elif made is not None:
         size = made
     if size is None or size < 1:
         return Understood()
     if degrees is not None and made != size:
+        arranged = ""  # nothing is said where stages or tensor-parallel groups share pods
+        with suppress(InvalidJob):
+            arranged = " ({} pipelines of {})".format(*degrees.shape(gpus))
         raise InvalidGang(
-            f"{size}, but {PARALLELISM} on pods of {gpus} GPUs makes {made} pods{_pipelines(degrees, gpus)}",
+            f"{size}, but {PARALLELISM} on pods of {gpus} GPUs makes {made} pods{arranged}",
             reason="SizeContradictsParallelism",
             where=GANG_SIZE,
             fix=f"set {GANG_SIZE} to {made}, or correct the degrees",
         )
     if degrees is None:
-        slices = {
-            request.slice_size
-            for request in asked.requests
-            if request.slice_size is not None and request.slice_size < size
-        }
-        degrees = _without_degrees(size, gpus, slices)
+        # one data-parallel group, or as many as there are slices of one size
+        slices = {slice_size for request in asked.requests if (slice_size := request.slice_size) and slice_size < size}
+        group = next(iter(slices)) if len(slices) == 1 else size
+        if size % group:
+            message = f"slices of {group} ranks do not divide the {size} pods of the gang"
+            raise InvalidGang(message, reason="UnsupportedSlice", fix=f"choose a slice size that divides {size}")
+        degrees = Parallelism(tp=gpus, dp=group, pp=size // group)
         _pods(degrees, gpus, whole_nodes=whole_nodes)
     understood = _with_requests(_job(key, asked, degrees, gpus), asked.requests, size)
     if asked.order is None or asked.parallelism is not None:
@@ -205,37 +170,37 @@ def understand(key: GangKey, asked: Asked, gpus: int, *, size: int | None, whole
     return replace(understood, doubts=(InvalidGang(silent, reason="OrderAlone", where=ORDER, fix=fix),))
 
 
-def _job(key: GangKey, asked: Asked, degrees: Parallelism, gpus: int) -> Job:
+def _job(key: GangKey, asked: GangRequest, degrees: Parallelism, gpus: int) -> Job:
     """Return the job as our own annotations say it."""
-    model = None if asked.model is None else parse_model(asked.model)
+    model = None if asked.model is None else written.parse_model(asked.model)
     try:
-        known = job_affinity(
+        affinity = job_affinity(
             degrees,
-            alpha=None if asked.alpha is None else parse_alpha(asked.alpha),
+            alpha=None if asked.alpha is None else written.parse_alpha(asked.alpha),
             model=model,
-            microbatches=None if asked.microbatches is None else parse_microbatches(asked.microbatches),
+            microbatches=None if asked.microbatches is None else written.parse_microbatches(asked.microbatches),
         )
     except InvalidJob as error:
         raise InvalidGang(error.message, reason="InvalidModel", where=MODEL, fix=error.fix) from None
     if asked.peak_watts is not None:
-        parse_watts(asked.peak_watts)
-    gpu_types = None if asked.gpu_types is None else parse_gpu_types(asked.gpu_types)
-    holds, counts = ((), ()) if asked.constraints is None else parse_constraints(asked.constraints)
+        written.parse_watts(asked.peak_watts)
+    gpu_types = None if asked.gpu_types is None else written.parse_gpu_types(asked.gpu_types)
+    holds, counts = ((), ()) if asked.constraints is None else written.parse_constraints(asked.constraints)
     job = Job(
         name=str(key),
         parallelism=degrees,
-        alpha=known.alpha,
+        alpha=affinity.alpha,
         gpus_per_node=gpus,
-        level=parse_level(asked.level) if asked.level else None,
-        tp_level=parse_level(asked.tp_level, key=TP_LEVEL) if asked.tp_level else None,
+        level=written.parse_level(asked.level) if asked.level else None,
+        tp_level=written.parse_level(asked.tp_level, key=TP_LEVEL) if asked.tp_level else None,
         gpu_types=gpu_types,
         mix_types=asked.gpu_types is not None and gpu_types is None,
         holds=holds,
         counts=counts,
-        microbatches=known.microbatches,
-        spread_cost=known.spread_cost,
+        microbatches=affinity.microbatches,
+        spread_cost=affinity.spread_cost,
     )
-    return job if asked.avoid is None else job.replace(avoid=parse_avoid(asked.avoid))
+    return job if asked.avoid is None else job.replace(avoid=written.parse_avoid(asked.avoid))
 
 
 def holds_for(job: Job, request: TopologyRequest, level: str) -> tuple[Hold, ...]:
@@ -252,7 +217,9 @@ def holds_for(job: Job, request: TopologyRequest, level: str) -> tuple[Hold, ...
     try:
         grid = job.grid
     except InvalidJob as error:
-        raise impossible_degrees(f"{request.source} wants slices of {request.slice_size} ranks", error) from None
+        raise written.impossible_degrees(
+            f"{request.source} wants slices of {request.slice_size} ranks", error
+        ) from None
     if sorted(grid.node_rank[:, 0].tolist()) == slice_of_first:
         return (Hold("dp", level), *joined)
     if sorted(grid.node_rank[:parts].ravel().tolist()) == slice_of_first:
@@ -269,29 +236,11 @@ def holds_for(job: Job, request: TopologyRequest, level: str) -> tuple[Hold, ...
 def _pods(degrees: Parallelism, gpus: int, *, whole_nodes: bool) -> int:
     """Return how many pods of so many GPUs a job has, or raise ``InvalidGang``: too many, or they fill no nodes."""
     cut_into_nodes(degrees, gpus, whole_nodes=whole_nodes)
-    if (pods := pods_of(degrees, gpus)) > MOST_PODS:
+    if (pods := pods_of(degrees, gpus)) > written.MOST_PODS:
         message = f"makes a gang of {pods:,} pods"
-        fix = f"a gang has at most {MOST_PODS:,} pods: check the degrees for a slip"
+        fix = f"a gang has at most {written.MOST_PODS:,} pods: check the degrees for a slip"
         raise InvalidGang(message, reason="InvalidParallelism", where=PARALLELISM, fix=fix)
     return pods
-
-
-def _pipelines(degrees: Parallelism, gpus: int) -> str:
-    """Return how the pods are arranged, in brackets; empty where stages or tensor-parallel groups share pods."""
-    try:
-        rows, columns = degrees.shape(gpus)
-    except InvalidJob:
-        return ""
-    return f" ({rows} pipelines of {columns})"
-
-
-def _without_degrees(size: int, gpus: int, slices: set[int]) -> Parallelism:
-    """Return one data-parallel group, or as many as there are slices of one size."""
-    group = next(iter(slices)) if len(slices) == 1 else size
-    if size % group:
-        message = f"slices of {group} ranks do not divide the {size} pods of the gang"
-        raise InvalidGang(message, reason="UnsupportedSlice", fix=f"choose a slice size that divides {size}")
-    return Parallelism(tp=gpus, dp=group, pp=size // group)
 
 
 def _with_requests(job: Job, requests: tuple[TopologyRequest, ...], size: int) -> Understood:
@@ -303,7 +252,7 @@ def _with_requests(job: Job, requests: tuple[TopologyRequest, ...], size: int) -
     notes: list[str] = []
     for request in requests:
         if request.level is not None:
-            parse_level(request.level, key=request.source)
+            written.parse_level(request.level, key=request.source)
         if request.level is not None and request.hard:
             holds += holds_for(job, request, request.level)
             notes.append(f"{request.source}: kept inside one domain of {request.level}")

@@ -7,7 +7,7 @@ share a node (``kubernetes.io/hostname``) is the exception: a plan can see to it
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from extender.gangs.types import InvalidGang
 from extender.kubernetes_names import CONSTRAINTS
@@ -22,18 +22,15 @@ Rule = tuple[str, PodTerm]  # Kind, and the pods that it is about
 
 def rules_of(spec: PodSpec) -> tuple[Rule, ...]:
     """Return the rules that a pod must be placed by."""
-    affinity = spec.affinity
-    plain = affinity is None or affinity.pod_affinity is affinity.pod_anti_affinity is None
-    return () if plain and not spec.topology_spread_constraints else tuple(_rules(spec))
-
-
-def _rules(spec: PodSpec) -> Iterator[Rule]:
-    if spec.affinity is not None:
-        for kind, terms in ((AFFINITY, spec.affinity.pod_affinity), (ANTI_AFFINITY, spec.affinity.pod_anti_affinity)):
-            yield from ((kind, term) for term in (terms.required if terms is not None else None) or ())
-    for one in spec.topology_spread_constraints or ():
-        if one.when_unsatisfiable != "ScheduleAnyway":
-            yield SPREAD, PodTerm(topology_key=one.topology_key, label_selector=one.label_selector)
+    affinity, rules = spec.affinity, list[Rule]()
+    if affinity is not None:
+        for kind, terms in ((AFFINITY, affinity.pod_affinity), (ANTI_AFFINITY, affinity.pod_anti_affinity)):
+            rules += ((kind, term) for term in (terms.required if terms is not None else None) or ())
+    for spread in spec.topology_spread_constraints or ():
+        if spread.when_unsatisfiable != "ScheduleAnyway":
+            term = PodTerm(topology_key=spread.topology_key, label_selector=spread.label_selector)
+            rules.append((SPREAD, term))
+    return tuple(rules)
 
 
 def check_rules(pods: Sequence[Pod]) -> None:
@@ -47,7 +44,12 @@ def check_rules(pods: Sequence[Pod]) -> None:
             if term.topology_key == HOSTNAME and kind != AFFINITY:
                 continue
             if any(_means(term, pod, other) for other in pods):
-                raise _invalid(pod, kind, term.topology_key)
+                message = (
+                    f"pod {pod.name} has {kind} by {clip(term.topology_key)} that is about pods of its own gang: a "
+                    "plan gives each pod one node, so that kube-scheduler could not keep it"
+                )
+                fix = f"take it out; say with {CONSTRAINTS} which pods should be together, the solver sees to it"
+                raise InvalidGang.of_pod(pod, message, reason="RuleInsideGang", fix=fix)
 
 
 def stays_alone(pod: Pod) -> bool:
@@ -58,19 +60,20 @@ def stays_alone(pod: Pod) -> bool:
 
 def left_to_scheduler(pods: Sequence[Pod]) -> str:
     """Return what of the pods' wishes no plan looks at, one sentence; empty = nothing."""
-    volumes = {one.name: None for pod in pods for one in pod.spec.volumes or () if one.claimed}
+    volumes = {volume.name: None for pod in pods for volume in pod.spec.volumes or () if volume.claimed}
     rules: dict[str, None] = {}
     for pod in pods:
         for kind, term in rules_of(pod.spec):
             if not _means(term, pod, pod):
                 rules[f"{kind} by {clip(term.topology_key)}"] = None
-    fields = {one: None for pod in pods for one in (pod.spec.claimed.unchecked if pod.spec.claimed else ())}
+    claimed = filter(None, (pod.spec.claimed for pod in pods))
+    fields = {field: None for claims in claimed for field in claims.unchecked}
     if not volumes and not rules and not fields:
         return ""
-    told = [f"the zone of volumes ({named(volumes)})"] if volumes else []
-    told += [f"rules about other pods ({named(rules)})"] if rules else []
-    told += [f"which devices claims mean ({named(fields)})"] if fields else []
-    why = f"left to kube-scheduler, which may refuse the planned nodes: {'; '.join(told)}"
+    wishes = [f"the zone of volumes ({named(volumes)})"] if volumes else []
+    wishes += [f"rules about other pods ({named(rules)})"] if rules else []
+    wishes += [f"which devices claims mean ({named(fields)})"] if fields else []
+    why = f"left to kube-scheduler, which may refuse the planned nodes: {'; '.join(wishes)}"
     return f"{why}\nTo fix: where it does, say in nodeSelector on which nodes the pods may be"
 
 
@@ -78,12 +81,3 @@ def _means(term: PodTerm, pod: Pod, other: Pod) -> bool:
     """Return whether a term of one pod is about another, which is in the same namespace."""
     selector: LabelSelector | None = term.label_selector
     return selector is not None and term.among(pod.namespace, other.namespace) and selector.selects(other.labels)
-
-
-def _invalid(pod: Pod, kind: str, key: str) -> InvalidGang:
-    message = (
-        f"pod {pod.name} has {kind} by {clip(key)} that is about pods of its own gang: a plan gives each pod one node, "
-        "so that kube-scheduler could not keep it"
-    )
-    fix = f"take it out; say with {CONSTRAINTS} which pods should be together, the solver sees to it"
-    return InvalidGang.of_pod(pod, message, reason="RuleInsideGang", fix=fix)

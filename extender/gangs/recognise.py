@@ -12,36 +12,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from msgspec.structs import replace as copied
 
 from extender import dialect_names as d
-from extender.dialect_names import (
-    KAI_PREFERRED,
-    KAI_REQUIRED,
-    KUEUE_PREFERRED,
-    KUEUE_REQUIRED,
-    KUEUE_SLICE,
-    KUEUE_SLICE_SIZE,
-    LWS_EXCLUSIVE,
-    LWS_SUBGROUP_EXCLUSIVE,
-    LWS_SUBGROUP_SIZE,
-    VOLCANO_MODE,
-    VOLCANO_TIER,
-    VOLCANO_TIER_LABEL,
-)
 from extender.gangs.annotations import asked_by, parse_whole
-from extender.gangs.assembly import equal_parts, index_of, numbered_by
 from extender.gangs.types import GangKey, GangMember, InvalidGang, TopologyRequest
-from extender.kubernetes_names import GANG, GANG_SIZE, GATE, PARALLELISM
+from extender.kubernetes_names import GANG, GANG_SIZE, GATE, PARALLELISM, RANK
 from extender.objects import Owner
 from extender.texts import LONGEST, clip, short_name, size_of
 from topology.kubernetes.pods import Pod
-
-# -- dialect_requests --
-# What the labels and annotations of other projects ask: what belongs together, in which order, and how near.
-
 
 _SMALL = re.compile(r"[0-9]{1,6}")
 
@@ -58,52 +40,40 @@ def requests_of(annotations: Mapping[str, str], labels: Mapping[str, str]) -> tu
 
     Requests that make no sense are left out.
     """
-    found = [
+    requests = [
         TopologyRequest(level, hard, key, slice_size=_slice(annotations, size_key))
         for key, hard, size_key in (
-            (KUEUE_REQUIRED, True, None),
-            (KUEUE_PREFERRED, False, None),
-            (KUEUE_SLICE, True, KUEUE_SLICE_SIZE),
-            (KAI_REQUIRED, True, None),
-            (KAI_PREFERRED, False, None),
-            (LWS_EXCLUSIVE, True, None),
-            (LWS_SUBGROUP_EXCLUSIVE, True, LWS_SUBGROUP_SIZE),
+            (d.KUEUE_REQUIRED, True, None),
+            (d.KUEUE_PREFERRED, False, None),
+            (d.KUEUE_SLICE, True, d.KUEUE_SLICE_SIZE),
+            (d.KAI_REQUIRED, True, None),
+            (d.KAI_PREFERRED, False, None),
+            (d.LWS_EXCLUSIVE, True, None),
+            (d.LWS_SUBGROUP_EXCLUSIVE, True, d.LWS_SUBGROUP_SIZE),
         )
         if (level := annotations.get(key)) and (size_key is None or _slice(annotations, size_key))
     ]
-    mode = annotations.get(VOLCANO_MODE, labels.get(VOLCANO_MODE))
-    tier = annotations.get(VOLCANO_TIER, labels.get(VOLCANO_TIER_LABEL, ""))
+    mode = annotations.get(d.VOLCANO_MODE, labels.get(d.VOLCANO_MODE))
+    tier = annotations.get(d.VOLCANO_TIER, labels.get(d.VOLCANO_TIER_LABEL, ""))
     if mode == "hard" and _SMALL.fullmatch(tier) and int(tier):
-        found.append(TopologyRequest(None, True, VOLCANO_TIER, tier=int(tier)))
-    return tuple(found)
+        requests.append(TopologyRequest(None, True, d.VOLCANO_TIER, tier=int(tier)))
+    return tuple(requests)
 
 
 def requests_of_group(group: Owner) -> tuple[TopologyRequest, ...]:
     """Return the requests in a PodGroup of Kubernetes or of Volcano: the whole gang lies inside one domain."""
     constraints, volcano = group.spec.scheduling_constraints, group.spec.network_topology
     topology = (constraints.topology or ()) if constraints is not None else ()
-    found = [TopologyRequest(one.key, True, "schedulingConstraints.topology") for one in topology if one.key]
+    requests = [TopologyRequest(level.key, True, "schedulingConstraints.topology") for level in topology if level.key]
     if volcano is not None and volcano.mode == "hard" and (volcano.highest_tier_allowed or 0) > 0:
-        found.append(
-            TopologyRequest(None, True, "networkTopology.highestTierAllowed", tier=volcano.highest_tier_allowed)
-        )
-    return tuple(found)
+        source = "networkTopology.highestTierAllowed"
+        requests.append(TopologyRequest(None, True, source, tier=volcano.highest_tier_allowed))
+    return tuple(requests)
 
 
 def _slice(annotations: Mapping[str, str], key: str | None) -> int | None:
     text = annotations.get(key, "") if key else ""
     return int(text) or None if _SMALL.fullmatch(text) else None
-
-
-# -- recognise --
-# One pod: which gang it belongs to, by our label or by those of other systems.
-#
-# A gang is named by our label, or by whatever else says that pods belong together.  Some of that is said for a gang
-# alone (a PodGroup of any API); controllers like Job, JobSet or StatefulSet make pods that need not start together, and
-# their pods are a gang only when they ask for it: by our gate, or by an annotation ``gang-size`` or ``parallelism``.  A
-# pod that says ``gang-size`` 1, and is in no group, is a gang of its own, whoever made it.
-#
-# A pod without GPUs is no member: launchers, drivers and initialisers of a job go where they like.
 
 
 ALONE = "alone"  # The dialect of pods that are a gang each
@@ -129,9 +99,18 @@ def recognise(pod: Pod, owners: Owners, before: GangMember | None = None) -> Gan
     :param before: what the pod was when last seen, with the same owners: most news are of its status, or that it is
         bound, which ends no membership.
     """
-    if before is not None and _same_words(pod, before.pod):
-        return replace(before, pod=pod)
-    form = next((form for form in _forms(pod, owners) if form.declared or _asks(pod)), None)
+    if before is not None and before.pod.node in (None, pod.node):
+        # all that it is recognised by is as it was, the node aside that it is bound to
+        meta, spec = before.pod.metadata, before.pod.spec
+        news = {"resource_version": meta.resource_version, "deletion_timestamp": meta.deletion_timestamp}
+        if copied(pod.spec, node_name=spec.node_name) == spec and copied(pod.metadata, **news) == meta:
+            return replace(before, pod=pod)
+    # A pod that a controller made by the number is to start with the others if it says so by an annotation or by our
+    # gate; a mark is what its release leaves of the gate.  Releases of versions before the mark left the pin alone:
+    # that is believed of a pod which is there already, and gains nothing by it.
+    together = GANG_SIZE in pod.annotations or PARALLELISM in pod.annotations or pod.gated_by(GATE) or pod.released
+    together = together or (pod.node is not None and pod.pin == pod.node)
+    form = next((form for form in _forms(pod, owners) if form.declared or together), None)
     if form is None:
         return None
     name = short_name(form.name)
@@ -155,6 +134,10 @@ def recognise(pod: Pod, owners: Owners, before: GangMember | None = None) -> Gan
         ways = "nvidia.com/gpu, or a claim of a DeviceClass in --gpu-classes"
         fix = f"ask for GPUs ({ways}), or take the label {GANG} off pods that need no node of their own"
         problem = problem or _invalid(pod, "NoGpus", "asks for no GPUs", fix)
+    # what peers' dialects ask, on the pod, on its maker, in its PodGroup
+    maker = owners.get(pod.owner.uid) if pod.owner is not None else None
+    annotations = pod.annotations if maker is None else {**(maker.metadata.annotations or {}), **pod.annotations}
+    requests = (*requests_of(annotations, pod.labels), *(() if form.group is None else requests_of_group(form.group)))
     index, alone = None, form.dialect == ALONE
     try:
         index = (0,) if alone else index_of(pod)
@@ -164,7 +147,7 @@ def recognise(pod: Pod, owners: Owners, before: GangMember | None = None) -> Gan
         key=GangKey(pod.namespace, name),
         pod=pod,
         dialect=form.dialect,
-        asked=asked_by(pod.annotations, _requests(pod, form, owners)),
+        asked=asked_by(pod.annotations, requests),
         index=index,
         numbered_by=numbered_by(pod),
         parts=None if alone else equal_parts(pod),
@@ -172,26 +155,6 @@ def recognise(pod: Pod, owners: Owners, before: GangMember | None = None) -> Gan
         gpus=gpus,
         problem=problem,
     )
-
-
-def _same_words(pod: Pod, before: Pod) -> bool:
-    """Return whether all that a pod is recognised by is as it was, the node aside that it is bound to."""
-    meta, spec = before.metadata, before.spec
-    news = {"resource_version": meta.resource_version, "deletion_timestamp": meta.deletion_timestamp}
-    same = before.node in (None, pod.node) and copied(pod.spec, node_name=spec.node_name) == spec
-    return same and copied(pod.metadata, **news) == meta
-
-
-def _asks(pod: Pod) -> bool:
-    """Return whether a pod that a controller made by the number is to start with the others.
-
-    It says so by an annotation or by our gate; a mark is what its release leaves of the gate.  Releases of versions
-    before the mark left the pin alone: that is believed of a pod which is there already, and gains nothing by it.
-    """
-    annotations = pod.annotations
-    if GANG_SIZE in annotations or PARALLELISM in annotations:
-        return True
-    return pod.gated_by(GATE) or pod.released or (pod.node is not None and pod.pin == pod.node)
 
 
 def _forms(pod: Pod, owners: Owners) -> Iterator[_Form]:
@@ -225,7 +188,11 @@ def _controlled(pod: Pod, owners: Owners) -> Iterator[_Form]:
     if (name := labels.get(d.LWS_NAME)) and (group := labels.get(d.LWS_GROUP)):
         yield _Form("lws", f"{name}-{group}", size=parse_whole(pod.annotations.get(d.LWS_SIZE)))
     if name := labels.get(d.JOBSET_NAME):
-        yield _Form("jobset", name, size=_jobset_size(pod, name, owners))
+        jobset, size = owners.get(labels.get(d.JOBSET_UID, "")) or owners.get(f"JobSet/{pod.namespace}/{name}"), None
+        if jobset is not None:
+            with suppress(ValueError):
+                size = sum(job.pods for job in jobset.spec.replicated_jobs or ()) or None  # pods with GPUs
+        yield _Form("jobset", name, size=size)
     if name := labels.get(d.KUBEFLOW_JOB):
         yield _Form("kubeflow", name)
     if name := labels.get(d.RAY_CLUSTER):
@@ -233,11 +200,11 @@ def _controlled(pod: Pod, owners: Owners) -> Iterator[_Form]:
     owner = pod.owner
     if owner is None:
         return
-    known = owners.get(owner.uid)
+    controller = owners.get(owner.uid)
     if owner.kind == "Job" and (d.COMPLETION_INDEX in labels or d.COMPLETION_INDEX in pod.annotations):
-        yield _Form("job", owner.name, size=known.spec.completions if known else None)
+        yield _Form("job", owner.name, size=controller.spec.completions if controller else None)
     if owner.kind == "StatefulSet":
-        yield _Form("statefulset", owner.name, size=known.spec.replicas if known else None)
+        yield _Form("statefulset", owner.name, size=controller.spec.replicas if controller else None)
 
 
 def _grouped(dialect: str, pod: Pod, name: str, owners: Owners) -> _Form:
@@ -250,24 +217,64 @@ def _grouped(dialect: str, pod: Pod, name: str, owners: Owners) -> _Form:
     return _Form(dialect, name, True, native if native is not None else group.spec.min_member, group)
 
 
-def _requests(pod: Pod, form: _Form, owners: Owners) -> tuple[TopologyRequest, ...]:
-    """Return what peers' dialects ask, on the pod, on its maker, in its PodGroup."""
-    maker = owners.get(pod.owner.uid) if pod.owner is not None else None
-    annotations = pod.annotations if maker is None else {**(maker.metadata.annotations or {}), **pod.annotations}
-    of_group = () if form.group is None else requests_of_group(form.group)
-    return (*requests_of(annotations, pod.labels), *of_group)
-
-
-def _jobset_size(pod: Pod, name: str, owners: Owners) -> int | None:
-    """Return the number of pods with GPUs of a JobSet."""
-    jobset = owners.get(pod.labels.get(d.JOBSET_UID, "")) or owners.get(f"JobSet/{pod.namespace}/{name}")
-    if jobset is None:
-        return None
-    try:
-        return sum(job.pods for job in jobset.spec.replicated_jobs or ()) or None
-    except ValueError:
-        return None
-
-
 def _invalid(pod: Pod, reason: str, message: str, fix: str) -> InvalidGang:
     return InvalidGang.of_pod(pod, f"pod {pod.name} {message}", reason=reason, fix=fix)
+
+
+def index_of(pod: Pod) -> tuple[int, ...] | None:
+    """Return the pod's number, or numbers; ``None`` = nothing numbers it.
+
+    Our label comes first, then the labels of controllers, outer ones before those of the Jobs and StatefulSets that
+    they are made of.
+
+    :raises InvalidGang: a label that should be a number is none.
+    """
+    labels, annotations = pod.labels, pod.annotations
+    completion = d.COMPLETION_INDEX
+    if RANK in labels:
+        return (_number(pod, RANK, labels[RANK]),)
+    if d.LWS_WORKER in labels:
+        return (_number(pod, d.LWS_WORKER, labels[d.LWS_WORKER]),)
+    if (job := labels.get(d.JOBSET_GLOBAL_JOB, labels.get(d.JOBSET_JOB))) is not None:
+        inner = labels.get(completion, annotations.get(completion))
+        return (_number(pod, d.JOBSET_JOB, job), _number(pod, completion, inner))
+    if d.KUBEFLOW_INDEX in labels:
+        kind = labels.get(d.KUBEFLOW_TYPE, "").lower()
+        return (int(kind not in d.FIRST_ROLES), _number(pod, d.KUBEFLOW_INDEX, labels[d.KUBEFLOW_INDEX]))
+    if (task := labels.get(d.VOLCANO_INDEX, annotations.get(d.VOLCANO_INDEX))) is not None:
+        role = labels.get(d.VOLCANO_TASK, annotations.get(d.VOLCANO_TASK, "")).lower()
+        return (int(role not in d.FIRST_ROLES), _number(pod, d.VOLCANO_INDEX, task))
+    if labels.get(d.RAY_TYPE) == "head":
+        return (0, 0, 0)
+    if d.RAY_REPLICA in labels:
+        host = labels.get(d.RAY_HOST, "0")
+        return (1, _number(pod, d.RAY_REPLICA, labels[d.RAY_REPLICA]), _number(pod, d.RAY_HOST, host))
+    for key in (completion, d.KUEUE_INDEX, d.POD_INDEX):
+        if (text := labels.get(key, annotations.get(key))) is not None:
+            return (_number(pod, key, text),)
+    return None
+
+
+def equal_parts(pod: Pod) -> int | None:
+    """Return how many jobs of one size the gang has: those of a JobSet with one template; ``None`` = unknown."""
+    labels = pod.labels
+    replicas = labels.get(d.JOBSET_REPLICAS)
+    if RANK in labels or replicas is None or labels.get(d.JOBSET_GLOBAL_REPLICAS) != replicas:
+        return None
+    return parse_whole(replicas) or None
+
+
+def numbered_by(pod: Pod) -> str:
+    """Return the UID of the controller that numbers the pod, and so its run; empty where our label numbers it."""
+    if RANK in pod.labels or d.LWS_WORKER in pod.labels or pod.owner is None:
+        return ""
+    return pod.labels.get(d.JOBSET_UID) or pod.owner.uid
+
+
+def _number(pod: Pod, key: str, text: str | None) -> int:
+    number = parse_whole(text)
+    if number is None:
+        shown = "missing" if text is None else repr(text[:40])
+        fix = f"number the pods of a gang from 0 with the label {RANK}, or use a controller that numbers its pods"
+        raise InvalidGang.of_pod(pod, f"pod {pod.name}: {key} is {shown}", reason="InvalidRank", fix=fix)
+    return number

@@ -48,7 +48,7 @@ class TopologyRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class GangRequest:
     """What the annotations of a pod ask for its gang, as written; members of one gang agree."""
 
     size: str | None = None
@@ -73,7 +73,7 @@ class GangMember:
     key: GangKey
     pod: Pod
     dialect: str  # which form of gang this is: arnold, jobset, pod-group, ...
-    asked: Asked
+    asked: GangRequest
     # where its controller puts it: (rank,) where that is the rank, else numbers in the order of the ranks, (job,
     # completion); None = nothing numbers it
     index: tuple[int, ...] | None = None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable
-from dataclasses import dataclass, field
 from datetime import datetime
 
 import numpy as np
@@ -11,32 +10,17 @@ import numpy as np
 from extender.cluster_cache import ClusterCache
 from extender.gangs.types import GangKey
 from extender.planner.question import Question, question_of, without
-from extender.plans.gang_plan import GangPlan
+from extender.planner.solve import Answer
 from extender.queueing import FleetState, UsableRows, waiting_gang
 from scheduler.queue.dispatch import Candidate, Dispatch, closed_to
 from scheduler.queue.policy import QueuedJob, QueuePolicy
 from scheduler.queue.priority import PriorityAge
 
 
-@dataclass(frozen=True)
-class Answer:
-    """What came of a question."""
-
-    key: GangKey
-    found: bool  # whether there is a placement
-    # found: phase Planned (expires is left to its writer), or of a repair the phase before, with the new nodes.  Not
-    # found: phase Queued with the reason, or of a repair the plan before with condition Healthy false
-    plan: GangPlan
-    moved: tuple[int, ...] = ()  # of a repair, ranks that have another node now
-    # of a gang that has no room, the nodes that it could use if the cluster were empty; None when it would not fit even
-    # then
-    usable: UsableRows | None = field(default=None, compare=False)
-
-
 class PlanningRound:
     """One pass over the queue (:mod:`scheduler.queue.dispatch`), one gang after the other in the order of a policy.
 
-    ``while (question := round.next(state, now)) is not None: answer = solve(question); ...; round.tell(answer)``
+    ``while (question := round.next(state, now)) is not None: answer = answer_to(question); ...; round.tell(answer)``
 
     The cache may change in between; a gang that is not complete any more, or has nodes now, is passed over, and one
     that comes meanwhile has its turn.
@@ -56,26 +40,41 @@ class PlanningRound:
 
     def next(self, state: ClusterCache, now: datetime) -> Question | None:
         """Return what to ask next; ``None`` = the round is over."""
-        self._look(state, now)
+        # Gangs that came join the queue, and those leave that wait no more or have changed.
+        waiting = self._waiting
+        for key in state.gang_keys if self._keys is None else self._keys:
+            before, waits, gang, plan = waiting.get(key), None, state.gang(key), state.plans.get(key)
+            resting = plan is not None and (plan.holding or plan.resting(now))
+            if gang is not None and not gang.over and gang.complete and not resting:
+                waits = waiting_gang(state, gang)
+            if waits == before or (waits is not None and key in self._asked):
+                continue
+            if before is not None:
+                self._dispatch.backlog.leave(waiting.pop(key))
+            if waits is not None:
+                waiting[key] = waits
+                self._dispatch.join(waits)
+        for key in [key for key in waiting if key not in state.gang_keys]:
+            self._dispatch.backlog.leave(waiting.pop(key))
         cluster = self._dispatch.cluster = FleetState(state, now, self._usable)
         if self._passing is None:
             self._passing = self._dispatch.candidates()
         self._candidate = next(self._passing, None)
         if self._candidate is None:
             return None
-        key = self._candidate.job.key
-        assert isinstance(key, GangKey)
-        self._asked.add(key)
-        gang = state.gang(key)
+        asked = self._candidate.job.key
+        assert isinstance(asked, GangKey)
+        self._asked.add(asked)
+        gang = state.gang(asked)
         assert gang is not None
         question = question_of(state, gang, now, self._candidate, closed=closed_to(self._candidate, cluster))
-        return without(state, question, self._candidate.victims) if self._candidate.victims else question
+        return without(state, question, self._candidate.victims) if question.case.stops_others else question
 
     def tell(self, answer: Answer) -> None:
         """Take note of what came of the last question."""
         if self._candidate is None or self._candidate.job.key != answer.key:
             return
-        self._candidate.found = answer.found
+        self._candidate.found = answer.placed
         if answer.plan.objective is not None:
             self._candidate.objective = answer.plan.objective
         self._candidate.possible = answer.usable is not None
@@ -84,28 +83,3 @@ class PlanningRound:
             table, mask = answer.usable.table, answer.usable.mask
             about = id(table).to_bytes(8) + np.packbits(mask).tobytes()
             self._usable[answer.key] = self._masks.setdefault(about, answer.usable)
-
-    def _look(self, state: ClusterCache, now: datetime) -> None:
-        """Let gangs that came join the queue, and those leave that wait no more or have changed."""
-        known = self._waiting
-        for key in state.gang_keys if self._keys is None else self._keys:
-            before, waits = known.get(key), _waiting(state, key, now)
-            if waits == before or (waits is not None and key in self._asked):
-                continue
-            if before is not None:
-                self._dispatch.backlog.leave(known.pop(key))
-            if waits is not None:
-                known[key] = waits
-                self._dispatch.join(waits)
-        for key in [key for key in known if key not in state.gang_keys]:
-            self._dispatch.backlog.leave(known.pop(key))
-
-
-def _waiting(state: ClusterCache, key: GangKey, now: datetime) -> QueuedJob | None:
-    """Return a gang in the queue; ``None`` = it is not, or not any more."""
-    gang, plan = state.gang(key), state.plans.get(key)
-    if gang is None or gang.over or not gang.complete or state.holding_plan(key) is not None:
-        return None
-    if plan is not None and plan.resting(now):
-        return None
-    return waiting_gang(state, gang)

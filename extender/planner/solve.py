@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 import numpy as np
@@ -17,10 +17,17 @@ from extender.cluster_cache import ClusterCache
 from extender.fleet.images import pulling
 from extender.fleet.table import NOWHERE, Own
 from extender.gangs.job import nodes_of_pods
-from extender.gangs.types import InvalidGang
+from extender.gangs.types import GangKey, InvalidGang
 from extender.kubernetes_names import EXPECTED_DURATION, PREEMPTIBLE
-from extender.planner.question import Question, levels_counted, placed_in
-from extender.planner.round import Answer
+from extender.planner.question import (
+    Asked,
+    NotAsked,
+    PlanningCase,
+    Question,
+    RepairedPlan,
+    levels_counted,
+    placed_in,
+)
 from extender.plans.gang_plan import NO_PLAN, WEIGHED, GangPlan, PlanPhase, PlanSpec, uids_of, with_doubts
 from extender.plans.reservation import Reservation
 from extender.queueing import UsableRows
@@ -42,36 +49,54 @@ _FITS_SHARE = 0.2  # part of the time limit that each of the questions behind a 
 _LIMITS = Limits()
 
 
-def solve(question: Question, limits: Limits = _LIMITS) -> Answer:
-    """Ask the solver; why there is no placement becomes the plan's reason and is never raised."""
+@dataclass(frozen=True)
+class Answer:
+    """What came of a question."""
+
+    key: GangKey
+    placed: bool  # whether there is a placement
+    # placed: phase Planned (expires is left to its writer), or of a repair the phase before, with the new nodes.
+    # Otherwise phase Queued with the reason, or of a repair the plan before with condition Healthy false
+    plan: GangPlan
+    moved: tuple[int, ...] = ()  # of a repair, ranks that have another node now
+    # of a gang that has no room, the nodes that it could use if the cluster were empty; None when it would not fit even
+    # then
+    usable: UsableRows | None = field(default=None, compare=False)
+
+
+def answer_to(question: Question, limits: Limits = _LIMITS) -> Answer:
+    """Answer a question; why there is no placement becomes the plan's reason and is never raised."""
+    if isinstance(question, NotAsked):
+        return _unplaced(question, question.why)
     try:
-        return _mended(question, limits) if question.lost else _placed(question, limits)
+        return solve(question, limits)
     except ArnoldError as error:
         return _unplaced(question, str(error))
 
 
-def _placed(question: Question, limits: Limits) -> Answer:
-    job, cluster = question.job, question.cluster
-    if question.refused or job is None or cluster is None:
-        return _unplaced(question, question.refused)
+def solve(question: Asked, limits: Limits) -> Answer:
+    """Ask the solver, or raise ``ArnoldError``: it has no placement to offer, or no other nodes."""
+    if question.repair is not None:
+        return _repaired(question, question.repair, limits)
+    case, job, cluster = question.case, question.job, question.cluster
     check_held_together(cluster, within_the_tree(cluster, job))
     for attempt in question.attempts:
         outcome = run(ALGORITHMS.load("exact"), attempt, job, limits)
         if outcome.evaluation is not None:
             break
     if outcome.evaluation is None or outcome.proposal.nodes is None:
-        return _no_room(question, cluster, job, outcome, limits)
+        return _no_room(question, outcome, limits)
     evaluation = outcome.evaluation
     job = job.replace(gpus_per_node=outcome.gpus_per_node or job.gpus_per_node, node_sizes=())
     if job.nodes_of_tp == 1:  # a level was named for nodes of another size
         job = job.replace(tp_level=question.of_pods.tp_level)
-    names, pods = by_rank(cluster, job, outcome.proposal.nodes), uids_of(question.gang)
+    names, pods = by_rank(cluster, job, outcome.proposal.nodes), uids_of(case.gang)
     pods_per_node = job.gpus_per_node // question.of_pods.gpus_per_node
     notes = [f"uses {len(evaluation.flagged)} flagged nodes"] if evaluation.flagged else []
     if outcome.step is not None and outcome.status == "optimal" and outcome.gap:
         notes.append(f"of the nodes that it may have, slow ones among them: {outcome.step.in_words}")
-    if len({type_.gpu_types for type_ in outcome.types}) > 1 or job.gpu_types is not None:
-        notes += [f"on GPUs of the type {in_words(type_.gpu_types)}" for type_ in outcome.types if type_.chosen]
+    if len({choice.gpu_types for choice in outcome.types}) > 1 or job.gpu_types is not None:
+        notes += [f"on GPUs of the type {in_words(choice.gpu_types)}" for choice in outcome.types if choice.chosen]
     notes += pulling(cluster, job, outcome.proposal.nodes)
     if pods_per_node > 1:
         notes.append(f"{pods_per_node} pods on each node of {job.gpus_per_node} GPUs")
@@ -79,21 +104,20 @@ def _placed(question: Question, limits: Limits) -> Answer:
     nodes = nodes_of_pods(names, len(pods), pods_per_node)
     plan = plan.replace(phase=PlanPhase.PLANNED, nodes=nodes, pods=pods, pods_per_node=pods_per_node)
     plan = plan.replace(reason="Planned", message="; ".join(notes), would_fit_if_empty=None)
-    plan = plan.with_condition("Planned", True, "Planned", plan.message, question.now)
-    return Answer(question.gang.key, True, plan)
+    return Answer(case.gang.key, True, plan.with_condition("Planned", True, "Planned", plan.message, case.now))
 
 
 def _base(question: Question, job: Job | None) -> GangPlan:
     """Return the plan before, or a new one, of a complete gang, with what is asked now."""
-    gang = question.gang
-    plan = with_doubts(question.before or GangPlan(gang.key, PlanPhase.QUEUED), gang, question.now)
-    plan = plan.with_condition("Complete", True, "Complete", "", question.now)
-    if job is None:
+    case, gang = question.case, question.case.gang
+    plan = with_doubts(case.before or GangPlan(gang.key, PlanPhase.QUEUED), gang, case.now)
+    plan = plan.with_condition("Complete", True, "Complete", "", case.now)
+    if isinstance(question, NotAsked) or job is None:
         spec = plan.spec.replace(dialect=gang.dialect, size=gang.size, priority=gang.priority)
     else:
         of_pods = job.replace(gpus_per_node=question.of_pods.gpus_per_node, node_sizes=())
         spec = PlanSpec.of(of_pods, dialect=gang.dialect, priority=gang.priority)
-    return plan.replace(spec=spec, bound_pods=0, estimate=question.estimate)
+    return plan.replace(spec=spec, bound_pods=0, estimate=case.estimate)
 
 
 def by_rank(cluster: Cluster, job: Job, nodes: IntArray) -> tuple[str, ...]:
@@ -106,19 +130,25 @@ def by_rank(cluster: Cluster, job: Job, nodes: IntArray) -> tuple[str, ...]:
 def by_cell(cluster: Cluster, job: Job, nodes: Iterable[str]) -> IntArray:
     """Return indices of nodes, shape [rows, columns], from names in the order of their ranks."""
     order = np.array([cluster.index_of[name] for name in nodes], dtype=np.int32)
-    found: IntArray = order[job.grid.node_rank]
-    return found
+    cells: IntArray = order[job.grid.node_rank]
+    return cells
 
 
-def _no_room(question: Question, cluster: Cluster, job: Job, outcome: Outcome, limits: Limits) -> Answer:
+def _no_room(question: Asked, outcome: Outcome, limits: Limits) -> Answer:
     """Return why a gang has no room, and what would give it some."""
-    part, job = replace(limits, seconds=_FITS_SHARE * limits.seconds), job.replace(images=())
-    solver = ALGORITHMS.load("exact")
-    fits_now = question.kept_from_it and fits(cluster, job, solver=solver, limits=part)
+    candidate, offers = question.case.candidate, question.case.offers
+    part = replace(limits, seconds=_FITS_SHARE * limits.seconds)
+    cluster, job, solver = question.cluster, question.job.replace(images=()), ALGORITHMS.load("exact")
+    # whether anything is kept from it even in the last attempt
+    kept = not offers or (offers[-1] is not None and bool(offers[-1].any()))
+    fits_now = kept and fits(cluster, job, solver=solver, limits=part)
     fits_empty = fits(cluster.emptied(), job, solver=solver, limits=part)
     if fits_now:
-        why, fix = _kept_from_it(question)
+        why, fix = _kept_from_it(question.case)
         sentences = [f"it would fit, but {why}"]
+        reason = "Reserved" if question.case.closed else "BehindOthers"
+        if candidate is not None and candidate.emptying:
+            reason = "ZoneNotClear"
     else:
         lasting = cluster.subset(np.flatnonzero(~question.short).astype(np.int32)) if question.shortages else cluster
         sentences = [shortage(lasting, job) or outcome.reason]
@@ -135,11 +165,9 @@ def _no_room(question: Question, cluster: Cluster, job: Job, outcome: Outcome, l
         fix = "ask for fewer nodes (`arnold explain` says how few), or add some"
         if fits_empty is not False:
             fix = f"wait until nodes are free, or {fix}"
-    emptying = question.candidate is not None and question.candidate.emptying
-    kept = "ZoneNotClear" if emptying else "Reserved" if question.closed else "BehindOthers"
-    reason = kept if fits_now else "TooLarge" if fits_empty is False else "NoRoom"
+        reason = "TooLarge" if fits_empty is False else "NoRoom"
     answer = _unplaced(question, f"{'; '.join(sentences)}\nTo fix: {fix}", reason=reason, fits_empty=fits_empty)
-    if fits_empty is False or question.table is None:
+    if fits_empty is False:
         return answer
     rows = question.rows[admissible(cluster.emptied(), job)]
     mask = np.zeros(len(question.table.hosts), dtype=np.bool_)
@@ -147,14 +175,19 @@ def _no_room(question: Question, cluster: Cluster, job: Job, outcome: Outcome, l
     return replace(answer, usable=UsableRows(question.table, mask))
 
 
-def _kept_from_it(question: Question) -> tuple[str, str]:
+def _kept_from_it(case: PlanningCase) -> tuple[str, str]:
     """Return for which gangs nodes are kept on which this one would fit, and what would change that."""
-    candidate = question.candidate
+    candidate = case.candidate
     if candidate is not None and candidate.emptying:
         return "its reserved zone is being emptied for it", "wait: those that may be stopped are asked to go"
-    if question.closed:
-        names = ", ".join(f"{one.name} ({_arrival(one.arrives, question.now)})" for one in question.closed)
-        why = f"only on nodes that are reserved for {names}, and nobody says that it ends before that arrives"
+    if case.closed:
+        zones = []
+        for zone in case.closed:
+            arrives = f"arrives {datetime.fromtimestamp(zone.arrives, UTC):%Y-%m-%dT%H:%M:%SZ}"
+            zones.append(f"{zone.name} ({'due now' if zone.arrives <= case.now.timestamp() else arrives})")
+        why = (
+            f"only on nodes that are reserved for {', '.join(zones)}, and nobody says that it ends before that arrives"
+        )
         says = f"that it does ({EXPECTED_DURATION}), or that it may be stopped ({PREEMPTIBLE})"
         return why, f"wait, or say on all its pods {says}"
     ahead = () if candidate is None else candidate.ahead
@@ -168,59 +201,53 @@ def _kept_from_it(question: Question) -> tuple[str, str]:
     return f"{others} before it and could use the same nodes", fix
 
 
-def _arrival(arrives: float, now: datetime) -> str:
-    if arrives <= now.timestamp():
-        return "due now"
-    return f"arrives {datetime.fromtimestamp(arrives, UTC):%Y-%m-%dT%H:%M:%SZ}"
-
-
 def _unplaced(question: Question, why: str, *, reason: str = "", fits_empty: bool | None = None) -> Answer:
     """Return the answer without a placement, the reason in its plan."""
-    key = question.gang.key
-    if question.lost and question.before is not None:
-        plan = question.before.replace(message=why)
-        return Answer(key, False, plan.with_condition("Healthy", False, "CannotBeRepaired", why, question.now))
-    plan = _base(question, question.job).without_nodes()
+    case = question.case
+    if case.repairs and case.before is not None:
+        plan = case.before.replace(message=why)
+        return Answer(plan.key, False, plan.with_condition("Healthy", False, "CannotBeRepaired", why, case.now))
+    plan = _base(question, question.job if isinstance(question, Asked) else None).without_nodes()
     plan = plan.replace(phase=PlanPhase.QUEUED, would_fit_if_empty=fits_empty)
     plan = plan.replace(reason=reason or NO_PLAN, message=why)
-    return Answer(key, False, plan.with_condition("Planned", False, plan.reason, why, question.now))
+    return Answer(case.gang.key, False, plan.with_condition("Planned", False, plan.reason, why, case.now))
 
 
-def _repaired(question: Question, job: Job, nodes: IntArray, limits: Limits) -> Repair:
-    """Return the repair under the first offer that has spares, or raise ``Infeasible``: none has."""
+def _repaired(question: Asked, broken: RepairedPlan, limits: Limits) -> Answer:
+    """Return a repair with the fewest moves, in which pods that run stay, or raise ``Infeasible``: no spares."""
+    job, now = question.job, question.case.now
+    nodes = by_cell(question.cluster, job, broken.nodes)
     *first, last = question.attempts
+    mended: Repair | None = None
     for attempt in first:
         with suppress(Infeasible):
-            return repair(attempt, job, nodes, question.lost, limits=limits)
-    return repair(last, job, nodes, question.lost, limits=limits)
-
-
-def _mended(question: Question, limits: Limits) -> Answer:
-    """Return a repair with the fewest moves, in which pods that run stay."""
-    job, cluster, before = question.job, question.cluster, question.before
-    if question.refused or job is None or cluster is None or before is None:
-        return _unplaced(question, question.refused)
-    found = _repaired(question, job, by_cell(cluster, job, before.node_names), limits)
-    plan = before.moved_to(by_rank(cluster, job, found.nodes))
-    moved = tuple(rank for rank, (old, new) in enumerate(zip(before.nodes, plan.nodes, strict=True)) if old != new)
-    if running := [rank for rank in moved if rank in question.fixed]:
-        ranks = ", ".join(map(str, running[:5])) + (", ..." if len(running) > 5 else "")
-        why = f"pods that run would have to move: rank {ranks}; delete the gang's pods to move all"
+            mended = repair(attempt, job, nodes, broken.lost, limits=limits)
+            break
+    mended = mended or repair(last, job, nodes, broken.lost, limits=limits)
+    plan = broken.plan.moved_to(by_rank(question.cluster, job, mended.nodes))
+    ranks = enumerate(zip(broken.plan.nodes, plan.nodes, strict=True))
+    moved = tuple(rank for rank, (old, new) in ranks if old != new)
+    if running := [rank for rank in moved if rank in broken.fixed]:
+        listed = ", ".join(map(str, running[:5])) + (", ..." if len(running) > 5 else "")
+        why = f"pods that run would have to move: rank {listed}; delete the gang's pods to move all"
         return _unplaced(question, why)
-    plan = plan.with_worth(found.after, bound=found.bound, gap=found.gap)
-    plan = plan.unweighed(question.now) if question.guessed & {*plan.nodes} else plan
+    plan = plan.with_worth(mended.after, bound=mended.bound, gap=mended.gap)
+    plan = plan.unweighed(now) if broken.guessed & {*plan.node_names} else plan
     moves = f"{len(moved)} of {len(plan.nodes)} ranks have another node"
-    return Answer(question.gang.key, True, plan.with_condition("Healthy", True, "Repaired", moves, question.now), moved)
+    return Answer(plan.key, True, plan.with_condition("Healthy", True, "Repaired", moves, now), moved)
 
 
 def weigh(question: Question, limits: Limits) -> GangPlan:
     """Return the plan of a question with what its nodes are worth, and how far that is from the best of these and all
     that are free; without, where it cannot be told.
     """
-    job, cluster, plan = question.job, question.cluster, question.before
+    plan = question.case.before
     assert plan is not None
-    if job is None or cluster is None or question.guessed:
-        return plan.unweighed(question.now) if question.guessed else plan.without_condition(WEIGHED)
+    if isinstance(question, NotAsked) or question.repair is None:
+        return plan.without_condition(WEIGHED)
+    if question.repair.guessed:
+        return plan.unweighed(question.case.now)
+    job, cluster = question.job, question.cluster
     own, free = [cluster.index_of[name] for name in plan.node_names], cluster.free_gpus.copy()
     free[own] = cluster.gpus[own]
     flags = {node: flag for node, flag in cluster.flags.items() if node not in own}
@@ -230,8 +257,8 @@ def weigh(question: Question, limits: Limits) -> GangPlan:
         best = run(ALGORITHMS.load("exact"), cluster, job, limits)
     except ArnoldError:
         return plan.without_condition(WEIGHED)
-    found = best.weighed(best.proposal, worth, trivial_bound(job) if best.bound is None else best.bound)
-    return plan.with_worth(worth, bound=found.bound, gap=found.gap)
+    weighed = best.weighed(best.proposal, worth, trivial_bound(job) if best.bound is None else best.bound)
+    return plan.with_worth(worth, bound=weighed.bound, gap=weighed.gap)
 
 
 @dataclass(frozen=True)
@@ -239,63 +266,51 @@ class ZoneQuestion:
     """A reservation that wants a zone, or other nodes in its zone."""
 
     reservation: Reservation
-    job: Job | None = None
-    # the nodes that the gang's pods may use; nothing of it in use but the zones of other reservations
-    cluster: Cluster | None = None
-    taken: tuple[int, ...] = ()
-    lost: tuple[str, ...] = ()  # nodes of the zone that it cannot have any more
-    refused: str = ""  # why the solver need not be asked
+    job: Job
+    cluster: Cluster  # the nodes that the gang's pods may use; nothing of it in use but the zones of other reservations
+    taken: tuple[int, ...]  # nodes of these
+    lost: tuple[str, ...]  # nodes of the zone that it cannot have any more
 
 
-def zone_question(state: ClusterCache, reservation: Reservation, lost: Sequence[str], now: datetime) -> ZoneQuestion:
-    """Return what to ask about a reservation with a job that is understood."""
-    question = ZoneQuestion(reservation, lost=tuple(lost))
+def zone_question(
+    state: ClusterCache, reservation: Reservation, lost: Sequence[str], now: datetime
+) -> ZoneQuestion | Reservation:
+    """Return what to ask about a reservation with a job that is understood; or that without a zone, and the reason."""
     job = reservation.understanding
     assert isinstance(job, Job)
     try:
         job = placed_in(job, (), state.fleet)
     except InvalidGang as error:
-        return replace(question, refused=str(error))
+        return reservation.without_zone(str(error))
     own = Own(reservation.zone, job.gpus_per_node, {}) if lost else NOWHERE
     view = state.fleet.view(frozenset((reservation.demand,)), now, counted=levels_counted(job), pods=1, own=own)
     if view.cluster is None:
         others = f": {view.counted_out}" if view.left_out else ""
-        return replace(question, refused=f"no node with GPUs can be used{others}")
-    others_zones = {
-        name for one in state.reservations.values() if one.held and one.key != reservation.key for name in one.zone
-    }
-    taken = tuple(i for i, name in enumerate(view.cluster.names) if name in others_zones)
-    return replace(question, job=job, cluster=view.cluster, taken=taken)
+        return reservation.without_zone(f"no node with GPUs can be used{others}")
+    zones = (other.zone for other in state.reservations.values() if other.held and other.key != reservation.key)
+    others_nodes = {name for zone in zones for name in zone}
+    taken = tuple(i for i, name in enumerate(view.cluster.names) if name in others_nodes)
+    return ZoneQuestion(reservation, job, view.cluster, taken, tuple(lost))
 
 
-def find_zone(question: ZoneQuestion, limits: Limits) -> Reservation:
+def find_zone(question: ZoneQuestion | Reservation, limits: Limits) -> Reservation:
     """Return the reservation with its zone and what the gang will be worth there, or with the reason as its message."""
+    if isinstance(question, Reservation):
+        return question
     reservation, job, cluster = question.reservation, question.job, question.cluster
-    if job is None or cluster is None:
-        return _without_zone(reservation, question.refused)
+    empty = cluster.emptied().with_busy(question.taken)
     try:
         if question.lost:
+            # other nodes in place of those that are lost, if there are any
             with suppress(ArnoldError):
-                return _mended_zone(question, cluster, job, limits)
+                mended = repair(empty, job, by_cell(cluster, job, reservation.zone), question.lost, limits=limits)
+                zoned = reservation.replace(zone=by_rank(cluster, job, mended.nodes), message="")
+                return zoned.with_worth(mended.after, bound=mended.bound, gap=mended.gap)
         outcome = place_zone(cluster, job, algorithm=ALGORITHMS.load("exact"), limits=limits, taken=question.taken)
     except ArnoldError as error:
-        return _without_zone(reservation, str(error))
+        return reservation.without_zone(str(error))
     evaluation, nodes = outcome.evaluation, outcome.proposal.nodes
     if evaluation is None or nodes is None:
-        empty = cluster.emptied().with_busy(question.taken)
-        return _without_zone(reservation, shortage(empty, job) or outcome.reason)
+        return reservation.without_zone(shortage(empty, job) or outcome.reason)
     zoned = reservation.replace(zone=by_rank(cluster, job, nodes), message="")
     return zoned.with_worth(evaluation, bound=outcome.bound, gap=outcome.gap)
-
-
-def _mended_zone(question: ZoneQuestion, cluster: Cluster, job: Job, limits: Limits) -> Reservation:
-    """Return the zone with other nodes in place of those that are lost."""
-    before = question.reservation
-    empty = cluster.emptied().with_busy(question.taken)
-    found = repair(empty, job, by_cell(cluster, job, before.zone), question.lost, limits=limits)
-    zoned = before.replace(zone=by_rank(cluster, job, found.nodes), message="")
-    return zoned.with_worth(found.after, bound=found.bound, gap=found.gap)
-
-
-def _without_zone(reservation: Reservation, why: str) -> Reservation:
-    return reservation.without_worth().replace(zone=(), message=why)

@@ -102,15 +102,15 @@ class StoredObject(Object, frozen=True):
 
 
 def encode_resource(
-    found: CustomResource, kind: str, name: str, namespace: str, **summary: str | None
+    resource: CustomResource, kind: str, name: str, namespace: str, **summary: str | None
 ) -> dict[str, Any]:
     """Return an object of ours, ready to be written as JSON, with further texts for ``kubectl get``."""
-    status = msgspec.json.decode(msgspec.json.encode(found))
+    status = msgspec.json.decode(msgspec.json.encode(resource))
     del status["key"]
     spec = status.pop("spec", {})
     identity = {field: status.pop(field) for field in ("uid", "resourceVersion") if field in status}
-    if found.spread is not None:
-        dp, pp = found.spread
+    if resource.spread is not None:
+        dp, pp = resource.spread
         status["spread"] = {"dp": dp, "pp": pp}
         summary["spread"] = f"{dp}/{pp}"
     status["summary"] = {column: text for column, text in summary.items() if text is not None}
@@ -134,14 +134,14 @@ def decode_resource(
     """
     where = ""
     try:
-        found = _decoder.decode(raw) if isinstance(raw, bytes) else msgspec.convert(raw, StoredObject)
-        meta, status = found.metadata, found.status
+        stored = _decoder.decode(raw) if isinstance(raw, bytes) else msgspec.convert(raw, StoredObject)
+        meta, status = stored.metadata, stored.status
         where = f"{meta.namespace}/{meta.name}"
         if (spread := status.get("spread")) is not None:
             status = status | {"spread": msgspec.structs.astuple(msgspec.convert(spread, _Spread))}
-        known: dict[str, Any] = {"key": (meta.namespace or "default", meta.name), "uid": meta.uid}
-        known |= {"resourceVersion": meta.resource_version, "spec": found.spec}
-        return msgspec.convert({**status, **known, **fields(found)}, kind)
+        identity: dict[str, Any] = {"key": (meta.namespace or "default", meta.name), "uid": meta.uid}
+        identity |= {"resourceVersion": meta.resource_version, "spec": stored.spec}
+        return msgspec.convert({**status, **identity, **fields(stored)}, kind)
     except (msgspec.MsgspecError, ValueError, InvalidInput, RecursionError) as error:
         raise InvalidInput(f"{name} cannot be read: {error}", where=where, fix=fix) from None
 

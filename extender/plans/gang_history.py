@@ -27,14 +27,6 @@ from extender.texts import clip
 from ground.errors import InvalidInput
 from scheduler.queue.run_times import Likeness, Prediction, RunTimeHistory, RunTimes, foreseen
 
-# -- gang_history --
-# What is remembered of gangs that ended: how long they ran, by name pattern and size, for each namespace.
-#
-# It is stored as one ``GangHistory`` in each namespace where a gang has ended, beside the GangPlans, and goes with its
-# namespace: what a tenant runs takes no room from others.  Sums are stored
-# (:class:`scheduler.queue.run_times.RunTimes`), so it is as small after a million gangs as after a hundred.
-
-
 MOST_KINDS = 256  # kinds of gangs of one namespace; of more, those that ended longest ago are forgotten: some 50 kB
 LONGEST_PATTERN = 63  # bytes of a name pattern, as many as a label may have
 MOST_COUNTED = 1_000  # plans that were counted last: far more than ever wait for their deletion; 40 kB
@@ -102,21 +94,21 @@ class GangHistory(StoredPart, frozen=True, kw_only=True):
 
 def encode_history(history: GangHistory) -> dict[str, Any]:
     """Return the GangHistory, ready to be written as JSON."""
-    found = msgspec.to_builtins(history)
-    identity = {field: found.pop(field) for field in ("uid", "resourceVersion") if field in found}
-    metadata = {"name": HISTORY_NAME, "namespace": found.pop("namespace"), **identity}
-    return {"apiVersion": f"{GROUP}/{VERSION}", "kind": HISTORY_KIND, "metadata": metadata, "spec": found}
+    spec = msgspec.to_builtins(history)
+    identity = {field: spec.pop(field) for field in ("uid", "resourceVersion") if field in spec}
+    metadata = {"name": HISTORY_NAME, "namespace": spec.pop("namespace"), **identity}
+    return {"apiVersion": f"{GROUP}/{VERSION}", "kind": HISTORY_KIND, "metadata": metadata, "spec": spec}
 
 
 def decode_history(raw: bytes | dict[str, Any]) -> GangHistory:
     """Return the history of a GangHistory, or raise ``InvalidInput``: none that Arnold wrote."""
     where = ""
     try:
-        found = _decoder.decode(raw) if isinstance(raw, bytes) else msgspec.convert(raw, StoredObject)
-        meta = found.metadata
+        stored = _decoder.decode(raw) if isinstance(raw, bytes) else msgspec.convert(raw, StoredObject)
+        meta = stored.metadata
         where = f"{meta.namespace}/{meta.name}"
         identity = {"namespace": meta.namespace or "default", "uid": meta.uid, "resourceVersion": meta.resource_version}
-        history = msgspec.convert({**found.spec, **identity}, GangHistory)
+        history = msgspec.convert({**stored.spec, **identity}, GangHistory)
         _check(history, meta.name)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         fix = "delete it; how long gangs run is learnt anew"
@@ -142,13 +134,6 @@ def _check(history: GangHistory, name: str) -> None:
 _decoder = msgspec.json.Decoder(StoredObject)
 
 
-# -- gang_predictor --
-# How long gangs will run that do not say it, foreseen from what is stored of those that ended.
-#
-# The rule is that of ``arnold simulate --predictor history`` (:mod:`scheduler.queue.run_times`); what it knows is what
-# the GangHistories say, so every replica foresees the same, and so does one that has just started.
-
-
 MOST_KEPT = 10_000  # answers that are kept until another gang has ended
 # Kinds of gangs whose sums are kept, at about 1 kB each: 78 namespaces with as many as one may have, 1,000 with 20
 MOST_KINDS_KEPT = 20_000
@@ -167,7 +152,7 @@ class GangPredictor:
         self._ended: dict[str, int] = {}  # gangs of each namespace that ended
         self._parts: dict[str, RunTimeHistory] = {}  # of namespaces that tell about all others
         self._outdated = False  # whether there may be other such namespaces now
-        self._known: dict[Likeness, Prediction | None] = {}
+        self._predictions: dict[Likeness, Prediction | None] = {}
 
     def put(self, history: GangHistory) -> None:
         """Take up what is stored of one namespace, in place of what was."""
@@ -177,10 +162,10 @@ class GangPredictor:
 
     def drop(self, namespace: str) -> None:
         """Forget a namespace."""
-        for known in (self._histories, self._ended, self._parts):
-            known.pop(namespace, None)
+        for by_namespace in (self._histories, self._ended, self._parts):
+            by_namespace.pop(namespace, None)
         self._outdated = True
-        self._known.clear()
+        self._predictions.clear()
 
     def prediction(self, gang: Gang, plan: GangPlan | None) -> Prediction | None:
         """Return how long a gang will run that does not say it, as its plan has it, or else as ended gangs tell now.
@@ -198,27 +183,22 @@ class GangPredictor:
 
     def predict(self, gang: Likeness) -> Prediction | None:
         """Return how long a gang will run; ``None`` = too few have ended, of any kind."""
-        if gang not in self._known:
-            if len(self._known) >= MOST_KEPT:
-                self._known.clear()
-            self._known[gang] = foreseen(gang, self._told_by(gang.owner))
-        return self._known[gang]
-
-    def _told_by(self, owner: str) -> list[RunTimeHistory]:
-        """Return the parts of the past that tell about gangs of a namespace."""
+        if gang in self._predictions:
+            return self._predictions[gang]
+        if len(self._predictions) >= MOST_KEPT:
+            self._predictions.clear()
         if self._outdated:
-            # Always in the same order: the last digits of sums depend on it.
-            self._parts = {name: self._parts.get(name) or _part(self._histories[name]) for name in self._telling()}
+            # The namespaces that tell about all others, as far as there is room for them: of too many those of which
+            # most gangs have ended.  Always in the same order: the last digits of sums depend on it.
+            ranked = sorted(self._histories, key=lambda name: (-self._ended[name], name))
+            room = accumulate(max(LEAST_KINDS, len(self._histories[name].kinds)) for name in ranked)
+            telling = sorted(name for name, taken in zip(ranked, room, strict=True) if taken <= MOST_KINDS_KEPT)
+            self._parts = {name: self._parts.get(name) or _part(self._histories[name]) for name in telling}
             self._outdated = False
-        own = self._histories.get(owner)
-        beside = [] if own is None or owner in self._parts else [_part(own)]
-        return [*self._parts.values(), *beside]
-
-    def _telling(self) -> list[str]:
-        """Return the namespaces for which there is room, by name: of too many those of which most gangs have ended."""
-        ranked = sorted(self._histories, key=lambda name: (-self._ended[name], name))
-        room = accumulate(max(LEAST_KINDS, len(self._histories[name].kinds)) for name in ranked)
-        return sorted(name for name, taken in zip(ranked, room, strict=True) if taken <= MOST_KINDS_KEPT)
+        own = self._histories.get(gang.owner)
+        beside = [] if own is None or gang.owner in self._parts else [_part(own)]
+        self._predictions[gang] = foreseen(gang, [*self._parts.values(), *beside])
+        return self._predictions[gang]
 
 
 def _part(history: GangHistory) -> RunTimeHistory:

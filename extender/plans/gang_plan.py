@@ -23,7 +23,7 @@ from uuid import UUID
 import msgspec
 
 from extender.gangs.annotations import format_parallelism, parse_parallelism
-from extender.gangs.job import nodes_by_rank, nodes_of_pods, pods_of, ranks_by_node
+from extender.gangs.job import nodes_of_pods, pods_of, ranks_by_node
 from extender.gangs.types import Gang, GangKey
 from extender.kubernetes_names import KIND
 from extender.plans.custom_resource import (
@@ -39,10 +39,6 @@ from ground.quantities import duration
 from scheduler.job import DEFAULT_SPREAD_COST, Avoid, Count, Hold, Job
 from scheduler.objective import Evaluation
 from scheduler.queue.run_times import Prediction
-
-# -- plan_spec --
-# What was asked of a plan, as its pods say it: all it takes to make the same job again.
-
 
 OF_JOB = [
     "alpha",
@@ -108,17 +104,6 @@ class PlanSpec(StoredPart, frozen=True):
         return Job(name=name, parallelism=degrees, gpus_per_node=self.gpus_per_pod, **given)
 
 
-# -- gang_plan --
-# A plan: the node and the pod of each rank of a gang, what the placement is worth, and how long it waits for its pods.
-# Where pods share nodes, ranks in turn have the same node (:mod:`extender.gangs.job`).
-#
-# A plan is stored as a ``GangPlan``, the only durable state there is, and promises its nodes from the moment it is
-# written until its gang is gone, in the phases of :data:`HOLDING`.  Beyond the fields of the struct the stored form has
-# ``spec.gang`` and ``status.assignment``: its ``nodes`` are base64 of zlib of the node names in the order of ranks, one
-# a line, its ``pods`` base64 of 16 bytes a rank, the UID of its pod (all zero: none).  12,500 ranks take some 300 kB;
-# etcd takes 1.5 MB.
-
-
 CHECKED = "Checked"  # condition: whether plans look at all that pods ask for; absent where they always did
 HINTS_READ = "HintsRead"  # condition: whether hints to the queue policy can be read; absent where they always could
 WEIGHED = "Weighed"  # condition: whether the worth of its nodes is known, False while some are gone; absent where it is
@@ -152,7 +137,9 @@ class GangPlan(CustomResource, frozen=True):
     key: GangKey
     phase: PlanPhase = written(PlanPhase.WAITING)
     spec: PlanSpec = written(PlanSpec())
-    nodes: tuple[str, ...] = ()  # names of the nodes by rank of the pods; empty in phases without a placement
+    # names of the nodes by rank of the pods; empty in phases without a placement.  None = the rank is vacant, in a plan
+    # that was read off pods until it is repaired
+    nodes: tuple[str | None, ...] = ()
     pods_per_node: Annotated[int, msgspec.Meta(ge=1)] = 1  # pods in turn that share a node; the last may have fewer
     # UID of each rank's pod, in the form of canonical_uid; None = the rank has no pod now
     pods: tuple[str | None, ...] = ()
@@ -190,6 +177,11 @@ class GangPlan(CustomResource, frozen=True):
         """Canonical UID -> rank."""
         return {uid: rank for rank, uid in enumerate(self.pods) if uid is not None}
 
+    @cached_property
+    def node_of_rank(self) -> Mapping[int, str]:
+        """Rank -> node; without vacant ranks."""
+        return {rank: name for rank, name in enumerate(self.nodes) if name is not None}
+
     @property
     def gpus_per_node(self) -> int:
         """GPUs of each of its nodes; 0 while its gang is not understood."""
@@ -201,13 +193,18 @@ class GangPlan(CustomResource, frozen=True):
         return ranks_by_node(len(self.nodes), self.pods_per_node)
 
     @property
-    def node_names(self) -> tuple[str, ...]:
-        """Names of the nodes by node rank, each once."""
-        return nodes_by_rank(self.nodes, self.pods_per_node)
+    def nodes_by_rank(self) -> tuple[str | None, ...]:
+        """The nodes by node rank, each once."""
+        return self.nodes[:: self.pods_per_node]
 
-    def moved_to(self, node_names: Sequence[str]) -> Self:
+    @property
+    def node_names(self) -> tuple[str, ...]:
+        """Names of the nodes, each once; none of vacant ranks."""
+        return tuple(name for name in self.nodes_by_rank if name is not None)
+
+    def moved_to(self, nodes: Sequence[str | None]) -> Self:
         """Return the plan with other nodes, given by node rank."""
-        return self.replace(nodes=nodes_of_pods(node_names, len(self.nodes), self.pods_per_node))
+        return self.replace(nodes=nodes_of_pods(nodes, len(self.nodes), self.pods_per_node))
 
     def with_worth(self, worth: Evaluation, *, bound: float | None, gap: float | None) -> Self:
         """Return the plan with what the evaluator says of its nodes."""
@@ -270,6 +267,10 @@ class _Assignment(msgspec.Struct, omit_defaults=True):
 
 def encode_plan(plan: GangPlan) -> dict[str, Any]:
     """Return the GangPlan, ready to be written as JSON."""
+    estimate = None
+    if plan.estimate is not None:
+        seconds, low, high = map(duration, (plan.estimate.seconds, plan.estimate.low, plan.estimate.high))
+        estimate = f"{seconds} ({low} to {high})"
     document = encode_resource(
         plan.replace(nodes=(), pods=()),
         KIND,
@@ -277,19 +278,14 @@ def encode_plan(plan: GangPlan) -> dict[str, Any]:
         plan.key.namespace,
         gap=None if plan.gap is None else f"{plan.gap:.1%}",
         pods=f"{plan.bound_pods}/{plan.size}" if plan.size else None,
-        estimate=None if plan.estimate is None else _in_words(plan.estimate),
+        estimate=estimate,
     )
     document["spec"] = {"gang": plan.key.name, **document["spec"]}
     if plan.nodes or plan.pods:
-        names = zlib.compress("\n".join(plan.nodes).encode(), 6) if plan.nodes else b""
+        names = zlib.compress("\n".join(name or "" for name in plan.nodes).encode(), 6) if plan.nodes else b""
         uids = b"".join(_NONE if uid is None else UUID(uid).bytes for uid in plan.pods)
         document["status"]["assignment"] = msgspec.to_builtins(_Assignment(names, uids))
     return document
-
-
-def _in_words(estimate: Prediction) -> str:
-    """Return an estimate with its band, for people."""
-    return f"{duration(estimate.seconds)} ({duration(estimate.low)} to {duration(estimate.high)})"
 
 
 def decode_plan(raw: bytes | dict[str, Any]) -> GangPlan:
@@ -300,24 +296,25 @@ def decode_plan(raw: bytes | dict[str, Any]) -> GangPlan:
 
 def _read(document: StoredObject) -> dict[str, Any]:
     assignment = msgspec.convert(document.status.get("assignment", {}), _Assignment)
-    nodes, pods = _unpack_names(assignment.nodes), _unpack_uids(assignment.pods)
+    nodes, packed = _unpack_names(assignment.nodes), assignment.pods
+    if len(packed) % 16:
+        raise ValueError("assignment.pods is cut off")
+    uids = (packed[i : i + 16] for i in range(0, len(packed), 16))
+    pods = tuple(None if uid == _NONE else str(UUID(bytes=uid)) for uid in uids)
     if pods and len(pods) != len(nodes):
         raise ValueError(f"assignment has {len(nodes)} nodes and {len(pods)} pods")
     meta, spec = document.metadata, document.spec
-    known: dict[str, Any] = {
-        "key": (meta.namespace or "default", spec.get("gang") or meta.name),
-        "nodes": nodes,
-        "pods": pods,
-    }
+    key = (meta.namespace or "default", spec.get("gang") or meta.name)
+    fields: dict[str, Any] = {"key": key, "nodes": nodes, "pods": pods}
     if nodes and "podsPerNode" not in document.status:
         # a definition from before pods shared nodes drops it; the nodes say it too
-        known["podsPerNode"] = next((rank for rank, node in enumerate(nodes) if node != nodes[0]), len(nodes))
+        fields["podsPerNode"] = next((rank for rank, node in enumerate(nodes) if node != nodes[0]), len(nodes))
     asked = msgspec.convert(spec, PlanSpec)
     if not asked.parallelism:
-        return known
+        return fields
     # However it was written, it is compared as we write it; and that it cannot be read is found out now.
     degrees = parse_parallelism(asked.parallelism, order=asked.order)
-    return known | {"spec": asked.replace(parallelism=format_parallelism(degrees), order=degrees.order)}
+    return fields | {"spec": asked.replace(parallelism=format_parallelism(degrees), order=degrees.order)}
 
 
 def _unpack_names(packed: bytes) -> tuple[str, ...]:
@@ -333,13 +330,6 @@ def _unpack_names(packed: bytes) -> tuple[str, ...]:
     return tuple(plain.decode().split("\n"))
 
 
-def _unpack_uids(packed: bytes) -> tuple[str | None, ...]:
-    if len(packed) % 16:
-        raise ValueError("assignment.pods is cut off")
-    chunks = (packed[i : i + 16] for i in range(0, len(packed), 16))
-    return tuple(None if chunk == _NONE else str(UUID(bytes=chunk)) for chunk in chunks)
-
-
 def with_doubts(plan: GangPlan, gang: Gang, now: datetime) -> GangPlan:
     """Return the plan with conditions about its gang's hints, and what is left unchecked, if there ever was any."""
     if gang.unchecked or plan.condition(CHECKED) is not None:
@@ -348,5 +338,5 @@ def with_doubts(plan: GangPlan, gang: Gang, now: datetime) -> GangPlan:
     if gang.doubts:
         message = "; ".join(map(str, gang.doubts))
         return plan.with_condition(HINTS_READ, False, gang.doubts[0].reason, message, now)
-    known = plan.condition(HINTS_READ)
-    return plan if known is None else plan.with_condition(HINTS_READ, True, "Understood", "", now)
+    hints = plan.condition(HINTS_READ)
+    return plan if hints is None else plan.with_condition(HINTS_READ, True, "Understood", "", now)

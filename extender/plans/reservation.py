@@ -17,7 +17,7 @@ import msgspec
 
 from extender.fleet.hosts import Demand
 from extender.gangs.job import understand
-from extender.gangs.types import Asked, GangKey, InvalidGang
+from extender.gangs.types import GangKey, GangRequest, InvalidGang
 from extender.kubernetes_names import GANG_SIZE, GROUP, RESERVATION_KIND
 from extender.plans.custom_resource import (
     CustomResource,
@@ -122,6 +122,10 @@ class Reservation(CustomResource, frozen=True):
             return GangKey(self.key.namespace, self.ask.gang)
         return None if self.ask.labels else GangKey(*self.key)
 
+    def without_zone(self, why: str) -> Reservation:
+        """Return the reservation without a zone, and why there is none."""
+        return self.without_worth().replace(zone=(), message=why)
+
     @cached_property
     def demand(self) -> Demand:
         """What its pods will ask of a node."""
@@ -135,7 +139,7 @@ class Reservation(CustomResource, frozen=True):
     def understanding(self) -> Job | InvalidGang:
         """The job that was announced, or what is wrong with it."""
         ask = self.ask
-        asked = Asked(
+        asked = GangRequest(
             size=None if ask.nodes is None else str(ask.nodes),
             parallelism=ask.parallelism,
             order=ask.order,
@@ -149,32 +153,27 @@ class Reservation(CustomResource, frozen=True):
             avoid=ask.avoid,
         )
         try:
-            found = understand(GangKey(*self.key), asked, ask.gpus_per_node, size=None, whole_nodes=True)
+            job = understand(GangKey(*self.key), asked, ask.gpus_per_node, size=None, whole_nodes=True).job
         except InvalidGang as error:
-            return _in_words_of_the_spec(error)
-        if found.job is None:
+            # a mistake that annotations may have too, in the names of the fields of the spec
+            message, where, fix = (
+                _ANNOTATION.sub(
+                    lambda name: f"spec.{name[1]}{name[2].title().replace('-', '')}",
+                    text.replace(GANG_SIZE, "spec.nodes"),
+                )
+                for text in (error.message, error.where, error.fix)
+            )
+            return InvalidGang(message, reason=error.reason, where=where, fix=fix)
+        if job is None:
             why = "nobody says how large the gang will be"
             return InvalidGang(why, reason="NoSize", fix="give spec.nodes or spec.parallelism")
         if self.expires <= ask.arrives:
             why = "it expires before it arrives"
             return InvalidGang(why, reason="NeverHeld", fix="set spec.expires after spec.arrives")
-        return found.job
+        return job
 
 
 _ANNOTATION = re.compile(rf"{re.escape(GROUP)}/([a-z]+)((?:-[a-z]+)*)")
-
-
-def _as_field(name: re.Match[str]) -> str:
-    return f"spec.{name[1]}{name[2].title().replace('-', '')}"
-
-
-def _in_words_of_the_spec(error: InvalidGang) -> InvalidGang:
-    """Return a mistake that annotations may have too, in the names of the fields of the spec."""
-    message, where, fix = (
-        _ANNOTATION.sub(_as_field, text.replace(GANG_SIZE, "spec.nodes"))
-        for text in (error.message, error.where, error.fix)
-    )
-    return InvalidGang(message, reason=error.reason, where=where, fix=fix)
 
 
 def encode_reservation(reservation: Reservation) -> dict[str, Any]:

@@ -25,10 +25,20 @@ from typing import Any
 
 import msgspec
 import uvicorn
-from starlette.applications import Starlette
 
-from extender.cluster_api.client import ALLOCATION, NAMESPACES, NODES, PODS, ClusterApi, ClusterError, Resource
-from extender.cluster_api.connect import Credentials, find_cluster
+from extender.cluster_api.client import (
+    ALLOCATION,
+    GANGPLANS,
+    HISTORIES,
+    NAMESPACES,
+    NODES,
+    PODS,
+    RESERVATIONS,
+    ClusterApi,
+    ClusterError,
+    Resource,
+)
+from extender.cluster_api.connect import find_cluster
 from extender.cluster_api.election import Election
 from extender.cluster_api.events import EventRecorder, Regarding
 from extender.cluster_api.flow import FlowControl
@@ -37,7 +47,7 @@ from extender.cluster_cache import ClusterCache
 from extender.controller.loop import GangController
 from extender.controller.pacing import Timeouts
 from extender.controller.reservations import ReservationController
-from extender.controller.store import GANGPLANS, HISTORIES, RESERVATIONS, Dependencies, Stores, Writer, decode_own_plan
+from extender.controller.store import Dependencies, Stores, Writer, decode_own_plan
 from extender.extender_metrics import Metrics
 from extender.kubernetes_names import FAIR_SHARE_WEIGHT, GANG, GANG_SIZE, GATE, PARALLELISM, SCHEDULER
 from extender.objects import decode_allocation, decode_namespace, decode_node, decode_owner, decode_pod
@@ -45,7 +55,6 @@ from extender.plans.definitions import OPENAPI, read_definitions
 from extender.plans.gang_history import decode_history
 from extender.plans.reservation import decode_reservation
 from extender.service.settings import (
-    Address,
     LogFormat,
     ServeOptions,
     live_policy,
@@ -54,15 +63,7 @@ from extender.service.settings import (
     parse_levels,
     parse_power_caps,
 )
-from extender.service.web import (
-    MOST_STRANGERS,
-    BodyReader,
-    Connection,
-    HttpApplication,
-    RotatingContext,
-    Strangers,
-    tls_files,
-)
+from extender.service.web import BodyReader, HttpApplication, RotatingContext, listen, tls_files, web_server
 from extender.texts import clip, counted
 from ground.errors import InvalidInput
 from scheduler.placement.cpsat import load_solver
@@ -70,70 +71,187 @@ from scheduler.placement.types import Limits
 from topology.kubernetes.labels import parse_domains
 from topology.kubernetes.pods import Pod
 
-# -- logs --
-# Logs: one JSON object a line, with the gang and the pod that it is about; text on a terminal.
-#
-# Say ``logger.info("...", extra={"gang": "train/llm", "pod": "llm-0"})``; every extra becomes a key.
+logger = logging.getLogger(__name__)
 
-
-# Bytes of a message, and of each key beside it, in one line; traces of faults of ours are written whole.
+SWITCH_SECONDS = 0.001  # the solver's thread lets the event loop in; Python's 5 ms would delay every answer
+YOUNG_OBJECTS = 20_000  # before a round of the collector; a thousand writes under way are more than Python's 700
+STALE_SECONDS = 60.0  # a kind whose list and watch have failed for so long is out of date
+LOOK_SECONDS = 5.0  # how often the cluster is looked at for news
+DEFINITIONS_SECONDS = 10.0  # how often the definitions of our kinds are read: some 30 kB
+# Bytes of a message, and of each key beside it, in one line of the log; traces of faults of ours are written whole.
 LONGEST_MESSAGE, LONGEST_EXTRA = 4096, 512
 
-_OWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "color_message"}
+
+def serve(settings: ServeOptions) -> None:
+    """Run until SIGTERM or Ctrl-C, or raise ``ArnoldError``: kubeconfig, certificates or address are unusable."""
+    process = _Process(settings)
+    set_up_logs(level=settings.log_level, form=settings.log_format)
+    sys.setswitchinterval(SWITCH_SECONDS)
+    # On Python's own event loop: where the API server resets connections, uvloop 0.23 closes descriptors that belong to
+    # other connections by then, and aborts.
+    asyncio.run(process.run())
 
 
-class JsonLines(logging.Formatter):
-    """A record as one line of JSON."""
+class _Process:
+    def __init__(self, settings: ServeOptions) -> None:
+        self.settings = settings
+        self.bind = parse_address(settings.bind)
+        domains = parse_domains(settings.domains) if settings.domains else {}
+        classes = parse_gpu_classes(settings.gpu_classes)
+        caps, levels = parse_power_caps(settings.power_caps, domains), parse_levels(settings.levels)
+        self.state = ClusterCache(levels, domains=domains, gpu_classes=classes, power_caps=caps)
+        files = tls_files(self.bind, certificate=settings.tls_cert, key=settings.tls_key, client_ca=settings.client_ca)
+        self.tls = None if files is None else RotatingContext(files)
+        self.policy = live_policy(settings.queue)
 
-    def format(self, record: logging.LogRecord) -> str:
-        """Return the line."""
-        fields: dict[str, object] = {
-            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
-            "level": record.levelname.lower(),
-            "logger": record.name,
-            "message": clip(record.getMessage(), LONGEST_MESSAGE),
-        }
-        fields |= _extras(record)
-        if record.exc_info:
-            fields["exception"] = self.formatException(record.exc_info)
-        return msgspec.json.encode(fields, enc_hook=str).decode()
+    async def run(self) -> None:
+        settings, state = self.settings, self.state
+        credentials = await find_cluster(settings.kubeconfig)
+        listener = listen(self.bind)
+        flow = FlowControl(rate=settings.rate, burst=round(settings.rate), parallel=settings.parallel)
+        async with ClusterApi(credentials.configuration, flow=flow) as api:
+            logger.info("cluster %s, as %s says", api.server, credentials.source)
+            stores, changed = Stores(state), asyncio.Event()
+            events = EventRecorder(api.lane(rate=50, parallel=2), instance=settings.identity)
+            election = Election(
+                api.lane(rate=50, parallel=2),
+                name=settings.lease_name,
+                namespace=settings.lease_namespace,
+                identity=settings.identity,
+                changed=changed.set,
+            )
+            reflectors = make_reflectors(api, stores, changed=changed.set, sharing=self.policy.sharing)
+            readiness = Readiness(reflectors, clock=monotonic)
+            metrics = Metrics(
+                plans=state.plans.values,
+                leads=election.leads,
+                reservations=state.reservations.values,
+                passed_over=lambda: sum(map(len, passed_over(state).values())),
+            )
+            for_plans = api.lane(rate=200, parallel=8)
+            writer = Writer(
+                state=state, stores=stores, for_pods=api, for_plans=for_plans, leads=election.leads, metrics=metrics
+            )
+            bind, lost = timedelta(seconds=settings.bind_timeout), timedelta(seconds=settings.lost_after)
+            shared = Dependencies(
+                state=state,
+                writer=writer,
+                events=events,
+                metrics=metrics,
+                policy=self.policy,
+                limits=Limits(seconds=settings.time_limit, workers=settings.workers, told="placement"),
+                terms=Timeouts(bind=bind, lost=lost),
+                leads=election.leads,
+                synced=readiness.synced,
+            )
+            controller = GangController(shared, changed)
+            application = HttpApplication(
+                state=state,
+                metrics=metrics,
+                now=shared.now,
+                unready=readiness.reasons,
+                lacks=lambda: state.definitions.sentences,
+                policy=self.policy,
+                bodies=BodyReader(settings.body_limit),
+                mutual_tls=self.tls is not None,
+            )
+            await look_at_definitions(state, api)
+            tasks = BackgroundTasks()
+            # what every replica does, whether it leads or not
+            for reflector in reflectors:
+                tasks.start(str(reflector.resource), reflector.run())
+            tasks.start("events", events.run())
+            tasks.start("topology", log_topology(state, ready=shared.synced))
+            tasks.start("faults", report_faults(state, events, leads=shared.leads))
+            tasks.start("warm-up", warm_up(shared.synced))
+            if self.tls is not None:
+                tasks.start("certificates", self.tls.watch())
+            if credentials.keep is not None:
+                tasks.start("credentials", credentials.keep())
+            tasks.start("definitions", follow_definitions(state, api, changed=changed.set))
+            # what the leader does
+            tasks.start("election", election.run())
+            tasks.start("controller", controller.run())
+            tasks.start("reservations", ReservationController(shared).run())
+            try:
+                await self._serve(web_server(settings, self.tls, application.app()), listener)
+            finally:
+                tasks.stop("controller", "reservations")
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(settings.drain_timeout):
+                        await controller.drain()
+                tasks.stop("election")
+                await election.release()
+                tasks.stop()
+            tasks.check()
+
+    async def _serve(self, server: uvicorn.Server, listener: socket.socket) -> None:
+        """Answer until a signal comes.
+
+        Uvicorn raises the signal again at its end; the process must not die of it, as work is left to do.
+        """
+        host, port = listener.getsockname()[:2]
+        scheme = "https" if self.tls is not None else "http"
+        logger.info("listening on %s://%s:%d", scheme, f"[{host}]" if ":" in host else host, port)
+        before = {number: signal.signal(number, lambda *_: None) for number in (signal.SIGTERM, signal.SIGINT)}
+        try:
+            await server.serve(sockets=[listener])
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+        logger.info("no more requests; finishing what is under way")
 
 
-class TextLines(logging.Formatter):
-    """A record for people, its extras behind it."""
+class BackgroundTasks:
+    """Tasks that run as long as the process does.
 
-    def format(self, record: logging.LogRecord) -> str:
-        """Return the line."""
-        line = super().format(record)
-        extras = [f"{key}={value}" for key, value in _extras(record).items()]
-        return f"{line}  [{' '.join(extras)}]" if extras else line
+    One that ends is a fault, and the process must not go on half alive: it ends as on SIGTERM, to be started again, and
+    :meth:`check` raises what happened.
+    """
 
-    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802
-        """Return the line without its trace."""
-        record.message = clip(record.message, LONGEST_MESSAGE)
-        return super().formatMessage(record)
+    def __init__(self) -> None:
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._fault: BaseException | None = None
+
+    def start(self, name: str, work: Awaitable[None]) -> None:
+        """Start a task."""
+        self._tasks[name] = asyncio.create_task(self._run(name, work), name=name)
+
+    def stop(self, *names: str) -> None:
+        """Stop some tasks, or all."""
+        for name in names or tuple(self._tasks):
+            self._tasks[name].cancel()
+
+    def check(self) -> None:
+        """Raise the fault that ended the process, if it was one."""
+        if self._fault is not None:
+            raise self._fault
+
+    async def _run(self, name: str, work: Awaitable[None]) -> None:
+        try:
+            await work
+        except Exception as error:
+            logger.exception("the task %s failed: ending, to be started again", name)
+            self._fault = error
+        else:
+            self._fault = RuntimeError(f"the task {name} ended")
+        signal.raise_signal(signal.SIGTERM)
 
 
-def _extras(record: logging.LogRecord) -> dict[str, object]:
-    """Return what was said beside the message."""
-    found = ((key, value) for key, value in vars(record).items() if key not in _OWN)
-    return {key: clip(value, LONGEST_EXTRA) if isinstance(value, str) else value for key, value in found}
+async def warm_up(synced: Callable[[], bool]) -> None:
+    """Load the solver, and take the objects of a cluster just listed out of the collector's rounds; never return.
 
-
-def set_up_logs(*, level: str, form: LogFormat) -> None:
-    """Send all logs of this process to stderr."""
-    handler = logging.StreamHandler(sys.stderr)
-    text = TextLines("%(asctime)s %(levelname)-7s %(name)s: %(message)s")
-    handler.setFormatter(JsonLines() if form == "json" else text)
-    root = logging.getLogger()
-    root.handlers[:] = [handler]
-    root.setLevel(level.upper())
-    for noisy in ("uvicorn.error", "aiohttp", "asyncio"):
-        logging.getLogger(noisy).setLevel(max(logging.WARNING, root.level))
-
-
-# -- reflectors --
-# The kinds of objects that the cache follows, and whether it can be trusted: filled, and heard of lately.
+    The first gang that needs the solver would wait for it, as would all that are asked meanwhile.
+    A round over those of 5,000 nodes takes a tenth of a second, in which nobody is answered, and gangs cause several.
+    They hold no cycles: all but cycles is freed as before.
+    """
+    await asyncio.to_thread(load_solver)
+    while not synced():
+        await asyncio.sleep(1.0)
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(YOUNG_OBJECTS)
+    await asyncio.Event().wait()
 
 
 OWNERS = (
@@ -147,8 +265,6 @@ OWNERS = (
     Resource("scheduling.volcano.sh", "v1beta1", "podgroups", "PodGroup"),
 )
 """Makers of pods, and groups of them, which say how many belong together; a cluster need not have them."""
-
-STALE_SECONDS = 60.0  # a kind whose list and watch have failed for so long is out of date
 
 
 def make_reflectors(
@@ -201,7 +317,7 @@ class Readiness:
 
     def reasons(self) -> list[str]:
         """Return why the cache cannot be trusted, one sentence each; empty = it can."""
-        found = []
+        reasons = []
         now = self._clock()
         for reflector in self._reflectors:
             name = reflector.resource.plural
@@ -210,41 +326,87 @@ class Readiness:
             since = now if problem is None else self._failing_since.setdefault(reflector, now)
             why = "" if problem is None else f": {problem.message}"
             if not reflector.synced:
-                found.append(f"{name} are not listed yet{why}")
+                reasons.append(f"{name} are not listed yet{why}")
             elif now - since >= STALE_SECONDS:
-                found.append(f"{name} may be out of date{why}")
-        return found
-
-
-# -- announcements --
-# What operators and users should know of the cluster, looked at now and then and said once.
-
-
-logger = logging.getLogger(__name__)
-
-LOOK_SECONDS = 5.0  # how often the cluster is looked at for news
-DEFINITIONS_SECONDS = 10.0  # how often the definitions of our kinds are read: some 30 kB
+                reasons.append(f"{name} may be out of date{why}")
+        return reasons
 
 
 async def log_topology(state: ClusterCache, *, ready: Callable[[], bool]) -> None:
     """Log what is worth knowing of nodes and namespaces once they are listed, each time that it changes, for ever."""
     fleet = state.fleet
-    said: dict[str, str] = {}
+    before: dict[str, str] = {}
     while True:
         if ready():
             news = {"levels": fleet.table.sentence}
             for problem in (*fleet.problems, *state.claimed.problems):
                 where = f"node {problem.node}: " if problem.node else ""
                 news[f"{problem.reason} {problem.node}"] = f"{where}{problem.message}\nTo fix: {problem.fix}"
-            for one, error in state.weights.unreadable:
-                news[f"BadWeight {one.metadata.name}"] = f"namespace {one.metadata.name}: {_no_weight(error)}"
+            for namespace, error in state.weights.unreadable:
+                name = namespace.metadata.name
+                news[f"BadWeight {name}"] = f"namespace {name}: {_no_weight(error)}"
             for about, sentence in news.items():
-                if said.get(about) != sentence:
+                if before.get(about) != sentence:
                     logger.log(logging.INFO if about == "levels" else logging.WARNING, "%s", sentence)
-            for about in said.keys() - news.keys():
-                logger.info("mended: %s", said[about])
-            said = news
+            for about in before.keys() - news.keys():
+                logger.info("mended: %s", before[about])
+            before = news
         await asyncio.sleep(LOOK_SECONDS)
+
+
+async def report_faults(state: ClusterCache, events: EventRecorder, *, leads: Callable[[], bool]) -> None:
+    """Post an event about each orphan, a pod of each gang that is passed over, and each namespace with a weight that is
+    none, for ever, from the leader; the recorder does not repeat itself.
+    """
+    while True:
+        for pod, why in orphans(state) if leads() else ():
+            regarding = Regarding(PODS, pod.namespace, pod.name, pod.uid)
+            events.say(regarding, reason="NoGang", note=f"waits behind the gate {GATE} for ever: {why}", kind="Warning")
+        for gang, pods in passed_over(state).items() if leads() else ():
+            pod = min(pods, key=lambda pod: pod.name)
+            scheduler = clip(pod.spec.scheduler_name or "none")
+            note = (
+                f"gang {clip(gang)} is not planned: {counted(len(pods), 'pod')} of it have no gate {GATE}, and "
+                f"{scheduler} places each alone. To fix: write schedulerName: {SCHEDULER} and that scheduling gate "
+                "into the pod template, or install the admission policies of Arnold's manifests (before Kubernetes "
+                f"1.36: the component before-1.36), or take the label {GANG} off"
+            )
+            regarding = Regarding(PODS, pod.namespace, pod.name, pod.uid)
+            events.say(regarding, reason="PassedOver", note=note, kind="Warning")
+        for namespace, error in state.weights.unreadable if leads() else ():
+            regarding = Regarding(NAMESPACES, "", namespace.metadata.name, namespace.metadata.uid)
+            events.say(regarding, reason="BadWeight", note=_no_weight(error), kind="Warning")
+        await asyncio.sleep(LOOK_SECONDS)
+
+
+def passed_over(state: ClusterCache) -> dict[str, list[Pod]]:
+    """Return the pods with GPUs that say they are of a gang, and which another scheduler places one by one, by gang.
+
+    Where no admission policy adds gate and scheduler, as on an API server that knows none, a label alone does nothing.
+    """
+    gangs = defaultdict[str, list[Pod]](list)
+    for pod in state.pods.values():
+        says = GANG in pod.labels or GANG_SIZE in pod.annotations or PARALLELISM in pod.annotations
+        if not says or pod.spec.scheduler_name == SCHEDULER or pod.gated_by(GATE) or pod.terminal or pod.leaving:
+            continue
+        if pod.readable_gpus:
+            maker = pod.name if pod.owner is None else pod.owner.name
+            gangs[f"{pod.namespace}/{pod.labels.get(GANG) or maker}"].append(pod)
+    return gangs
+
+
+def orphans(state: ClusterCache) -> Iterator[tuple[Pod, str]]:
+    """Yield the pods behind our gate that no plan will ever release, as they belong to no gang: with the reason."""
+    for uid, pod in state.pods.items():
+        if pod.gated_by(GATE) and not pod.leaving and state.member(uid) is None:
+            why = f"it belongs to no gang that needs GPUs. To fix: name one in the label {GANG}"
+            if (scheduler := clip(pod.spec.scheduler_name or "none")) != SCHEDULER:
+                why = f"its scheduler is {scheduler}. To fix: set schedulerName: {SCHEDULER}"
+            yield pod, f"{why}, or take the gate off"
+
+
+def _no_weight(error: InvalidInput) -> str:
+    return f"{FAIR_SHARE_WEIGHT}: {error.message}, so it counts as 1\nTo fix: {error.fix}"
 
 
 async def look_at_definitions(state: ClusterCache, api: ClusterApi) -> None:
@@ -272,294 +434,54 @@ async def follow_definitions(state: ClusterCache, api: ClusterApi, *, changed: C
             changed()
 
 
-async def report_faults(state: ClusterCache, events: EventRecorder, *, leads: Callable[[], bool]) -> None:
-    """Post an event about each orphan, a pod of each gang that is passed over, and each namespace with a weight that is
-    none, for ever, from the leader; the recorder does not repeat itself.
-    """
-    while True:
-        for pod, why in orphans(state) if leads() else ():
-            regarding = Regarding(PODS, pod.namespace, pod.name, pod.uid)
-            events.say(regarding, reason="NoGang", note=f"waits behind the gate {GATE} for ever: {why}", kind="Warning")
-        for gang, pods in passed_over(state).items() if leads() else ():
-            pod = min(pods, key=lambda pod: pod.name)
-            scheduler = clip(pod.spec.scheduler_name or "none")
-            note = (
-                f"gang {clip(gang)} is not planned: {counted(len(pods), 'pod')} of it have no gate {GATE}, and "
-                f"{scheduler} places each alone. To fix: write schedulerName: {SCHEDULER} and that scheduling gate "
-                "into the pod template, or install the admission policies of Arnold's manifests (before Kubernetes "
-                f"1.36: the component before-1.36), or take the label {GANG} off"
-            )
-            regarding = Regarding(PODS, pod.namespace, pod.name, pod.uid)
-            events.say(regarding, reason="PassedOver", note=note, kind="Warning")
-        for one, error in state.weights.unreadable if leads() else ():
-            regarding = Regarding(NAMESPACES, "", one.metadata.name, one.metadata.uid)
-            events.say(regarding, reason="BadWeight", note=_no_weight(error), kind="Warning")
-        await asyncio.sleep(LOOK_SECONDS)
+def set_up_logs(*, level: str, form: LogFormat) -> None:
+    """Send all logs of this process to stderr."""
+    handler = logging.StreamHandler(sys.stderr)
+    text = TextLines("%(asctime)s %(levelname)-7s %(name)s: %(message)s")
+    handler.setFormatter(JsonLines() if form == "json" else text)
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(level.upper())
+    for noisy in ("uvicorn.error", "aiohttp", "asyncio"):
+        logging.getLogger(noisy).setLevel(max(logging.WARNING, root.level))
 
 
-def passed_over(state: ClusterCache) -> dict[str, list[Pod]]:
-    """Return the pods with GPUs that say they are of a gang, and which another scheduler places one by one, by gang.
+class JsonLines(logging.Formatter):
+    """A record as one line of JSON."""
 
-    Where no admission policy adds gate and scheduler, as on an API server that knows none, a label alone does nothing.
-    """
-    gangs = defaultdict[str, list[Pod]](list)
-    for pod in state.pods.values():
-        says = GANG in pod.labels or GANG_SIZE in pod.annotations or PARALLELISM in pod.annotations
-        if not says or pod.spec.scheduler_name == SCHEDULER or pod.gated_by(GATE) or pod.terminal or pod.leaving:
-            continue
-        if pod.readable_gpus:
-            maker = pod.name if pod.owner is None else pod.owner.name
-            gangs[f"{pod.namespace}/{pod.labels.get(GANG) or maker}"].append(pod)
-    return gangs
-
-
-def _no_weight(error: InvalidInput) -> str:
-    return f"{FAIR_SHARE_WEIGHT}: {error.message}, so it counts as 1\nTo fix: {error.fix}"
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line."""
+        fields: dict[str, object] = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": clip(record.getMessage(), LONGEST_MESSAGE),
+        }
+        fields |= _extras(record)
+        if record.exc_info:
+            fields["exception"] = self.formatException(record.exc_info)
+        return msgspec.json.encode(fields, enc_hook=str).decode()
 
 
-def orphans(state: ClusterCache) -> Iterator[tuple[Pod, str]]:
-    """Yield the pods behind our gate that no plan will ever release, as they belong to no gang: with the reason."""
-    for uid, pod in state.pods.items():
-        if pod.gated_by(GATE) and not pod.leaving and state.member(uid) is None:
-            why = f"it belongs to no gang that needs GPUs. To fix: name one in the label {GANG}"
-            if (scheduler := clip(pod.spec.scheduler_name or "none")) != SCHEDULER:
-                why = f"its scheduler is {scheduler}. To fix: set schedulerName: {SCHEDULER}"
-            yield pod, f"{why}, or take the gate off"
+class TextLines(logging.Formatter):
+    """A record for people, its extras behind it."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line."""
+        line = super().format(record)
+        extras = [f"{key}={value}" for key, value in _extras(record).items()]
+        return f"{line}  [{' '.join(extras)}]" if extras else line
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802
+        """Return the line without its trace."""
+        record.message = clip(record.message, LONGEST_MESSAGE)
+        return super().formatMessage(record)
 
 
-# -- server --
-# The process of ``arnold extender serve``: cache, election, controller and HTTP server in one event loop.
-#
-# One process: the cache is in its memory.  It starts without an API server and waits for it; it ends on SIGTERM, in
-# this order: no new requests, requests under way are answered, patches under way are finished, the Lease is released.
+def _extras(record: logging.LogRecord) -> dict[str, object]:
+    """Return what was said beside the message."""
+    extras = ((key, value) for key, value in vars(record).items() if key not in _OWN)
+    return {key: clip(value, LONGEST_EXTRA) if isinstance(value, str) else value for key, value in extras}
 
 
-KEEP_ALIVE_SECONDS = 120  # longer than Go clients keep an idle connection (90 s): they never meet a closed one
-MOST_CONNECTIONS = 1_000  # connections and requests at once of clients that may ask; kube-scheduler needs a handful
-YOUNG_OBJECTS = 20_000  # before a round of the collector; a thousand writes under way are more than Python's 700
-SWITCH_SECONDS = 0.001  # the solver's thread lets the event loop in; Python's 5 ms would delay every answer
-
-
-def serve(settings: ServeOptions) -> None:
-    """Run until SIGTERM or Ctrl-C, or raise ``ArnoldError``: kubeconfig, certificates or address are unusable."""
-    process = _Process(settings)
-    set_up_logs(level=settings.log_level, form=settings.log_format)
-    sys.setswitchinterval(SWITCH_SECONDS)
-    # On Python's own event loop: where the API server resets connections, uvloop 0.23 closes descriptors that belong to
-    # other connections by then, and aborts.
-    asyncio.run(process.run())
-
-
-class _Process:
-    def __init__(self, settings: ServeOptions) -> None:
-        self.settings = settings
-        self.bind = parse_address(settings.bind)
-        domains = parse_domains(settings.domains) if settings.domains else {}
-        classes = parse_gpu_classes(settings.gpu_classes)
-        caps, levels = parse_power_caps(settings.power_caps, domains), parse_levels(settings.levels)
-        self.state = ClusterCache(levels, domains=domains, gpu_classes=classes, power_caps=caps)
-        files = tls_files(self.bind, certificate=settings.tls_cert, key=settings.tls_key, client_ca=settings.client_ca)
-        self.tls = None if files is None else RotatingContext(files)
-        self.policy = live_policy(settings.queue)
-
-    async def run(self) -> None:
-        credentials = await find_cluster(self.settings.kubeconfig)
-        listener = listen(self.bind)
-        flow = FlowControl(rate=self.settings.rate, burst=round(self.settings.rate), parallel=self.settings.parallel)
-        async with ClusterApi(credentials.configuration, flow=flow) as api:
-            logger.info("cluster %s, as %s says", api.server, credentials.source)
-            await self._run(api, credentials, listener)
-
-    async def _run(self, api: ClusterApi, credentials: Credentials, listener: socket.socket) -> None:
-        settings, state = self.settings, self.state
-        stores, changed = Stores(state), asyncio.Event()
-        events = EventRecorder(api.lane(rate=50, parallel=2), instance=settings.identity)
-        election = self._election(api, changed)
-        reflectors = make_reflectors(api, stores, changed=changed.set, sharing=self.policy.sharing)
-        readiness = Readiness(reflectors, clock=monotonic)
-        metrics = Metrics(
-            plans=state.plans.values,
-            leads=election.leads,
-            reservations=state.reservations.values,
-            passed_over=lambda: sum(map(len, passed_over(state).values())),
-        )
-        for_plans = api.lane(rate=200, parallel=8)
-        writer = Writer(
-            state=state, stores=stores, for_pods=api, for_plans=for_plans, leads=election.leads, metrics=metrics
-        )
-        shared = Dependencies(
-            state=state,
-            writer=writer,
-            events=events,
-            metrics=metrics,
-            policy=self.policy,
-            limits=Limits(seconds=settings.time_limit, workers=settings.workers, told="placement"),
-            terms=Timeouts(bind=timedelta(seconds=settings.bind_timeout), lost=timedelta(seconds=settings.lost_after)),
-            leads=election.leads,
-            synced=readiness.synced,
-        )
-        controller = GangController(shared, changed)
-        application = HttpApplication(
-            state=state,
-            metrics=metrics,
-            now=shared.now,
-            unready=readiness.reasons,
-            lacks=lambda: state.definitions.sentences,
-            policy=self.policy,
-            bodies=BodyReader(settings.body_limit),
-            mutual_tls=self.tls is not None,
-        )
-        await look_at_definitions(state, api)
-        tasks = self._started(shared, reflectors, credentials)
-        tasks.start("definitions", follow_definitions(state, api, changed=changed.set))
-        tasks.start("election", election.run())
-        tasks.start("controller", controller.run())
-        tasks.start("reservations", ReservationController(shared).run())
-        try:
-            await self._serve(web_server(self.settings, self.tls, application.app()), listener)
-        finally:
-            tasks.stop("controller", "reservations")
-            with suppress(TimeoutError):
-                async with asyncio.timeout(settings.drain_timeout):
-                    await controller.drain()
-            tasks.stop("election")
-            await election.release()
-            tasks.stop()
-        tasks.check()
-
-    def _election(self, api: ClusterApi, changed: asyncio.Event) -> Election:
-        settings = self.settings
-        return Election(
-            api.lane(rate=50, parallel=2),
-            name=settings.lease_name,
-            namespace=settings.lease_namespace,
-            identity=settings.identity,
-            changed=changed.set,
-        )
-
-    def _started(
-        self, shared: Dependencies, reflectors: Sequence[Reflector[Any]], credentials: Credentials
-    ) -> BackgroundTasks:
-        """Start what every replica does, whether it leads or not."""
-        tasks, state, events = BackgroundTasks(), self.state, shared.events
-        for reflector in reflectors:
-            tasks.start(str(reflector.resource), reflector.run())
-        tasks.start("events", events.run())
-        tasks.start("topology", log_topology(state, ready=shared.synced))
-        tasks.start("faults", report_faults(state, events, leads=shared.leads))
-        tasks.start("warm-up", _warm_up(shared.synced))
-        if self.tls is not None:
-            tasks.start("certificates", self.tls.watch())
-        if credentials.keep is not None:
-            tasks.start("credentials", credentials.keep())
-        return tasks
-
-    async def _serve(self, server: uvicorn.Server, listener: socket.socket) -> None:
-        """Answer until a signal comes.
-
-        Uvicorn raises the signal again at its end; the process must not die of it, as work is left to do.
-        """
-        host, port = listener.getsockname()[:2]
-        scheme = "https" if self.tls is not None else "http"
-        logger.info("listening on %s://%s:%d", scheme, f"[{host}]" if ":" in host else host, port)
-        before = {number: signal.signal(number, lambda *_: None) for number in (signal.SIGTERM, signal.SIGINT)}
-        try:
-            await server.serve(sockets=[listener])
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
-        logger.info("no more requests; finishing what is under way")
-
-
-def listen(bind: Address) -> socket.socket:
-    """Return the listening socket, or raise ``InvalidInput``: the address is taken, or not of this machine."""
-    try:
-        found = socket.getaddrinfo(bind.host, bind.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        family, _, _, _, address = found[0]
-        listener = socket.create_server(address[:2], family=family, backlog=1024)
-    except OSError as error:
-        fix = "choose a free port of an address of this machine"
-        raise InvalidInput(f"cannot listen on {bind}: {error.strerror or error}", where="--bind", fix=fix) from error
-    # Inherited by connections. asyncio leaves it off, as Python says of no protocol that it were TCP: the second piece
-    # of an answer would wait for the client's delayed acknowledgement, 40 ms.
-    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return listener
-
-
-async def _warm_up(synced: Callable[[], bool]) -> None:
-    """Load the solver, and take the objects of a cluster just listed out of the collector's rounds; never return.
-
-    The first gang that needs the solver would wait for it, as would all that are asked meanwhile.
-    A round over those of 5,000 nodes takes a tenth of a second, in which nobody is answered, and gangs cause several.
-    They hold no cycles: all but cycles is freed as before.
-    """
-    await asyncio.to_thread(load_solver)
-    while not synced():
-        await asyncio.sleep(1.0)
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(YOUNG_OBJECTS)
-    await asyncio.Event().wait()
-
-
-def web_server(settings: ServeOptions, tls: RotatingContext | None, app: Starlette) -> uvicorn.Server:
-    """Return the server of an application, with our limits; ``tls`` none = plain HTTP, on loopback addresses."""
-
-    class Limited(Connection):
-        arrive_seconds = settings.arrive_seconds
-        strangers = Strangers()
-
-    return uvicorn.Server(
-        uvicorn.Config(
-            app,
-            http=Limited,
-            ws="none",
-            lifespan="off",
-            log_config=None,
-            access_log=False,
-            proxy_headers=False,
-            server_header=False,
-            date_header=False,
-            timeout_keep_alive=KEEP_ALIVE_SECONDS,
-            # Uvicorn counts requests of both kinds of clients.
-            limit_concurrency=MOST_CONNECTIONS + MOST_STRANGERS,
-            timeout_graceful_shutdown=max(1, round(settings.drain_timeout)),
-            ssl_context_factory=None if tls is None else lambda *_: tls.context,
-        )
-    )
-
-
-class BackgroundTasks:
-    """Tasks that run as long as the process does.
-
-    One that ends is a fault, and the process must not go on half alive: it ends as on SIGTERM, to be started again, and
-    :meth:`check` raises what happened.
-    """
-
-    def __init__(self) -> None:
-        self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._fault: BaseException | None = None
-
-    def start(self, name: str, work: Awaitable[None]) -> None:
-        """Start a task."""
-        self._tasks[name] = asyncio.create_task(self._run(name, work), name=name)
-
-    def stop(self, *names: str) -> None:
-        """Stop some tasks, or all."""
-        for name in names or tuple(self._tasks):
-            self._tasks[name].cancel()
-
-    def check(self) -> None:
-        """Raise the fault that ended the process, if it was one."""
-        if self._fault is not None:
-            raise self._fault
-
-    async def _run(self, name: str, work: Awaitable[None]) -> None:
-        try:
-            await work
-        except Exception as error:
-            logger.exception("the task %s failed: ending, to be started again", name)
-            self._fault = error
-        else:
-            self._fault = RuntimeError(f"the task {name} ended")
-        signal.raise_signal(signal.SIGTERM)
+_OWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "color_message"}

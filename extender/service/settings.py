@@ -149,23 +149,23 @@ def parse_levels(text: str) -> tuple[str, ...] | None:
 
 def parse_power_caps(text: str | None, domains: Collection[str]) -> dict[str, float]:
     """Read watts of second hierarchies by name, or raise ``InvalidInput``: no watts, or none of the ``domains``."""
-    found = {}
+    caps = {}
     for part in filter(None, (text or "").split(",")):
-        name, _, watts = (one.strip() for one in part.partition("="))
+        name, _, watts = map(str.strip, part.partition("="))
         key = f"@{name.removeprefix('@')}"
         if key not in domains or not _WATTS.fullmatch(watts):
-            wrong = f"{part.strip()[:80]!r} is no name of --domains with watts"
-            raise InvalidInput(wrong, where="--power-caps", fix="write power=600000, beside --domains power=LABEL")
-        found[key] = float(watts)
-    return found
+            message = f"{part.strip()[:80]!r} is no name of --domains with watts"
+            raise InvalidInput(message, where="--power-caps", fix="write power=600000, beside --domains power=LABEL")
+        caps[key] = float(watts)
+    return caps
 
 
 def parse_gpu_classes(text: str) -> tuple[str, ...]:
     """Read names of DeviceClasses, or raise ``InvalidInput``: none, or one that no object can have."""
     names = tuple(name.strip() for name in text.split(","))
-    if wrong := [name for name in names if not _OBJECT_NAME.fullmatch(name)]:
+    if unusable := [name for name in names if not _OBJECT_NAME.fullmatch(name)]:
         fix = f"name DeviceClasses with commas between them, --gpu-classes {GPU_CLASSES[0]}"
-        raise InvalidInput(f"{wrong[0][:80]!r} is no name of a DeviceClass", where="--gpu-classes", fix=fix)
+        raise InvalidInput(f"{unusable[0][:80]!r} is no name of a DeviceClass", where="--gpu-classes", fix=fix)
     return names
 
 

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 import ssl
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, ClassVar
 
+import uvicorn
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
@@ -38,18 +40,10 @@ from uvicorn.server import ServerState
 
 from extender.cluster_cache import ClusterCache
 from extender.extender_metrics import CONTENT_TYPE, Metrics
-from extender.service.settings import Address
-from extender.verbs import FilterResult, Refusal, decode_filter, decode_preempt, encode, filter_nodes, preempt
+from extender.service.settings import Address, ServeOptions
+from extender.verbs import FilterResult, decode_filter, decode_preempt, encode, filter_nodes, preempt
 from ground.errors import ArnoldError, InvalidInput
 from scheduler.queue.policy import QueuePolicy
-from topology.kubernetes.pods import Pod
-
-# -- app --
-# The HTTP application: what kube-scheduler asks, and what tells how we are.
-#
-# Filter and Preempt read the cache and change nothing.  What is wrong with a request that could be read is said with
-# status 200 in ``Error``, as the scheduler shows that to the pod's owner and nothing of any other answer.
-
 
 logger = logging.getLogger(__name__)
 
@@ -67,8 +61,10 @@ class BodyReader:
     async def read(self, request: Request) -> bytes:
         """Return a body, or raise ``HTTPException``: 413 too long, 503 too many long ones at once, 400 client gone."""
         length = request.headers.get("content-length", "")
+        cure = "To fix: set nodeCacheCapable: true, or raise --body-limit"
+        too_long = HTTPException(413, f"a request may have {self.limit:,} bytes\n{cure}", {"connection": "close"})
         if length.isdigit() and int(length) > self.limit:
-            raise self._too_long()
+            raise too_long
         chunks: list[bytes] = []
         taken = 0
         try:
@@ -76,7 +72,7 @@ class BodyReader:
                 taken += len(chunk)
                 self._room -= len(chunk)
                 if taken > self.limit:
-                    raise self._too_long()
+                    raise too_long
                 if self._room < 0:
                     raise HTTPException(503, "too many large requests at once", {"connection": "close"})
                 chunks.append(chunk)
@@ -85,10 +81,6 @@ class BodyReader:
         finally:
             self._room += taken
         return b"".join(chunks)
-
-    def _too_long(self) -> HTTPException:
-        said = f"a request may have {self.limit:,} bytes\nTo fix: set nodeCacheCapable: true, or raise --body-limit"
-        return HTTPException(413, said, {"connection": "close"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,7 +108,21 @@ class HttpApplication:
         self._admit(request)
         body = await self.bodies.read(request)
         started = perf_counter()
-        answer = encode(self._filter(body))
+        try:
+            args = decode_filter(body)
+            if reasons := self.unready():
+                result = FilterResult(error=f"arnold cannot answer yet: {'; '.join(reasons)}")
+            else:
+                verdict = filter_nodes(self.state, args, self.now(), self.policy)
+                result = verdict.answer
+                if (refusal := verdict.refusal) is not None:
+                    self.metrics.refused.labels(reason=refusal.kind.value).inc()
+                    extra = {"pod": f"{args.pod.namespace}/{args.pod.name}", "uid": args.pod.uid}
+                    logger.info("no node for the pod: %s", refusal.sentence, extra=extra)
+        except ArnoldError as error:
+            logger.warning("a Filter request cannot be answered: %s", error)
+            result = FilterResult(error=str(error))
+        answer = encode(result)
         self.metrics.filter_seconds.observe(perf_counter() - started)
         return Response(answer, media_type=JSON)
 
@@ -152,40 +158,6 @@ class HttpApplication:
     def _admit(self, request: Request) -> None:
         if self.mutual_tls and not getattr(request.state, "authenticated", False):
             raise HTTPException(401, "show a client certificate of the CA that --client-ca names")
-
-    def _filter(self, body: bytes) -> FilterResult:
-        try:
-            args = decode_filter(body)
-            if reasons := self.unready():
-                return FilterResult(error=f"arnold cannot answer yet: {'; '.join(reasons)}")
-            verdict = filter_nodes(self.state, args, self.now(), self.policy)
-        except ArnoldError as error:
-            logger.warning("a Filter request cannot be answered: %s", error)
-            return FilterResult(error=str(error))
-        if verdict.refusal is not None:
-            self._tell(args.pod, verdict.refusal)
-        return verdict.answer
-
-    def _tell(self, pod: Pod, refusal: Refusal) -> None:
-        """Count and log a pod that no node may take."""
-        self.metrics.refused.labels(reason=refusal.kind.value).inc()
-        name = f"{pod.namespace}/{pod.name}"
-        logger.info("no node for the pod: %s", refusal.sentence, extra={"pod": name, "uid": pod.uid})
-
-
-# -- connection --
-# A connection to the server: mutual TLS with certificates that may change, and the limits that uvicorn lacks.
-#
-# A new certificate, key or client CA is taken up by the next handshake; connections that are open stay.  The listening
-# socket keeps its context, with an SNI callback that hands every new connection to the newest: certificate and CAs
-# change together, and an old CA is really forgotten.  Files that do not fit together (one is written before the other)
-# leave the old ones in force until they do.
-#
-# Uvicorn bounds neither the time that a request may take to arrive nor the size of its head; a client that sends a byte
-# a minute would hold a connection for ever.  Nor does it tell clients apart: any that reaches the port could use up the
-# connections of kube-scheduler, which has a certificate.  A client without one, such as a probe of the kubelet, sees
-# our health only, and gets one answer for each connection; of such connections the newest stay, so that a probe finds a
-# place however many others come.  A certificate of another CA ends the handshake.
 
 
 CHECK_SECONDS = 10.0  # how often the files are looked at
@@ -268,10 +240,10 @@ class RotatingContext:
 
 def _signature(path: str) -> tuple[int, int, int]:
     try:
-        found = Path(path).stat()
+        status = Path(path).stat()
     except OSError:
         return (0, 0, 0)
-    return (found.st_mtime_ns, found.st_size, found.st_ino)
+    return (status.st_mtime_ns, status.st_size, status.st_ino)
 
 
 def tls_files(bind: Address, *, certificate: str | None, key: str | None, client_ca: str | None) -> TlsFiles | None:
@@ -396,16 +368,17 @@ class Connection(HttpToolsProtocol):
 
     def _expect(self) -> None:
         if self._deadline is None:
-            self._deadline = self.loop.call_later(self.arrive_seconds, self._too_late)
+
+            def too_late() -> None:
+                self._deadline = None
+                self._end(b"408 Request Timeout")
+
+            self._deadline = self.loop.call_later(self.arrive_seconds, too_late)
 
     def _arrived(self) -> None:
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
-
-    def _too_late(self) -> None:
-        self._deadline = None
-        self._end(b"408 Request Timeout")
 
     def _end(self, status: bytes) -> None:
         answering = self.cycle is not None and self.cycle.response_started and not self.cycle.response_complete
@@ -418,3 +391,49 @@ class Connection(HttpToolsProtocol):
         if not self.transport.is_closing():  # Python's TLS transports forget at a second close() what abort() would end
             self.transport.close()
         self.loop.call_later(LINGER_SECONDS, self.transport.abort)
+
+
+KEEP_ALIVE_SECONDS = 120  # longer than Go clients keep an idle connection (90 s): they never meet a closed one
+MOST_CONNECTIONS = 1_000  # connections and requests at once of clients that may ask; kube-scheduler needs a handful
+
+
+def listen(bind: Address) -> socket.socket:
+    """Return the listening socket, or raise ``InvalidInput``: the address is taken, or not of this machine."""
+    try:
+        addresses = socket.getaddrinfo(bind.host, bind.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, _, _, _, address = addresses[0]
+        listener = socket.create_server(address[:2], family=family, backlog=1024)
+    except OSError as error:
+        fix = "choose a free port of an address of this machine"
+        raise InvalidInput(f"cannot listen on {bind}: {error.strerror or error}", where="--bind", fix=fix) from error
+    # Inherited by connections. asyncio leaves it off, as Python says of no protocol that it were TCP: the second piece
+    # of an answer would wait for the client's delayed acknowledgement, 40 ms.
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listener
+
+
+def web_server(settings: ServeOptions, tls: RotatingContext | None, app: Starlette) -> uvicorn.Server:
+    """Return the server of an application, with our limits; ``tls`` none = plain HTTP, on loopback addresses."""
+
+    class Limited(Connection):
+        arrive_seconds = settings.arrive_seconds
+        strangers = Strangers()
+
+    return uvicorn.Server(
+        uvicorn.Config(
+            app,
+            http=Limited,
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            proxy_headers=False,
+            server_header=False,
+            date_header=False,
+            timeout_keep_alive=KEEP_ALIVE_SECONDS,
+            # Uvicorn counts requests of both kinds of clients.
+            limit_concurrency=MOST_CONNECTIONS + MOST_STRANGERS,
+            timeout_graceful_shutdown=max(1, round(settings.drain_timeout)),
+            ssl_context_factory=None if tls is None else lambda *_: tls.context,
+        )
+    )

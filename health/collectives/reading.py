@@ -46,9 +46,7 @@ def _broken_json(head: str) -> tuple[str, str] | None:
     return None
 
 
-COLLECTIVES_READERS: FormatGroup[CollectivesReader] = FormatGroup(
-    "arnold.collectives_readers", kind="collectives", stranger=_broken_json
-)
+COLLECTIVES_READERS: FormatGroup[CollectivesReader] = FormatGroup("arnold.collectives_readers", kind="collectives")
 """All formats that can be read."""
 
 
@@ -84,7 +82,7 @@ def diagnose_files(
         strange: list[InvalidInput] = []
         for source in sources:
             try:
-                recognised.append((source, recognise(COLLECTIVES_READERS, source)))
+                recognised.append((source, recognise(COLLECTIVES_READERS, source, stranger=_broken_json)))
             except InvalidInput as error:
                 strange.append(error)
         # among dumps of the Flight Recorder broken ones are left out

@@ -5,7 +5,7 @@ what the file is.  A writer of the earlier version that was killed left the begi
 out and told.  A broken line anywhere else is an error.
 
 Monitors (NVSentinel, node problem detector and those of the clouds) write node conditions
-(:mod:`topology.kubernetes.kubernetes_health`) for what is broken, and events for what is odd; with a store a condition
+(:mod:`topology.kubernetes.nodes`) for what is broken, and events for what is odd; with a store a condition
 that comes and goes is one flag, and its history stays.  NVSentinel names the reason of all ``<check>IsNotHealthy`` or
 ``<check>IsHealthy``, so that those of monitors of one's own are known as well.
 """

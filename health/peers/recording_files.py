@@ -41,7 +41,7 @@ def _binary(head: str) -> tuple[str, str] | None:
     return None
 
 
-METRIC_READERS: FormatGroup[MetricReader] = FormatGroup("arnold.metric_readers", kind="metrics", stranger=_binary)
+METRIC_READERS: FormatGroup[MetricReader] = FormatGroup("arnold.metric_readers", kind="metrics")
 """All formats that can be read."""
 
 
@@ -91,7 +91,7 @@ def load_recording(
     content = Content(name, unpacked(name, data, max_bytes=MAX_BYTES))
     if not content.data.strip():
         raise InvalidInput("is empty", where=name, fix="give a file with content")
-    reader = recognise(METRIC_READERS, content) if format is None else METRIC_READERS.load(format)
+    reader = METRIC_READERS.load(format) if format else recognise(METRIC_READERS, content, stranger=_binary)
     with noted(f"reading {name}"):
         recording = reader.read(content, columns=columns or SampleColumns(), lenient=lenient, several=several)
     return recording if machines is None else recording.only(machines)

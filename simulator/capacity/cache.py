@@ -25,8 +25,9 @@ from simulator.data_plan import IN_CACHE
 from simulator.sheet import Chart, Series, Sheet, TextTable, text_table
 
 if TYPE_CHECKING:
-    from simulator.capacity.cache_model import CacheModel
+    from topology.cluster import FloatArray
 
+GB, KB = 1e9, 1e3
 STEPS = 100  # Splits are tried in steps of 1 %
 ALIKE = 1.01  # Splits whose mean loading time is within this of the least are about as good
 
@@ -93,6 +94,70 @@ class CacheAnswer(CapacityAnswer):
     """What the rest of the cache holds -> mean rate, samples a second, for shares of 0 to 100 % not encoded."""
 
 
+@dataclass(frozen=True)
+class CacheModel:
+    """The splits of one cache; the last is no cache at all."""
+
+    where: InputPoints
+    """The inputs, by the names of the options of the question."""
+    cache_gb: float
+    samples: float
+    """Different samples that are read."""
+    fresh: bool
+    """Whether each use needs a newly augmented sample."""
+    steps: int
+    """In how many parts a cache is split."""
+
+    @cached_property
+    def splits(self) -> FloatArray:
+        """Shape [3, splits]: shares augmented, decoded, encoded."""
+        import numpy as np
+
+        from simulator.shared_data import all_splits
+
+        return np.hstack([all_splits(self.steps), np.zeros((3, 1))])
+
+    def at(self, *shares: float) -> int:
+        """Return which of the splits of the cache has these shares."""
+        import numpy as np
+
+        return int(np.abs(self.splits[:, :-1] - np.array(shares)[:, None]).sum(axis=0).argmin())
+
+    @cached_property
+    def seconds(self) -> FloatArray:
+        """Shape [points of the inputs, splits], mean seconds until a node has a sample ready."""
+        import numpy as np
+
+        return np.array([self.seconds_at(point) for point in self.where.points])
+
+    def seconds_at(self, point: Mapping[str, float], *, times: float = 1.0) -> FloatArray:
+        """Return these seconds at one point, shape [splits], of a cache so many times as large."""
+        from simulator.shared_data import seconds_a_sample
+
+        encoded, prepared = point["encoded_kb"] * KB, point["prepared_kb"] * KB
+        cached, stored = point["cache_bandwidth"] * GB, point["storage_bandwidth"] * GB
+        miss = min(stored / encoded, point["decode_rate"])
+        rates = (
+            miss if self.fresh else cached / prepared,
+            min(cached / prepared, point["augment_rate"]),
+            min(cached / encoded, point["decode_rate"]),
+            miss,
+        )
+        return seconds_a_sample(self.counts(point, times=times), rates)
+
+    def counts(self, point: Mapping[str, float], *, times: float = 1.0) -> tuple[FloatArray, ...]:
+        """Return samples by form, each of shape [splits], the last those that are not in the cache."""
+        from simulator.shared_data import samples_by_form
+
+        return samples_by_form(
+            self.splits,
+            cache=times * self.cache_gb * GB,
+            samples=self.samples,
+            encoded=point["encoded_kb"] * KB,
+            prepared=point["prepared_kb"] * KB,
+        )
+
+
 @dataclass(frozen=True, kw_only=True)
 class CacheQuestion(CapacityQuestion[CacheAnswer]):
     """Say how to split a cache of data between encoded, decoded and augmented samples, and what sharing it saves.
@@ -152,8 +217,6 @@ class CacheQuestion(CapacityQuestion[CacheAnswer]):
     @cached_property
     def model(self) -> CacheModel:
         """Every split at every point of the inputs."""
-        from simulator.capacity.cache_model import CacheModel
-
         return CacheModel(self.where, self.cache_gb, self.read, self.fresh, STEPS)
 
     @property
@@ -167,7 +230,14 @@ class CacheQuestion(CapacityQuestion[CacheAnswer]):
         model = self.model
         mean = model.seconds[: self.draws].mean(axis=0)
         best, none = int(mean[:-1].argmin()), len(mean) - 1
-        alone = {f"all {form}": model.at(*(form == one for one in IN_CACHE)) for form in IN_CACHE}
+        alone = {f"all {form}": model.at(*(form == other for other in IN_CACHE)) for form in IN_CACHE}
+        rows = []
+        for name, split in {"best": best, **alone, "no cache": none}.items():
+            rates = 1.0 / model.seconds[:, split]
+            low, _, high = percentiles(rates[: self.draws].tolist())
+            augmented, decoded, encoded = map(float, model.splits[:, split])
+            at_medians = float(rates[self.draws])
+            rows.append(CacheRow(name, augmented, decoded, encoded, 1.0 / float(mean[split]), at_medians, low, high))
         good = model.splits[:, :-1][:, mean[:-1] <= ALIKE * mean[best]]
         mixed = [(i / STEPS, 1.0 - i / STEPS) for i in range(STEPS + 1)]
         gain, rate = model.seconds[:, none] / model.seconds[:, best], 1.0 / model.seconds[:, best]
@@ -176,53 +246,48 @@ class CacheQuestion(CapacityQuestion[CacheAnswer]):
                 self.where.range_of("samples a second of a node", rate.tolist()),
                 self.where.range_of("times as many as without a cache", gain.tolist()),
             ),
-            rows=tuple(self._row(name, i) for name, i in {"best": best, **alone, "no cache": none}.items()),
-            about_as_good={form: (float(min(one)), float(max(one))) for form, one in zip(IN_CACHE, good, strict=True)},
+            rows=tuple(rows),
+            about_as_good={
+                form: (float(min(shares)), float(max(shares))) for form, shares in zip(IN_CACHE, good, strict=True)
+            },
             cached=float(1.0 - model.counts(self.where.medians)[-1][best] / self.read),
             jobs=self.jobs,
             loads=(self.job_samples or self.samples) * self.jobs,
             shared_loads=self.read,
             curves={
-                "augmented": tuple(1.0 / float(mean[model.at(one, 0.0, rest)]) for one, rest in mixed),
-                "decoded": tuple(1.0 / float(mean[model.at(0.0, one, rest)]) for one, rest in mixed),
+                "augmented": tuple(1.0 / float(mean[model.at(part, 0.0, rest)]) for part, rest in mixed),
+                "decoded": tuple(1.0 / float(mean[model.at(0.0, part, rest)]) for part, rest in mixed),
             },
         )
 
-    def _row(self, name: str, i: int) -> CacheRow:
-        rates = 1.0 / self.model.seconds[:, i]
-        low, _, high = percentiles(rates[: self.draws].tolist())
-        augmented, decoded, encoded = map(float, self.model.splits[:, i])
-        mean = 1.0 / float(self.model.seconds[: self.draws, i].mean())
-        return CacheRow(name, augmented, decoded, encoded, mean, float(rates[self.draws]), low, high)
-
-    def title(self, found: CacheAnswer) -> str:
+    def title(self, answer: CacheAnswer) -> str:
         """Return the question in words."""
-        jobs = "" if found.jobs == 1 else f" that {found.jobs:,} jobs read"
+        jobs = "" if answer.jobs == 1 else f" that {answer.jobs:,} jobs read"
         return f"How to split a cache of {number(self.cache_gb)} GB for {number(self.samples)} samples{jobs}?"
 
-    def verdict(self, found: CacheAnswer) -> str:
+    def verdict(self, answer: CacheAnswer) -> str:
         """Return the split, its rate with its range, and what sharing saves."""
-        best, (rate, gain) = found.rows[0], found.ranges
+        best, (rate, gain) = answer.rows[0], answer.ranges
         shares = ", ".join(f"{share(getattr(best, form))} {form}" for form in reversed(IN_CACHE))
-        said = (
+        split = (
             f"Split it {shares}: a node loads {number(rate.p50)} samples a second (P10 {number(rate.p10)}, P90 "
             f"{number(rate.p90)}), {times(gain.p50)} as many as without a cache (P10 {times(gain.p10)}, P90 "
-            f"{times(gain.p90)}); {share(found.cached)} of the samples are in it."
+            f"{times(gain.p90)}); {share(answer.cached)} of the samples are in it."
         )
-        if found.jobs == 1:
-            return said
+        if answer.jobs == 1:
+            return split
         return (
-            f"{said} {found.jobs:,} jobs that load together load {number(found.shared_loads)} samples an epoch instead "
-            f"of {number(found.loads)}, {times(found.loads / found.shared_loads)} fewer."
+            f"{split} {answer.jobs:,} jobs that load together load {number(answer.shared_loads)} samples an epoch "
+            f"instead of {number(answer.loads)}, {times(answer.loads / answer.shared_loads)} fewer."
         )
 
-    def figure(self, found: CacheAnswer) -> AnswerFigure:
+    def figure(self, answer: CacheAnswer) -> AnswerFigure:
         """Return the split."""
-        shares = [share(getattr(found.rows[0], form)) for form in reversed(IN_CACHE)]
+        shares = [share(getattr(answer.rows[0], form)) for form in reversed(IN_CACHE)]
         words = f"of the cache for samples that are {', '.join(reversed(IN_CACHE))}"
-        return AnswerFigure(" / ".join(shares), words, f"{share(found.cached)} of the samples are in it")
+        return AnswerFigure(" / ".join(shares), words, f"{share(answer.cached)} of the samples are in it")
 
-    def assumptions(self, found: CacheAnswer) -> Iterator[str]:
+    def assumptions(self, answer: CacheAnswer) -> Iterator[str]:
         """Yield what rates, cache and sharing take for granted."""
         yield (
             "Ours: a node loads 1 / (sum of p_f c_f) samples a second, p_f the share of samples that are augmented, "
@@ -232,13 +297,13 @@ class CacheQuestion(CapacityQuestion[CacheAnswer]):
         yield "The cache is full, every sample is read equally often, and none is held in two forms."
         if not self.fresh:
             yield "An augmented sample may be used again as it is; where each use needs a new one, give --fresh."
-        if found.jobs > 1:
+        if answer.jobs > 1:
             yield "Each job reads a random part of the data set, independent of the others, at the same speed."
         yield f"Ranges: {self.draws:,} draws of the inputs, independent of each other, seed {self.seed}."
 
-    def changes(self, found: CacheAnswer) -> Iterator[str]:
+    def changes(self, answer: CacheAnswer) -> Iterator[str]:
         """Yield what else is about as good, and what another cache would do."""
-        shares = (f"{form} {share(low)} to {share(high)}" for form, (low, high) in found.about_as_good.items())
+        shares = (f"{form} {share(low)} to {share(high)}" for form, (low, high) in answer.about_as_good.items())
         yield f"Splits within 1% of the best: {', '.join(shares)}."
         for factor, words in ((0.5, "half"), (2.0, "twice")):
             seconds = self.model.seconds_at(self.where.medians, times=factor)

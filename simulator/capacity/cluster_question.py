@@ -7,11 +7,11 @@ with a size ``8x16x20``.  The cluster is given as a file, or made: minipods and 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import inf
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, TypeAlias, TypeVar
 
 from annotated_types import Interval
 
@@ -27,11 +27,17 @@ if TYPE_CHECKING:
     from scheduler.affinity import Model
     from scheduler.job_affinity import JobAffinity
     from scheduler.outcome import Outcome
+    from simulator.engine import SimulatedCluster
+    from simulator.job_record import JobRecord
     from topology.cluster import Cluster
+else:
+    # no option is made of a cluster, and reading the options imports no numpy
+    Cluster = Any
 
-# -- job_shape --
-# Shapes of jobs whose size is left open, as people write them: ``8x16``, and with a size ``8x16x20``.
+NO_OPTION = {"option": False}  # Metadata of fields for scripts, which no option of a command sets
+T = TypeVar("T")
 
+GENERATED_NODE = 8  # GPUs of the nodes that the generator of workloads divides its jobs over
 
 GRID = {"option": "--grid", "metavar": "TPxPPxROWS"}
 """Metadata of the field that holds jobs as :func:`parse_job` reads them."""
@@ -124,10 +130,6 @@ def numbers_between_x(text: str, *limits: int) -> tuple[int, ...] | None:
     return numbers if all(0 < number <= limit for number, limit in zip(numbers, limits, strict=True)) else None
 
 
-# -- affinity_question --
-# Questions whose jobs are placed with an affinity: given, or by what they train, as a job file says it.
-
-
 SizedShape: TypeAlias = "tuple[JobShape, int]"  # Shape and PP groups of a job
 
 
@@ -171,8 +173,8 @@ class AffinityQuestion(OwnRecords, CapacityQuestion[A]):
 
     def alpha_of_all(self, jobs: Iterable[SizedShape]) -> float | None:
         """Return the alpha that all jobs have; ``None`` where they differ, or there are none."""
-        found = {self.affinity(shape, rows).alpha for shape, rows in jobs}
-        return found.pop() if len(found) == 1 else None
+        alphas = {self.affinity(shape, rows).alpha for shape, rows in jobs}
+        return alphas.pop() if len(alphas) == 1 else None
 
     def where_alpha_is_from(self, jobs: Iterable[SizedShape]) -> Iterator[str]:
         """Yield a sentence for each reason why jobs have their alpha; none where it is given."""
@@ -189,13 +191,6 @@ class AffinityQuestion(OwnRecords, CapacityQuestion[A]):
 def spelled(alpha: float | None) -> str:
     """Return an alpha in words: ``alpha 0.3``; of jobs that differ, that each has its own."""
     return "each job's own alpha" if alpha is None else f"alpha {alpha:g}"
-
-
-# -- largest_job --
-# The largest job of a shape whose groups touch few domains.
-#
-# A job with fewer rows never needs a larger spread than one with more: halving the distance finds the largest.  That
-# holds as long as spread alone decides, so slow nodes have no price here: a job may spread wider to avoid one.
 
 
 Family = Literal["dp", "pp"]
@@ -230,7 +225,7 @@ class Prober:
     level: str | None = None
     """Level whose domains count; ``None`` = the broadest with several."""
     seed: int = 0
-    _known: dict[tuple[JobShape, int, float], Outcome] = field(default_factory=dict)
+    _placed: dict[tuple[JobShape, int, float], Outcome] = field(default_factory=dict)
 
     def most_rows(self, shape: JobShape) -> int:
         """Return the number of PP groups for which there are nodes that one job may have, whatever their spread."""
@@ -248,39 +243,28 @@ class Prober:
         from scheduler.algorithm_run import run
 
         key = (shape, rows, alpha)
-        if key not in self._known:
+        if key not in self._placed:
             job = shape.job(rows, alpha=alpha, level=self.level).replace(avoid="ignore")
             limits = Limits(seconds=self.seconds, seed=self.seed, workers=1, told="placement", clock="work")
-            self._known[key] = run(self.algorithm, self.cluster, job, limits)
-        return self._known[key]
+            self._placed[key] = run(self.algorithm, self.cluster, job, limits)
+        return self._placed[key]
 
     def largest(self, shape: JobShape, family: Family, spread: int) -> LargestJob:
-        """Return the largest job with groups of a family that touch at most so many domains."""
+        """Return the largest job with groups of a family that touch at most so many domains.
+
+        A job with fewer rows never needs a larger spread than one with more: halving the distance finds the largest.
+        That holds as long as spread alone decides, so slow nodes have no price here: a job may spread wider to avoid
+        one.
+        """
         low, high, proved = 0, self.most_rows(shape) + 1, True
         while high - low > 1:
             middle = (low + high) // 2
             outcome = self.place(shape, middle, ALPHA[family])
-            found = None if outcome.evaluation is None else getattr(outcome.evaluation, family)
-            if found is not None and found <= spread:
+            if outcome.evaluation is not None and getattr(outcome.evaluation, family) <= spread:
                 low = middle
             else:
                 high, proved = middle, outcome.status in ("optimal", "infeasible")
         return LargestJob(family, spread, low * shape.pp, proved)
-
-
-# -- cluster_question --
-# Questions about one cluster, as it is or made up, and the other jobs there.
-
-
-if TYPE_CHECKING:
-    from simulator.job_record import JobRecord
-    from topology.cluster import Cluster
-else:
-    # no option is made of a cluster, and reading the options imports no numpy
-    Cluster = Any
-
-GENERATED_NODE = 8  # GPUs of the nodes that the generator of workloads divides its jobs over
-NO_OPTION = {"option": False}  # Metadata of fields for scripts, which no option of a command sets
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -400,11 +384,41 @@ def background_jobs(
         kinds=("other",),
         max_gpus=max(GENERATED_NODE, gpus // 4),
     )
-    made = [replace(one, duration=min(one.duration, longest)) for one in generate(spec)]
+    made = [replace(record, duration=min(record.duration, longest)) for record in generate(spec)]
     if cluster.node_size != GENERATED_NODE:
-        made = [replace(one, parallelism=None) for one in made]
+        made = [replace(record, parallelism=None) for record in made]
     order = np.random.default_rng((seed, 1)).permutation(len(made))
     asked = np.cumsum([made[i].gpus * made[i].duration for i in order]) / (gpus * seconds)
     kept = min(len(made), int(np.searchsorted(asked, load)) + 1)
     records = tuple(made[i] for i in sorted(order[:kept].tolist()))
     return BackgroundJobs(records, float(asked[kept - 1]) if kept else 0.0)
+
+
+@dataclass(slots=True)
+class Sampler(Generic[T]):
+    """Observer of an engine that looks at the cluster again and again, while nothing else changes between two looks."""
+
+    look: Callable[[SimulatedCluster], T]
+    begin: float
+    """Time of the first sample, seconds."""
+    end: float
+    """Time of the last sample, at most."""
+    step: float
+    """Seconds from one sample to the next."""
+    samples: list[T] = field(default_factory=list)
+
+    def elapsed(self, cluster: SimulatedCluster, until: float) -> None:
+        """Take the samples of a stretch of time in which nothing changes."""
+        now, last = self.begin + self.step * len(self.samples), min(until, self.end)
+        if now <= last:
+            # one look for all of them
+            sample = self.look(cluster)
+            while now <= last:
+                self.samples.append(sample)
+                now += self.step
+
+    def state(self) -> Any:
+        """Return nothing: a study is not resumed in the middle of a replay."""
+
+    def restore(self, state: Any) -> None:
+        """Do nothing, as :meth:`state` keeps nothing."""

@@ -1,11 +1,16 @@
-"""What still fits on a cluster in use, by shape of job, and what of the nodes that are free is lost to their lie?"""
+"""What still fits on a cluster in use, by shape of job, and what of the nodes that are free is lost to their lie?
+
+Free nodes count for a gang only where enough of them are together.  A PP group inside one domain takes pp of its free
+nodes: the largest job with whole groups has the sum of pp * floor(free / pp) over the domains, which needs no search,
+so that it is told over many states too: the hours of a replay, or other seeds.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from ground.quantities import HOUR, one_of, plural, several
 from ground.records import AtLeastOne, Count, JsonRecord, Share
@@ -15,7 +20,7 @@ from simulator.capacity.cluster_question import (
     Family,
     JobShape,
     LargestJob,
-    Prober,
+    Sampler,
     ShapesQuestion,
     SizedShape,
     spelled,
@@ -26,9 +31,6 @@ from simulator.sheet import Chart, Series, Sheet, known, text_table
 if TYPE_CHECKING:
     from simulator.engine import SimulatedCluster
     from topology.cluster import Cluster, IntArray, Level
-
-# -- fragmentation_answer --
-# What fragmentation costs: by size of job, by shape, and the answer.
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +78,7 @@ class ShapeLeft(JsonRecord):
 
     def fitting(self, family: Family, spread: int) -> LargestJob | None:
         """Return the largest job of a family and spread; ``None`` where the shape has no such groups."""
-        return next((one for one in self.largest if (one.family, one.spread) == (family, spread)), None)
+        return next((job for job in self.largest if (job.family, job.spread) == (family, spread)), None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,8 +105,105 @@ class FragmentationAnswer(CapacityAnswer):
     """Results by shape of job."""
 
 
-# -- fragmentation_question --
-# What does fragmentation cost, by job shape?  Free nodes count for a gang only where enough of them are together.
+SAMPLES = 1_000  # Samples of a replay, at most
+DRAWS = 100  # States of a made cluster
+
+
+@dataclass(frozen=True, eq=False)
+class ShareKept:
+    """The share of the free nodes that jobs with whole PP groups can use, by shape and state."""
+
+    shapes: tuple[JobShape, ...]
+    """Shapes with pipeline stages."""
+    shares: tuple[tuple[float | None, ...], ...]
+    """By shape and state; ``None`` = no node is free."""
+    states: int
+    source: str
+    """What the states are, in words."""
+    how: str = ""
+    """How jobs were replayed and which were left out, in words; empty = there is no replay."""
+    hours: tuple[float, ...] = ()
+    """When the states were, hours since the first job; empty = they are of no replay."""
+    where: InputPoints | None = None
+    """The points of the states, where they are drawn."""
+
+    @cached_property
+    def ranges(self) -> tuple[AnswerRange, ...]:
+        """By shape, the one that loses most first; of the states in which nodes are free."""
+        ranges = []
+        for shape, shares in zip(self.shapes, self.shares, strict=True):
+            quantity = f"free nodes that whole PP groups of {shape.name} use"
+            of_free = [share for share in shares if share is not None]
+            if of_free and self.where is not None:
+                ranges.append(self.where.range_of(quantity, of_free, kind="share"))
+            elif of_free:
+                p10, p50, p90 = percentiles(of_free)
+                ranges.append(AnswerRange(quantity, "share", p10, p50, p90, p50, len(of_free), ()))
+        return tuple(sorted(ranges, key=lambda number: number.p50))
+
+
+def share_kept(free: IntArray, stages: int) -> float | None:
+    """Return the share of free nodes, shape [domains], that whole groups of so many use; ``None`` = none is free."""
+    total = int(free.sum())
+    return float((free // stages * stages).sum()) / total if total else None
+
+
+def kept_by_seed(cluster: Cluster, busy_share: float, level: str | None, shapes: Sequence[JobShape]) -> ShareKept:
+    """Return the shares over states of a cluster, emptied and filled again as other seeds have it."""
+    from topology.cluster import count_nodes
+    from topology.generate import fragment
+
+    where, empty = InputPoints((seed_input(),), DRAWS, 0), cluster.emptied()
+    counted = cluster.levels[cluster.level_index(level, where="--level")]
+    states = [fragment(empty, busy_share, int(point["seed"])) for point in where.points]
+    kept = _by_shape([count_nodes(counted, state.idle) for state in states], shapes)
+    return ShareKept(*kept, states=DRAWS, source=f"{DRAWS} states made by other seeds", where=where)
+
+
+def kept_over_replay(trace: str, cluster: Cluster, level: Level, shapes: Sequence[JobShape]) -> ShareKept:
+    """Return the shares hour by hour in a replay of a trace, from the first job to the last submission.
+
+    :param cluster: without jobs.
+    :raises ArnoldError: the trace cannot be read, or none of its jobs fits the cluster.
+    """
+    from simulator.replay import prepare
+    from simulator.replay_settings import ReplaySettings
+    from simulator.traces import read_trace
+
+    settings = ReplaySettings("fifo-backfill", algorithm="gpu-packing", level=level.name)
+    replay = prepare(read_trace(trace, lenient=True), cluster, settings, lenient=True)
+    records = replay.trace.records
+    first, last = records[0].submit, records[-1].submit
+    sampler = free_sampler(level, first, last, step=max(HOUR, (last - first) / SAMPLES))
+    replay.engine.observers = (*replay.engine.observers, sampler)
+    replay.engine.run()
+    states = len(sampler.samples)
+    source = f"{states:,} samples of a replay of {len(records):,} jobs"
+    dropped = ", ".join(f"{count:,} {reason}" for reason, count in replay.trace.dropped.items() if count)
+    how = f" under {settings.policy}, placed by {settings.algorithm}, --cost-model {settings.cost_model}" + (
+        f", without {dropped}" if dropped else ""
+    )
+    hours = tuple(sampler.step / HOUR * i for i in range(states))
+    return ShareKept(*_by_shape(sampler.samples, shapes), states=states, source=source, hours=hours, how=how)
+
+
+def _by_shape(
+    free: Sequence[IntArray], shapes: Sequence[JobShape]
+) -> tuple[tuple[JobShape, ...], tuple[tuple[float | None, ...], ...]]:
+    """Return the shapes with pipeline stages, and for each the share of the free nodes of each state."""
+    piped = tuple(shape for shape in shapes if shape.pp > 1)
+    return piped, tuple(tuple(share_kept(nodes, shape.pp) for nodes in free) for shape in piped)
+
+
+def free_sampler(level: Level, begin: float, end: float, *, step: float) -> Sampler[IntArray]:
+    """Return an observer of the free nodes of each domain of a level, shape [domains]."""
+
+    def look(cluster: SimulatedCluster) -> IntArray:
+        from topology.cluster import count_nodes
+
+        return count_nodes(level, (cluster.pool.free == cluster.pool.total) & (cluster.pool.total > 0))
+
+    return Sampler(look, begin, end, step)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,9 +234,9 @@ class FragmentationQuestion(ShapesQuestion[FragmentationAnswer]):
         """What whole PP groups can use of the free nodes, in other states; ``None`` = there is the one state alone."""
         if self.trace is not None:
             return kept_over_replay(self.trace, self.now.emptied(), self.domains[0], self.job_shapes)
-        return (
-            None if self.cluster is not None else kept_by_seed(self.now, self.busy_share, self.level, self.job_shapes)
-        )
+        if self.cluster is not None:
+            return None
+        return kept_by_seed(self.now, self.busy_share, self.level, self.job_shapes)
 
     @property
     def steps(self) -> int:
@@ -151,7 +250,38 @@ class FragmentationQuestion(ShapesQuestion[FragmentationAnswer]):
         shapes = []
         for shape in self.job_shapes:
             step(f"shape {shape.name}")
-            shapes.append(self._shape(now, empty, shape))
+            most, sizes = now.most_rows(shape), []
+            for share in self.shares:
+                if (rows := int(share * most)) < 1:
+                    continue
+                alpha = self.affinity(shape, rows).alpha
+                placed, if_empty = now.place(shape, rows, alpha), empty.place(shape, rows, alpha).objective
+                worth, objective = placed.evaluation, placed.objective
+                sizes.append(
+                    SizedJob(
+                        share=share,
+                        nodes=rows * shape.pp,
+                        dp=None if worth is None else worth.dp,
+                        pp=None if worth is None else worth.pp,
+                        objective=objective,
+                        alpha=alpha,
+                        objective_if_empty=if_empty,
+                        ratio=None if objective is None or if_empty is None else objective / if_empty,
+                    )
+                )
+            families: tuple[Family, ...] = ("pp", "dp") if shape.pp > 1 else ("dp",)
+            shapes.append(
+                ShapeLeft(
+                    shape=shape.name,
+                    tp=shape.tp,
+                    pp=shape.pp,
+                    most_nodes=most * shape.pp,
+                    largest=tuple(now.largest(shape, family, k) for family in families for k in self.spreads),
+                    too_small=int(free[free < shape.pp].sum()),
+                    left_over=int((free % shape.pp).sum()),
+                    sizes=tuple(sizes),
+                )
+            )
         step("other states")
         kept = self.kept
         return FragmentationAnswer(
@@ -167,36 +297,6 @@ class FragmentationQuestion(ShapesQuestion[FragmentationAnswer]):
             ranges=() if kept is None else kept.ranges,
         )
 
-    def _shape(self, now: Prober, empty: Prober, shape: JobShape) -> ShapeLeft:
-        most, (_, free) = now.most_rows(shape), self.domains
-        families: tuple[Family, ...] = ("pp", "dp") if shape.pp > 1 else ("dp",)
-        return ShapeLeft(
-            shape=shape.name,
-            tp=shape.tp,
-            pp=shape.pp,
-            most_nodes=most * shape.pp,
-            largest=tuple(now.largest(shape, family, k) for family in families for k in self.spreads),
-            too_small=int(free[free < shape.pp].sum()),
-            left_over=int((free % shape.pp).sum()),
-            sizes=tuple(self._sized(now, empty, shape, share) for share in self.shares if int(share * most) >= 1),
-        )
-
-    def _sized(self, now: Prober, empty: Prober, shape: JobShape, share: float) -> SizedJob:
-        rows = int(share * now.most_rows(shape))
-        alpha = self.affinity(shape, rows).alpha
-        found, if_empty = now.place(shape, rows, alpha), empty.place(shape, rows, alpha).objective
-        spread, objective = found.evaluation, found.objective
-        return SizedJob(
-            share=share,
-            nodes=rows * shape.pp,
-            dp=None if spread is None else spread.dp,
-            pp=None if spread is None else spread.pp,
-            objective=objective,
-            alpha=alpha,
-            objective_if_empty=if_empty,
-            ratio=None if objective is None or if_empty is None else objective / if_empty,
-        )
-
     def _jobs(self, shapes: Iterable[ShapeLeft]) -> list[SizedShape]:
         """Return the jobs whose objectives are compared."""
         return [
@@ -205,101 +305,100 @@ class FragmentationQuestion(ShapesQuestion[FragmentationAnswer]):
             for size in left.sizes
         ]
 
-    def title(self, found: FragmentationAnswer) -> str:  # noqa: ARG002
+    def title(self, answer: FragmentationAnswer) -> str:  # noqa: ARG002
         """Return the question in words."""
         return "What still fits, and what does fragmentation cost, by job shape?"
 
-    def verdict(self, found: FragmentationAnswer) -> str:
+    def verdict(self, answer: FragmentationAnswer) -> str:
         """Return what is free, and how much of it the shape that loses most can use."""
-        in_use = plural(sum(count > 0 for count in found.free_by_domain), found.level)
-        start = f"{found.free:,} of {plural(found.nodes, 'node')} are free, in {in_use}."
-        worst, kept = self._worst(found)
+        in_use = plural(sum(count > 0 for count in answer.free_by_domain), answer.level)
+        start = f"{answer.free:,} of {plural(answer.nodes, 'node')} are free, in {in_use}."
+        worst, kept = self._worst(answer)
         if worst is None:
             return start
-        ratios = [size.ratio for row in found.shapes for size in row.sizes if size.ratio is not None]
+        over = ""
+        if self.kept is not None and answer.ranges:
+            over = f" Over {self.kept.source}: {answer.ranges[0].quantity} {answer.ranges[0].words}."
+        ratios = [size.ratio for row in answer.shapes for size in row.sizes if size.ratio is not None]
         dearest = f" Objectives are up to {max(ratios):.2f} times those of an empty cluster." if ratios else ""
         return (
-            f"{start} With PP groups inside one {one_of(found.level)}, the largest job of shape {worst.shape} has "
-            f"{kept:,} nodes, {kept / found.free:.0%} of those free.{self._range(found)}{dearest}"
+            f"{start} With PP groups inside one {one_of(answer.level)}, the largest job of shape {worst.shape} has "
+            f"{kept:,} nodes, {kept / answer.free:.0%} of those free.{over}{dearest}"
         )
 
     @staticmethod
-    def _worst(found: FragmentationAnswer) -> tuple[ShapeLeft | None, int]:
+    def _worst(answer: FragmentationAnswer) -> tuple[ShapeLeft | None, int]:
         """Return the shape that loses most, and the nodes of its largest job with whole PP groups; none = none fits."""
-        kept = {row: fit.nodes for row in found.shapes if row.most_nodes and (fit := row.fitting("pp", 1))}
+        kept = {row: fit.nodes for row in answer.shapes if row.most_nodes and (fit := row.fitting("pp", 1))}
         worst = min(kept, key=lambda row: kept[row] / row.most_nodes, default=None)
         return worst, 0 if worst is None else kept[worst]
 
-    def figure(self, found: FragmentationAnswer) -> AnswerFigure:
+    def figure(self, answer: FragmentationAnswer) -> AnswerFigure:
         """Return the largest job of the shape that loses most."""
-        worst, kept = self._worst(found)
+        worst, kept = self._worst(answer)
         if worst is None:
-            return AnswerFigure(f"{found.free:,}", "nodes that are free", f"of {plural(found.nodes, 'node')}")
-        words = f"nodes of the largest job of shape {worst.shape} with PP groups inside one {one_of(found.level)}"
-        return AnswerFigure(f"{kept:,}", words, f"{kept / found.free:.0%} of the {found.free:,} that are free")
+            return AnswerFigure(f"{answer.free:,}", "nodes that are free", f"of {plural(answer.nodes, 'node')}")
+        words = f"nodes of the largest job of shape {worst.shape} with PP groups inside one {one_of(answer.level)}"
+        return AnswerFigure(f"{kept:,}", words, f"{kept / answer.free:.0%} of the {answer.free:,} that are free")
 
-    def _range(self, found: FragmentationAnswer) -> str:
-        """Return the share of the free nodes that the shape that loses most can use over other states, in words."""
-        if self.kept is None or not found.ranges:
-            return ""
-        one = found.ranges[0]
-        return f" Over {self.kept.source}: {one.quantity} {one.words}."
-
-    def assumptions(self, found: FragmentationAnswer) -> Sequence[str]:
-        """Return what the moment, the shapes and the search take for granted."""
-        limit = self.now.node_limit
-        return (
-            *self._types(),
-            self._states(),
-            f"The cluster is {found.cluster}, as it is at one moment: nothing ends and nothing is moved to make room.",
-            f"Gangs take whole nodes that are idle and not faulty, slow ones taken to be as fast as any; spread counts "
-            f"{several(found.level)}.",
-            *([] if limit is None else [f"A job has at most {plural(limit.nodes, 'node')}: {limit.why}."]),
-            "A shape is tp x pp; its jobs grow by whole PP groups (data-parallel replicas).",
-            "Every placement is the exact algorithm's; >= marks a size beyond which it ran out of time, so that a "
-            "larger job may fit.",
-            f"Objective: Eq. 2 of the Arnold paper with {spelled(found.alpha)}; the empty cluster has the same "
-            "nodes and flags and no jobs.",
-            *self.where_alpha_is_from(self._jobs(found.shapes)),
-        )
-
-    def _states(self) -> str:
-        """Return what the range is over."""
-        if self.kept is None:
-            return "All numbers are of one state, and have no range: --trace FILE gives one over the hours of a replay."
-        return (
-            f"The range is over {self.kept.source}{self.kept.how}: whole PP groups in single domains, all types of GPU "
-            "together. Everything else is of one state."
-        )
-
-    def _types(self) -> Sequence[str]:
-        """Return what several types of GPU mean for the numbers; nothing where there are not several."""
+    def assumptions(self, answer: FragmentationAnswer) -> Iterator[str]:
+        """Yield what the moment, the shapes and the search take for granted."""
         from scheduler.placement.admission import admissible, typed
 
         free = admissible(self.now, self.job_shapes[0].job(1, level=self.level))
         counts = {name: int((free & typed(self.now, [name])).sum()) for name in self.now.gpu_types}
-        if len(counts) < 2:
-            return ()
-        listed = ", ".join(f"{name or 'no type that is said'} {count:,}" for name, count in counts.items())
-        return (
-            f"A job lies on one type of GPU, the best for it; free nodes are {listed}. Free nodes of domains, and what "
-            "is too small or left over, count all types together.",
+        if len(counts) > 1:
+            listed = ", ".join(f"{name or 'no type that is said'} {count:,}" for name, count in counts.items())
+            yield (
+                f"A job lies on one type of GPU, the best for it; free nodes are {listed}. Free nodes of domains, and "
+                "what is too small or left over, count all types together."
+            )
+        if self.kept is None:
+            yield "All numbers are of one state, and have no range: --trace FILE gives one over the hours of a replay."
+        else:
+            yield (
+                f"The range is over {self.kept.source}{self.kept.how}: whole PP groups in single domains, all types of "
+                "GPU together. Everything else is of one state."
+            )
+        yield (
+            f"The cluster is {answer.cluster}, as it is at one moment: nothing ends and nothing is moved to make room."
         )
+        yield (
+            "Gangs take whole nodes that are idle and not faulty, slow ones taken to be as fast as any; spread counts "
+            f"{several(answer.level)}."
+        )
+        if (limit := self.now.node_limit) is not None:
+            yield f"A job has at most {plural(limit.nodes, 'node')}: {limit.why}."
+        yield "A shape is tp x pp; its jobs grow by whole PP groups (data-parallel replicas)."
+        yield (
+            "Every placement is the exact algorithm's; >= marks a size beyond which it ran out of time, so that a "
+            "larger job may fit."
+        )
+        yield (
+            f"Objective: Eq. 2 of the Arnold paper with {spelled(answer.alpha)}; the empty cluster has the same nodes "
+            "and flags and no jobs."
+        )
+        yield from self.where_alpha_is_from(self._jobs(answer.shapes))
 
-    def changes(self, found: FragmentationAnswer) -> Sequence[str]:
+    def changes(self, answer: FragmentationAnswer) -> Sequence[str]:
         """Return what other pipelines would use, and how room is made."""
-        whole = {row.shape: one.nodes for row in found.shapes if (one := row.fitting("pp", 1)) and found.free}
-        shares = ", ".join(f"{name} {nodes / found.free:.0%}" for name, nodes in whole.items())
+        whole = {row.shape: one.nodes for row in answer.shapes if (one := row.fitting("pp", 1)) and answer.free}
+        shares = ", ".join(f"{name} {nodes / answer.free:.0%}" for name, nodes in whole.items())
         others = (f"Other pipelines: whole PP groups use of the nodes that are free now {shares}.",) if shares else ()
         return (*others, "Jobs that are moved: arnold defragment says which, and what that makes room for.")
 
     def sheet(self, answer: FragmentationAnswer) -> Sheet:
         """Return the largest jobs, jobs of several sizes, and the free nodes of each domain."""
+
+        def cell(family: Family, spread: int, row: ShapeLeft) -> str:
+            job = row.fitting(family, spread)
+            return "-" if job is None else f"{'' if job.proved else '>= '}{job.nodes:,}"
+
         largest: dict[str, Callable[[ShapeLeft], str]] = {
             "shape": lambda row: row.shape,
             "any spread": lambda row: f"{row.most_nodes:,}",
             **{
-                f"{family.upper()} <= {spread}": partial(_cell, family, spread)
+                f"{family.upper()} <= {spread}": partial(cell, family, spread)
                 for family in FAMILIES
                 for spread in self.spreads
             },
@@ -317,27 +416,18 @@ class FragmentationQuestion(ShapesQuestion[FragmentationAnswer]):
             "ratio": lambda row: known(row[1].ratio, ".2f"),
         }
         sized = [(row.shape, size) for row in answer.shapes for size in row.sizes]
-        return Sheet(
-            tables=(
-                text_table("Largest job that still fits, nodes", answer.shapes, largest),
-                text_table("What a job is worth now and on the empty cluster", sized, sizes),
-            ),
-            charts=(self._chart(answer), _chart_of_domains(answer), *self._chart_over_time()),
-        )
-
-    def _chart(self, answer: FragmentationAnswer) -> Chart:
-        """Return the chart: PP groups at the left, DP groups at the right, a place without points between them."""
+        # PP groups at the left, DP groups at the right, a place without points between them
         columns: list[tuple[Family, int] | None] = [("dp", spread) for spread in self.spreads]
-        if any(one.family == "pp" for row in answer.shapes for one in row.largest):
+        if any(job.family == "pp" for row in answer.shapes for job in row.largest):
             columns = [*(("pp", spread) for spread in self.spreads), None, *columns]
-        return Chart(
+        fits = Chart(
             title="Largest job that still fits",
             x_label="domains that a PP or a DP group may touch",
             y_label="nodes",
             series=[
                 Series(
                     f"shape {row.shape}",
-                    [(x, one.nodes if at and (one := row.fitting(*at)) else None) for x, at in enumerate(columns)],
+                    [(x, job.nodes if at and (job := row.fitting(*at)) else None) for x, at in enumerate(columns)],
                 )
                 for row in answer.shapes
             ],
@@ -345,158 +435,25 @@ class FragmentationQuestion(ShapesQuestion[FragmentationAnswer]):
             ceiling=float(max(answer.free, 1)),
             ticks=[(x, f"{at[0].upper()} <= {at[1]}") for x, at in enumerate(columns) if at],
         )
-
-    def _chart_over_time(self) -> Sequence[Chart]:
-        """Return what whole PP groups can use, hour by hour of a replay; nothing where there is none."""
-        kept = self.kept
-        if kept is None or not kept.hours:
-            return ()
-        pairs = zip(kept.shapes, kept.shares, strict=True)
-        series = [
-            Series(f"shape {shape.name}", list(zip(kept.hours, shares, strict=True)), shape="step")
-            for shape, shares in pairs
-        ]
-        title = "Free nodes that whole PP groups use"
-        return (Chart(title, "hours of the replay", "of the free nodes", series, floor=0.0, ceiling=1.0, kind="share"),)
-
-
-def _cell(family: Family, spread: int, row: ShapeLeft) -> str:
-    found = row.fitting(family, spread)
-    return "-" if found is None else f"{'' if found.proved else '>= '}{found.nodes:,}"
-
-
-def _chart_of_domains(answer: FragmentationAnswer) -> Chart:
-    return Chart(
-        title=f"Free nodes of each {one_of(answer.level)}",
-        x_label=f"{several(answer.level)}, the emptiest first",
-        y_label="free nodes",
-        series=(Series("free nodes", list(enumerate(answer.free_by_domain, start=1))),),
-        floor=0.0,
-    )
-
-
-# -- free_over_time --
-# How much of the free nodes whole PP groups can use, over states of a cluster: hours of a replay, or other seeds.
-#
-# A PP group inside one domain takes pp of its free nodes: the largest job with whole groups has the sum of
-# pp * floor(free / pp) over the domains, which needs no search.
-
-
-SAMPLES = 1_000  # Samples of a replay, at most
-DRAWS = 100  # States of a made cluster
-
-
-@dataclass(frozen=True, eq=False)
-class ShareKept:
-    """The share of the free nodes that jobs with whole PP groups can use, by shape and state."""
-
-    shapes: tuple[JobShape, ...]
-    """Shapes with pipeline stages."""
-    shares: tuple[tuple[float | None, ...], ...]
-    """By shape and state; ``None`` = no node is free."""
-    states: int
-    source: str
-    """What the states are, in words."""
-    how: str = ""
-    """How jobs were replayed and which were left out, in words; empty = there is no replay."""
-    hours: tuple[float, ...] = ()
-    """When the states were, hours since the first job; empty = they are of no replay."""
-    where: InputPoints | None = None
-    """The points of the states, where they are drawn."""
-
-    @cached_property
-    def ranges(self) -> tuple[AnswerRange, ...]:
-        """By shape, the one that loses most first; of the states in which nodes are free."""
-        known = [[share for share in shares if share is not None] for shares in self.shares]
-        found = [self._range(shape, shares) for shape, shares in zip(self.shapes, known, strict=True) if shares]
-        return tuple(sorted(found, key=lambda one: one.p50))
-
-    def _range(self, shape: JobShape, shares: Sequence[float]) -> AnswerRange:
-        quantity = f"free nodes that whole PP groups of {shape.name} use"
-        if self.where is not None:
-            return self.where.range_of(quantity, shares, kind="share")
-        p10, p50, p90 = percentiles(shares)
-        return AnswerRange(quantity, "share", p10, p50, p90, p50, len(shares), ())
-
-
-def share_kept(free: IntArray, stages: int) -> float | None:
-    """Return the share of free nodes, shape [domains], that whole groups of so many use; ``None`` = none is free."""
-    total = int(free.sum())
-    return float((free // stages * stages).sum()) / total if total else None
-
-
-def kept_by_seed(cluster: Cluster, busy_share: float, level: str | None, shapes: Sequence[JobShape]) -> ShareKept:
-    """Return the shares over states of a cluster, emptied and filled again as other seeds have it."""
-    from topology.cluster import count_nodes
-    from topology.generate import fragment
-
-    where, empty = InputPoints((seed_input(),), DRAWS, 0), cluster.emptied()
-    counted = cluster.levels[cluster.level_index(level, where="--level")]
-    made = [fragment(empty, busy_share, int(point["seed"])) for point in where.points]
-    free = [count_nodes(counted, one.idle) for one in made]
-    return _by_shape(free, shapes, states=DRAWS, source=f"{DRAWS} states made by other seeds", where=where)
-
-
-def kept_over_replay(trace: str, cluster: Cluster, level: Level, shapes: Sequence[JobShape]) -> ShareKept:
-    """Return the shares hour by hour in a replay of a trace, from the first job to the last submission.
-
-    :param cluster: without jobs.
-    :raises ArnoldError: the trace cannot be read, or none of its jobs fits the cluster.
-    """
-    from simulator.replay import prepare
-    from simulator.replay_settings import ReplaySettings
-    from simulator.traces import read_trace
-
-    settings = ReplaySettings("fifo-backfill", algorithm="gpu-packing", level=level.name)
-    replay = prepare(read_trace(trace, lenient=True), cluster, settings, lenient=True)
-    records = replay.trace.records
-    first, last = records[0].submit, records[-1].submit
-    recorder = FreeRecorder(level, first, last, step=max(HOUR, (last - first) / SAMPLES))
-    replay.engine.observers = (*replay.engine.observers, recorder)
-    replay.engine.run()
-    source = f"{len(recorder.free):,} samples of a replay of {len(records):,} jobs"
-    dropped = ", ".join(f"{count:,} {reason}" for reason, count in replay.trace.dropped.items() if count)
-    how = f" under {settings.policy}, placed by {settings.algorithm}, --cost-model {settings.cost_model}" + (
-        f", without {dropped}" if dropped else ""
-    )
-    hours = tuple(recorder.step / HOUR * i for i in range(len(recorder.free)))
-    return _by_shape(recorder.free, shapes, states=len(hours), source=source, hours=hours, how=how)
-
-
-def _by_shape(free: Sequence[IntArray], shapes: Sequence[JobShape], **known: Any) -> ShareKept:
-    piped = tuple(shape for shape in shapes if shape.pp > 1)
-    return ShareKept(piped, tuple(tuple(share_kept(one, shape.pp) for one in free) for shape in piped), **known)
-
-
-@dataclass(slots=True)
-class FreeRecorder:
-    """Observer of an engine that samples the free nodes of each domain."""
-
-    level: Level
-    begin: float
-    """Time of the first sample, seconds."""
-    end: float
-    """Time of the last sample, at most."""
-    step: float
-    """Seconds from one sample to the next."""
-    free: list[IntArray] = field(default_factory=list)
-    """By sample, shape [domains]."""
-
-    def elapsed(self, cluster: SimulatedCluster, until: float) -> None:
-        """Take the samples of a stretch of time in which nothing changes."""
-        from topology.cluster import count_nodes
-
-        now = self.begin + self.step * len(self.free)
-        if now > min(until, self.end):
-            return
-        pool = cluster.pool
-        counted = count_nodes(self.level, (pool.free == pool.total) & (pool.total > 0))
-        while now <= min(until, self.end):
-            self.free.append(counted)
-            now += self.step
-
-    def state(self) -> Any:
-        """Return nothing: a study is not resumed in the middle of a replay."""
-
-    def restore(self, state: Any) -> None:
-        """Do nothing, as :meth:`state` keeps nothing."""
+        domains = Chart(
+            title=f"Free nodes of each {one_of(answer.level)}",
+            x_label=f"{several(answer.level)}, the emptiest first",
+            y_label="free nodes",
+            series=(Series("free nodes", list(enumerate(answer.free_by_domain, start=1))),),
+            floor=0.0,
+        )
+        charts = [fits, domains]
+        if self.kept is not None and (hours := self.kept.hours):
+            by_hour = [
+                Series(f"shape {shape.name}", list(zip(hours, shares, strict=True)), shape="step")
+                for shape, shares in zip(self.kept.shapes, self.kept.shares, strict=True)
+            ]
+            title, label = "Free nodes that whole PP groups use", "of the free nodes"
+            charts.append(Chart(title, "hours of the replay", label, by_hour, floor=0.0, ceiling=1.0, kind="share"))
+        return Sheet(
+            tables=(
+                text_table("Largest job that still fits, nodes", answer.shapes, largest),
+                text_table("What a job is worth now and on the empty cluster", sized, sizes),
+            ),
+            charts=charts,
+        )

@@ -1,14 +1,16 @@
 """When must more nodes be ordered, if demand grows, jobs may not wait for long and hardware takes months to come?
 
-The answer, the question, demand as it grows, shapes on the larger clusters, and the sheet with its sentences.
+Waits by load are replayed (:mod:`simulator.capacity.wait_curve`); demand that grows reaches the load that breaks the
+objective some quarters from now, and hardware is ordered as much earlier as it takes to come.  What larger clusters
+hold of jobs of several shapes is placed on them.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from math import inf, isfinite, log
 from statistics import mean
 from typing import TYPE_CHECKING, Annotated, ClassVar
@@ -18,19 +20,17 @@ from annotated_types import Interval
 from ground.errors import InvalidInput
 from ground.quantities import MINUTE, fixed, number, plural, several
 from ground.records import AtLeastOne, Count, JsonRecord, NotNegative, Share
-from simulator.capacity.cluster_question import JobShape, LargestJob, Prober, ShapesQuestion, SizedShape, spelled
+from simulator.capacity.cluster_question import LargestJob, ShapesQuestion, SizedShape, spelled
 from simulator.capacity.hardware_prices import NodePrices
 from simulator.capacity.question import (
     HIGH,
     LOW,
     AnswerFigure,
-    AnswerRange,
     CapacityAnswer,
+    InputPoints,
     Percentiles,
     UncertainInput,
-    answer_range,
     chance_of,
-    draw,
     lognormal,
     numbered_input,
     option_input,
@@ -44,9 +44,6 @@ from simulator.sheet import Chart, Series, Sheet, TextTable, known, text_table
 if TYPE_CHECKING:
     from simulator.capacity.wait_curve import WaitCurve
     from topology.cluster import Cluster
-
-# -- grow_answer --
-# The answer to ``arnold capacity grow``: demand and waits by quarter and scenario, and what larger clusters hold.
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +74,26 @@ class GrowthScenario(JsonRecord):
     """Quarters from now in which to order: those of `breaks` less the lead time; negative = so many quarters ago."""
     quarters: tuple[DemandQuarter, ...]
     """Waits by quarter, today first."""
+
+
+@dataclass(frozen=True, slots=True)
+class GrownShape(JsonRecord):
+    """One shape on one cluster."""
+
+    shape: str
+    """tp x pp."""
+    most_nodes: Count
+    """Nodes of the largest job, whatever its spread."""
+    whole_nodes: Count
+    """Nodes of the largest job with every PP group in one domain."""
+    whole_proved: bool
+    """No larger one fits; false = the algorithm ran out of time on a larger one."""
+    job_nodes: AtLeastOne
+    """Nodes of the job whose objective is compared, the same on all clusters."""
+    alpha: Share
+    """DP affinity of that job."""
+    objective: float | None
+    """Objective of that job, Eq. 2; null = nothing valid was found."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,13 +149,11 @@ class GrowAnswer(CapacityAnswer):
     """Today's cluster first."""
 
 
-# -- growing_demand --
-# Demand that grows from quarter to quarter: when it reaches a load, and what a user says of its growth.
-
-
 MONTHS = 3.0  # Of a quarter
 FARTHEST = 40.0  # Quarters: nobody plans for what comes later
 NOT_SOON = "not in 10 years"
+SHOWN = 4.0  # Objectives that the axis of waits holds; longer waits are cut there
+SHARE = 0.9  # Size of the job whose objective is compared, as a share of the nodes that are free today
 
 _RATE = r"(-?[0-9]{1,6}(?:\.[0-9]{1,9})?)"
 _GROWTH = re.compile(rf"{_RATE}(?:\.\.{_RATE})?")
@@ -149,11 +164,11 @@ def growth_input(text: str, *, source: str = "given") -> UncertainInput:
 
     :raises InvalidInput: it is neither, or demand would vanish or grow more than a hundredfold.
     """
-    found = _GROWTH.fullmatch(text.strip())
+    ends = _GROWTH.fullmatch(text.strip())
     fix = "give the growth a quarter, or its P10..P90, from above -1 (all is gone) to 100, as 0.05..0.12"
-    if found is None:
+    if ends is None:
         raise InvalidInput(f"{text[:40]!r} is neither a rate of growth nor a range", where="--growth", fix=fix)
-    low, high = float(found[1]), float(found[2] or found[1])
+    low, high = float(ends[1]), float(ends[2] or ends[1])
     if not -1.0 < low <= high <= 100.0:
         raise InvalidInput(f"growth of {text[:40]} is out of bounds", where="--growth", fix=fix)
     factor = lognormal(1.0 + low, 1.0 + high)
@@ -176,88 +191,7 @@ def quarters_until(load: float, *, today: float, growth: float) -> float:
     return quarters if quarters <= FARTHEST else inf
 
 
-# -- grown_shapes --
-# What a cluster holds of jobs of several shapes after it has grown: the largest job, and the worth of one job.
-
-
-SHARE = 0.9  # Size of the job whose objective is compared, as a share of the nodes that are free today
-
-
-@dataclass(frozen=True, slots=True)
-class GrownShape(JsonRecord):
-    """One shape on one cluster."""
-
-    shape: str
-    """tp x pp."""
-    most_nodes: Count
-    """Nodes of the largest job, whatever its spread."""
-    whole_nodes: Count
-    """Nodes of the largest job with every PP group in one domain."""
-    whole_proved: bool
-    """No larger one fits; false = the algorithm ran out of time on a larger one."""
-    job_nodes: AtLeastOne
-    """Nodes of the job whose objective is compared, the same on all clusters."""
-    alpha: Share
-    """DP affinity of that job."""
-    objective: float | None
-    """Objective of that job, Eq. 2; null = nothing valid was found."""
-
-
-class GrownShapes:
-    """Compares the shapes of a question on clusters that grow from its cluster as it is."""
-
-    def __init__(self, question: ShapesQuestion) -> None:  # type: ignore[type-arg]
-        self._question = question
-
-    @cached_property
-    def jobs(self) -> list[SizedShape]:
-        """The job of each shape whose objective is compared."""
-        today = self._question.prober(self._question.now)
-        return [(shape, max(1, int(SHARE * today.most_rows(shape)))) for shape in self._question.job_shapes]
-
-    def on(self, cluster: Cluster) -> tuple[GrownShape, ...]:
-        """Return every shape on one cluster."""
-        prober = self._question.prober(cluster)
-        return tuple(self._shape(prober, *job) for job in self.jobs)
-
-    def _shape(self, prober: Prober, shape: JobShape, rows: int) -> GrownShape:
-        most, alpha = prober.most_rows(shape), self._question.affinity(shape, rows).alpha
-        # a PP group of one node is always whole: nothing to search for
-        whole = prober.largest(shape, "pp", 1) if shape.pp > 1 else LargestJob("pp", 1, most, proved=True)
-        return GrownShape(
-            shape=shape.name,
-            most_nodes=most * shape.pp,
-            whole_nodes=whole.nodes,
-            whole_proved=whole.proved,
-            job_nodes=rows * shape.pp,
-            alpha=alpha,
-            objective=prober.place(shape, rows, alpha).objective if rows <= most else None,
-        )
-
-
-def shapes_table(level: str, grown: Sequence[tuple[int, Sequence[GrownShape]]]) -> TextTable:
-    """Return a line for each shape on each cluster, one shape after the other.
-
-    :param grown: domains that were added, and the shapes on that cluster.
-    """
-    columns: dict[str, Callable[[tuple[int, GrownShape]], str]] = {
-        "shape": lambda row: row[1].shape,
-        f"{several(level)} more": lambda row: str(row[0]),
-        "largest job": lambda row: f"{row[1].most_nodes:,}",
-        "PP groups whole": lambda row: f"{'' if row[1].whole_proved else '>= '}{row[1].whole_nodes:,}",
-        "job of": lambda row: f"{row[1].job_nodes:,}",
-        "objective": lambda row: known(row[1].objective, ".2f"),
-    }
-    rows = [(more, shapes[i]) for i in range(len(grown[0][1])) for more, shapes in grown]
-    return text_table("Largest job and objective, by shape", rows, columns)
-
-
-# -- grow_question --
-# When must more nodes be ordered, if demand grows, jobs may not wait for long and hardware takes months to come?
-
-
 RANGE = {"metavar": "SHARE|RANGE"}
-CHANCES = (LOW, HIGH)  # Probabilities at which it is told how well a run knows its waits
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -305,7 +239,7 @@ class GrowQuestion(ShapesQuestion[GrowAnswer], QueueSettings, NodePrices):
         _ = self.inputs
 
     @cached_property
-    def inputs(self) -> tuple[tuple[UncertainInput, ...], ...]:
+    def inputs(self) -> tuple[InputPoints, ...]:
         """What is uncertain, for each scenario; all but the growth is the same, and drawn the same.
 
         :raises InvalidInput: an option is neither a number nor a range, or out of bounds.
@@ -315,12 +249,16 @@ class GrowQuestion(ShapesQuestion[GrowAnswer], QueueSettings, NodePrices):
         jobs = numbered_input(self.workloads, "workload", "which jobs come")
         run = UncertainInput("run", "chance in a run (standard errors)", chance_of, "batch means")
         source = source_of(self, "growth")
-        return tuple((growth_input(text, source=source), load, lead, jobs, run) for text in self.growth)
+        return tuple(
+            InputPoints((growth_input(text, source=source), load, lead, jobs, run), self.draws, self.seed)
+            for text in self.growth
+        )
 
     @cached_property
-    def shapes_compared(self) -> GrownShapes:
-        """What compares shapes on the clusters."""
-        return GrownShapes(self)
+    def compared(self) -> list[SizedShape]:
+        """The job of each shape whose objective is compared on all clusters."""
+        today = self.prober(self.now)
+        return [(shape, max(1, int(SHARE * today.most_rows(shape)))) for shape in self.job_shapes]
 
     @property
     def steps(self) -> int:
@@ -329,28 +267,53 @@ class GrowQuestion(ShapesQuestion[GrowAnswer], QueueSettings, NodePrices):
 
     def compute(self, step: Callable[[str], None]) -> GrowAnswer:
         """Return the curves of waits, what becomes of them in each scenario, and what the larger clusters hold."""
-        from simulator.capacity.wait_curve import HIGHEST, wait_curve
+        import numpy as np
 
-        draws = [draw(inputs, draws=self.draws, seed=self.seed) for inputs in self.inputs]
+        from simulator.capacity.wait_curve import HIGHEST, wait_curve
+        from topology.generate import with_domain
+
+        draws = [scenario.points[: self.draws] for scenario in self.inputs]
         objective = MINUTE * self.objective_wait
-        least = min(at["load"] * min(1.0, 1.0 + at["growth"]) ** self.quarters for each in draws for at in each)
+        least = min(at["load"] * min(1.0, 1.0 + at["growth"]) ** self.quarters for drawn in draws for at in drawn)
         curves = []
         for seed in range(self.seed, self.seed + self.workloads):
             step(f"workload {seed}")
             curves.append(wait_curve(self.empty, self, days=self.days, seed=seed, objective=objective, least=least))
-        breaking = [curves[int(at["workload"])].breaks(objective, chance=at["run"]) for at in draws[0]]
-        level, added = self._domains()
-        rows = []
-        for more in sorted({0, *self.more}):
-            step(f"{more} more")
-            rows.append(self._grown(more, level, added, curves))
+
+        def breaks(at: Mapping[str, float], *, size: float = 1.0) -> float:
+            """Return the quarters until the waits break the objective, to a tenth: nine days.
+
+            :param size: nodes of the cluster as a share of today's: demand reaches the load later by it.
+            """
+            load = curves[int(at["workload"])].breaks(objective, chance=at["run"])
+            return round(quarters_until(load * size, today=at["load"], growth=at["growth"]), 1)
+
+        def order(at: Mapping[str, float]) -> float:
+            return round(breaks(at) - at["lead_time"] / MONTHS, 1)
+
+        now = self.now
+        level = now.levels[now.level_index(self.level, where="--level")]
+        added = self.domain_nodes or int(np.bincount(np.bincount(level.domain_of)).argmax())
+        rows, grown = [], now
+        for more in range(max(self.more) + 1):
+            if more in {0, *self.more}:
+                step(f"{more} more")
+                lasts = [breaks(at, size=len(grown) / len(now)) for at in draws[0]]
+                free = int(grown.idle.sum())
+                rows.append(GrownCluster(more, len(grown), free, percentiles(lasts), self.shapes_on(grown)))
+            if more < max(self.more):
+                grown = with_domain(grown, added, level=level.name)
         # how well a run knows the waits where they break the objective
-        known = [float(curve.at(curve.breaks(objective), chance=chance_of(u))) for curve in curves for u in CHANCES]
-        node_hour, load = self.node_hour(self.empty.node_size), percentiles(breaking)
+        at_the_objective = [
+            [float(curve.at(curve.breaks(objective), chance=chance_of(share))) for curve in curves]
+            for share in (LOW, HIGH)
+        ]
+        load = percentiles([curves[int(at["workload"])].breaks(objective, chance=at["run"]) for at in draws[0]])
+        node_hour = self.node_hour(self.empty.node_size)
         return GrowAnswer(
-            ranges=(self._when_to_order(curves),),
+            ranges=(replace(self.inputs[0].range_over("quarters until the order", order), beyond=NOT_SOON),),
             cluster=self.cluster_name,
-            level=level,
+            level=level.name,
             added_nodes=added,
             policy=self.policy,
             jobs=curves[0].jobs,
@@ -358,200 +321,173 @@ class GrowQuestion(ShapesQuestion[GrowAnswer], QueueSettings, NodePrices):
             load_at_objective=load,
             kept=sum(curve.kept(objective) for curve in curves) / len(curves),
             highest_load=HIGHEST,
-            run_minutes=(mean(known[0::2]) / MINUTE, mean(known[1::2]) / MINUTE),
+            run_minutes=(mean(at_the_objective[0]) / MINUTE, mean(at_the_objective[1]) / MINUTE),
             cost_used_gpu_hour=None if node_hour is None else node_hour / self.empty.node_size / load[1],
             cost_domain_hour=None if node_hour is None else node_hour * added,
-            alpha=self.alpha_of_all(self.shapes_compared.jobs),
+            alpha=self.alpha_of_all(self.compared),
             scenarios=tuple(
-                self._scenario(growth, each, curves, added=added)
-                for growth, each in zip(self.growth, draws, strict=True)
+                GrowthScenario(
+                    growth,
+                    percentiles(list(map(breaks, drawn))),
+                    percentiles(list(map(order, drawn))),
+                    tuple(self._quarters(drawn, curves, added=added)),
+                )
+                for growth, drawn in zip(self.growth, draws, strict=True)
             ),
             rows=tuple(rows),
         )
 
-    def _domains(self) -> tuple[str, int]:
-        """Return the level of the domains that are added, and the nodes of each."""
+    def _quarters(
+        self, draws: Sequence[Mapping[str, float]], curves: Sequence[WaitCurve], *, added: int
+    ) -> Iterator[DemandQuarter]:
+        """Yield the quarters of a scenario, today first."""
         import numpy as np
 
-        level = self.now.levels[self.now.level_index(self.level, where="--level")]
-        return level.name, self.domain_nodes or int(np.bincount(np.bincount(level.domain_of)).argmax())
-
-    def _grown(self, more: int, level: str, added: int, curves: Sequence[WaitCurve]) -> GrownCluster:
-        """Return a cluster with more domains; demand reaches the load at which it breaks later by its size."""
-        from topology.generate import with_domain
-
-        grown: Cluster = self.now
-        for _ in range(more):
-            grown = with_domain(grown, added, level=level)
-        size, draws = len(grown) / len(self.now), draw(self.inputs[0], draws=self.draws, seed=self.seed)
-        lasts = [self._breaks(curves, at, size=size) for at in draws]
-        return GrownCluster(more, len(grown), int(grown.idle.sum()), percentiles(lasts), self.shapes_compared.on(grown))
-
-    def _breaks(self, curves: Sequence[WaitCurve], at: Mapping[str, float], *, size: float = 1.0) -> float:
-        """Return the quarters until the waits break the objective, at values of the inputs, to a tenth: nine days.
-
-        :param size: nodes of the cluster as a share of today's.
-        """
-        load = curves[int(at["workload"])].breaks(MINUTE * self.objective_wait, chance=at["run"])
-        return round(quarters_until(load * size, today=at["load"], growth=at["growth"]), 1)
-
-    def _order(self, curves: Sequence[WaitCurve], at: Mapping[str, float]) -> float:
-        return round(self._breaks(curves, at) - at["lead_time"] / MONTHS, 1)
-
-    def _when_to_order(self, curves: Sequence[WaitCurve]) -> AnswerRange:
-        """Return when to order in the first scenario."""
-        order, inputs = partial(self._order, curves), self.inputs[0]
-        words = "quarters until the order"
-        return replace(answer_range(words, order, inputs, draws=self.draws, seed=self.seed), beyond=NOT_SOON)
-
-    def _scenario(
-        self, growth: str, draws: Sequence[Mapping[str, float]], curves: Sequence[WaitCurve], *, added: int
-    ) -> GrowthScenario:
-        import numpy as np
-
-        quarters = range(self.quarters + 1)
         # a row a draw, a column a quarter
+        quarters = range(self.quarters + 1)
         loads = np.array([[at["load"] * (1.0 + at["growth"]) ** quarter for quarter in quarters] for at in draws])
-        whose = [curves[int(at["workload"])] for at in draws]
-        chances = [at["run"] for at in draws]
-        minutes = np.array(
-            [curve.at(row, chance=run) / MINUTE for curve, row, run in zip(whose, loads, chances, strict=True)]
-        )
-        breaking = [
-            curve.breaks(MINUTE * self.objective_wait, chance=run) for curve, run in zip(whose, chances, strict=True)
-        ]
+        runs = [(curves[int(at["workload"])], at["run"]) for at in draws]
+        minutes = np.array([curve.at(row, chance=run) / MINUTE for (curve, run), row in zip(runs, loads, strict=True)])
+        breaking = np.array([curve.breaks(MINUTE * self.objective_wait, chance=run) for curve, run in runs])
         # as many domains as bring the load below that which breaks the objective
-        short = np.ceil((loads / np.array(breaking)[:, None] - 1.0) * len(self.now) / added)
-        return GrowthScenario(
-            growth,
-            percentiles([self._breaks(curves, at) for at in draws]),
-            percentiles([self._order(curves, at) for at in draws]),
-            tuple(
-                DemandQuarter(
-                    quarter,
-                    percentiles(loads[:, quarter].tolist()),
-                    percentiles(minutes[:, quarter].tolist()),
-                    float((minutes[:, quarter] > self.objective_wait).mean()),
-                    percentiles(np.maximum(short[:, quarter], 0.0).tolist()),
+        short = np.ceil((loads / breaking[:, None] - 1.0) * len(self.now) / added)
+        for quarter in quarters:
+            yield DemandQuarter(
+                quarter,
+                percentiles(loads[:, quarter].tolist()),
+                percentiles(minutes[:, quarter].tolist()),
+                float((minutes[:, quarter] > self.objective_wait).mean()),
+                percentiles(np.maximum(short[:, quarter], 0.0).tolist()),
+            )
+
+    def shapes_on(self, cluster: Cluster) -> tuple[GrownShape, ...]:
+        """Return every shape on a cluster that has grown: the largest job, and the worth of the job of today."""
+        prober, shapes = self.prober(cluster), []
+        for shape, rows in self.compared:
+            most, alpha = prober.most_rows(shape), self.affinity(shape, rows).alpha
+            # a PP group of one node is always whole: nothing to search for
+            whole = prober.largest(shape, "pp", 1) if shape.pp > 1 else LargestJob("pp", 1, most, proved=True)
+            shapes.append(
+                GrownShape(
+                    shape=shape.name,
+                    most_nodes=most * shape.pp,
+                    whole_nodes=whole.nodes,
+                    whole_proved=whole.proved,
+                    job_nodes=rows * shape.pp,
+                    alpha=alpha,
+                    objective=prober.place(shape, rows, alpha).objective if rows <= most else None,
                 )
-                for quarter in quarters
-            ),
-        )
+            )
+        return tuple(shapes)
 
-    def title(self, found: GrowAnswer) -> str:
+    def title(self, answer: GrowAnswer) -> str:
         """Return the question in words."""
-        return f"When must more {several(found.level)} of {plural(found.added_nodes, 'node')} be ordered?"
+        return f"When must more {several(answer.level)} of {plural(answer.added_nodes, 'node')} be ordered?"
 
-    def verdict(self, found: GrowAnswer) -> str:
+    def verdict(self, answer: GrowAnswer) -> str:
         """Return when to order, when the waits break the objective, and what the first domains more buy."""
-        first, one = found.scenarios[0], found.rows[1]
+        first, larger = answer.scenarios[0], answer.rows[1]
         low, median, high = map(order_words, first.order)
         return (
             f"Order {median} (P10 {low}; P90 {high}): with demand that grows by {range_words(first.growth)} a quarter, "
-            f"the 95th percentile of the waits is above {found.objective_wait:g} min "
+            f"the 95th percentile of the waits is above {answer.objective_wait:g} min "
             f"{quarters_words(first.breaks)}, and hardware takes {range_words(self.lead_time)} months. "
-            f"With {plural(one.more, found.level)} more, it is {quarters_words(one.lasts)}."
+            f"With {plural(larger.more, answer.level)} more, it is {quarters_words(larger.lasts)}."
         )
 
-    def figure(self, found: GrowAnswer) -> AnswerFigure:
+    def figure(self, answer: GrowAnswer) -> AnswerFigure:
         """Return when to order in the first scenario."""
-        low, median, high = found.scenarios[0].order
+        low, median, high = answer.scenarios[0].order
         when, _, late = order_words(median).partition(", ")
-        decides = f"; {found.ranges[0].decides} decides" if found.ranges[0].decides else ""
+        decides = f"; {answer.ranges[0].decides} decides" if answer.ranges[0].decides else ""
         return AnswerFigure(
             when,
-            f"when to order more {several(found.level)}",
+            f"when to order more {several(answer.level)}",
             f"{late}{'; ' if late else ''}P10 {order_words(low)}, P90 {order_words(high)}{decides}",
             ranged=True,
         )
 
-    def assumptions(self, found: GrowAnswer) -> Sequence[str]:
+    def assumptions(self, answer: GrowAnswer) -> Sequence[str]:
         """Return what demand, waits and the new domains take for granted."""
         scenarios = ", ".join(map(range_words, self.growth))
+        low, high = map(number, answer.run_minutes)
+        kept = f", though {answer.kept:.0%} of the workloads keep it there: a shorter --objective-wait breaks below"
         return (
             f"Demand: {range_words(self.load)} of today's cluster, growing by {scenarios} a quarter; ranges are "
             "P10 to P90, and the defaults are examples, no forecast. More is asked for by more jobs of the same sizes "
             "and run times.",
-            f"Waits are of {plural(self.workloads, 'workload')} of about {found.jobs:,} jobs of the LLM workload "
+            f"Waits are of {plural(self.workloads, 'workload')} of about {answer.jobs:,} jobs of the LLM workload "
             f"generator (debugging, fine-tuning and small training of Kalos), {self.days:g} days each, on the empty "
-            f"cluster under {found.policy}; the first quarter of the jobs fills it and is not counted.",
+            f"cluster under {answer.policy}; the first quarter of the jobs fills it and is not counted.",
             "Loads are replayed by the same jobs, whose times of submission come closer, in steps that are halved "
-            f"where the objective breaks. Above a load of {found.highest_load:.0%}, the highest that is replayed, "
-            f"waits have no answer, and the objective counts as broken{self._kept(found)}.",
-            f"Runs of {self.days:g} days know their 95th percentile only so well: where it is {found.objective_wait:g} "
-            f"min, {number(found.run_minutes[0])} to {number(found.run_minutes[1])} min (P10 to P90, batch means). The "
-            "ranges hold that; --days makes runs longer.",
+            f"where the objective breaks. Above a load of {answer.highest_load:.0%}, the highest that is replayed, "
+            f"waits have no answer, and the objective counts as broken{kept if answer.kept else ''}.",
+            f"Runs of {self.days:g} days know their 95th percentile only so well: where it is "
+            f"{answer.objective_wait:g} min, {low} to {high} min (P10 to P90, batch means). The ranges hold that; "
+            "--days makes runs longer.",
             "GPUs are counted, not placed: for gangs of whole nodes on one type of GPU in one trunk it is the same. "
             "Larger clusters have the curve of today's at their own load; nothing fails.",
-            f"The cluster is {found.cluster}; each new {found.level} has {found.added_nodes:,} nodes, is empty, and "
+            f"The cluster is {answer.cluster}; each new {answer.level} has {answer.added_nodes:,} nodes, is empty, and "
             "hangs on the network like the others.",
             "Largest job and objective are of the cluster as it is at one moment, placed by the exact algorithm; >= "
             "marks a size beyond which it ran out of time.",
-            f"The objective (Eq. 2, {spelled(found.alpha)}) is of a job of {SHARE:.0%} of the nodes that are free "
+            f"The objective (Eq. 2, {spelled(answer.alpha)}) is of a job of {SHARE:.0%} of the nodes that are free "
             "today, the same job on all clusters.",
-            *self.where_alpha_is_from(self.shapes_compared.jobs),
+            *self.where_alpha_is_from(self.compared),
         )
 
-    @staticmethod
-    def _kept(found: GrowAnswer) -> str:
-        """Return for how many workloads the objective is not known to break where it is taken to."""
-        words = f", though {found.kept:.0%} of the workloads keep it there: a shorter --objective-wait breaks below"
-        return words if found.kept else ""
-
-    def changes(self, found: GrowAnswer) -> Sequence[str]:
-        """Return what would change the answer beside its inputs."""
-        low, median, high = found.load_at_objective
-        return (
-            f"The objective: {found.objective_wait:g} min is kept up to a load of {median:.0%} ({low:.0%} to "
-            f"{high:.0%} over workloads and runs); a longer one allows a higher load.",
-            "The other scenarios of growth: "
-            + "; ".join(
-                f"{range_words(scenario.growth)}: order {order_words(scenario.order[1])}"
-                for scenario in found.scenarios[1:]
-            )
-            + ".",
-        )[: 1 + bool(found.scenarios[1:])]
+    def changes(self, answer: GrowAnswer) -> Iterator[str]:
+        """Yield what would change the answer beside its inputs."""
+        low, median, high = answer.load_at_objective
+        yield (
+            f"The objective: {answer.objective_wait:g} min is kept up to a load of {median:.0%} ({low:.0%} to "
+            f"{high:.0%} over workloads and runs); a longer one allows a higher load."
+        )
+        others = [
+            f"{range_words(scenario.growth)}: order {order_words(scenario.order[1])}"
+            for scenario in answer.scenarios[1:]
+        ]
+        if others:
+            yield f"The other scenarios of growth: {'; '.join(others)}."
 
     def sheet(self, answer: GrowAnswer) -> Sheet:
-        """Return demand, waits and orders by quarter and scenario, and what larger clusters hold."""
-        return grow_sheet(answer)
-
-
-# -- grow_sheet --
-# How the answer about growth looks: waits by quarter with their band, and when to order.
-
-
-SHOWN = 4.0  # Objectives that the axis of waits holds; longer waits are cut there
-
-
-def grow_sheet(answer: GrowAnswer) -> Sheet:
-    """Return all scenarios, the first by quarter and what larger clusters hold; waits by quarter drawn."""
-    scenarios: dict[str, Callable[[GrowthScenario], str]] = {
-        "growth a quarter": lambda row: range_words(row.growth),
-        "order": lambda row: _three(row.order, NOT_SOON),
-        "waits break the objective": lambda row: _three(row.breaks, NOT_SOON),
-        "load at the end": lambda row: _three(row.quarters[-1].load),
-    }
-    clusters: dict[str, Callable[[GrownCluster], str]] = {
-        f"{several(answer.level)} more": lambda row: str(row.more),
-        "nodes": lambda row: f"{row.nodes:,}",
-        "free now": lambda row: f"{row.free:,}",
-        "waits break the objective": lambda row: _three(row.lasts, NOT_SOON),
-    }
-    return Sheet(
-        tables=(
+        """Return all scenarios, the first by quarter and what larger clusters hold; waits by quarter drawn."""
+        first, domains = answer.scenarios[0], several(answer.level)
+        growth = range_words(first.growth)
+        scenarios: dict[str, Callable[[GrowthScenario], str]] = {
+            "growth a quarter": lambda row: range_words(row.growth),
+            "order": lambda row: _three(row.order, NOT_SOON),
+            "waits break the objective": lambda row: _three(row.breaks, NOT_SOON),
+            "load at the end": lambda row: _three(row.quarters[-1].load),
+        }
+        quarters: dict[str, Callable[[DemandQuarter], str]] = {
+            "quarter": lambda row: str(row.quarter) if row.quarter else "today",
+            "load": lambda row: " / ".join(f"{share:.2f}" for share in row.load),
+            "95% wait at most, min": lambda row: _three(row.wait_minutes, "no answer"),
+            "objective broken": lambda row: f"{row.broken:.0%}",
+            f"{domains} to buy": lambda row: _three(row.minipods),
+        }
+        clusters: dict[str, Callable[[GrownCluster], str]] = {
+            f"{domains} more": lambda row: str(row.more),
+            "nodes": lambda row: f"{row.nodes:,}",
+            "free now": lambda row: f"{row.free:,}",
+            "waits break the objective": lambda row: _three(row.lasts, NOT_SOON),
+        }
+        demand = f"Demand and waits under {answer.policy}, growth {growth}: P10 / P50 / P90"
+        tables = [
             text_table("By scenario, quarters from now: P10 / P50 / P90", answer.scenarios, scenarios),
-            _quarters(answer),
-            text_table(
-                f"With more {several(answer.level)}, growth {range_words(answer.scenarios[0].growth)}",
-                answer.rows,
-                clusters,
-            ),
+            text_table(demand, first.quarters, quarters),
+            text_table(f"With more {domains}, growth {growth}", answer.rows, clusters),
             shapes_table(answer.level, [(row.more, row.shapes) for row in answer.rows]),
-            *_money(answer),
-        ),
-        charts=(_waits(answer),),
-    )
+        ]
+        if answer.cost_domain_hour is not None:
+            used = f"a GPU-hour in use at a load of {answer.load_at_objective[1]:.0%}"
+            costs = [
+                (f"a {answer.level} more, an hour", known(answer.cost_domain_hour, ",.0f")),
+                (used, known(answer.cost_used_gpu_hour, ",.2f")),
+            ]
+            tables.append(TextTable("Money", ("", "cost"), costs))
+        return Sheet(tables=tables, charts=(_waits(answer),))
 
 
 def order_words(quarters: float) -> str:
@@ -575,38 +511,39 @@ def quarters_words(found: Percentiles) -> str:
     return f"in {median} quarters {ends}" if isfinite(found[1]) else f"{median} {ends}"
 
 
-def _quarters(answer: GrowAnswer) -> TextTable:
-    first = answer.scenarios[0]
-    columns: dict[str, Callable[[DemandQuarter], str]] = {
-        "quarter": lambda row: str(row.quarter) if row.quarter else "today",
-        "load": lambda row: " / ".join(f"{share:.2f}" for share in row.load),
-        "95% wait at most, min": lambda row: _three(row.wait_minutes, "no answer"),
-        "objective broken": lambda row: f"{row.broken:.0%}",
-        f"{several(answer.level)} to buy": lambda row: _three(row.minipods),
+def shapes_table(level: str, grown: Sequence[tuple[int, Sequence[GrownShape]]]) -> TextTable:
+    """Return a line for each shape on each cluster, one shape after the other.
+
+    :param grown: domains that were added, and the shapes on that cluster.
+    """
+    columns: dict[str, Callable[[tuple[int, GrownShape]], str]] = {
+        "shape": lambda row: row[1].shape,
+        f"{several(level)} more": lambda row: str(row[0]),
+        "largest job": lambda row: f"{row[1].most_nodes:,}",
+        "PP groups whole": lambda row: f"{'' if row[1].whole_proved else '>= '}{row[1].whole_nodes:,}",
+        "job of": lambda row: f"{row[1].job_nodes:,}",
+        "objective": lambda row: known(row[1].objective, ".2f"),
     }
-    title = f"Demand and waits under {answer.policy}, growth {range_words(first.growth)}: P10 / P50 / P90"
-    return text_table(title, first.quarters, columns)
+    rows = [(more, shapes[i]) for i in range(len(grown[0][1])) for more, shapes in grown]
+    return text_table("Largest job and objective, by shape", rows, columns)
 
 
-def _money(answer: GrowAnswer) -> tuple[TextTable, ...]:
-    """Return what a domain more costs, and what short waits do; no table without a price."""
-    if answer.cost_domain_hour is None:
-        return ()
-    rows = [
-        (f"a {answer.level} more, an hour", known(answer.cost_domain_hour, ",.0f")),
-        (f"a GPU-hour in use at a load of {answer.load_at_objective[1]:.0%}", known(answer.cost_used_gpu_hour, ",.2f")),
-    ]
-    return (TextTable("Money", ("", "cost"), rows),)
-
-
-def _three(found: Percentiles, beyond: str = "-") -> str:
-    return " / ".join(number(value) if isfinite(value) else beyond for value in found)
+def _three(values: Percentiles, beyond: str = "-") -> str:
+    return " / ".join(number(value) if isfinite(value) else beyond for value in values)
 
 
 def _waits(answer: GrowAnswer) -> Chart:
     first, objective = answer.scenarios[0], answer.objective_wait
     top = SHOWN * objective
-    series = [Series(f"growth {range_words(scenario.growth)}", _cut(scenario, top)) for scenario in answer.scenarios]
+    series = []
+    for scenario in answer.scenarios:
+        # medians by quarter, up to the first that is cut
+        points: list[tuple[float, float | None]] = []
+        beyond = 0
+        for row in scenario.quarters:
+            beyond += row.wait_minutes[1] > top
+            points.append((float(row.quarter), min(row.wait_minutes[1], top) if beyond <= 1 else None))
+        series.append(Series(f"growth {range_words(scenario.growth)}", points))
     band = [(min(row.wait_minutes[0], top), min(row.wait_minutes[2], top)) for row in first.quarters]
     series[0] = replace(series[0], band=([low for low, _ in band], [high for _, high in band]))
     last = float(first.quarters[-1].quarter)
@@ -623,13 +560,3 @@ def _waits(answer: GrowAnswer) -> Chart:
         ceiling=top,
         lines=((order[1], "order"), (min(first.breaks[1], last), "broken")),
     )
-
-
-def _cut(one: GrowthScenario, top: float) -> list[tuple[float, float | None]]:
-    """Return the median of the waits by quarter, up to the first that is cut at ``top``."""
-    waits = [row.wait_minutes[1] for row in one.quarters]
-    over = [sum(wait > top for wait in waits[: i + 1]) for i in range(len(waits))]
-    return [
-        (float(row.quarter), min(wait, top) if beyond <= 1 else None)
-        for row, wait, beyond in zip(one.quarters, waits, over, strict=True)
-    ]

@@ -1,15 +1,25 @@
-"""Which size of minipods and which oversubscription give useful time at the least cost?
+"""How large should minipods be, and what does oversubscription between them cost?
 
-The answer, the question, how fast the studied job is on each network, and the sheet.
+Jobs are placed, each alone, on clusters with minipods of each size that are partly in use; a model of communication
+predicts how much of the throughput of a flat network each keeps under each oversubscription.
+
+The model is ``anchored`` (:mod:`simulator.cost.models`) on links that oversubscription narrows.  It says what spread
+costs where crossing traffic has its bandwidth: a family whose groups touch n minipods costs ``j * lambda(n) /
+lambda(2)`` of the step, so that its traffic inside one takes ``j / lambda(2)``.  If nodes send a share u of their
+bandwidth out of their minipod at once, links upwards with a ratio r carry it at ``1 / (r u)`` of its speed, where that
+is below 1
+
+    relative step = 1 + sum over families with n > 1 of  j / lambda(2) * (max(1, r u) * (1 + lambda(n)) - 1)
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import chain
 from math import fsum, inf
+from statistics import fmean
 from typing import TYPE_CHECKING, Annotated, ClassVar, TypeAlias
 
 from annotated_types import Interval
@@ -29,15 +39,12 @@ from simulator.capacity.question import (
     percentiles,
     range_words,
 )
-from simulator.sheet import Chart, Series, Sheet, TextTable, known, text_table
+from simulator.sheet import Chart, Series, Sheet, known, text_table
 
 if TYPE_CHECKING:
     from scheduler.job import Job
     from scheduler.outcome import Outcome
     from topology.cluster import Cluster
-
-# -- minipods_answer --
-# What minipod sizes and oversubscriptions are worth: jobs, cells, the answer.
 
 
 Percentiles = tuple[float, float, float]
@@ -123,20 +130,98 @@ class MinipodsAnswer(CapacityAnswer):
 
     def cell(self, algorithm: str, size: int, ratio: float) -> MinipodCell:
         """Return one cell."""
-        wanted = (algorithm, size, ratio)
-        return next(
-            cell for cell in self.cells if (cell.algorithm, cell.minipod_nodes, cell.oversubscription) == wanted
+        return next(cell for cell in self.of(algorithm, ratio) if cell.minipod_nodes == size)
+
+    def of(self, algorithm: str, ratio: float) -> list[MinipodCell]:
+        """Return the cells of one algorithm and one oversubscription, by size."""
+        return [cell for cell in self.cells if (cell.algorithm, cell.oversubscription) == (algorithm, ratio)]
+
+
+LEVEL = "minipod"
+MODEL = "anchored"  # Name of the model, for headlines
+
+Placed: TypeAlias = "tuple[Cluster, Job, Outcome]"  # A job on one state of a cluster, and where an algorithm put it
+
+
+@dataclass(frozen=True, slots=True)
+class SpreadJob:
+    """A job that has a place: its nodes, and by what its two families lengthen the step."""
+
+    nodes: int
+    families: tuple[tuple[float, float], ...]
+    """Of each family that touches several minipods: time of its traffic inside one, as a share of the step, and
+    lambda(n)."""
+
+    @classmethod
+    def of(cls, job: Job, outcome: Outcome) -> SpreadJob | None:
+        """Return a job where an algorithm put it; ``None`` = nowhere."""
+        from simulator.cost.calibration import PUBLISHED
+
+        worth = outcome.evaluation
+        if worth is None:
+            return None
+        families = (
+            (job.spread_cost * job.alpha, PUBLISHED.collective_curve, worth.dp),
+            (job.spread_cost * job.beta, PUBLISHED.send_recv_curve, worth.pp),
+        )
+        return cls(
+            job.grid.cells,
+            tuple((cost / curve.extra_time(2), curve.extra_time(n)) for cost, curve, n in families if n > 1),
         )
 
+    def relative_step(self, stretch: float) -> float:
+        """Return by what the placement lengthens the step, at least 1.
 
-# -- minipods_question --
-# How large should minipods be, and what does oversubscription between them cost?
-#
-# Jobs are placed, each alone, on clusters with minipods of each size that are partly in use; a model of communication
-# predicts how much of the throughput of a flat network each keeps under each oversubscription.
+        :param stretch: by what crossing traffic takes longer, at least 1; 1 = as ``anchored``.
+        """
+        return 1.0 + sum(inside * (stretch * (1.0 + extra) - 1.0) for inside, extra in self.families)
+
+
+def throughput(jobs: Sequence[SpreadJob | None], *, ratio: float, crossing: float) -> float | None:
+    """Return the share of a flat network's throughput that jobs keep, by nodes; ``None`` = no job has a place.
+
+    :param ratio: oversubscription between minipods, at least 1.
+    :param crossing: u, share of their bandwidth that nodes send out of their minipods at once.
+    """
+    there = [job for job in jobs if job is not None]
+    if not there:
+        return None
+    stretch = max(1.0, ratio * crossing)
+    return sum(job.nodes / job.relative_step(stretch) for job in there) / sum(job.nodes for job in there)
+
+
+def by_hierarchical(placed: Sequence[Placed], ratio: float) -> float | None:
+    """Return the same share by the model ``hierarchical``, to compare; ``None`` = no job has a place."""
+    from simulator.cost.models import hierarchical
+    from simulator.cost.step import PlacedJob
+
+    model = hierarchical(oversubscription={LEVEL: ratio})
+    kept = weight = 0.0
+    for cluster, job, outcome in placed:
+        if outcome.proposal.nodes is not None and outcome.evaluation is not None:
+            kept += job.grid.cells / model.relative_step_time(PlacedJob(job, cluster, outcome.proposal.nodes))
+            weight += job.grid.cells
+    return kept / weight if weight else None
+
+
+def model_assumptions(crossing: str) -> tuple[str, ...]:
+    """Return what the model takes for granted, each line once.
+
+    :param crossing: u as it was given.
+    """
+    from simulator.cost.step import COMM_MODELS
+
+    lines = (
+        *(f"Model {MODEL}: {line}" for line in COMM_MODELS.load(MODEL).assumptions),
+        f"Nodes send {range_words(crossing)} of their bandwidth out of their minipods at once; an oversubscription "
+        "slows what crosses only where it leaves less than that. The range is an assumption: what the links upwards of "
+        "a spine carry at their busiest, as a share of the nodes' bandwidth below, replaces it (--crossing).",
+    )
+    return tuple(" ".join(line.split()) for line in lines)
 
 
 SIZES = (32, 64, 128, 256, 512, 1024)  # Usual nodes of a minipod
+_HARDLY = 0.01  # Share of the throughput that is no reason for a larger minipod, as of costs in other answers
 GPUS = 8  # Of a node, each with a port of its own
 ENDS = 2  # Ports of a link between minipods: at the minipod's own switches, and at those between minipods
 
@@ -229,25 +314,65 @@ class MinipodsQuestion(AffinityQuestion[MinipodsAnswer], HardwarePrices):
         limits = Limits(seconds=self.time_limit, workers=1, clock="work")
         cells: list[MinipodCell] = []
         cheapest: list[CheapestRatio] = []
-        ranges: list[AnswerRange | None] = []
+        ranges: list[AnswerRange] = []
         for size in self.minipod_sizes:
             step(f"minipods of {size} nodes")
-            empty = minipods(minipods=max(1, round(self.nodes / size)), nodes=self.nodes)
+            # a single minipod has no links to narrow, and no ports for them
+            count = max(1, round(self.nodes / size))
+            empty = minipods(minipods=count, nodes=self.nodes)
             states = [fragment(empty, self.busy_share, seed) for seed in range(self.seeds)]
+            hours = {ratio: self._hour(ENDS * GPUS / ratio if count > 1 else 0.0) for ratio in self.columns}
             for name in self.algorithms:
-                placed = [
-                    [(state, job, run(ALGORITHMS.load(name), state, job, limits)) for job in jobs] for state in states
-                ]
+                algorithm = ALGORITHMS.load(name)
+                placed = [[(state, job, run(algorithm, state, job, limits)) for job in jobs] for state in states]
                 spread = [[SpreadJob.of(job, outcome) for _, job, outcome in state] for state in placed]
-                kept = {ratio: self._kept(spread, size, ratio) for ratio in self.columns}
-                cells += [self._cell(name, size, [*chain(*placed)], ratio, kept[ratio]) for ratio in kept]
-                if name == self.algorithms[0]:
-                    cheapest += self._cheapest(size, kept)
-                    ranges += [self._range(size, kept)] * (size == self.told)
+                kept = {
+                    ratio: [
+                        throughput(spread[int(at["state"])], ratio=ratio if count > 1 else 1.0, crossing=at["crossing"])
+                        for at in self.points.points
+                    ]
+                    for ratio in self.columns
+                }
+                outcomes = [outcome for state in placed for _, _, outcome in state]
+                spreads = [outcome.evaluation for outcome in outcomes if outcome.evaluation is not None]
+                for ratio, shares in kept.items():
+                    there, hour = [share for share in shares[: self.draws] if share is not None], hours[ratio]
+                    cells.append(
+                        MinipodCell(
+                            algorithm=name,
+                            minipod_nodes=size,
+                            minipods=count,
+                            oversubscription=ratio,
+                            throughput=percentiles(there) if there else None,
+                            cost=percentiles(_costs(hour, there)) if there and hour is not None else None,
+                            hierarchical=by_hierarchical([*chain(*placed)], ratio),
+                            dp_spread=fmean(worth.dp for worth in spreads) if spreads else None,
+                            pp_spread=fmean(worth.pp for worth in spreads) if spreads else None,
+                            placed=len(spreads) / len(outcomes),
+                            cut_short=fmean(outcome.stopped_at is not None for outcome in outcomes),
+                        )
+                    )
+                if name != self.algorithms[0]:
+                    continue
+                costs = {ratio: _costs(hour, kept[ratio]) for ratio, hour in hours.items() if hour is not None}
+                # the oversubscription that costs least at each point, where there are prices and every job has a place
+                table = [[(cost, ratio) for cost in values] for ratio, values in costs.items()]
+                best = [min(at) for at in zip(*table, strict=True)]
+                told, highest = size == self.told, self.columns[-1]
+                if best and all(cost < inf for cost, _ in best):
+                    ratios = [ratio for _, ratio in best]
+                    choice = min(costs, key=lambda ratio: fsum(costs[ratio][: self.draws]))
+                    cheapest.append(CheapestRatio(size, choice, percentiles(ratios[: self.draws])))
+                    if told:
+                        words = f"best oversubscription, inputs known, minipods of {size:,}"
+                        ranges.append(self.points.range_of(words, ratios))
+                elif told and None not in kept[highest]:
+                    words = f"throughput at {highest:g}:1, minipods of {size:,}"
+                    ranges.append(self.points.range_of(words, [share or 0.0 for share in kept[highest]], kind="share"))
         # stable: sizes and oversubscriptions stay in their order
         cells.sort(key=lambda cell: (self.algorithms.index(cell.algorithm), cell.minipod_nodes))
         return MinipodsAnswer(
-            ranges=tuple(range_ for range_ in ranges if range_ is not None),
+            ranges=tuple(ranges),
             nodes=self.nodes,
             busy_share=self.busy_share,
             seeds=self.seeds,
@@ -267,115 +392,101 @@ class MinipodsQuestion(AffinityQuestion[MinipodsAnswer], HardwarePrices):
         """The size of minipod of the headline: the middle one."""
         return sorted(self.minipod_sizes)[(len(self.minipod_sizes) - 1) // 2]
 
-    def _kept(self, spread: Sequence[Sequence[SpreadJob | None]], size: int, ratio: float) -> list[float | None]:
-        """Return the throughput at each point; a single minipod has no links to narrow."""
-        narrowed = ratio if round(self.nodes / size) > 1 else 1.0
-        return [
-            throughput(spread[int(at["state"])], ratio=narrowed, crossing=at["crossing"]) for at in self.points.points
-        ]
-
-    def _costs(self, size: int, ratio: float, kept: Sequence[float | None]) -> list[float] | None:
-        """Return what a useful GPU-hour costs at each point; ``None`` = prices are missing."""
+    def _hour(self, ports: float) -> float | None:
+        """Return what a node costs an hour with so many ports between minipods; ``None`` = prices are missing."""
         node = self.node_hour(GPUS)
         if node is None or self.price_switch_port is None:
             return None
-        ports = ENDS * GPUS / ratio if round(self.nodes / size) > 1 else 0.0
-        hour = node + ports * self.an_hour(self.price_switch_port)
-        return [cost_per_useful_hour(hour, paid=1.0, useful=GPUS * (one or 0.0)) for one in kept]
+        return node + ports * self.an_hour(self.price_switch_port)
 
-    def _cheapest(self, size: int, kept: Mapping[float, Sequence[float | None]]) -> Iterator[CheapestRatio]:
-        """Yield the oversubscription that costs least; nothing without prices, or where no job is placed."""
-        if best := self._best(size, kept):
-            costs = {ratio: self._costs(size, ratio, values) or () for ratio, values in kept.items()}
-            choice = min(costs, key=lambda ratio: fsum(costs[ratio][: self.draws]))
-            yield CheapestRatio(size, choice, percentiles([ratio for _, ratio in best[: self.draws]]))
-
-    def _best(self, size: int, kept: Mapping[float, Sequence[float | None]]) -> list[tuple[float, float]]:
-        """Return the least cost at each point and the oversubscription that has it; empty without prices or places."""
-        costs = {ratio: self._costs(size, ratio, values) for ratio, values in kept.items()}
-        table = [[(cost, ratio) for cost in values] for ratio, values in costs.items() if values is not None]
-        best = [min(at) for at in zip(*table, strict=True)]
-        return best if all(cost < inf for cost, _ in best) else []
-
-    def _range(self, size: int, kept: Mapping[float, Sequence[float | None]]) -> AnswerRange | None:
-        """Return the range of the cheapest oversubscription; without prices of the throughput at the highest."""
-        if best := self._best(size, kept):
-            words = f"best oversubscription, inputs known, minipods of {size:,}"
-            return self.points.range_of(words, [ratio for _, ratio in best])
-        ratio = self.columns[-1]
-        if None in kept[ratio]:
-            return None
-        words = f"throughput at {ratio:g}:1, minipods of {size:,}"
-        return self.points.range_of(words, [one or 0.0 for one in kept[ratio]], kind="share")
-
-    def _cell(
-        self, name: str, size: int, placed: Sequence[Placed], ratio: float, kept: Sequence[float | None]
-    ) -> MinipodCell:
-        """Return the cell of one algorithm, from its placements and what jobs keep at each point."""
-        import numpy as np
-
-        outcomes = [outcome for _, _, outcome in placed]
-        spreads = [found for outcome in outcomes if (found := outcome.evaluation) is not None]
-        there = [one for one in kept[: self.draws] if one is not None]
-        costs = self._costs(size, ratio, there)
-        return MinipodCell(
-            algorithm=name,
-            minipod_nodes=size,
-            minipods=max(1, round(self.nodes / size)),
-            oversubscription=ratio,
-            throughput=percentiles(there) if there else None,
-            cost=percentiles(costs) if costs else None,
-            hierarchical=by_hierarchical(placed, ratio),
-            dp_spread=float(np.mean([spread.dp for spread in spreads])) if spreads else None,
-            pp_spread=float(np.mean([spread.pp for spread in spreads])) if spreads else None,
-            placed=len(spreads) / len(outcomes),
-            cut_short=float(np.mean([outcome.stopped_at is not None for outcome in outcomes])),
-        )
-
-    def title(self, found: MinipodsAnswer) -> str:  # noqa: ARG002
+    def title(self, answer: MinipodsAnswer) -> str:  # noqa: ARG002
         """Return the question in words."""
         return "How large should minipods be, and what does oversubscription between them cost?"
 
-    def verdict(self, found: MinipodsAnswer) -> str:
+    def verdict(self, answer: MinipodsAnswer) -> str:
         """Return the oversubscription that costs least, or what the highest leaves; and what placement gains there."""
-        return verdict_of(found, self.algorithms, self.columns, told=self.told)
-
-    def figure(self, found: MinipodsAnswer) -> AnswerFigure:
-        """Return the oversubscription that costs least, or what the highest leaves."""
-        return figure_of(found, self.algorithms, self.columns, told=self.told)
-
-    def assumptions(self, found: MinipodsAnswer) -> Sequence[str]:
-        """Return what clusters, jobs, time limit and models of communication take for granted."""
-        jobs = ", ".join(f"{job.rows} x {job.shape} ({job.nodes} nodes)" for job in found.jobs)
+        first, *others = self.algorithms
+        cheap, cell = self._headline(answer)
+        if cell.throughput is None:
+            return f"{first} found no place for any of the jobs."
+        low, median, high = cell.throughput
+        ratio, least, size = cell.oversubscription, self.columns[0], f"{self.told:,} nodes"
+        keep = f"{median:.1%} of a flat network's throughput (P10 {low:.1%}, P90 {high:.1%})"
+        gain = ""
+        for name in others:
+            if (other := answer.cell(name, self.told, ratio).throughput) is not None:
+                gain = f" Placing with {first} instead of {others[0]} gains {median / other[1] - 1.0:.1%} there."
+                break
+        # which size is large enough: with a larger one jobs keep hardly more
+        kept = {row.minipod_nodes: row.throughput[1] for row in answer.of(first, ratio) if row.throughput is not None}
+        if len(kept) > 1:
+            enough = min(nodes for nodes, share in kept.items() if share >= (1 - _HARDLY) * max(kept.values()))
+            gain += (
+                f" Of the sizes, {enough:,} nodes are the smallest with which jobs keep within {_HARDLY:.0%} of the "
+                f"most ({kept[enough]:.1%})."
+            )
+        if cheap is None:
+            return (
+                f"By the model {MODEL}, jobs keep {keep} with minipods of {size} and an oversubscription of "
+                f"{ratio:g}.{gain} Which one costs least hangs on --price-node and --price-switch-port."
+            )
+        full = cost_words(answer.cell(first, self.told, least))
+        against = f", against {full} at {least:g}:1" if ratio > least else ""
         return (
-            f"{found.nodes:,} nodes of 8 GPUs in racks of 4, minipods as even as can be; {found.busy_share:.0%} of the "
-            f"nodes are used by other jobs, whole gangs and scattered small ones, in {found.seeds} states made by "
-            "seeds.",
-            f"Jobs (PP groups x tp x pp): {jobs}; each is placed alone on the same state, with {spelled(found.alpha)}.",
-            *self.where_alpha_is_from(self.sized_jobs),
-            "The other jobs hold nodes; what they send is in the share that crosses, not counted one by one.",
-            "Throughput is 1 over the predicted relative step time, a mean weighted by nodes: 100% = a flat network.",
-            f"Each GPU has a port; {ENDS} more ports for each link between minipods, as many links as GPUs over the "
-            "oversubscription. The price of a node holds all else; what larger minipods cost inside is not weighed.",
-            *self._cut_short(found),
-            *model_assumptions(self.crossing),
+            f"By the model {MODEL}, the oversubscription that costs least with minipods of {size} is {ratio:g}:1, at "
+            f"{cost_words(cell)} a useful GPU-hour{against}. Jobs then keep {keep}.{gain}"
         )
 
-    def _cut_short(self, found: MinipodsAnswer) -> Iterator[str]:
-        """Yield a sentence for each algorithm that ran out of time."""
-        import numpy as np
+    def _headline(self, answer: MinipodsAnswer) -> tuple[CheapestRatio | None, MinipodCell]:
+        """Return the oversubscription that costs least at the size of the headline, ``None`` without prices, and the
+        cell of the first algorithm there; without prices that of the highest oversubscription.
+        """
+        cheap = next((row for row in answer.cheapest if row.minipod_nodes == self.told), None)
+        ratio = self.columns[-1] if cheap is None else cheap.choice
+        return cheap, answer.cell(self.algorithms[0], self.told, ratio)
 
+    def figure(self, answer: MinipodsAnswer) -> AnswerFigure:
+        """Return the oversubscription that costs least; without prices, the throughput that the highest leaves."""
+        cheap, cell = self._headline(answer)
+        if cell.throughput is None:
+            return AnswerFigure("none", f"of the jobs found a place with {self.algorithms[0]}", "")
+        low, median, high = cell.throughput
+        ratio, size = f"{cell.oversubscription:.3g}:1", f"minipods of {self.told:,} nodes"
+        if cheap is None:
+            words = f"of a flat network's throughput at {ratio}, {size}"
+            return AnswerFigure(f"{median:.1%}", words, f"P10 {low:.1%}, P90 {high:.1%}")
+        words = f"oversubscription that costs least, {size}"
+        return AnswerFigure(ratio, words, f"{cost_words(cell)} a useful GPU-hour")
+
+    def assumptions(self, answer: MinipodsAnswer) -> Iterator[str]:
+        """Yield what clusters, jobs, time limit and models of communication take for granted."""
+        jobs = ", ".join(f"{job.rows} x {job.shape} ({job.nodes} nodes)" for job in answer.jobs)
+        yield (
+            f"{answer.nodes:,} nodes of 8 GPUs in racks of 4, minipods as even as can be; {answer.busy_share:.0%} of "
+            f"the nodes are used by other jobs, whole gangs and scattered small ones, in {answer.seeds} states made by "
+            "seeds."
+        )
+        alpha = spelled(answer.alpha)
+        yield f"Jobs (PP groups x tp x pp): {jobs}; each is placed alone on the same state, with {alpha}."
+        yield from self.where_alpha_is_from(self.sized_jobs)
+        yield "The other jobs hold nodes; what they send is in the share that crosses, not counted one by one."
+        yield "Throughput is 1 over the predicted relative step time, a mean weighted by nodes: 100% = a flat network."
+        yield (
+            f"Each GPU has a port; {ENDS} more ports for each link between minipods, as many links as GPUs over the "
+            "oversubscription. The price of a node holds all else; what larger minipods cost inside is not weighed."
+        )
         for name in self.algorithms:
-            share = float(np.mean([found.cell(name, size, self.columns[0]).cut_short for size in self.minipod_sizes]))
+            share = fmean(answer.cell(name, size, self.columns[0]).cut_short for size in self.minipod_sizes)
             if share:
                 yield (
                     f"{name} was stopped after {self.time_limit:g} s of counted work in {share:.1%} of its placements, "
                     "on any machine; with a longer --time-limit these may come out a little better."
                 )
+        yield from model_assumptions(self.crossing)
 
-    def changes(self, found: MinipodsAnswer) -> Sequence[str]:
+    def changes(self, answer: MinipodsAnswer) -> Sequence[str]:
         """Return what would change the answer."""
-        cells = [found.cell(self.algorithms[0], self.told, ratio) for ratio in self.columns]
+        cells = [answer.cell(self.algorithms[0], self.told, ratio) for ratio in self.columns]
         kept = ", ".join(known(cell.hierarchical, ".1%") for cell in cells)
         ratios = ", ".join(f"{ratio:g}:1" for ratio in self.columns)
         return (
@@ -386,247 +497,83 @@ class MinipodsQuestion(AffinityQuestion[MinipodsAnswer], HardwarePrices):
 
     def sheet(self, answer: MinipodsAnswer) -> Sheet:
         """Return a table and a chart for each algorithm; cost by oversubscription first, where there are prices."""
-        return minipods_sheet(answer, self.algorithms, self.columns, told=self.told)
+        first = self.algorithms[0]
+        tables, charts = [], []
+        medians = [cell.throughput[1] for cell in answer.cells if cell.throughput is not None]
 
+        def kept(name: str, ratio: float, cell: MinipodCell) -> str:
+            shares = answer.cell(name, cell.minipod_nodes, ratio).throughput
+            return "-" if shares is None else " / ".join(f"{100 * share:.1f}" for share in shares)
 
-# -- minipods_throughput --
-# What jobs keep of a flat network's throughput, by the model ``anchored`` on links that oversubscription narrows.
-#
-# ``anchored`` (:mod:`simulator.cost.models`) says what spread costs where crossing traffic has its bandwidth: a family
-# whose groups touch n minipods costs ``j * lambda(n) / lambda(2)`` of the step, so that its traffic inside one takes
-# ``j / lambda(2)``.  If nodes send a share u of their bandwidth out of their minipod at once, links upwards with a
-# ratio r carry it at ``1 / (r u)`` of its speed, where that is below 1
-#
-#     relative step = 1 + sum over families with n > 1 of  j / lambda(2) * (max(1, r u) * (1 + lambda(n)) - 1)
-
-
-LEVEL = "minipod"
-MODEL = "anchored"  # Name of the model, for headlines
-
-Placed: TypeAlias = "tuple[Cluster, Job, Outcome]"  # A job on one state of a cluster, and where an algorithm put it
-
-
-@dataclass(frozen=True, slots=True)
-class SpreadJob:
-    """A job that has a place: its nodes, and by what its two families lengthen the step."""
-
-    nodes: int
-    families: tuple[tuple[float, float], ...]
-    """Of each family that touches several minipods: time of its traffic inside one, as a share of the step, and
-    lambda(n)."""
-
-    @classmethod
-    def of(cls, job: Job, outcome: Outcome) -> SpreadJob | None:
-        """Return a job where an algorithm put it; ``None`` = nowhere."""
-        from simulator.cost.calibration import PUBLISHED
-
-        found = outcome.evaluation
-        if found is None:
-            return None
-        families = (
-            (job.spread_cost * job.alpha, PUBLISHED.collective_curve, found.dp),
-            (job.spread_cost * job.beta, PUBLISHED.send_recv_curve, found.pp),
+        for name in self.algorithms:
+            columns: dict[str, Callable[[MinipodCell], str]] = {
+                "minipod": lambda cell: f"{cell.minipod_nodes:,}",
+                "minipods": lambda cell: f"{cell.minipods:,}",
+                "DP spread": lambda cell: known(cell.dp_spread, ".1f"),
+                "PP spread": lambda cell: known(cell.pp_spread, ".1f"),
+                "placed": lambda cell: f"{cell.placed:.0%}",
+            } | {f"{ratio:.3g}:1": partial(kept, name, ratio) for ratio in self.columns}
+            title = f"Throughput with {name}, % of a flat network, by minipod size and oversubscription"
+            cells = answer.of(name, self.columns[0])
+            tables.append(text_table(f"{title}: P10 / P50 / P90", cells, columns))
+            series = [
+                Series(
+                    f"{ratio:.3g}:1",
+                    [
+                        (float(i), cell.throughput and cell.throughput[1])
+                        for i, cell in enumerate(answer.of(name, ratio))
+                    ],
+                )
+                for ratio in self.columns
+            ]
+            charts.append(
+                Chart(
+                    title=f"Throughput with {name}, P50",
+                    x_label="nodes of a minipod",
+                    y_label="of a flat network",
+                    series=series,
+                    # a twentieth below the least value, or it would lie on the axis
+                    floor=max(0.0, int(20 * min(medians, default=0.0) - 0.5) / 20),
+                    ceiling=1.0,
+                    ticks=[(float(i), f"{cell.minipod_nodes:,}") for i, cell in enumerate(cells)],
+                    kind="share",
+                )
+            )
+        if not answer.cheapest:
+            return Sheet(tables, charts)
+        by_size: dict[str, Callable[[CheapestRatio], str]] = {
+            "minipod": lambda row: f"{row.minipod_nodes:,}",
+            "oversubscription": lambda row: f"{row.choice:.3g}:1",
+            "a useful GPU-hour": lambda row: cost_words(answer.cell(first, row.minipod_nodes, row.choice)),
+            "best if known": lambda row: " / ".join(f"{ratio:.3g}:1" for ratio in row.ratio),
+        }
+        cheapest = text_table(f"Least mean cost with {first}: P10 / P50 / P90", answer.cheapest, by_size)
+        # a line for each size; the band and the optimum are those of the headline
+        lines, marks = [], []
+        for row in answer.cheapest:
+            costs = [answer.cell(first, row.minipod_nodes, ratio).cost or (inf, inf, inf) for ratio in self.columns]
+            points: list[tuple[float, float | None]] = [(float(i), cost[1]) for i, cost in enumerate(costs)]
+            told = row.minipod_nodes == self.told
+            band = ([cost[0] for cost in costs], [cost[2] for cost in costs]) if told else None
+            lines.append(Series(f"minipods of {row.minipod_nodes:,}", points, band=band))
+            marks += [(float(self.columns.index(row.choice)), "least mean cost")] * told
+        cost = Chart(
+            title=f"Median cost of a useful GPU-hour; band: P10 to P90, minipods of {self.told:,}",
+            x_label="oversubscription between minipods",
+            y_label="cost",
+            series=lines,
+            ticks=[(float(i), f"{ratio:.3g}:1") for i, ratio in enumerate(self.columns)],
+            lines=marks,
         )
-        return cls(
-            job.grid.cells,
-            tuple((cost / curve.extra_time(2), curve.extra_time(n)) for cost, curve, n in families if n > 1),
-        )
-
-    def relative_step(self, stretch: float) -> float:
-        """Return by what the placement lengthens the step, at least 1.
-
-        :param stretch: by what crossing traffic takes longer, at least 1; 1 = as ``anchored``.
-        """
-        return 1.0 + sum(inside * (stretch * (1.0 + extra) - 1.0) for inside, extra in self.families)
+        return Sheet((cheapest, *tables), (cost, *charts))
 
 
-def throughput(jobs: Sequence[SpreadJob | None], *, ratio: float, crossing: float) -> float | None:
-    """Return the share of a flat network's throughput that jobs keep, by nodes; ``None`` = no job has a place.
-
-    :param ratio: oversubscription between minipods, at least 1.
-    :param crossing: u, share of their bandwidth that nodes send out of their minipods at once.
-    """
-    there = [job for job in jobs if job is not None]
-    if not there:
-        return None
-    stretch = max(1.0, ratio * crossing)
-    return sum(job.nodes / job.relative_step(stretch) for job in there) / sum(job.nodes for job in there)
-
-
-def by_hierarchical(placed: Sequence[Placed], ratio: float) -> float | None:
-    """Return the same share by the model ``hierarchical``, to compare; ``None`` = no job has a place."""
-    from simulator.cost.models import hierarchical
-    from simulator.cost.types import PlacedJob
-
-    model = hierarchical(oversubscription={LEVEL: ratio})
-    kept = weight = 0.0
-    for cluster, job, outcome in placed:
-        if outcome.proposal.nodes is not None and outcome.evaluation is not None:
-            kept += job.grid.cells / model.relative_step_time(PlacedJob(job, cluster, outcome.proposal.nodes))
-            weight += job.grid.cells
-    return kept / weight if weight else None
-
-
-def model_assumptions(crossing: str) -> tuple[str, ...]:
-    """Return what the model takes for granted, each line once.
-
-    :param crossing: u as it was given.
-    """
-    from simulator.cost.types import COMM_MODELS
-
-    lines = (
-        *(f"Model {MODEL}: {line}" for line in COMM_MODELS.load(MODEL).assumptions),
-        f"Nodes send {range_words(crossing)} of their bandwidth out of their minipods at once; an oversubscription "
-        "slows what crosses only where it leaves less than that. The range is an assumption: what the links upwards of "
-        "a spine carry at their busiest, as a share of the nodes' bandwidth below, replaces it (--crossing).",
-    )
-    return tuple(" ".join(line.split()) for line in lines)
-
-
-# -- minipods_sheet --
-# How the answer about minipods looks: throughput by size and oversubscription, and what a useful GPU-hour costs.
-
-
-_HARDLY = 0.01  # Share of the throughput that is no reason for a larger minipod, as of costs in other answers
-
-
-def minipods_sheet(answer: MinipodsAnswer, algorithms: Sequence[str], ratios: Sequence[float], *, told: int) -> Sheet:
-    """Return a table and a chart for each algorithm; cost by oversubscription first, where there are prices.
-
-    :param told: size of minipod of the headline.
-    """
-    tables = [_table(answer, name, ratios) for name in algorithms]
-    charts = [_chart(answer, name, ratios) for name in algorithms]
-    if not answer.cheapest:
-        return Sheet(tables, charts)
-    columns: dict[str, Callable[[CheapestRatio], str]] = {
-        "minipod": lambda row: f"{row.minipod_nodes:,}",
-        "oversubscription": lambda row: f"{row.choice:.3g}:1",
-        "a useful GPU-hour": lambda row: cost_words(answer.cell(algorithms[0], row.minipod_nodes, row.choice)),
-        "best if known": lambda row: " / ".join(f"{ratio:.3g}:1" for ratio in row.ratio),
-    }
-    cheapest = text_table(f"Least mean cost with {algorithms[0]}: P10 / P50 / P90", answer.cheapest, columns)
-    return Sheet((cheapest, *tables), (_costs(answer, algorithms[0], ratios, told), *charts))
-
-
-def verdict_of(found: MinipodsAnswer, algorithms: Sequence[str], ratios: Sequence[float], *, told: int) -> str:
-    """Return the oversubscription that costs least, or what the highest leaves; and what placement gains there."""
-    first, *others = algorithms
-    cheap = next((one for one in found.cheapest if one.minipod_nodes == told), None)
-    ratio = ratios[-1] if cheap is None else cheap.choice
-    cell, full = found.cell(first, told, ratio), found.cell(first, told, ratios[0])
-    if cell.throughput is None:
-        return f"{first} found no place for any of the jobs."
-    low, median, high = cell.throughput
-    keep = f"{median:.1%} of a flat network's throughput (P10 {low:.1%}, P90 {high:.1%})"
-    gains = [
-        median / other[1] - 1.0 for name in others if (other := found.cell(name, told, ratio).throughput) is not None
-    ]
-    gain = f" Placing with {first} instead of {others[0]} gains {gains[0]:.1%} there." if gains else ""
-    gain += _size_words(found, first, ratio)
-    if cheap is None:
-        return (
-            f"By the model {MODEL}, jobs keep {keep} with minipods of {told:,} nodes and an oversubscription of "
-            f"{ratio:g}.{gain} Which one costs least hangs on --price-node and --price-switch-port."
-        )
-    against = f", against {cost_words(full)} at {ratios[0]:g}:1" if ratio > ratios[0] else ""
-    return (
-        f"By the model {MODEL}, the oversubscription that costs least with minipods of {told:,} nodes is "
-        f"{ratio:g}:1, at {cost_words(cell)} a useful GPU-hour{against}. Jobs then keep {keep}.{gain}"
-    )
-
-
-def figure_of(found: MinipodsAnswer, algorithms: Sequence[str], ratios: Sequence[float], *, told: int) -> AnswerFigure:
-    """Return the oversubscription that costs least; without prices, the throughput that the highest leaves."""
-    cheap = next((one for one in found.cheapest if one.minipod_nodes == told), None)
-    ratio = ratios[-1] if cheap is None else cheap.choice
-    cell = found.cell(algorithms[0], told, ratio)
-    if cell.throughput is None:
-        return AnswerFigure("none", f"of the jobs found a place with {algorithms[0]}", "")
-    low, median, high = cell.throughput
-    keep = f"P10 {low:.1%}, P90 {high:.1%}"
-    if cheap is None:
-        words = f"of a flat network's throughput at {ratio:.3g}:1, minipods of {told:,} nodes"
-        return AnswerFigure(f"{median:.1%}", words, keep)
-    words = f"oversubscription that costs least, minipods of {told:,} nodes"
-    return AnswerFigure(f"{ratio:.3g}:1", words, f"{cost_words(cell)} a useful GPU-hour")
-
-
-def _size_words(found: MinipodsAnswer, algorithm: str, ratio: float) -> str:
-    """Return which size of minipod is large enough: with a larger one jobs keep hardly more."""
-    there = [cell for cell in found.cells if (cell.algorithm, cell.oversubscription) == (algorithm, ratio)]
-    kept = {one.minipod_nodes: one.throughput[1] for one in there if one.throughput is not None}
-    if len(kept) < 2:
-        return ""
-    enough = min(size for size, median in kept.items() if median >= (1 - _HARDLY) * max(kept.values()))
-    return (
-        f" Of the sizes, {enough:,} nodes are the smallest with which jobs keep within {_HARDLY:.0%} of the most "
-        f"({kept[enough]:.1%})."
-    )
+def _costs(hour: float, kept: Sequence[float | None]) -> list[float]:
+    """Return what a useful GPU-hour costs where a node's costs so much and jobs keep such shares of the throughput."""
+    return [cost_per_useful_hour(hour, paid=1.0, useful=GPUS * (share or 0.0)) for share in kept]
 
 
 def cost_words(cell: MinipodCell) -> str:
     """Return the cost of a useful GPU-hour with its range: ``1.26 (P10 1.25, P90 1.30)``."""
     low, median, high = cell.cost or (inf, inf, inf)
     return f"{median:,.2f} (P10 {low:,.2f}, P90 {high:,.2f})"
-
-
-def _table(answer: MinipodsAnswer, name: str, ratios: Sequence[float]) -> TextTable:
-    def kept(ratio: float, cell: MinipodCell) -> str:
-        found = answer.cell(name, cell.minipod_nodes, ratio).throughput
-        return "-" if found is None else " / ".join(f"{100 * one:.1f}" for one in found)
-
-    columns: dict[str, Callable[[MinipodCell], str]] = {
-        "minipod": lambda cell: f"{cell.minipod_nodes:,}",
-        "minipods": lambda cell: f"{cell.minipods:,}",
-        "DP spread": lambda cell: known(cell.dp_spread, ".1f"),
-        "PP spread": lambda cell: known(cell.pp_spread, ".1f"),
-        "placed": lambda cell: f"{cell.placed:.0%}",
-    } | {f"{ratio:.3g}:1": partial(kept, ratio) for ratio in ratios}
-    title = f"Throughput with {name}, % of a flat network, by minipod size and oversubscription: P10 / P50 / P90"
-    return text_table(title, _cells(answer, name, ratios[0]), columns)
-
-
-def _cells(answer: MinipodsAnswer, name: str, ratio: float) -> list[MinipodCell]:
-    """Return the cells of one algorithm and one oversubscription, by size."""
-    return [cell for cell in answer.cells if (cell.algorithm, cell.oversubscription) == (name, ratio)]
-
-
-def _chart(answer: MinipodsAnswer, name: str, ratios: Sequence[float]) -> Chart:
-    least = min((cell.throughput[1] for cell in answer.cells if cell.throughput is not None), default=0.0)
-    series = []
-    for ratio in ratios:
-        cells = _cells(answer, name, ratio)
-        points = [(float(i), cell.throughput and cell.throughput[1]) for i, cell in enumerate(cells)]
-        series.append(Series(f"{ratio:.3g}:1", points))
-    return Chart(
-        title=f"Throughput with {name}, P50",
-        x_label="nodes of a minipod",
-        y_label="of a flat network",
-        series=series,
-        # a twentieth below the least value, or it would lie on the axis
-        floor=max(0.0, int(20 * least - 0.5) / 20),
-        ceiling=1.0,
-        ticks=[(float(i), f"{cell.minipod_nodes:,}") for i, cell in enumerate(_cells(answer, name, ratios[0]))],
-        kind="share",
-    )
-
-
-def _costs(answer: MinipodsAnswer, name: str, ratios: Sequence[float], told: int) -> Chart:
-    """Return cost by oversubscription, a line for each size; the band and the optimum are those of the headline."""
-    series = []
-    for cheap in answer.cheapest:
-        cells = [answer.cell(name, cheap.minipod_nodes, ratio) for ratio in ratios]
-        costs = [cell.cost or (inf, inf, inf) for cell in cells]
-        band = ([cost[0] for cost in costs], [cost[2] for cost in costs]) if cheap.minipod_nodes == told else None
-        points: list[tuple[float, float | None]] = [(float(i), cost[1]) for i, cost in enumerate(costs)]
-        series.append(Series(f"minipods of {cheap.minipod_nodes:,}", points, band=band))
-    best = next(cheap for cheap in answer.cheapest if cheap.minipod_nodes == told)
-    return Chart(
-        title=f"Median cost of a useful GPU-hour; band: P10 to P90, minipods of {told:,}",
-        x_label="oversubscription between minipods",
-        y_label="cost",
-        series=series,
-        ticks=[(float(i), f"{ratio:.3g}:1") for i, ratio in enumerate(ratios)],
-        lines=[(float(ratios.index(best.choice)), "least mean cost")],
-    )

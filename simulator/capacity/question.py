@@ -18,16 +18,13 @@ from functools import cached_property
 from math import ceil, exp, inf, isfinite, lgamma, log
 from random import Random
 from statistics import NormalDist, mean, variance
-from typing import ClassVar, Generic, TypeAlias, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 from ground.errors import InvalidInput
 from ground.quantities import Kind, capitalised, label_of
 from ground.records import AtLeastOne, FloatOrInfinity, JsonRecord, check_bounds
 from scheduler.queue.run_times import student_quantile
 from simulator.sheet import Sheet, TextTable, text_table
-
-# -- capacity_question --
-# What the questions of capacity planning have in common: options, an answer in numbers, and how it is shown.
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +61,7 @@ class CapacityAnswer(JsonRecord):
     @property
     def headline(self) -> tuple[AnswerRange, ...]:
         """The range of the headline's number, where inputs decide on it; else none."""
-        return tuple(range_ for range_ in self.ranges[:1] if range_.swings)
+        return tuple(number for number in self.ranges[:1] if number.swings)
 
     @property
     def reached(self) -> bool:
@@ -93,18 +90,18 @@ class CapacityQuestion(ABC, Generic[A]):
 
         :raises ArnoldError: the question makes no sense; with the option and what to do.
         """
-        found = self.compute(step)
+        answer = self.compute(step)
         return replace(
-            found,
-            question=self.title(found),
-            verdict=self.verdict(found),
-            figure=self.figure(found),
-            assumptions=tuple(self.assumptions(found)),
-            changes=(*(line for one in found.headline for line in one.sentences()), *self.changes(found)),
+            answer,
+            question=self.title(answer),
+            verdict=self.verdict(answer),
+            figure=self.figure(answer),
+            assumptions=tuple(self.assumptions(answer)),
+            changes=(*(line for number in answer.headline for line in number.sentences()), *self.changes(answer)),
         )
 
     @abstractmethod
-    def title(self, found: A) -> str:
+    def title(self, answer: A) -> str:
         """Return the question in words."""
 
     @property
@@ -117,19 +114,19 @@ class CapacityQuestion(ABC, Generic[A]):
         """Return the answer in numbers and their ranges; the sentences are still empty."""
 
     @abstractmethod
-    def verdict(self, found: A) -> str:
+    def verdict(self, answer: A) -> str:
         """Return the answer in a sentence or two."""
 
     @abstractmethod
-    def figure(self, found: A) -> AnswerFigure:
+    def figure(self, answer: A) -> AnswerFigure:
         """Return what of the verdict stands first and largest on a page."""
 
     @abstractmethod
-    def assumptions(self, found: A) -> Iterable[str]:
+    def assumptions(self, answer: A) -> Iterable[str]:
         """Return what was taken for granted, one sentence each; never empty."""
 
     @abstractmethod
-    def changes(self, found: A) -> Iterable[str]:
+    def changes(self, answer: A) -> Iterable[str]:
         """Return what would change the answer beside the inputs of its ranges, one sentence each."""
 
     @abstractmethod
@@ -137,17 +134,11 @@ class CapacityQuestion(ABC, Generic[A]):
         """Return the answer as a person reads it; its first chart is the figure that is saved as a picture."""
 
 
-# -- answer_range --
-# How sure an answer is: its 10th, 50th and 90th percentile over uncertain inputs, and which of these decides.
-
-
 FEWEST = 10  # Values of which a tenth is one: of fewer P10 and P90 are the least and the most
 MOST_SEEDS = 16  # Values of an input without order at which an answer is looked at
 
 Percentiles = tuple[FloatOrInfinity, FloatOrInfinity, FloatOrInfinity]
 """P10, P50, P90, of fewer than ten values the least, the middle and the most; null = no number."""
-
-AnswerTo: TypeAlias = Callable[[Mapping[str, float]], float]  # From values of the inputs, by name, to the answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +212,7 @@ class AnswerRange(JsonRecord):
 
     def sentences(self) -> Iterator[str]:
         """Yield for each input that changes the answer how far it does, the one that decides first."""
-        for swing in (one for one in self.swings if one.width):
+        for swing in (swing for swing in self.swings if swing.width):
             answers = f"{self.value(swing.at_low)} to {self.value(swing.at_high)}"
             ends = "" if swing.low is None else f" {end_words(swing.low)} to {end_words(swing.high)}"
             yield f"{capitalised(swing.words)}{ends} ({swing.source}): {self.quantity} {answers}."
@@ -271,18 +262,17 @@ class InputPoints:
     @cached_property
     def swinging(self) -> dict[str, tuple[float, ...]]:
         """Values of each uncertain input, by its name: P10 and P90, or some without order."""
+        seeds = [(i + 0.5) / MOST_SEEDS for i in range(MOST_SEEDS)]
         return {
-            one.name: (one.quantile(LOW), one.quantile(HIGH))
-            if one.ordered
-            else tuple(one.quantile((i + 0.5) / MOST_SEEDS) for i in range(MOST_SEEDS))
-            for one in self.inputs
-            if not one.certain
+            given.name: tuple(map(given.quantile, (LOW, HIGH) if given.ordered else seeds))
+            for given in self.inputs
+            if not given.certain
         }
 
     @cached_property
     def medians(self) -> dict[str, float]:
         """The median of each input, by its name."""
-        return {one.name: one.quantile(MEDIAN) for one in self.inputs}
+        return {given.name: given.quantile(MEDIAN) for given in self.inputs}
 
     @cached_property
     def points(self) -> list[dict[str, float]]:
@@ -297,34 +287,17 @@ class InputPoints:
         """
         p10, p50, p90 = percentiles(answers[: self.draws])
         swings, at = [], self.draws + 1
-        for one in (one for one in self.inputs if one.name in self.swinging):
-            values = self.swinging[one.name]
-            found, at = answers[at : at + len(values)], at + len(values)
-            if one.ordered:
-                swings.append(Swing(one.name, one.words, one.source, *values, *found))
-            else:
-                least, _, most = percentiles(found)
-                swings.append(Swing(one.name, one.words, one.source, None, None, least, most))
-        swings.sort(key=lambda one: one.width, reverse=True)
+        for given in (given for given in self.inputs if given.name in self.swinging):
+            values = self.swinging[given.name]
+            alone, at = answers[at : at + len(values)], at + len(values)
+            ends = (*values, *alone) if given.ordered else (None, None, *percentiles(alone)[::2])
+            swings.append(Swing(given.name, given.words, given.source, *ends))
+        swings.sort(key=lambda swing: swing.width, reverse=True)
         return AnswerRange(quantity, kind, p10, p50, p90, answers[self.draws], self.draws, tuple(swings))
 
-
-def answer_range(
-    quantity: str, answer: AnswerTo, inputs: Sequence[UncertainInput], *, draws: int, seed: int
-) -> AnswerRange:
-    """Return the percentiles of an answer over draws of its inputs, and the swing of each input that is uncertain.
-
-    :param answer: from values of the inputs to a number; infinity = no number is enough.
-    """
-    where = InputPoints(tuple(inputs), draws, seed)
-    return where.range_of(quantity, [answer(values) for values in where.points])
-
-
-# -- uncertain_input --
-# Inputs that are known as a range only: a quantile function each, from which draws are made.
-#
-# A user gives a number, ``24``, which is then certain, or a range, ``6..72``: its ends are the 10th and the 90th
-# percentile of a log-normal distribution, whose median is their geometric mean.
+    def range_over(self, quantity: str, answer: Callable[[Mapping[str, float]], float]) -> AnswerRange:
+        """Return the range of a number that follows from the values of the inputs, by name, at each point."""
+        return self.range_of(quantity, [answer(values) for values in self.points])
 
 
 LOW, MEDIAN, HIGH = 0.1, 0.5, 0.9  # Probabilities of the percentiles that are told: P10, P50, P90
@@ -392,11 +365,11 @@ def given_input(
     :param least: bounds of both ends; of a range the lower end is above 0 too.
     :raises InvalidInput: it is neither, or out of bounds.
     """
-    found = _RANGE.fullmatch(text.strip())
+    ends = _RANGE.fullmatch(text.strip())
     fix = f"give a number, or P10..P90, from {least:g}" + ("" if most == inf else f" to {most:g}")
-    if found is None:
+    if ends is None:
         raise InvalidInput(f"{text[:40]!r} is neither a number nor a range", where=where, fix=fix)
-    low, high = (float(end) for end in (found[1], found[2] or found[1]))
+    low, high = float(ends[1]), float(ends[2] or ends[1])
     if not least <= low <= high <= most or (low == 0.0 and high > 0.0):
         raise InvalidInput(f"{text[:40]} is out of bounds", where=where, fix=f"{fix}; a range goes up from above 0")
     return UncertainInput(name, words, lognormal(low, high), source)
@@ -429,19 +402,19 @@ def gamma_of(values: Sequence[float]) -> Callable[[float], float]:
     """Return the quantiles of the Gamma distribution that has the mean and the (sample) variance of some values."""
     shape = mean(values) ** 2 / variance(values)
     scale = mean(values) / shape
-    return lambda u: scale * _gamma_quantile(u, shape)
 
+    def quantile(u: float) -> float:
+        """Return scale * x with P(shape, x) = u, the regularised lower incomplete gamma function, by halving."""
+        low, high = 0.0, 1.0
+        while _gamma_share(high, shape) < u:
+            high *= 2.0
+        # 50 halvings leave less than 1e-13 of the value
+        for _ in range(50):
+            middle = (low + high) / 2
+            low, high = (middle, high) if _gamma_share(middle, shape) < u else (low, middle)
+        return scale * (low + high) / 2
 
-def _gamma_quantile(u: float, shape: float) -> float:
-    """Return x with P(shape, x) = u, the regularised lower incomplete gamma function, by halving."""
-    low, high = 0.0, 1.0
-    while _gamma_share(high, shape) < u:
-        high *= 2.0
-    # 50 halvings leave less than 1e-13 of the value
-    for _ in range(50):
-        middle = (low + high) / 2
-        low, high = (middle, high) if _gamma_share(middle, shape) < u else (low, middle)
-    return (low + high) / 2
+    return quantile
 
 
 def _gamma_share(x: float, shape: float) -> float:
@@ -462,8 +435,8 @@ def draw(inputs: Sequence[UncertainInput], *, draws: int, seed: int) -> list[dic
     numbers), and one more input leaves the others as they are.
     """
     columns = {}
-    for one in inputs:
-        rng = Random(f"{seed} {one.name}")
+    for given in inputs:
+        rng = Random(f"{seed} {given.name}")
         order = sorted(range(draws), key=[rng.random() for _ in range(draws)].__getitem__)
-        columns[one.name] = [one.quantile((place + rng.random()) / draws) for place in order]
+        columns[given.name] = [given.quantile((place + rng.random()) / draws) for place in order]
     return [{name: column[i] for name, column in columns.items()} for i in range(draws)]

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from math import ceil, inf, isfinite
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from annotated_types import Interval
 
@@ -28,6 +28,7 @@ from simulator.capacity.cluster_question import (
     BackgroundJobs,
     ClusterQuestion,
     JobShape,
+    Sampler,
     background_jobs,
     parse_job,
 )
@@ -35,7 +36,6 @@ from simulator.capacity.hardware_prices import NodePrices
 from simulator.capacity.question import (
     FEWEST,
     AnswerFigure,
-    AnswerRange,
     CapacityAnswer,
     InputPoints,
     Percentiles,
@@ -47,8 +47,7 @@ from simulator.capacity.question import (
 )
 from simulator.hooks import Setback, Why
 from simulator.job_record import JobRecord
-from simulator.prediction import predict_all
-from simulator.sheet import Chart, Series, Sheet, TextTable, known, text_table
+from simulator.sheet import Chart, Series, Sheet, known, text_table
 from simulator.sim_job import UNITS, SimJob
 
 if TYPE_CHECKING:
@@ -56,8 +55,72 @@ if TYPE_CHECKING:
     from simulator.engine import Engine, SimulatedCluster
     from topology.cluster import Cluster
 
-# -- reserve_answer --
-# The answer to ``arnold capacity reserve``: by policy, by remedy, each over the workloads that were drawn.
+LARGE = "large job"
+SAMPLE = 300.0  # Seconds between two samples
+SHOWN = 4.0  # Hours that charts go on after the last start
+WATCHED = 2 * HOUR  # Seconds before the announcement at which samples begin
+
+HOURS = {"metavar": "HOURS"}
+Hours = Annotated[float, Interval(gt=0, le=720)]
+Runs = tuple[tuple[int, float], ...]  # Workload and load of each
+
+
+@dataclass(frozen=True, slots=True)
+class ReserveSample(JsonRecord):
+    """One sample, of what was until then."""
+
+    hours: float
+    """Hours since the announcement."""
+    allocation: Share
+    """Share of the GPUs that jobs hold."""
+    zone_held: Count
+    """Nodes of the zone that others hold."""
+    waiting: Count
+    """Jobs in the queue."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReservePolicy(JsonRecord):
+    """What a policy makes of the large job."""
+
+    policy: str
+    """Name of the queue policy."""
+    starts_hours: float | None
+    """Hours after its arrival at which the large job starts; null = not before the others are submitted no more: what
+    it finds then says nothing."""
+    dp_spread: int | None
+    """Domains that a DP group of the large job touches where it starts; null = it does not."""
+    pp_spread: int | None
+    """Domains that a PP group of the large job touches where it starts; null = it does not."""
+    allocation_before: float
+    """Mean allocation in the hour before the announcement."""
+    allocation_at_arrival: float
+    """Allocation when the large job arrives, before it starts."""
+    zone_held_at_arrival: int
+    """Nodes of the zone that others hold when the large job arrives."""
+    idle_node_hours: float
+    """Node-hours that no job held from the announcement until the large job started, or others submitted no more."""
+    wait_hours: float
+    """Mean wait of others submitted between announcement and arrival: the price of notice."""
+    wait_hours_after: float
+    """Mean wait of others submitted between the arrival and the end of submissions: the price of the job itself."""
+    stopped: Count
+    """Times that others were stopped for the large job."""
+    lost_node_hours: float
+    """Node-hours of work that was done again, as they went back to their last checkpoints."""
+    remaining_hours: float
+    """P95 of the time that jobs in the zone still ran when the large job was announced, by nodes; 0 = none did."""
+    last_hours: float
+    """Hours until the last of them ended."""
+    free_outside: Count
+    """Nodes outside the zone that no job held when the large job arrived: as many could move there."""
+    line: tuple[ReserveSample, ...]
+    """Samples over time."""
+
+    @property
+    def late(self) -> float:
+        """Hours after its arrival at which the large job starts; infinite where :attr:`starts_hours` is null."""
+        return inf if self.starts_hours is None else self.starts_hours
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +158,7 @@ class ReserveCase(JsonRecord):
 
 
 def case_over(
-    name: str, notice: float, share: float, found: Sequence[ReservePolicy], *, node_hour: float | None
+    name: str, notice: float, share: float, runs: Sequence[ReservePolicy], *, node_hour: float | None
 ) -> ReserveCase:
     """Return a case over what its replays came to.
 
@@ -104,22 +167,22 @@ def case_over(
     """
 
     def over(value: Callable[[ReservePolicy], float]) -> Percentiles:
-        return percentiles([value(one) for one in found])
+        return percentiles([value(run) for run in runs])
 
-    wasted = over(lambda one: one.idle_node_hours + one.lost_node_hours)[1]
+    wasted = over(lambda run: run.idle_node_hours + run.lost_node_hours)[1]
     return ReserveCase(
         name=name,
-        policy=found[0].policy,
+        policy=runs[0].policy,
         notice_hours=notice,
         preemptible=share,
-        late=over(lambda one: one.late),
-        spread=over(lambda one: (one.dp_spread or inf) + (one.pp_spread or inf)),
-        wait_hours_after=over(lambda one: one.wait_hours_after),
-        zone_held=over(lambda one: one.zone_held_at_arrival),
-        idle_node_hours=over(lambda one: one.idle_node_hours),
-        lost_node_hours=over(lambda one: one.lost_node_hours),
-        wait_hours=over(lambda one: one.wait_hours),
-        stopped=over(lambda one: one.stopped),
+        late=over(lambda run: run.late),
+        spread=over(lambda run: (run.dp_spread or inf) + (run.pp_spread or inf)),
+        wait_hours_after=over(lambda run: run.wait_hours_after),
+        zone_held=over(lambda run: run.zone_held_at_arrival),
+        idle_node_hours=over(lambda run: run.idle_node_hours),
+        lost_node_hours=over(lambda run: run.lost_node_hours),
+        wait_hours=over(lambda run: run.wait_hours),
+        stopped=over(lambda run: run.stopped),
         cost=None if node_hour is None else node_hour * wasted,
     )
 
@@ -132,11 +195,6 @@ class Migration(JsonRecord):
     """Nodes of the zone that others hold."""
     free_outside: Count
     """Nodes outside it that no job holds."""
-
-    @property
-    def possible(self) -> bool:
-        """Whether there is room for all of them."""
-        return self.held <= self.free_outside
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,18 +225,133 @@ class ReserveAnswer(CapacityAnswer):
     """Results by policy, of the first workload."""
 
 
-# -- reserve_question --
-# When would a large job fit, and what does reserving for it cost the others?
-#
-# A busy cluster is replayed around the announcement of a large job, with and without Algorithm 1 of the Arnold paper
-# (arXiv 2509.15940); watched is the zone that production placement would give the large job on the empty cluster.
+@dataclass(frozen=True, slots=True)
+class LargeAndSmall:
+    """A placement algorithm made of two: one for large jobs, a rule for small ones."""
+
+    least: int
+    """Nodes from which on a job is large."""
+    large: PlacementAlgorithm = field(default_factory=partial(ALGORITHMS.load, "exact"))
+    small: PlacementAlgorithm = field(default_factory=partial(ALGORITHMS.load, "gpu-packing"))
+    name: str = "by-size"
+    summary: str = "large jobs exactly, small ones packed into as few minipods as possible"
+
+    def place(self, cluster: Cluster, job: Job, limits: Limits) -> Proposal:
+        """Place the job as one of the two does."""
+        chosen = self.large if job.grid.cells >= self.least else self.small
+        return chosen.place(cluster, job, limits)
 
 
-LARGE = "large job"
-HOURS = {"metavar": "HOURS"}
+@dataclass(slots=True)
+class CheckpointEvery:
+    """What a stopped job has left: the work up to its last checkpoint."""
 
-Hours = Annotated[float, Interval(gt=0, le=720)]
-Runs = tuple[tuple[int, float], ...]  # Workload and load of each
+    interval: float
+    """Seconds of work between checkpoints, above 0."""
+    lost: float = 0.0
+    """Node-seconds of work that was lost so far."""
+
+    def saved(self, job: SimJob, *, done: float) -> float:  # noqa: ARG002
+        """Return what the last checkpoint holds."""
+        return done // self.interval * self.interval
+
+    def interrupted(self, job: SimJob, *, done: float, why: Why) -> Setback:  # noqa: ARG002
+        """Go back to the last checkpoint."""
+        kept = self.saved(job, done=done)
+        self.lost += job.nodes * (done - kept)
+        return Setback(kept, 0.0)
+
+
+def zone_sampler(zone: Sequence[int], *, owner: str, announced: float, end: float) -> Sampler[tuple[float, int, int]]:
+    """Return an observer of allocation, nodes of a zone that others than its owner hold, and length of the queue.
+
+    :param zone: nodes, by their indices.
+    :param owner: id of the job whose zone it is, and ``announced`` the time of its announcement: samples begin
+        :data:`WATCHED` before it.
+    """
+    import numpy as np
+
+    def look(cluster: SimulatedCluster) -> tuple[float, int, int]:
+        held = cluster.pool.total - cluster.pool.free
+        others = np.zeros(len(held), dtype=np.bool_)
+        for job in cluster.active.values():
+            if job.record.job_id != owner:
+                others[list(job.places)] = True
+        in_zone = int(others[np.array(zone, dtype=np.int64)].sum())
+        return float(held.sum()) / cluster.pool.capacity, in_zone, len(cluster.backlog)
+
+    return Sampler(look, announced - WATCHED, end, SAMPLE)
+
+
+def replay_policy(
+    engine: Engine, policy: str, large: JobRecord, *, zone: Sequence[int], horizon: float
+) -> ReservePolicy:
+    """Run a replay, and return what became of the large job, its zone and the others.
+
+    :param engine: with a :class:`CheckpointEvery`, where others may be stopped.
+    :param zone: nodes to watch, by their indices.
+    :param horizon: time at which the others stop submitting, seconds.
+    """
+    import numpy as np
+
+    arrives = large.submit
+    announced = arrives if large.announced is None else large.announced
+    sampler = zone_sampler(zone, owner=large.job_id, announced=announced, end=horizon)
+    engine.observers = (sampler,)
+    engine.run()
+    line = [ReserveSample((SAMPLE * i - WATCHED) / HOUR, *seen) for i, seen in enumerate(sampler.samples)]
+    itself = next(job for job in engine.jobs if job.record.job_id == large.job_id)
+    early = [sample.allocation for sample in line if -1.0 <= sample.hours < 0.0]
+    # 1e-9: the sample at the arrival itself counts, whatever the rounding of its time
+    notice = [sample for sample in line if 0.0 <= sample.hours <= (arrives - announced) / HOUR + 1e-9]
+    in_time = itself.first_start <= horizon
+    until = (min(itself.first_start, horizon) - announced) / HOUR - 1e-9
+    idle = [sample.allocation for sample in line if 0.0 <= sample.hours < until]
+    others = [job for job in engine.jobs if job is not itself]
+
+    def mean_wait(begin: float, end: float) -> float:
+        """Return the mean hours that others submitted in a stretch of time waited; 0 where there are none."""
+        waits = [
+            (job.first_start - job.submitted) / HOUR
+            for job in others
+            if begin <= job.submitted < end and job.first_start < inf
+        ]
+        return float(np.mean(waits)) if waits else 0.0
+
+    nodes = engine.cluster.pool.capacity / UNITS / (large.gpus / itself.nodes)
+    held = round(notice[-1].allocation * nodes) - notice[-1].zone_held
+    remaining, last = still_running(others, zone, announced)
+    return ReservePolicy(
+        policy=policy,
+        starts_hours=(itself.first_start - arrives) / HOUR if in_time else None,
+        dp_spread=itself.spread[0] if in_time and itself.spread else None,
+        pp_spread=itself.spread[1] if in_time and itself.spread else None,
+        allocation_before=float(np.mean(early)),
+        allocation_at_arrival=notice[-1].allocation,
+        zone_held_at_arrival=notice[-1].zone_held,
+        idle_node_hours=sum((1.0 - allocation) * nodes * SAMPLE / HOUR for allocation in idle),
+        wait_hours=mean_wait(announced, arrives),
+        wait_hours_after=mean_wait(arrives, horizon),
+        stopped=sum(len(job.runs) for job in others),
+        lost_node_hours=getattr(engine.cluster.recovery, "lost", 0.0) / HOUR,
+        remaining_hours=remaining,
+        last_hours=last,
+        free_outside=max(0, round(nodes) - len(zone) - held),
+        line=tuple(line),
+    )
+
+
+def still_running(others: Sequence[SimJob], zone: Sequence[int], moment: float) -> tuple[float, float]:
+    """Return P95, by nodes, and the most of the hours that jobs in a zone still ran, of those that nothing stopped."""
+    there = [job for job in others if not job.runs and job.first_start <= moment < job.end]
+    ends = sorted(((job.end - moment) / HOUR, len(set(zone).intersection(job.places))) for job in there)
+    ends = [(hours, nodes) for hours, nodes in ends if nodes]
+    total, seen = sum(nodes for _, nodes in ends), 0
+    for hours, nodes in ends:
+        seen += nodes
+        if seen >= 0.95 * total:
+            return hours, ends[-1][0]
+    return 0.0, 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -294,30 +467,56 @@ class ReserveQuestion(ClusterQuestion[ReserveAnswer], NodePrices):
     @cached_property
     def _runs(self) -> Runs:
         """Workload and load of each run under the first policy: those drawn, by workload, then those of the range."""
-        found = [(int(at["workload"]), at["load"]) for at in self.inputs.points]
-        return tuple(dict.fromkeys([*sorted(found[: self.workloads]), *found]))
+        runs = [(int(at["workload"]), at["load"]) for at in self.inputs.points]
+        return tuple(dict.fromkeys([*sorted(runs[: self.workloads]), *runs]))
 
     def compute(self, step: Callable[[str], None]) -> ReserveAnswer:
         """Return what the replays came to, by policy and by remedy under the first policy."""
+        import numpy as np
+
+        from scheduler.queue.policy import POLICIES
+        from simulator.engine import Engine
+        from simulator.pools import NodePool
+        from simulator.prediction import predict_all
+
         others, drawn = {run: self.others(*run) for run in self._runs}, self._runs[: self.workloads]
+        shape, rows = self.shape_and_rows
+        limits = Limits(seconds=self.time_limit, seed=self.seed, workers=1, told="placement", clock="work")
         zone: tuple[int, ...] = ()
 
         def replays(policy: str, notice: float, share: float, runs: Runs = drawn) -> list[ReservePolicy]:
+            """Replay runs with the large job announced so many hours ahead, and a share of the others preemptible."""
             nonlocal zone
-            found = []
-            for run in runs:
-                step(f"{policy}, workload {run[0]}")
-                engine, large = self._engine(policy, others[run], notice=notice, share=share, seed=self.seed + run[0])
-                zone = zone or engine.pool.zone(next(job for job in engine.jobs if job.record.job_id == LARGE), ())
-                found.append(replay_policy(engine, policy, large, zone=zone, horizon=self.horizon))
-            return found
+            replayed = []
+            large = replace(self.large, announced=self.arrives - notice * HOUR)
+            for workload, load in runs:
+                step(f"{policy}, workload {workload}")
+                jobs = others[workload, load].records
+                may_stop = np.random.default_rng((self.seed + workload, 2)).random(len(jobs)) < share
+                marked = [replace(job, preemptible=bool(may)) for job, may in zip(jobs, may_stop, strict=True)]
+                records = sorted([*marked, large], key=lambda record: record.submit)
+                engine = Engine(
+                    records,
+                    NodePool(self.empty, algorithm=LargeAndSmall(shape.pp * rows), limits=limits),
+                    POLICIES.load(policy),
+                    predictions=predict_all(records, self.predictor),
+                    recovery=CheckpointEvery(self.checkpoint_hours * HOUR),
+                )
+                zone = zone or engine.cluster.pool.zone(
+                    next(job for job in engine.jobs if job.record.job_id == LARGE), ()
+                )
+                replayed.append(replay_policy(engine, policy, large, zone=zone, horizon=self.horizon))
+            return replayed
 
         by_policy = [replays(policy, self.notice_hours, 0.0) for policy in self.policies]
         first = by_policy[0]
         rest = replays(self.policies[0], self.notice_hours, 0.0, self._runs[self.workloads :])
+        late = {run: replay.late for run, replay in zip(self._runs, [*first, *rest], strict=True)}
+        starts = [late[int(at["workload"]), at["load"]] for at in self.inputs.points]
+        start = self.inputs.range_of("hours from arrival to start", starts)
         case = partial(case_over, node_hour=self.node_hour(self.empty.node_size))
-        cases = [case(one, self.notice_hours, 0.0, found) for one, found in zip(self.policies, by_policy, strict=True)]
-        remaining = percentiles([one.remaining_hours for one in first])
+        cases = [case(runs[0].policy, self.notice_hours, 0.0, runs) for runs in by_policy]
+        remaining = percentiles([run.remaining_hours for run in first])
         # whole hours; announced when the watch begins at the earliest
         notice = min(max(self.notice_hours, float(ceil(remaining[2]))), (self.arrives - WATCHED) / HOUR)
         for words, hours, share in (
@@ -326,7 +525,7 @@ class ReserveQuestion(ClusterQuestion[ReserveAnswer], NodePrices):
         ):
             cases.append(case(words, hours, share, replays(self.policies[0], hours, share)))
         return ReserveAnswer(
-            ranges=(self._range([*first, *rest]),),
+            ranges=(replace(start, beyond=f"not within {self.after_hours:g} h"),),
             cluster_nodes=len(self.empty),
             nodes=int(self.large.gpus) // self.empty.node_size,
             zone=len(zone),
@@ -334,86 +533,53 @@ class ReserveQuestion(ClusterQuestion[ReserveAnswer], NodePrices):
             jobs=len(others[drawn[0]].records),
             load=others[drawn[0]].asked,
             remaining_hours=remaining,
-            last_hours=percentiles([one.last_hours for one in first]),
+            last_hours=percentiles([run.last_hours for run in first]),
             cases=tuple(cases),
-            migrations=tuple(Migration(one.zone_held_at_arrival, one.free_outside) for one in first),
-            policies=tuple(found[0] for found in by_policy),
+            migrations=tuple(Migration(run.zone_held_at_arrival, run.free_outside) for run in first),
+            policies=tuple(runs[0] for runs in by_policy),
         )
 
-    def _engine(
-        self, policy: str, others: BackgroundJobs, *, notice: float, share: float, seed: int
-    ) -> tuple[Engine, JobRecord]:
-        """Return a replay and its large job, announced so many hours ahead, with a share of the others preemptible."""
-        import numpy as np
-
-        from scheduler.queue.policy import POLICIES
-        from simulator.engine import Engine
-        from simulator.pools import NodePool
-
-        may_stop = np.random.default_rng((seed, 2)).random(len(others.records)) < share
-        marked = [replace(one, preemptible=bool(may)) for one, may in zip(others.records, may_stop, strict=True)]
-        large = replace(self.large, announced=self.arrives - notice * HOUR)
-        records = sorted([*marked, large], key=lambda record: record.submit)
-        limits = Limits(seconds=self.time_limit, seed=self.seed, workers=1, told="placement", clock="work")
-        shape, rows = self.shape_and_rows
-        room = NodePool(self.empty, algorithm=LargeAndSmall(shape.pp * rows), limits=limits)
-        engine = Engine(
-            records,
-            room,
-            POLICIES.load(policy),
-            predictions=predict_all(records, self.predictor),
-            recovery=CheckpointEvery(self.checkpoint_hours * HOUR),
-        )
-        return engine, large
-
-    def _range(self, found: Sequence[ReservePolicy]) -> AnswerRange:
-        """Return the range of the start under the first policy over what is uncertain."""
-        late = {run: one.late for run, one in zip(self._runs, found, strict=True)}
-        hours = [late[int(at["workload"]), at["load"]] for at in self.inputs.points]
-        beyond = f"not within {self.after_hours:g} h"
-        return replace(self.inputs.range_of("hours from arrival to start", hours), beyond=beyond)
-
-    def title(self, found: ReserveAnswer) -> str:
+    def title(self, answer: ReserveAnswer) -> str:
         """Return the question in words."""
-        return f"When would a job of {found.nodes:,} nodes fit, and what does reserving cost the others?"
+        return f"When would a job of {answer.nodes:,} nodes fit, and what does reserving cost the others?"
 
-    def verdict(self, found: ReserveAnswer) -> str:
+    def verdict(self, answer: ReserveAnswer) -> str:
         """Return when the large job starts by policy, and what each remedy makes of that."""
-        first, *others = found.cases
+        first, *others = answer.cases
         *baselines, notice, stopped = others
-        drawn = len(found.migrations)
-        brief = "".join(f"; {baseline.name} starts it {late_words(baseline, drawn)}" for baseline in baselines)
+        drawn = len(answer.migrations)
+        brief = "".join(f"; {case.name} starts it {late_words(case, drawn)}" for case in baselines)
         return (
-            f"With {found.notice_hours:g} h of notice {first.name} starts it {late_words(first, drawn)}{brief}. "
+            f"With {answer.notice_hours:g} h of notice {first.name} starts it {late_words(first, drawn)}{brief}. "
             f"Remedies: {notice.name} (P95 of what jobs in the zone still ran): {late_words(notice, drawn)}, "
             f"{notice.idle_node_hours[1]:,.0f} node-hours idle; {stopped.name}: {late_words(stopped, drawn)}, "
             f"{stopped.stopped[1]:,.0f} jobs stopped, {stopped.lost_node_hours[1]:,.0f} node-hours done again; "
-            f"moving jobs away: {migration_words(found)}."
+            f"moving jobs away: {migration_words(answer)}."
         )
 
-    def figure(self, found: ReserveAnswer) -> AnswerFigure:
+    def figure(self, answer: ReserveAnswer) -> AnswerFigure:
         """Return when the large job starts under the first policy."""
-        first = found.cases[0]
-        value, _, ends = late_words(first, len(found.migrations)).partition(" (")
-        words = f"start of the job of {found.nodes:,} nodes under {first.name}"
-        decides = f"; {found.ranges[0].decides} decides" if found.ranges[0].decides else ""
+        first = answer.cases[0]
+        value, _, ends = late_words(first, len(answer.migrations)).partition(" (")
+        words = f"start of the job of {answer.nodes:,} nodes under {first.name}"
+        decides = f"; {answer.ranges[0].decides} decides" if answer.ranges[0].decides else ""
         return AnswerFigure(value, words, f"{ends.removesuffix(')')}{decides}".removeprefix("; "), ranged=True)
 
-    def assumptions(self, found: ReserveAnswer) -> Sequence[str]:
+    def assumptions(self, answer: ReserveAnswer) -> Sequence[str]:
         """Return what cluster, jobs, predictions and placement take for granted."""
         level = self.empty.default_level()
         predictions = "Run times are known without error, but to the policy without predictions."
         if self.predictor != "oracle":
             predictions = f"Run times are foreseen by {self.predictor}, from jobs that had ended before."
         return (
-            f"{found.cluster_nodes:,} nodes in {plural(len(level), level.name)}; the large job has {found.nodes:,} of "
-            f"them, is announced {found.notice_hours:g} h before it arrives, comes first in the queue and runs "
+            f"{answer.cluster_nodes:,} nodes in {plural(len(level), level.name)}; the large job has {answer.nodes:,} "
+            f"of them, is announced {answer.notice_hours:g} h before it arrives, comes first in the queue and runs "
             f"{self.run_hours:g} h.",
-            f"The others: {found.jobs:,} jobs of the LLM workload generator (debugging, fine-tuning and small training "
-            f"of Kalos, 8 to 256 GPUs), asking for {range_words(self.load)} of the GPU time of the cluster, none "
-            f"longer than {self.longest_hours:g} h; {plural(self.workloads, 'workload')}, over which the percentiles "
-            "are. What runs longer than the notice and may not be stopped is still in the zone when the large job "
-            "arrives.",
+            f"The others: {answer.jobs:,} jobs of the LLM workload generator (debugging, fine-tuning and small "
+            f"training of Kalos, 8 to 256 GPUs), asking for {range_words(self.load)} of the GPU time of the cluster, "
+            f"none longer than {self.longest_hours:g} h; {plural(self.workloads, 'workload')}, over which the "
+            "percentiles are. What runs longer than the notice and may not be stopped is still in the zone when the "
+            "large job arrives.",
             f"{predictions} The paper's predictor is off by 1.61 bins of ten minutes.",
             "Production queue and placement decide: the exact algorithm for the large job, gpu-packing for the others; "
             "nothing fails and nothing is slow.",
@@ -425,9 +591,9 @@ class ReserveQuestion(ClusterQuestion[ReserveAnswer], NodePrices):
             "finds the fewest moves.",
         )
 
-    def changes(self, found: ReserveAnswer) -> Sequence[str]:
+    def changes(self, answer: ReserveAnswer) -> Sequence[str]:
         """Return what would change the answer."""
-        low, median, high = found.last_hours
+        low, median, high = answer.last_hours
         return (
             f"Notice: the last job in the zone ends {median:.0f} h after the announcement ({low:.0f} to {high:.0f} "
             "over the workloads); announced so long ahead, the large job starts on arrival.",
@@ -439,269 +605,75 @@ class ReserveQuestion(ClusterQuestion[ReserveAnswer], NodePrices):
 
     def sheet(self, answer: ReserveAnswer) -> Sheet:
         """Return a line for each policy and remedy; the first workload hour by hour, allocation and zone drawn."""
-        return reserve_sheet(answer, announced_at=self.announced_at)
+        starts: dict[str, Callable[[ReserveCase], str]] = {
+            "": lambda case: case.name,
+            "hours late": lambda case: _three(case.late, digits=1),
+            "DP + PP spread": lambda case: _three(case.spread),
+            "zone held by others": lambda case: _three(case.zone_held),
+            "jobs stopped": lambda case: _three(case.stopped),
+        }
+        costs: dict[str, Callable[[ReserveCase], str]] = {
+            "": lambda case: case.name,
+            "idle node-hours": lambda case: _three(case.idle_node_hours),
+            "done again": lambda case: _three(case.lost_node_hours),
+            "wait before, min": lambda case: _three(case.wait_hours, scale=60),
+            "wait after, min": lambda case: _three(case.wait_hours_after, scale=60),
+        }
+        if any(case.cost is not None for case in answer.cases):
+            costs["cost"] = lambda case: known(case.cost, ",.0f")
+        drawn = len(answer.migrations)
+        over = f"{' / '.join(percentile_names(drawn))} of {plural(drawn, 'workload')}"
+        timeline: dict[str, Callable[[ReserveSample], str]] = {
+            "time": lambda sample: self._clock(sample.hours),
+            "allocation": lambda sample: f"{sample.allocation:.0%}",
+            "zone held by others": lambda sample: f"{sample.zone_held:,}",
+            "waiting": lambda sample: f"{sample.waiting:,}",
+        }
+        first = answer.policies[0]
+        half_hours = first.line[:: round(0.5 * HOUR / SAMPLE)]
+        near = [sample for sample in half_hours if -1.0 <= sample.hours <= answer.notice_hours + 1.0]
+        allocation = self._chart(answer, "Allocation", "of the cluster", lambda sample: sample.allocation)
+        title = "Nodes of the zone that others hold"
+        zone = self._chart(answer, title, "nodes", lambda sample: float(sample.zone_held))
+        return Sheet(
+            tables=(
+                text_table(f"By policy and remedy: {over}", answer.cases, starts),
+                text_table(f"What it costs the others: {over}", answer.cases, costs),
+                text_table(f"Hour by hour with {first.policy}, first workload", near, timeline),
+            ),
+            charts=(replace(allocation, ceiling=1.0, kind="share"), zone),
+        )
 
+    def _clock(self, hours: float) -> str:
+        """Return the time of day so many hours after the announcement."""
+        minutes = round(60 * (self.announced_at + hours)) % (24 * 60)
+        return f"{minutes // 60:02d}:{minutes % 60:02d}"
 
-# -- reserve_replay --
-# One replay of a busy cluster around the announcement of a large job, with a watch on the nodes that it is to have.
-#
-# A search that ends with its time limit answers by the speed of the machine; a rule does not.  So that replays can be
-# repeated, small jobs go by ``gpu-packing``, which packs each into as few minipods as possible, as production
-# schedulers do; the large one by the exact algorithm with time enough to finish.
-
-
-SAMPLE = 300.0  # Seconds between two samples
-WATCHED = 2 * HOUR  # Seconds before the announcement at which samples begin
-
-
-@dataclass(frozen=True, slots=True)
-class ReserveSample(JsonRecord):
-    """One sample, of what was until then."""
-
-    hours: float
-    """Hours since the announcement."""
-    allocation: Share
-    """Share of the GPUs that jobs hold."""
-    zone_held: Count
-    """Nodes of the zone that others hold."""
-    waiting: Count
-    """Jobs in the queue."""
-
-
-@dataclass(frozen=True, slots=True)
-class ReservePolicy(JsonRecord):
-    """What a policy makes of the large job."""
-
-    policy: str
-    """Name of the queue policy."""
-    starts_hours: float | None
-    """Hours after its arrival at which the large job starts; null = not before the others are submitted no more: what
-    it finds then says nothing."""
-    dp_spread: int | None
-    """Domains that a DP group of the large job touches where it starts; null = it does not."""
-    pp_spread: int | None
-    """Domains that a PP group of the large job touches where it starts; null = it does not."""
-    allocation_before: float
-    """Mean allocation in the hour before the announcement."""
-    allocation_at_arrival: float
-    """Allocation when the large job arrives, before it starts."""
-    zone_held_at_arrival: int
-    """Nodes of the zone that others hold when the large job arrives."""
-    idle_node_hours: float
-    """Node-hours that no job held from the announcement until the large job started, or others submitted no more."""
-    wait_hours: float
-    """Mean wait of others submitted between announcement and arrival: the price of notice."""
-    wait_hours_after: float
-    """Mean wait of others submitted between the arrival and the end of submissions: the price of the job itself."""
-    stopped: Count
-    """Times that others were stopped for the large job."""
-    lost_node_hours: float
-    """Node-hours of work that was done again, as they went back to their last checkpoints."""
-    remaining_hours: float
-    """P95 of the time that jobs in the zone still ran when the large job was announced, by nodes; 0 = none did."""
-    last_hours: float
-    """Hours until the last of them ended."""
-    free_outside: Count
-    """Nodes outside the zone that no job held when the large job arrived: as many could move there."""
-    line: tuple[ReserveSample, ...]
-    """Samples over time."""
-
-    @property
-    def late(self) -> float:
-        """Hours after its arrival at which the large job starts; infinite where :attr:`starts_hours` is null."""
-        return inf if self.starts_hours is None else self.starts_hours
-
-
-@dataclass(frozen=True, slots=True)
-class LargeAndSmall:
-    """A placement algorithm made of two: one for large jobs, a rule for small ones."""
-
-    least: int
-    """Nodes from which on a job is large."""
-    large: PlacementAlgorithm = field(default_factory=partial(ALGORITHMS.load, "exact"))
-    small: PlacementAlgorithm = field(default_factory=partial(ALGORITHMS.load, "gpu-packing"))
-    name: str = "by-size"
-    summary: str = "large jobs exactly, small ones packed into as few minipods as possible"
-
-    def place(self, cluster: Cluster, job: Job, limits: Limits) -> Proposal:
-        """Place the job as one of the two does."""
-        chosen = self.large if job.grid.cells >= self.least else self.small
-        return chosen.place(cluster, job, limits)
-
-
-@dataclass(slots=True)
-class CheckpointEvery:
-    """What a stopped job has left: the work up to its last checkpoint."""
-
-    interval: float
-    """Seconds of work between checkpoints, above 0."""
-    lost: float = 0.0
-    """Node-seconds of work that was lost so far."""
-
-    def saved(self, job: SimJob, *, done: float) -> float:  # noqa: ARG002
-        """Return what the last checkpoint holds."""
-        return done // self.interval * self.interval
-
-    def interrupted(self, job: SimJob, *, done: float, why: Why) -> Setback:  # noqa: ARG002
-        """Go back to the last checkpoint."""
-        kept = self.saved(job, done=done)
-        self.lost += job.nodes * (done - kept)
-        return Setback(kept, 0.0)
-
-
-@dataclass(slots=True)
-class ZoneRecorder:
-    """Observer of an engine that samples how many nodes of a zone other jobs hold."""
-
-    zone: Sequence[int]
-    """Nodes, by their indices."""
-    owner: str
-    """Id of the job whose zone it is."""
-    announced: float
-    """Time of the announcement of that job."""
-    end: float
-    """Time of the last sample, at most."""
-    samples: list[ReserveSample] = field(default_factory=list)
-
-    def elapsed(self, cluster: SimulatedCluster, until: float) -> None:
-        """Take the samples of a stretch of time in which nothing changes."""
-        import numpy as np
-
-        begin = self.announced - WATCHED + SAMPLE * len(self.samples)
-        if begin > min(until, self.end):
-            return
-        held = cluster.pool.total - cluster.pool.free
-        others = np.zeros(len(held), dtype=np.bool_)
-        for job in cluster.active.values():
-            if job.record.job_id != self.owner:
-                others[list(job.places)] = True
-        in_zone = int(others[np.array(self.zone, dtype=np.int64)].sum())
-        allocation = float(held.sum()) / cluster.pool.capacity
-        while begin <= min(until, self.end):
-            self.samples.append(
-                ReserveSample((begin - self.announced) / HOUR, allocation, in_zone, len(cluster.backlog))
-            )
-            begin += SAMPLE
-
-    def state(self) -> Any:
-        """Return nothing: a study is not resumed in the middle of a replay."""
-
-    def restore(self, state: Any) -> None:
-        """Do nothing, as :meth:`state` keeps nothing."""
-
-
-def replay_policy(
-    engine: Engine, policy: str, large: JobRecord, *, zone: Sequence[int], horizon: float
-) -> ReservePolicy:
-    """Run a replay, and return what became of the large job, its zone and the others.
-
-    :param engine: with a :class:`CheckpointEvery`, where others may be stopped.
-    :param zone: nodes to watch, by their indices.
-    :param horizon: time at which the others stop submitting, seconds.
-    """
-    import numpy as np
-
-    arrives = large.submit
-    announced = arrives if large.announced is None else large.announced
-    recorder = ZoneRecorder(zone, owner=large.job_id, announced=announced, end=horizon)
-    engine.observers = (recorder,)
-    engine.run()
-    itself = next(job for job in engine.jobs if job.record.job_id == large.job_id)
-    early = [sample.allocation for sample in recorder.samples if -1.0 <= sample.hours < 0.0]
-    # 1e-9: the sample at the arrival itself counts, whatever the rounding of its time
-    notice = [sample for sample in recorder.samples if 0.0 <= sample.hours <= (arrives - announced) / HOUR + 1e-9]
-    in_time = itself.first_start <= horizon
-    until = (min(itself.first_start, horizon) - announced) / HOUR - 1e-9
-    idle = [sample.allocation for sample in recorder.samples if 0.0 <= sample.hours < until]
-    others = [job for job in engine.jobs if job is not itself]
-    nodes = engine.pool.capacity / UNITS / (large.gpus / itself.nodes)
-    held = round(notice[-1].allocation * nodes) - notice[-1].zone_held
-    remaining, last = still_running(others, zone, announced)
-    return ReservePolicy(
-        policy=policy,
-        starts_hours=(itself.first_start - arrives) / HOUR if in_time else None,
-        dp_spread=itself.spread[0] if in_time and itself.spread else None,
-        pp_spread=itself.spread[1] if in_time and itself.spread else None,
-        allocation_before=float(np.mean(early)),
-        allocation_at_arrival=notice[-1].allocation,
-        zone_held_at_arrival=notice[-1].zone_held,
-        idle_node_hours=sum((1.0 - one) * nodes * SAMPLE / HOUR for one in idle),
-        wait_hours=_wait(others, announced, arrives),
-        wait_hours_after=_wait(others, arrives, horizon),
-        stopped=sum(len(job.runs) for job in others),
-        lost_node_hours=getattr(engine.recovery, "lost", 0.0) / HOUR,
-        remaining_hours=remaining,
-        last_hours=last,
-        free_outside=max(0, round(nodes) - len(zone) - held),
-        line=tuple(recorder.samples),
-    )
-
-
-def still_running(others: Sequence[SimJob], zone: Sequence[int], moment: float) -> tuple[float, float]:
-    """Return P95, by nodes, and the most of the hours that jobs in a zone still ran, of those that nothing stopped."""
-    there = [job for job in others if not job.runs and job.first_start <= moment < job.end]
-    ends = sorted(((job.end - moment) / HOUR, len(set(zone).intersection(job.places))) for job in there)
-    ends = [(hours, nodes) for hours, nodes in ends if nodes]
-    total, seen = sum(nodes for _, nodes in ends), 0
-    for hours, nodes in ends:
-        seen += nodes
-        if seen >= 0.95 * total:
-            return hours, ends[-1][0]
-    return 0.0, 0.0
-
-
-def _wait(others: Sequence[SimJob], begin: float, end: float) -> float:
-    """Return the mean hours that jobs submitted in a stretch of time waited; 0 where there are none."""
-    import numpy as np
-
-    waits = [
-        (job.first_start - job.submitted) / HOUR
-        for job in others
-        if begin <= job.submitted < end and job.first_start < inf
-    ]
-    return float(np.mean(waits)) if waits else 0.0
-
-
-# -- reserve_sheet --
-# How the answer about a large job looks: policies and remedies, and one workload hour by hour.
-
-
-SHOWN = 4.0  # Hours that charts go on after the last start
-
-
-def reserve_sheet(answer: ReserveAnswer, *, announced_at: float) -> Sheet:
-    """Return the tables and charts of an answer.
-
-    :param announced_at: hour of the day of the announcement.
-    """
-    starts: dict[str, Callable[[ReserveCase], str]] = {
-        "": lambda row: row.name,
-        "hours late": lambda row: _three(row.late, digits=1),
-        "DP + PP spread": lambda row: _three(row.spread),
-        "zone held by others": lambda row: _three(row.zone_held),
-        "jobs stopped": lambda row: _three(row.stopped),
-    }
-    costs: dict[str, Callable[[ReserveCase], str]] = {
-        "": lambda row: row.name,
-        "idle node-hours": lambda row: _three(row.idle_node_hours),
-        "done again": lambda row: _three(row.lost_node_hours),
-        "wait before, min": lambda row: _three(row.wait_hours, scale=60),
-        "wait after, min": lambda row: _three(row.wait_hours_after, scale=60),
-    }
-    if any(case.cost is not None for case in answer.cases):
-        costs["cost"] = lambda row: known(row.cost, ",.0f")
-    over = f"{' / '.join(percentile_names(len(answer.migrations)))} of {plural(len(answer.migrations), 'workload')}"
-    clock = partial(_clock, announced_at)
-    allocation = _chart(answer, clock, "Allocation", "of the cluster", lambda one: one.allocation)
-    zone = _chart(answer, clock, "Nodes of the zone that others hold", "nodes", lambda one: float(one.zone_held))
-    return Sheet(
-        tables=(
-            text_table(f"By policy and remedy: {over}", answer.cases, starts),
-            text_table(f"What it costs the others: {over}", answer.cases, costs),
-            _timeline(answer, clock),
-        ),
-        charts=(replace(allocation, ceiling=1.0, kind="share"), zone),
-    )
+    def _chart(self, answer: ReserveAnswer, title: str, label: str, value: Callable[[ReserveSample], float]) -> Chart:
+        # a few hours after the last start, or all
+        started = [run.starts_hours for run in answer.policies if run.starts_hours is not None]
+        last_seen = answer.notice_hours + max(started) + SHOWN if len(started) == len(answer.policies) else inf
+        hours = [sample.hours for sample in answer.policies[0].line if sample.hours <= last_seen]
+        first, last = round(min(hours)), round(max(hours))
+        # about eight words fit below the axis
+        stride = max(1, round((last - first) / 8))
+        lines = [(0.0, "announced"), (answer.notice_hours, "arrives")]
+        run = answer.policies[0]
+        # a late start within the picture
+        if run.starts_hours is not None and 0.5 < run.starts_hours <= last - answer.notice_hours:
+            lines.append((answer.notice_hours + run.starts_hours, f"starts ({run.policy})"))
+        return Chart(
+            title=f"{title}, first workload",
+            x_label="time of day",
+            y_label=label,
+            series=[
+                Series(run.policy, [(sample.hours, value(sample)) for sample in run.line[: len(hours)]], shape="step")
+                for run in answer.policies
+            ],
+            floor=0.0,
+            ticks=[(float(hour), self._clock(hour)) for hour in range(first, last + 1, stride)],
+            lines=tuple(lines),
+        )
 
 
 def late_words(case: ReserveCase, workloads: int) -> str:
@@ -723,73 +695,16 @@ def late_words(case: ReserveCase, workloads: int) -> str:
 
 def migration_words(answer: ReserveAnswer) -> str:
     """Return for how many workloads there was room to move jobs out of the zone, and how much."""
-    possible = [migration for migration in answer.migrations if migration.possible]
-    if not any(migration.held for migration in answer.migrations):
+    moves = answer.migrations
+    possible = [move for move in moves if move.held <= move.free_outside]
+    if not any(move.held for move in moves):
         return "nothing to move"
-    if len(possible) == len(answer.migrations):
-        return f"at most {max(one.held for one in possible):,} nodes, for which there is room"
-    short = max(answer.migrations, key=lambda one: one.held - one.free_outside)
-    where = (
-        "" if not possible else f" in {len(answer.migrations) - len(possible)} of {len(answer.migrations)} workloads"
-    )
+    if len(possible) == len(moves):
+        return f"at most {max(move.held for move in possible):,} nodes, for which there is room"
+    short = max(moves, key=lambda move: move.held - move.free_outside)
+    where = f" in {len(moves) - len(possible)} of {len(moves)} workloads" if possible else ""
     return f"no room{where}, {short.held:,} nodes to move and {short.free_outside:,} free outside the zone"
 
 
-def _timeline(answer: ReserveAnswer, clock: Callable[[float], str]) -> TextTable:
-    row = answer.policies[0]
-    columns: dict[str, Callable[[ReserveSample], str]] = {
-        "time": lambda one: clock(one.hours),
-        "allocation": lambda one: f"{one.allocation:.0%}",
-        "zone held by others": lambda one: f"{one.zone_held:,}",
-        "waiting": lambda one: f"{one.waiting:,}",
-    }
-    half_hours = row.line[:: round(0.5 * HOUR / SAMPLE)]
-    near = [half_hour for half_hour in half_hours if -1.0 <= half_hour.hours <= answer.notice_hours + 1.0]
-    return text_table(f"Hour by hour with {row.policy}, first workload", near, columns)
-
-
-def _clock(announced_at: float, hours: float) -> str:
-    """Return the time of day so many hours after the announcement."""
-    minutes = round(60 * (announced_at + hours)) % (24 * 60)
-    return f"{minutes // 60:02d}:{minutes % 60:02d}"
-
-
-def _chart(
-    answer: ReserveAnswer,
-    clock: Callable[[float], str],
-    title: str,
-    label: str,
-    value: Callable[[ReserveSample], float],
-) -> Chart:
-    # a few hours after the last start, or all
-    known = [row.starts_hours for row in answer.policies if row.starts_hours is not None]
-    last_seen = answer.notice_hours + max(known) + SHOWN if len(known) == len(answer.policies) else inf
-    hours = [one.hours for one in answer.policies[0].line if one.hours <= last_seen]
-    first, last = round(min(hours)), round(max(hours))
-    # about eight words fit below the axis
-    stride = max(1, round((last - first) / 8))
-    return Chart(
-        title=f"{title}, first workload",
-        x_label="time of day",
-        y_label=label,
-        series=[
-            Series(row.policy, [(one.hours, value(one)) for one in row.line[: len(hours)]], shape="step")
-            for row in answer.policies
-        ],
-        floor=0.0,
-        ticks=[(float(hour), clock(hour)) for hour in range(first, last + 1, stride)],
-        lines=((0.0, "announced"), (answer.notice_hours, "arrives"), *_start(answer.policies[0], answer, last)),
-    )
-
-
-def _start(row: ReservePolicy, answer: ReserveAnswer, last: float) -> list[tuple[float, str]]:
-    """Return the mark of a late start within the picture."""
-    if row.starts_hours is None or not 0.5 < row.starts_hours <= last - answer.notice_hours:
-        return []
-    return [(answer.notice_hours + row.starts_hours, f"starts ({row.policy})")]
-
-
-def _three(found: Percentiles, *, digits: int = 0, scale: float = 1.0) -> str:
-    if set(found) == {0.0}:
-        return "0"
-    return " / ".join(fixed(scale * value, digits=digits) for value in found)
+def _three(values: Percentiles, *, digits: int = 0, scale: float = 1.0) -> str:
+    return "0" if set(values) == {0.0} else " / ".join(fixed(scale * value, digits=digits) for value in values)

@@ -1,6 +1,8 @@
-"""How many spare nodes make useful time cheapest, or reach an ETTR?
+"""How many spares make the useful hours of a job cheapest, and how many reach an ETTR?
 
-The answer; the question with its uncertain inputs and failure domains; its model; the sheet with its sentences.
+Failures, repairs and restarts are uncertain, and so are the domains whose nodes fail at once.  At each draw of them a
+formula says how long the job waits with each number of spares, and so what a useful hour costs; a Monte Carlo stands
+beside it.
 """
 
 from __future__ import annotations
@@ -58,9 +60,9 @@ from simulator.sheet import Chart, Series, Sheet, TextTable, text_table
 
 if TYPE_CHECKING:
     from topology.cluster import Cluster
-
-# -- spares_answer --
-# What spares are worth to a job: by their number, by failure domain, and the answer.
+else:
+    # no option is made of a cluster, and reading the options imports no numpy
+    Cluster = Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,10 +193,6 @@ class SparesAnswer(CapacityAnswer):
         return "for a useful GPU-hour" if self.gpu_hour is not None else "GPU-hours paid for a useful one"
 
 
-# -- spares_inputs --
-# The uncertain inputs of the question of spares: how often nodes fail, for how long, and what a restart takes.
-
-
 PUBLISHED = "published"
 REPAIR = "6..72"
 RESTART = "100..900"
@@ -246,10 +244,6 @@ def restart_input(text: str, *, gpus: int) -> UncertainInput:
     return UncertainInput("restart", words, lognormal(seconds, seconds), f"ByteRobust's {text.strip().lower()}")
 
 
-# -- stated_domains --
-# Failure domains as a user states them: nodes that a leaf, a switch or a power feed takes away at once.
-
-
 OPTION = "--failure-domain"
 
 PER_MONTH = 1_000.0 * 0.00051 / 30.0
@@ -287,9 +281,20 @@ def stated_domain(text: str, cluster: Cluster | None) -> StatedDomain:
         fix = "give NAME:NODES, NAME:NODES:RATE or NAME:NODES:RATE:HOURS, for example leaf:32:0.1"
         raise InvalidInput(f"{text[:40]!r} is no failure domain", where=OPTION, fix=fix)
     nodes, rate, hours = (*parts, "", "", "")[:3]
+    if nodes.isascii() and nodes.isdigit() and 0 < int(nodes[:8]) <= 1_000_000:
+        count = int(nodes[:8])
+    elif nodes:
+        fix = f"give a whole number from 1 to 1,000,000, as in {name[:20]}:32"
+        raise InvalidInput(f"{nodes[:40]!r} is no number of nodes", where=OPTION, fix=fix)
+    elif cluster is None:
+        fix = f"give it as {name[:20]}:32, or a --cluster FILE with a level {name[:20]}"
+        raise InvalidInput(f"how many nodes a {name[:40]} has is not said", where=OPTION, fix=fix)
+    else:
+        # as many as the level has on average
+        count = max(1, round(len(cluster) / len(cluster.level(name, where=OPTION))))
     return StatedDomain(
         name,
-        _nodes(name, nodes, cluster),
+        count,
         given_input(
             rate or DEFAULT_RATE,
             f"{name} rate",
@@ -310,30 +315,196 @@ def stated_domain(text: str, cluster: Cluster | None) -> StatedDomain:
     )
 
 
-def _nodes(name: str, text: str, cluster: Cluster | None) -> int:
-    """Return nodes of a domain, as stated or as the cluster's level has them on average."""
-    if text.isascii() and text.isdigit() and 0 < int(text[:8]) <= 1_000_000:
-        return int(text[:8])
-    if text:
-        fix = f"give a whole number from 1 to 1,000,000, as in {name[:20]}:32"
-        raise InvalidInput(f"{text[:40]!r} is no number of nodes", where=OPTION, fix=fix)
-    if cluster is None:
-        fix = f"give it as {name[:20]}:32, or a --cluster FILE with a level {name[:20]}"
-        raise InvalidInput(f"how many nodes a {name[:40]} has is not said", where=OPTION, fix=fix)
-    level = cluster.level(name, where=OPTION)
-    return max(1, round(len(cluster) / len(level)))
+NEGLIGIBLE = 1e-6  # Share of time that a job waits from which on a further spare is worth nothing
+NEARLY_ALL = 0.97  # Share of the points for which the largest number of spares is that many
+SLACK = 0.01  # Costs nearer to each other than this share are about as good
+MOST_NUMBERS = 512  # Numbers of spares that are looked at, at most; beside domains, whose shares take long, a tenth
 
 
-# -- spares_question --
-# How many spares make the useful hours of a job cheapest, and how many reach an ETTR?
+@dataclass(frozen=True, eq=False)
+class SparesModel:
+    """A job and its failures, at every point of the inputs ``failures``, ``repair``, ``restart`` and of its domains."""
+
+    nodes: int
+    write: float  # seconds of writing a checkpoint
+    interval: float | None  # productive seconds between checkpoints; None = the best
+    domains: tuple[StatedDomain, ...]
+    where: InputPoints
+
+    def column(self, name: str) -> Floats:
+        """Return shape [points], the values of an input."""
+        import numpy as np
+
+        return np.array([point[name] for point in self.where.points])
+
+    @cached_property
+    def single(self) -> Outages:
+        """Failures of one node."""
+        return Outages(1, self.column("failures") * (self.nodes / 1_000.0 / DAY), self.column("repair") * HOUR)
+
+    @cached_property
+    def kinds(self) -> tuple[Outages, ...]:
+        """Failures of domains, in their order; a job has as many of each kind as its nodes fill, whole or in part."""
+        return tuple(
+            Outages(
+                min(domain.nodes, self.nodes),
+                self.column(domain.rate.name) * (max(1.0, self.nodes / domain.nodes) / 1_000.0 / DAY),
+                self.column(domain.hours.name) * HOUR,
+            )
+            for domain in self.domains
+        )
+
+    @cached_property
+    def losses(self) -> list[Losses]:
+        """Restarts and checkpoints at each point; a domain that fails costs a restart as a node does."""
+        rates: Floats = self.single.failures + sum(kind.failures for kind in self.kinds)
+        return [
+            Losses(rate, restart, self.write, self.interval or best_interval(rate, self.write))
+            for rate, restart in zip(rates.tolist(), self.column("restart").tolist(), strict=True)
+        ]
+
+    @cached_property
+    def numbers(self) -> list[int]:
+        """Numbers of spares that are looked at, in rising order; with domains also what holds one of each kind."""
+        import numpy as np
+
+        loads = self.single.away
+        load = np.sort(loads)[[ceil(NEARLY_ALL * len(loads)) - 1]]
+        most = next(i for i, share in enumerate(erlang_b(2**31, load)) if share[0] <= NEGLIGIBLE)
+        # beyond, each spare only costs: as far as the cost is about as good
+        most += ceil(SLACK * (self.nodes + most)) + 1
+        step = ceil((most + 1) / (MOST_NUMBERS // 10 if self.kinds else MOST_NUMBERS))
+        numbers = [*range(0, most + step, step)]
+        coarse = numbers[:: max(1, len(numbers) // 6)]
+        return sorted({*numbers, *(kind.nodes + number for kind in self.kinds for number in coarse)})
+
+    @cached_property
+    def waits(self) -> Floats:
+        """Shape [points, numbers]: share of time in which the job waits for nodes."""
+        return waiting_shares(self.numbers, self.single, self.kinds)
+
+    @cached_property
+    def ceiling(self) -> Floats:
+        """Shape [points]: ETTR with a spare always at hand."""
+        import numpy as np
+
+        return np.array([exact_ettr(loss) for loss in self.losses])
+
+    @cached_property
+    def ettr(self) -> Floats:
+        """Shape [points, numbers]."""
+        shares: Floats = self.ceiling[:, None] * (1.0 - self.waits)
+        return shares
+
+    def _cost(self, ettr: Floats) -> Floats:
+        """Return node-hours paid for a useful one, C(S) = (N + S) / (N ETTR(S)), of shape [.., numbers]."""
+        import numpy as np
+
+        with np.errstate(divide="ignore", over="ignore"):
+            hours: Floats = (self.nodes + np.array(self.numbers)) / self.nodes / ettr
+        return hours
+
+    @cached_property
+    def costs(self) -> Floats:
+        """Shape [points, numbers]: node-hours paid for a useful one."""
+        return self._cost(self.ettr)
+
+    @cached_property
+    def pooled_costs(self) -> Floats:
+        """Shape [numbers]: node-hours paid in all draws together over the useful ones, (N + S) / (N E[ETTR]), which is
+        what counts where the number is bought before the inputs are known.
+        """
+        return self._cost(self.ettr[: self.where.draws].mean(axis=0))
+
+    @cached_property
+    def best(self) -> int:
+        """The number of spares with the least pooled cost."""
+        return self.numbers[int(self.pooled_costs.argmin())]
+
+    @property
+    def about_as_good(self) -> tuple[int, int]:
+        """The least and the largest number whose pooled cost is within :data:`SLACK` of the best."""
+        near = self.pooled_costs <= (1.0 + SLACK) * self.pooled_costs.min()
+        good = [number for number, is_near in zip(self.numbers, near.tolist(), strict=True) if is_near]
+        return good[0], good[-1]
+
+    @cached_property
+    def cheapest(self) -> list[float]:
+        """The number of spares with the least cost at each point: the best one if the inputs were known."""
+        return [float(self.numbers[i]) for i in self.costs.argmin(axis=1)]
+
+    def fewest(self, target: float) -> list[float]:
+        """Return the fewest spares with which ETTR reaches a target, at each point; infinite where no number does."""
+        reached = self.ettr >= target
+        return [float(self.numbers[row.argmax()]) if row.any() else inf for row in reached]
+
+    def at(self, number: int, of: Floats) -> list[float]:
+        """Return a number of spares' column of a table, by points."""
+        column: list[float] = of[:, self.numbers.index(number)].tolist()
+        return column
+
+    def band(self, of: Floats) -> tuple[Any, Any]:
+        """Return P10 and P90 of a table over the draws, by number of spares."""
+        import numpy as np
+
+        low, high = np.quantile(of[: self.where.draws], (0.1, 0.9), axis=0, method="inverted_cdf")
+        return low, high
+
+    def median(self, of: Floats) -> Floats:
+        """Return what a table, or a column of points, has where every input is at its median."""
+        at_medians: Floats = of[self.where.draws]
+        return at_medians
+
+    @cached_property
+    def single_nodes_only(self) -> SparesModel:
+        """The model of the same job whose nodes fail one by one only."""
+        return replace(self, domains=())
+
+    def waits_due_to(self, i: int, spares: int) -> float:
+        """Return the share of time that the job waits because of domains of the i-th kind, inputs at their medians."""
+        import numpy as np
+
+        def median_of(kind: Outages) -> Outages:
+            return Outages(kind.nodes, *(np.array([self.median(column)]) for column in (kind.failures, kind.repair)))
+
+        single, kinds = median_of(self.single), [median_of(kind) for kind in self.kinds]
+        others = kinds[:i] + kinds[i + 1 :]
+        return float((waiting_shares([spares], single, kinds) - waiting_shares([spares], single, others))[0, 0])
+
+    def simulated(self, spares: int, *, days: float, runs: int) -> EttrEstimate:
+        """Return the estimate of the Monte Carlo for a number of spares, every input at its median."""
+        losses = self.losses[self.where.draws]
+
+        def repair(kind: Outages) -> RepairTimes:
+            return exponential(float(self.median(kind.repair)))
+
+        domains = [
+            DomainFailures(float(self.median(kind.failures)) / losses.failures, kind.nodes, repair(kind))
+            for kind in self.kinds
+            if losses.failures
+        ]
+        return simulate_ettr(
+            losses,
+            span=days * DAY,
+            runs=runs,
+            seed=self.where.seed,
+            spares=spares,
+            repair=repair(self.single),
+            domains=domains,
+        )
 
 
-if TYPE_CHECKING:
-    from topology.cluster import Cluster
-else:
-    # no option is made of a cluster, and reading the options imports no numpy
-    Cluster = Any
+def rows_of(numbers: Sequence[int], last: int, chosen: Sequence[int], *, rows: int) -> list[int]:
+    """Return about so many numbers up to the last, evenly, and those that are chosen."""
+    shown = [number for number in numbers if number <= last]
+    return sorted({*shown[:: max(1, round(len(shown) / rows))], *chosen})
 
+
+NEVER = 8.766e9  # Hours, a million years: what JSON has as the mean time to failure of a job that never fails
+NOTHING = 5e-4  # ETTR below which no time is useful: it is written as 0.0 %
+MOST_DIGITS = 8  # Behind the point of a percentage: more is written by nobody
+EXACT = 1e-9  # Percentages closer than this are the same number
+DEAREST = 1.5  # Costs beyond so many times the least are not drawn, or the curve near the least would be flat
 ROWS = 12  # Rows of the answer, about
 SECONDS = {"metavar": "SECONDS"}
 
@@ -416,16 +587,16 @@ class SparesQuestion(CapacityQuestion[SparesAnswer], HardwarePrices):
 
         :raises InvalidInput: one is stated badly, or twice.
         """
-        found = tuple(stated_domain(text, self.cluster) for text in self.failure_domains)
-        names = [one.name for one in found]
+        stated = tuple(stated_domain(text, self.cluster) for text in self.failure_domains)
+        names = [domain.name for domain in stated]
         if twice := [name for name in names if names.count(name) > 1]:
             raise InvalidInput(f"{twice[0][:40]} stands twice", where=OPTION, fix="name each kind once")
-        return found
+        return stated
 
     @cached_property
     def model(self) -> SparesModel:
         """What each number of spares is worth at each point of the inputs."""
-        of_domains = (one for domain in self.domains for one in (domain.rate, domain.hours))
+        of_domains = (given for domain in self.domains for given in (domain.rate, domain.hours))
         restart = restart_input(self.restart, gpus=self.nodes * self.gpus_per_node)
         inputs = (failures_input(self.failures), repair_input(self.repair_hours), restart, *of_domains)
         points = InputPoints(inputs, self.draws or (250 if self.domains else 1_000), self.seed)
@@ -438,22 +609,20 @@ class SparesQuestion(CapacityQuestion[SparesAnswer], HardwarePrices):
         spares = model.best
         costs = [unit * cost for cost in model.at(spares, model.costs)]
         named = f"with {plural(spares, 'spare')}"
-        found = (
+        ranges = [
             model.where.range_of("best number of spares, inputs known", model.cheapest),
             replace(model.where.range_of(f"cost of a useful GPU-hour {named}", costs), beyond="without end"),
             model.where.range_of(f"ETTR {named}", model.at(spares, model.ettr), kind="share"),
-        )
-        if self.target is None:
-            return found
-        return (
-            *found,
-            model.where.range_of(f"spares for an ETTR of {as_asked(self.target)}", model.fewest(self.target)),
-        )
+        ]
+        if self.target is not None:
+            words = f"spares for an ETTR of {as_asked(self.target)}"
+            ranges.append(model.where.range_of(words, model.fewest(self.target)))
+        return tuple(ranges)
 
     @cached_property
     def counts(self) -> list[int]:
         """Numbers of spares in the answer: from none to beyond the P90 of the best, and those that the answer names."""
-        named = [self.model.best, *(int(one) for one in (self.needed,) if one is not None)]
+        named = [self.model.best] if self.needed is None else [self.model.best, self.needed]
         last = max(self.ranges[0].p90, self.model.about_as_good[1], *(number + 1 for number in named))
         return rows_of(self.model.numbers, int(last), named, rows=ROWS)
 
@@ -470,10 +639,50 @@ class SparesQuestion(CapacityQuestion[SparesAnswer], HardwarePrices):
 
     def compute(self, step: Callable[[str], None]) -> SparesAnswer:
         """Return the formulas and the Monte Carlo for every number of spares."""
-        model = self.model
-        point, losses = model.where.medians, model.losses[model.where.draws]
-        node = self.rate
-        ettr = model.at(model.best, model.ettr)[: model.where.draws]
+        model, unit = self.model, self.gpu_hour or 1.0
+        medians, losses, node = model.where.medians, model.losses[model.where.draws], self.rate
+        (ettr_low, ettr_high), (cost_low, cost_high) = model.band(model.ettr), model.band(model.costs)
+        rows = []
+        for spares in self.counts:
+            step(f"{spares} spares")
+            at = model.numbers.index(spares)
+            simulated = model.simulated(spares, days=self.days, runs=self.runs)
+            formula = float(model.median(model.ettr)[at])
+            rows.append(
+                SparesRow(
+                    spares=spares,
+                    waiting=float(model.median(model.waits)[at]),
+                    formula=formula,
+                    formula_p10=float(ettr_low[at]),
+                    formula_p90=float(ettr_high[at]),
+                    simulated=simulated.mean,
+                    half_width=simulated.half_width,
+                    apart=abs(formula - simulated.mean) / simulated.mean if simulated.mean > 0.0 else 0.0,
+                    cost=unit * float(model.pooled_costs[at]),
+                    cost_at_medians=unit * float(model.median(model.costs)[at]),
+                    cost_p10=unit * float(cost_low[at]),
+                    cost_p90=unit * float(cost_high[at]),
+                )
+            )
+        by_source = []
+        # each published rate alone, where all of them are taken together
+        for name, rate in RATES.items() if self.failures.strip().lower() == PUBLISHED else ():
+            where = InputPoints((failures_input(name), *model.where.inputs[1:]), draws=1, seed=self.seed)
+            # the second point has every input at its median
+            cheapest = int(replace(model, where=where).cheapest[1])
+            by_source.append(SourcedSpares(name, rate.per_thousand_node_days, cheapest))
+        domains = [
+            FailureDomain(
+                stated.name,
+                stated.nodes,
+                max(1.0, self.nodes / stated.nodes),
+                float(model.median(kind.failures)) * HOURS_OF_A_YEAR * HOUR,
+                float(model.median(kind.repair)) / HOUR,
+                model.waits_due_to(i, model.best),
+            )
+            for i, (stated, kind) in enumerate(zip(self.domains, model.kinds, strict=True))
+        ]
+        drawn = model.at(model.best, model.ettr)[: model.where.draws]
         return SparesAnswer(
             ranges=self.ranges,
             nodes=self.nodes,
@@ -483,12 +692,12 @@ class SparesQuestion(CapacityQuestion[SparesAnswer], HardwarePrices):
             gpu_hour=self.gpu_hour,
             target=self.target,
             needed=self.needed,
-            reached_share=None if self.target is None else sum(one >= self.target for one in ettr) / len(ettr),
+            reached_share=None if self.target is None else sum(ettr >= self.target for ettr in drawn) / len(drawn),
             rate=node,
             restart_seconds=losses.restart,
             checkpoint_interval=losses.interval,
             checkpoint_write=self.job_checkpoint_write,
-            repair_hours=point["repair"],
+            repair_hours=medians["repair"],
             mttf_hours=min(1.0 / (losses.failures * HOUR), NEVER) if losses.failures else NEVER,
             mttf_hours_at_1024_gpus=min(mttf(node, MEASURED_MTTF_GPUS / 8) / HOUR, NEVER),
             measured_mttf_hours_at_1024_gpus=MEASURED_MTTF_HOURS,
@@ -496,10 +705,10 @@ class SparesQuestion(CapacityQuestion[SparesAnswer], HardwarePrices):
             standby=standby_pool(self.nodes, rate=node.per_node_day),
             first_order_ettr=first_order_ettr(losses),
             ettr_with_unlimited_spares=float(model.median(model.ceiling)),
-            domains=tuple(self._domain(i) for i in range(len(self.domains))),
-            by_source=self._by_source(),
+            domains=tuple(domains),
+            by_source=tuple(by_source),
             best_without_domains=model.single_nodes_only.best,
-            rows=tuple(self._row(number, step) for number in self.counts),
+            rows=tuple(rows),
         )
 
     @cached_property
@@ -508,68 +717,94 @@ class SparesQuestion(CapacityQuestion[SparesAnswer], HardwarePrices):
         name, median = self.failures.strip().lower(), self.model.where.medians["failures"]
         return RATES.get(name) or FailureRate(name, median, self.model.where.inputs[0].source)
 
-    def _by_source(self) -> tuple[SourcedSpares, ...]:
-        """Return the number that each published rate asks for, where all of them are taken together."""
-        if self.failures.strip().lower() != PUBLISHED:
-            return ()
-        _, *others = self.model.where.inputs
-        found = []
-        for name, rate in RATES.items():
-            where = InputPoints((failures_input(name), *others), draws=1, seed=self.seed)
-            # the second point has every input at its median
-            cheapest = int(replace(self.model, where=where).cheapest[1])
-            found.append(SourcedSpares(name, rate.per_thousand_node_days, cheapest))
-        return tuple(found)
-
-    def _row(self, spares: int, step: Callable[[str], None]) -> SparesRow:
-        step(f"{spares} spares")
-        model, unit = self.model, self.gpu_hour or 1.0
-        at = model.numbers.index(spares)
-        simulated = model.simulated(spares, days=self.days, runs=self.runs)
-        formula = float(model.median(model.ettr)[at])
-        (ettr_low, ettr_high), (low, high) = model.band(model.ettr), model.band(model.costs)
-        return SparesRow(
-            spares=spares,
-            waiting=float(model.median(model.waits)[at]),
-            formula=formula,
-            formula_p10=float(ettr_low[at]),
-            formula_p90=float(ettr_high[at]),
-            simulated=simulated.mean,
-            half_width=simulated.half_width,
-            apart=abs(formula - simulated.mean) / simulated.mean if simulated.mean > 0.0 else 0.0,
-            cost=unit * float(model.pooled_costs[at]),
-            cost_at_medians=unit * float(model.median(model.costs)[at]),
-            cost_p10=unit * float(low[at]),
-            cost_p90=unit * float(high[at]),
-        )
-
-    def _domain(self, i: int) -> FailureDomain:
-        stated, kind, model = self.domains[i], self.model.kinds[i], self.model
-        return FailureDomain(
-            stated.name,
-            stated.nodes,
-            max(1.0, self.nodes / stated.nodes),
-            float(model.median(kind.failures)) * HOURS_OF_A_YEAR * HOUR,
-            float(model.median(kind.repair)) / HOUR,
-            model.waits_due_to(i, model.best),
-        )
-
-    def title(self, found: SparesAnswer) -> str:
+    def title(self, answer: SparesAnswer) -> str:
         """Return the question in words."""
-        target = "" if found.target is None else f", and how many reach an ETTR of {as_asked(found.target)}"
-        return f"How many spares make the useful hours of a job of {plural(found.nodes, 'node')} cheapest{target}?"
+        target = "" if answer.target is None else f", and how many reach an ETTR of {as_asked(answer.target)}"
+        return f"How many spares make the useful hours of a job of {plural(answer.nodes, 'node')} cheapest{target}?"
 
-    def verdict(self, found: SparesAnswer) -> str:
+    def verdict(self, answer: SparesAnswer) -> str:
         """Return the number with its range, what it costs, what is safer, and what the target takes."""
-        return verdict_on(found)
+        best, cost, _, *fewest = answer.ranges
+        if answer.ettr_with_unlimited_spares < NOTHING:
+            return "With no number of spares is time useful: restarts and checkpoints alone leave nothing of it."
+        low, high = answer.about_as_good
+        near = (
+            f"{low:,} to {high:,} spares cost within 1% of it" if low < high else "any other number costs over 1% more"
+        )
+        a_year = ""
+        if answer.gpu_hour is not None:
+            money = answer.spares * answer.gpus_per_node * answer.gpu_hour * HOURS_OF_A_YEAR
+            a_year = f"; the spares cost {number(money)} a year"
+        sentences = [
+            f"Keep {plural(answer.spares, 'spare')} for {plural(answer.nodes, 'node')}: useful time costs least then, "
+            f"{cost.value(cost.p50)} {answer.cost_unit} (P10 {cost.value(cost.p10)}, P90 {cost.value(cost.p90)}), and "
+            f"{near}{a_year}."
+        ]
+        if (best.p10, best.p90) != (answer.spares, answer.spares):
+            sentences.append(
+                f"Were the inputs known, the best number would be {best.value(best.p50)} (P10 {best.value(best.p10)}, "
+                f"P90 {best.value(best.p90)}): one spare too few stops the whole job, one too many costs a node."
+            )
+        if answer.target is not None and answer.needed is not None:
+            sentences.append(
+                f"An ETTR of {as_asked(answer.target)} takes {answer.needed} ({fewest[0].words}); {answer.spares} "
+                f"reach it in {percent(answer.reached_share)} of the draws."
+            )
+        elif answer.target is not None:
+            sentences.append(
+                f"No number of spares gives an ETTR of {as_asked(answer.target)}: restarts and checkpoints alone leave "
+                f"{as_asked(answer.ettr_with_unlimited_spares, below=answer.target)}."
+            )
+        return " ".join(sentences)
 
-    def figure(self, found: SparesAnswer) -> AnswerFigure:
+    def figure(self, answer: SparesAnswer) -> AnswerFigure:
         """Return the number of spares to keep."""
-        return figure_of(found)
+        if answer.ettr_with_unlimited_spares < NOTHING:
+            return AnswerFigure("none", "number of spares with which time is useful", "")
+        low, high = answer.about_as_good
+        near = f"{low:,} to {high:,} cost within 1% of it" if low < high else "any other number costs over 1% more"
+        return AnswerFigure(f"{answer.spares:,}", "spares to keep", near)
 
-    def assumptions(self, found: SparesAnswer) -> Iterator[str]:
+    def assumptions(self, answer: SparesAnswer) -> Iterator[str]:
         """Yield what rates, restart, repair, cost, draws and Monte Carlo take for granted."""
-        yield from assumed_of(found)
+        by_rate = answer.mttf_hours_at_1024_gpus
+        mean = f"a mean time to failure of {by_rate:.1f} h" if by_rate < NEVER else "no failure ever"
+        yield (
+            f"{answer.rate.per_thousand_node_days:.3g} failures per 1,000 node-days at the median, the same for every "
+            f"node and at random; source: {answer.rate.source}."
+        )
+        yield (
+            f"At {MEASURED_MTTF_GPUS:,} GPUs this rate gives {mean}; jobs of that size on RSC-1 measured "
+            f"{MEASURED_MTTF_HOURS} h, which no rate that is the same for all nodes explains: where nodes fail again "
+            "and again, plan with a higher rate."
+        )
+        yield (
+            f"A failure costs {answer.restart_seconds:.0f} s at the median (detection, requeue or hot update, reload) "
+            f"and the work since the last checkpoint; one is written {every(answer)} and takes "
+            f"{answer.checkpoint_write:g} s."
+        )
+        yield (
+            f"A failed node is away for {answer.repair_hours:.3g} h on average at the median; without domains the "
+            "distribution does not matter. All failures take nodes away, and spares in waiting do not fail."
+        )
+        yield (
+            "A spare takes the failed node's place at once and slows nothing; without enough of them the job waits for "
+            "nodes that are repaired, and nothing fails meanwhile."
+        )
+        if answer.domains:
+            names = ", ".join(f"{domain.name} of {plural(domain.nodes, 'node')}" for domain in answer.domains)
+            yield (
+                f"Nodes that fail at once: {names}; the job fills whole domains, its spares lie elsewhere, all nodes "
+                "of a domain come back together, and repairs are exponential."
+            )
+        else:
+            yield "Failures of several nodes at once are not in it: --failure-domain leaf:32 adds those of a switch."
+        yield (
+            "Cost: C(S) = (N + S) c / (N ETTR(S)). "
+            + (f"A GPU-hour costs {number(answer.gpu_hour)}, idle or not. " if answer.gpu_hour is not None else "")
+            + "What a node-hour costs scales the curve and leaves its least where it is: without prices a node is the "
+            "unit."
+        )
         if self.job_checkpoint_interval is None:
             yield "The checkpoint interval is the best, sqrt(2 w / (N r)), at each draw."
         yield (
@@ -583,257 +818,90 @@ class SparesQuestion(CapacityQuestion[SparesAnswer], HardwarePrices):
             "is the 95% interval of the mean."
         )
 
-    def changes(self, found: SparesAnswer) -> Iterator[str]:
+    def changes(self, answer: SparesAnswer) -> Iterator[str]:
         """Yield what would change the answer beside the inputs with a range."""
-        yield from changes_of(found)
+        if answer.domains:
+            yield (
+                f"Without failures of {' and '.join(domain.name for domain in answer.domains)}: "
+                f"{plural(answer.best_without_domains, 'spare')} in place of {answer.spares}."
+            )
+        if answer.by_source:
+            cases = ", ".join(f"{one.name} ({one.per_thousand_node_days:.3g}) {one.spares}" for one in answer.by_source)
+            yield f"Failures per 1,000 node-days of one source alone, the rest at its median: {cases}."
+        yield "Failures and repairs counted on one's own nodes: --failures and --repair-hours take a number or a range."
 
     def sheet(self, answer: SparesAnswer) -> Sheet:
         """Return the job, its domains, what each number of spares is worth, the curves of cost and ETTR."""
-        return spares_sheet(answer)
-
-
-# -- spares_model --
-# What each number of spares is worth at each point of the uncertain inputs: waits, ETTR, cost of useful time.
-
-
-NEGLIGIBLE = 1e-6  # Share of time that a job waits from which on a further spare is worth nothing
-NEARLY_ALL = 0.97  # Share of the points for which the largest number of spares is that many
-SLACK = 0.01  # Costs nearer to each other than this share are about as good
-MOST_NUMBERS = 512  # Numbers of spares that are looked at, at most; beside domains, whose shares take long, a tenth
-
-
-@dataclass(frozen=True, eq=False)
-class SparesModel:
-    """A job and its failures, at every point of the inputs ``failures``, ``repair``, ``restart`` and of its domains."""
-
-    nodes: int
-    write: float  # seconds of writing a checkpoint
-    interval: float | None  # productive seconds between checkpoints; None = the best
-    domains: tuple[StatedDomain, ...]
-    where: InputPoints
-
-    def column(self, name: str) -> Floats:
-        """Return shape [points], the values of an input."""
-        import numpy as np
-
-        return np.array([point[name] for point in self.where.points])
-
-    @cached_property
-    def single(self) -> Outages:
-        """Failures of one node."""
-        return Outages(1, self.column("failures") * (self.nodes / 1_000.0 / DAY), self.column("repair") * HOUR)
-
-    @cached_property
-    def kinds(self) -> tuple[Outages, ...]:
-        """Failures of domains, in their order; a job has as many of each kind as its nodes fill, whole or in part."""
-        return tuple(
-            Outages(
-                min(domain.nodes, self.nodes),
-                self.column(domain.rate.name) * (max(1.0, self.nodes / domain.nodes) / 1_000.0 / DAY),
-                self.column(domain.hours.name) * HOUR,
+        job = {
+            "mean time to failure": _hours(answer.mttf_hours, digits=2),
+            f"the same at {MEASURED_MTTF_GPUS:,} GPUs": (
+                f"{_hours(answer.mttf_hours_at_1024_gpus, digits=1)} by the rate, {MEASURED_MTTF_HOURS} h measured on "
+                "RSC-1"
+            ),
+            "nodes away on average": f"{answer.nodes_away:.2f}",
+            "checkpoint interval": every(answer).removeprefix("every "),
+            "ETTR with a spare always at hand": (
+                f"{answer.ettr_with_unlimited_spares:.4f}, first order {answer.first_order_ettr:.4f}"
+            ),
+            "standby pool, P99 of a day's failures": f"{answer.standby} (filled up again within a day)",
+        }
+        domains: dict[str, Callable[[FailureDomain], str]] = {
+            "domain": lambda row: row.name,
+            "nodes": lambda row: f"{row.nodes:,}",
+            "in the job": lambda row: f"{row.in_the_job:,.1f}",
+            "failures a year": lambda row: f"{row.failures_a_year:.2f}",
+            "hours away": lambda row: f"{row.repair_hours:.1f}",
+            "job waits": lambda row: f"{row.waiting:.3%}",
+        }
+        marks = {answer.needed: " target", answer.spares: " at least cost"}
+        numbers: dict[str, Callable[[SparesRow], str]] = {
+            "spares": lambda row: f"{row.spares}{marks.get(row.spares, '')}",
+            "waits": lambda row: f"{row.waiting:.2%}",
+            "ETTR": lambda row: f"{row.formula:.4f}",
+            "Monte Carlo": lambda row: f"{row.simulated:.4f} ± {row.half_width:.4f}",
+            "apart": lambda row: f"{row.apart:.2%}",
+            "cost": lambda row: fixed(row.cost, digits=3),
+            "P10": lambda row: fixed(row.cost_p10, digits=3),
+            "P90": lambda row: fixed(row.cost_p90, digits=3),
+        }
+        tables = [TextTable("The job, inputs at their medians", ("", "value"), list(job.items()))]
+        if answer.domains:
+            tables.append(text_table("Failure domains, inputs at their medians", answer.domains, domains))
+        title = "By number of spares: ETTR with inputs at their medians; cost over all draws, with P10 and P90"
+        tables.append(text_table(title, answer.rows, numbers))
+        rows = answer.rows
+        band = ([row.formula_p10 for row in rows], [row.formula_p90 for row in rows])
+        simulated = [(row.spares, row.simulated) for row in rows]
+        series = [
+            Series("formula, band P10 to P90", [(row.spares, row.formula) for row in rows], band=band),
+            Series("Monte Carlo", simulated, shape="dots", errors=[row.half_width for row in rows]),
+        ]
+        if answer.target is not None:
+            series.append(
+                Series("target", [(row.spares, answer.target) for row in (rows[0], rows[-1])], shape="dashes")
             )
-            for domain in self.domains
-        )
-
-    @cached_property
-    def losses(self) -> list[Losses]:
-        """Restarts and checkpoints at each point; a domain that fails costs a restart as a node does."""
-        rates: Floats = self.single.failures + sum(kind.failures for kind in self.kinds)
-        pairs = zip(rates.tolist(), self.column("restart").tolist(), strict=True)
-        return [
-            Losses(rate, restart, self.write, self.interval or best_interval(rate, self.write))
-            for rate, restart in pairs
-        ]
-
-    @cached_property
-    def numbers(self) -> list[int]:
-        """Numbers of spares that are looked at, in rising order; with domains also what holds one of each kind."""
-        import numpy as np
-
-        loads = self.single.away
-        load = np.sort(loads)[[ceil(NEARLY_ALL * len(loads)) - 1]]
-        most = next(i for i, share in enumerate(erlang_b(2**31, load)) if share[0] <= NEGLIGIBLE)
-        # beyond, each spare only costs: as far as the cost is about as good
-        most += ceil(SLACK * (self.nodes + most)) + 1
-        step = ceil((most + 1) / (MOST_NUMBERS // 10 if self.kinds else MOST_NUMBERS))
-        numbers = [*range(0, most + step, step)]
-        coarse = numbers[:: max(1, len(numbers) // 6)]
-        return sorted({*numbers, *(kind.nodes + number for kind in self.kinds for number in coarse)})
-
-    @cached_property
-    def waits(self) -> Floats:
-        """Shape [points, numbers]: share of time in which the job waits for nodes."""
-        return waiting_shares(self.numbers, self.single, self.kinds)
-
-    @cached_property
-    def ceiling(self) -> Floats:
-        """Shape [points]: ETTR with a spare always at hand."""
-        import numpy as np
-
-        return np.array([exact_ettr(loss) for loss in self.losses])
-
-    @cached_property
-    def ettr(self) -> Floats:
-        """Shape [points, numbers]."""
-        found: Floats = self.ceiling[:, None] * (1.0 - self.waits)
-        return found
-
-    def _cost(self, ettr: Floats) -> Floats:
-        """Return node-hours paid for a useful one, C(S) = (N + S) / (N ETTR(S)), of shape [.., numbers]."""
-        import numpy as np
-
-        with np.errstate(divide="ignore", over="ignore"):
-            found: Floats = (self.nodes + np.array(self.numbers)) / self.nodes / ettr
-        return found
-
-    @cached_property
-    def costs(self) -> Floats:
-        """Shape [points, numbers]: node-hours paid for a useful one."""
-        return self._cost(self.ettr)
-
-    @cached_property
-    def pooled_costs(self) -> Floats:
-        """Shape [numbers]: node-hours paid in all draws together over the useful ones, (N + S) / (N E[ETTR]), which is
-        what counts where the number is bought before the inputs are known.
-        """
-        return self._cost(self.ettr[: self.where.draws].mean(axis=0))
-
-    @cached_property
-    def best(self) -> int:
-        """The number of spares with the least pooled cost."""
-        return self.numbers[int(self.pooled_costs.argmin())]
-
-    @property
-    def about_as_good(self) -> tuple[int, int]:
-        """The least and the largest number whose pooled cost is within :data:`SLACK` of the best."""
-        near = self.pooled_costs <= (1.0 + SLACK) * self.pooled_costs.min()
-        good = [number for number, one in zip(self.numbers, near.tolist(), strict=True) if one]
-        return good[0], good[-1]
-
-    @cached_property
-    def cheapest(self) -> list[float]:
-        """The number of spares with the least cost at each point: the best one if the inputs were known."""
-        return [float(self.numbers[i]) for i in self.costs.argmin(axis=1)]
-
-    def fewest(self, target: float) -> list[float]:
-        """Return the fewest spares with which ETTR reaches a target, at each point; infinite where no number does."""
-        reached = self.ettr >= target
-        return [float(self.numbers[row.argmax()]) if row.any() else inf for row in reached]
-
-    def at(self, number: int, of: Floats) -> list[float]:
-        """Return a number of spares' column of a table, by points."""
-        found: list[float] = of[:, self.numbers.index(number)].tolist()
-        return found
-
-    def band(self, of: Floats) -> tuple[Any, Any]:
-        """Return P10 and P90 of a table over the draws, by number of spares."""
-        import numpy as np
-
-        low, high = np.quantile(of[: self.where.draws], (0.1, 0.9), axis=0, method="inverted_cdf")
-        return low, high
-
-    def median(self, of: Floats) -> Floats:
-        """Return what a table, or a column of points, has where every input is at its median."""
-        found: Floats = of[self.where.draws]
-        return found
-
-    @cached_property
-    def single_nodes_only(self) -> SparesModel:
-        """The model of the same job whose nodes fail one by one only."""
-        return replace(self, domains=())
-
-    def waits_due_to(self, i: int, spares: int) -> float:
-        """Return the share of time that the job waits because of domains of the i-th kind, inputs at their medians."""
-        import numpy as np
-
-        def median_of(kind: Outages) -> Outages:
-            return Outages(kind.nodes, *(np.array([self.median(column)]) for column in (kind.failures, kind.repair)))
-
-        single, kinds = median_of(self.single), [median_of(kind) for kind in self.kinds]
-        others = kinds[:i] + kinds[i + 1 :]
-        return float((waiting_shares([spares], single, kinds) - waiting_shares([spares], single, others))[0, 0])
-
-    def simulated(self, spares: int, *, days: float, runs: int) -> EttrEstimate:
-        """Return the estimate of the Monte Carlo for a number of spares, every input at its median."""
-        losses = self.losses[self.where.draws]
-
-        def repair(kind: Outages) -> RepairTimes:
-            return exponential(float(self.median(kind.repair)))
-
-        domains = [
-            DomainFailures(float(self.median(kind.failures)) / losses.failures, kind.nodes, repair(kind))
-            for kind in self.kinds
-            if losses.failures
-        ]
-        return simulate_ettr(
-            losses,
-            span=days * DAY,
-            runs=runs,
-            seed=self.where.seed,
-            spares=spares,
-            repair=repair(self.single),
-            domains=domains,
-        )
+        ettr = Chart("ETTR by number of spares", "spares", "ETTR", series, ceiling=1.0, kind="share")
+        return Sheet(tables, [_cost_chart(answer), ettr] if any(row.cost < inf for row in rows) else [ettr])
 
 
-def rows_of(numbers: Sequence[int], last: int, chosen: Sequence[int], *, rows: int) -> list[int]:
-    """Return about so many numbers up to the last, evenly, and those that are chosen."""
-    shown = [number for number in numbers if number <= last]
-    return sorted({*shown[:: max(1, round(len(shown) / rows))], *chosen})
-
-
-# -- spares_sheet --
-# The answer about spares as a person reads it: sentences, tables, charts.
-
-
-NEVER = 8.766e9  # Hours, a million years: what JSON has as the mean time to failure of a job that never fails
-NOTHING = 5e-4  # ETTR below which no time is useful: it is written as 0.0 %
-MOST_DIGITS = 8  # Behind the point of a percentage: more is written by nobody
-EXACT = 1e-9  # Percentages closer than this are the same number
-DEAREST = 1.5  # Costs beyond so many times the least are not drawn, or the curve near the least would be flat
-
-
-def verdict_on(found: SparesAnswer) -> str:
-    """Return the number, what it costs, how sure that is, and what the target takes."""
-    best, cost, _, *fewest = found.ranges
-    if found.ettr_with_unlimited_spares < NOTHING:
-        return "With no number of spares is time useful: restarts and checkpoints alone leave nothing of it."
-    low, high = found.about_as_good
-    near = f"{low:,} to {high:,} spares cost within 1% of it" if low < high else "any other number costs over 1% more"
-    a_year = ""
-    if found.gpu_hour is not None:
-        money = found.spares * found.gpus_per_node * found.gpu_hour * HOURS_OF_A_YEAR
-        a_year = f"; the spares cost {number(money)} a year"
-    sentences = [
-        f"Keep {plural(found.spares, 'spare')} for {plural(found.nodes, 'node')}: useful time costs least then, "
-        f"{cost.value(cost.p50)} {found.cost_unit} (P10 {cost.value(cost.p10)}, P90 {cost.value(cost.p90)}), and "
-        f"{near}{a_year}."
-    ]
-    if (best.p10, best.p90) != (found.spares, found.spares):
-        sentences.append(
-            f"Were the inputs known, the best number would be {best.value(best.p50)} (P10 {best.value(best.p10)}, P90 "
-            f"{best.value(best.p90)}): one spare too few stops the whole job, one too many costs a node."
-        )
-    if found.target is not None and found.needed is not None:
-        sentences.append(
-            f"An ETTR of {as_asked(found.target)} takes {found.needed} ({fewest[0].words}); {found.spares} reach it in "
-            f"{percent(found.reached_share)} of the draws."
-        )
-    elif found.target is not None:
-        sentences.append(
-            f"No number of spares gives an ETTR of {as_asked(found.target)}: restarts and checkpoints alone leave "
-            f"{as_asked(found.ettr_with_unlimited_spares, below=found.target)}."
-        )
-    return " ".join(sentences)
-
-
-def figure_of(found: SparesAnswer) -> AnswerFigure:
-    """Return the number of spares to keep, and which others cost about as much."""
-    if found.ettr_with_unlimited_spares < NOTHING:
-        return AnswerFigure("none", "number of spares with which time is useful", "")
-    low, high = found.about_as_good
-    near = f"{low:,} to {high:,} cost within 1% of it" if low < high else "any other number costs over 1% more"
-    return AnswerFigure(f"{found.spares:,}", "spares to keep", near)
+def _cost_chart(answer: SparesAnswer) -> Chart:
+    """Return the cost of a useful GPU-hour by number of spares: of all draws, P10 to P90, the least marked."""
+    most = DEAREST * min(row.cost for row in answer.rows)
+    rows = [row for row in answer.rows if row.cost_p10 <= most]
+    band = ([row.cost_p10 for row in rows], [min(row.cost_p90, most) for row in rows])
+    pooled = [(row.spares, row.cost if row.cost <= most else None) for row in rows]
+    medians = [(row.spares, row.cost_at_medians if row.cost_at_medians <= most else None) for row in rows]
+    series = (
+        Series("all draws together, band P10 to P90", pooled, band=band),
+        Series("inputs at their medians", medians, shape="dashes"),
+    )
+    best = answer.ranges[0]
+    known = [] if best.p10 == best.p90 else [(best.p10, "P10"), (best.p50, "P50"), (best.p90, "P90")]
+    marks = [*known, (float(answer.spares), plural(answer.spares, "spare"))]
+    unit = "GPU-hours paid for a useful one" if answer.gpu_hour is None else "cost of a useful GPU-hour"
+    return Chart(
+        "Cost of useful time by number of spares", "spares", unit, series, floor=None, ceiling=most, lines=marks
+    )
 
 
 def as_asked(share: float, *, below: float | None = None) -> str:
@@ -848,151 +916,10 @@ def as_asked(share: float, *, below: float | None = None) -> str:
     return f"{text}%"
 
 
-def assumed_of(found: SparesAnswer) -> Iterator[str]:
-    """Yield what rates, restart, repair, domains and cost take for granted, one sentence each."""
-    by_rate = found.mttf_hours_at_1024_gpus
-    mean = f"a mean time to failure of {by_rate:.1f} h" if by_rate < NEVER else "no failure ever"
-    yield (
-        f"{found.rate.per_thousand_node_days:.3g} failures per 1,000 node-days at the median, the same for every node "
-        f"and at random; source: {found.rate.source}."
-    )
-    yield (
-        f"At {MEASURED_MTTF_GPUS:,} GPUs this rate gives {mean}; jobs of that size on RSC-1 measured "
-        f"{MEASURED_MTTF_HOURS} h, which no rate that is the same for all nodes explains: where nodes fail again "
-        "and again, plan with a higher rate."
-    )
-    yield (
-        f"A failure costs {found.restart_seconds:.0f} s at the median (detection, requeue or hot update, reload) and "
-        f"the work since the last checkpoint; one is written {every(found)} and takes {found.checkpoint_write:g} s."
-    )
-    yield (
-        f"A failed node is away for {found.repair_hours:.3g} h on average at the median; without domains the "
-        "distribution does not matter. All failures take nodes away, and spares in waiting do not fail."
-    )
-    yield (
-        "A spare takes the failed node's place at once and slows nothing; without enough of them the job waits for "
-        "nodes that are repaired, and nothing fails meanwhile."
-    )
-    if found.domains:
-        names = ", ".join(f"{domain.name} of {plural(domain.nodes, 'node')}" for domain in found.domains)
-        yield (
-            f"Nodes that fail at once: {names}; the job fills whole domains, its spares lie elsewhere, all nodes of a "
-            "domain come back together, and repairs are exponential."
-        )
-    else:
-        yield "Failures of several nodes at once are not in it: --failure-domain leaf:32 adds those of a switch."
-    yield (
-        "Cost: C(S) = (N + S) c / (N ETTR(S)). "
-        + (f"A GPU-hour costs {number(found.gpu_hour)}, idle or not. " if found.gpu_hour is not None else "")
-        + "What a node-hour costs scales the curve and leaves its least where it is: without prices a node is the unit."
-    )
-
-
-def changes_of(found: SparesAnswer) -> Iterator[str]:
-    """Yield what would change the answer beside the inputs with a range."""
-    if found.domains:
-        yield (
-            f"Without failures of {' and '.join(domain.name for domain in found.domains)}: "
-            f"{plural(found.best_without_domains, 'spare')} in place of {found.spares}."
-        )
-    if found.by_source:
-        cases = ", ".join(f"{one.name} ({one.per_thousand_node_days:.3g}) {one.spares}" for one in found.by_source)
-        yield f"Failures per 1,000 node-days of one source alone, the rest at its median: {cases}."
-    yield "Failures and repairs counted on one's own nodes: --failures and --repair-hours take a number or a range."
-
-
-def spares_sheet(found: SparesAnswer) -> Sheet:
-    """Return the job, its domains, and what each number of spares is worth; the curve of the cost is the figure."""
-    job = {
-        "mean time to failure": _hours(found.mttf_hours, digits=2),
-        f"the same at {MEASURED_MTTF_GPUS:,} GPUs": (
-            f"{_hours(found.mttf_hours_at_1024_gpus, digits=1)} by the rate, {MEASURED_MTTF_HOURS} h measured on RSC-1"
-        ),
-        "nodes away on average": f"{found.nodes_away:.2f}",
-        "checkpoint interval": every(found).removeprefix("every "),
-        "ETTR with a spare always at hand": (
-            f"{found.ettr_with_unlimited_spares:.4f}, first order {found.first_order_ettr:.4f}"
-        ),
-        "standby pool, P99 of a day's failures": f"{found.standby} (filled up again within a day)",
-    }
-    tables = [
-        TextTable("The job, inputs at their medians", ("", "value"), list(job.items())),
-        text_table(
-            "By number of spares: ETTR with inputs at their medians; cost over all draws, with P10 and P90",
-            found.rows,
-            _columns(found),
-        ),
-    ]
-    if found.domains:
-        tables.insert(1, text_table("Failure domains, inputs at their medians", found.domains, DOMAIN_COLUMNS))
-    useful = any(row.cost < inf for row in found.rows)
-    return Sheet(tables=tables, charts=(*([_cost_chart(found)] if useful else []), _ettr_chart(found)))
-
-
-DOMAIN_COLUMNS: dict[str, Callable[[FailureDomain], str]] = {
-    "domain": lambda row: row.name,
-    "nodes": lambda row: f"{row.nodes:,}",
-    "in the job": lambda row: f"{row.in_the_job:,.1f}",
-    "failures a year": lambda row: f"{row.failures_a_year:.2f}",
-    "hours away": lambda row: f"{row.repair_hours:.1f}",
-    "job waits": lambda row: f"{row.waiting:.3%}",
-}
-
-
-def _columns(found: SparesAnswer) -> dict[str, Callable[[SparesRow], str]]:
-    marks = {found.needed: " target", found.spares: " at least cost"}
-    return {
-        "spares": lambda row: f"{row.spares}{marks.get(row.spares, '')}",
-        "waits": lambda row: f"{row.waiting:.2%}",
-        "ETTR": lambda row: f"{row.formula:.4f}",
-        "Monte Carlo": lambda row: f"{row.simulated:.4f} ± {row.half_width:.4f}",
-        "apart": lambda row: f"{row.apart:.2%}",
-        "cost": lambda row: fixed(row.cost, digits=3),
-        "P10": lambda row: fixed(row.cost_p10, digits=3),
-        "P90": lambda row: fixed(row.cost_p90, digits=3),
-    }
-
-
-def _cost_chart(found: SparesAnswer) -> Chart:
-    """Return the cost of a useful GPU-hour by number of spares: of all draws, P10 to P90, the least marked."""
-    most = DEAREST * min(row.cost for row in found.rows)
-    rows = [row for row in found.rows if row.cost_p10 <= most]
-    band = ([row.cost_p10 for row in rows], [min(row.cost_p90, most) for row in rows])
-    series = (
-        Series("all draws together, band P10 to P90", _points(rows, [row.cost for row in rows], most), band=band),
-        Series("inputs at their medians", _points(rows, [row.cost_at_medians for row in rows], most), shape="dashes"),
-    )
-    best = found.ranges[0]
-    known = [] if best.p10 == best.p90 else [(best.p10, "P10"), (best.p50, "P50"), (best.p90, "P90")]
-    marks = [*known, (float(found.spares), plural(found.spares, "spare"))]
-    unit = "GPU-hours paid for a useful one" if found.gpu_hour is None else "cost of a useful GPU-hour"
-    return Chart(
-        "Cost of useful time by number of spares", "spares", unit, series, floor=None, ceiling=most, lines=marks
-    )
-
-
-def _points(rows: Sequence[SparesRow], values: Sequence[float], most: float) -> list[tuple[float, float | None]]:
-    return [(row.spares, value if value <= most else None) for row, value in zip(rows, values, strict=True)]
-
-
-def _ettr_chart(found: SparesAnswer) -> Chart:
-    rows = found.rows
-    band = ([row.formula_p10 for row in rows], [row.formula_p90 for row in rows])
-    simulated = [(row.spares, row.simulated) for row in rows]
-    series = [
-        Series("formula, band P10 to P90", [(row.spares, row.formula) for row in rows], band=band),
-        Series("Monte Carlo", simulated, shape="dots", errors=[row.half_width for row in rows]),
-    ]
-    if found.target is not None:
-        ends = [(row.spares, found.target) for row in (rows[0], rows[-1])]
-        series.append(Series("target", ends, shape="dashes"))
-    return Chart("ETTR by number of spares", "spares", "ETTR", series, ceiling=1.0, kind="share")
-
-
 def _hours(hours: float, *, digits: int) -> str:
     return f"{hours:.{digits}f} h" if hours < NEVER else "never"
 
 
-def every(found: SparesAnswer) -> str:
+def every(answer: SparesAnswer) -> str:
     """Return how often a checkpoint is written, in words."""
-    return "never" if found.checkpoint_interval == inf else f"every {found.checkpoint_interval:,.0f} s"
+    return "never" if answer.checkpoint_interval == inf else f"every {answer.checkpoint_interval:,.0f} s"

@@ -12,6 +12,10 @@ from dataclasses import dataclass
 PEAK = {"A100": 312e12, "H100": 989e12, "H800": 989e12, "L20": 119.5e12}
 """Type of GPU -> floating-point operations a second, dense bf16 (NVIDIA's data sheets); others are taken as an H800."""
 
+MICROBATCHES_A_STAGE = 4
+"""Microbatches of a step for each pipeline stage where neither job nor model says: from there on the idle slots were
+found negligible (Huang et al., "GPipe", NeurIPS 2019)."""
+
 
 @dataclass(frozen=True, slots=True)
 class LossCurve:
@@ -97,9 +101,6 @@ class Calibration:
     @property
     def volume_assumptions(self) -> tuple[str, ...]:
         """What every model assumes that knows volumes."""
-        # here: an option's default is made of these figures, and its help imports no numpy
-        from simulator.cost.types import MICROBATCHES_A_STAGE
-
         return (
             *self.compute_assumptions,
             "What transfers between nodes do not take of that is the same wherever the job lies.",

@@ -108,8 +108,8 @@ def fit_gains(runs: Sequence[MeasuredRun], *, source: str = "", seed: int = 0) -
     together = bool(np.linalg.matrix_rank(design) < design.shape[1])
     if together:
         told, design = [], design[:, :1]
-    found, drawn = _solved(design, medians), _solved(design, _drawn(of_pair, seed))
-    if found[0] <= 0.0:
+    fitted, drawn = _solved(design, medians), _solved(design, _drawn(of_pair, seed))
+    if fitted[0] <= 0.0:
         raise InvalidInput(
             "without spread the step would take no time: the step times are not those of one job",
             where=source,
@@ -117,17 +117,19 @@ def fit_gains(runs: Sequence[MeasuredRun], *, source: str = "", seed: int = 0) -
         )
     gains: list[GainEstimate | None] = [None, None]
     for column, family in enumerate(told, 1):
-        gains[family] = _estimate(found[column], drawn[column])
-    shares = [_alpha(gain) for gain in (found, drawn)] if len(told) > 1 else [np.array(np.nan)]
+        gains[family] = _estimate(fitted[column], drawn[column])
+    shares = [_alpha(gain) for gain in (fitted, drawn)] if len(told) > 1 else [np.array(np.nan)]
+    # of each pair, from T0 and the gains in percent
+    steps = fitted[0] * (design @ np.concatenate([[1.0], fitted[1:] / 100.0]))
     placements = [
-        MeasuredPlacement(*pair, len(several), sum(len(run.seconds) for run in several), float(median), float(fitted))
-        for pair, several, median, fitted in zip(pairs, of_pair, medians, _fitted(design, found), strict=True)
+        MeasuredPlacement(*pair, len(several), sum(len(run.seconds) for run in several), float(median), float(step))
+        for pair, several, median, step in zip(pairs, of_pair, medians, steps, strict=True)
     ]
     return GainFit(
         dp=gains[0],
         pp=gains[1],
         alpha=None if np.isnan(shares[0]) else _estimate(float(shares[0]), shares[1]),
-        step_seconds=float(found[0]),
+        step_seconds=float(fitted[0]),
         placements=tuple(placements),
         together=together,
     )
@@ -135,18 +137,13 @@ def fit_gains(runs: Sequence[MeasuredRun], *, source: str = "", seed: int = 0) -
 
 def _solved(design: FloatArray, seconds: FloatArray) -> FloatArray:
     """Return T0 and the gains in percent, by least squares; of each column of ``seconds``, where there are several."""
-    found = np.linalg.lstsq(design, seconds, rcond=None)[0]
-    return np.asarray(np.concatenate([found[:1], 100.0 * found[1:] / found[:1]]))
+    solved = np.linalg.lstsq(design, seconds, rcond=None)[0]
+    return np.asarray(np.concatenate([solved[:1], 100.0 * solved[1:] / solved[:1]]))
 
 
-def _fitted(design: FloatArray, found: FloatArray) -> FloatArray:
-    """Return the step of each pair, from T0 and the gains in percent."""
-    return np.asarray(found[0] * (design @ np.concatenate([[1.0], found[1:] / 100.0])))
-
-
-def _alpha(found: FloatArray) -> FloatArray:
+def _alpha(fitted: FloatArray) -> FloatArray:
     """Return the part of DP in both gains, a loss counting as 0; NaN where both are losses."""
-    dp, pp = np.maximum(found[1:], 0.0)
+    dp, pp = np.maximum(fitted[1:], 0.0)
     return np.asarray(np.divide(dp, dp + pp, out=np.full_like(dp, np.nan), where=dp + pp > 0.0))
 
 
@@ -179,15 +176,15 @@ def _independent(seconds: FloatArray) -> float:
         return count
     # of equal values the mean of their ranks, or a log of few digits would seem to drift
     ranks = (times.cumsum() - (times + count) / 2)[which]
-    found = float(ranks[1:] @ ranks[:-1] / (ranks @ ranks))
-    alike = min(max(0.0, (count * found + 1) / (count - 3)), 1 - 2 / count)
+    r = float(ranks[1:] @ ranks[:-1] / (ranks @ ranks))
+    alike = min(max(0.0, (count * r + 1) / (count - 3)), 1 - 2 / count)
     return count * (1 - alike) / (1 + alike)
 
 
 def _estimate(value: float, drawn: FloatArray) -> GainEstimate:
     # least squares leave 1e-13 or so of nothing, and no gain has no sign
-    found = round(float(value), 9) + 0.0
+    rounded = round(float(value), 9) + 0.0
     if np.isnan(drawn).all():
-        return GainEstimate(found, None, None)
+        return GainEstimate(rounded, None, None)
     low, high = np.nanquantile(drawn, [0.025, 0.975])
-    return GainEstimate(found, float(low), float(high))
+    return GainEstimate(rounded, float(low), float(high))

@@ -22,6 +22,8 @@ from simulator.cost.calibration import PUBLISHED, Calibration
 from simulator.cost.step import (
     Communication,
     Independent,
+    PlacedJob,
+    StepTime,
     flat_step,
     ideal_communication,
     pipeline_seconds,
@@ -29,11 +31,7 @@ from simulator.cost.step import (
     schedule_of,
     step_time,
 )
-from simulator.cost.types import PlacedJob, StepTime
 from topology.cluster import Cluster, FloatArray, IntArray, Level
-
-# -- spread_price --
-# Models that look at spread alone, or not even at that.
 
 
 def no_cost(calibration: Calibration = PUBLISHED) -> Independent:
@@ -78,22 +76,19 @@ def spread_counters(calibration: Calibration = PUBLISHED) -> Independent:
     )
 
 
-# -- anchored --
-# Anchored: what was measured between two minipods for the job's kind, drawn out over more by the losses of NCCL.
-#
-# With S and R the DP and PP spread, j_dp and j_pp the share of its step that the spread of each family over two
-# minipods cost a job of the kind (:class:`scheduler.affinity.Record`), and lambda the time that a loss of bandwidth
-# adds
-#
-#     step / ideal step = 1 + j_dp * lambda_c(S) / lambda_c(2) + j_pp * lambda_p(R) / lambda_p(2)
-#
-# ``lambda(r) = 1 / (1 - l(r)) - 1``, l the loss of collectives for DP and of send-recv for PP groups.  A job brings its
-# amplitudes along: together they are its ``spread_cost``, and alpha is the part of j_dp in it.  So over two minipods a
-# placement with a smaller objective is a faster step, by as much as the objective says.
-
-
 def anchored(calibration: Calibration = PUBLISHED) -> Independent:
-    """Return the model."""
+    """Return the model of what was measured between two minipods for the job's kind, drawn out by the losses of NCCL.
+
+    With S and R the DP and PP spread, j_dp and j_pp the share of its step that the spread of each family over two
+    minipods cost a job of the kind (:class:`scheduler.affinity.Record`), and lambda the time that a loss of bandwidth
+    adds
+
+        step / ideal step = 1 + j_dp * lambda_c(S) / lambda_c(2) + j_pp * lambda_p(R) / lambda_p(2)
+
+    ``lambda(r) = 1 / (1 - l(r)) - 1``, l the loss of collectives for DP and of send-recv for PP groups.  A job brings
+    its amplitudes along: together they are its ``spread_cost``, and alpha is the part of j_dp in it.  So over two
+    minipods a placement with a smaller objective is a faster step, by as much as the objective says.
+    """
 
     def price(placed: PlacedJob) -> StepTime:
         job, flat = placed.job, flat_step(placed, calibration)
@@ -122,16 +117,6 @@ def anchored(calibration: Calibration = PUBLISHED) -> Independent:
     )
 
 
-# -- collisions --
-# What a shared tier loses although it carries as much upwards as downwards: flows that are hashed on the same link.
-#
-# A switch sends each sub-flow up one of its links, whichever its hash says, and all that are on a link share it evenly.
-# A flow of q sub-flows sends over one after the other, so it is slowed by the mean load of the links that they are on,
-# and a step waits for the slowest of n flows on k links.  Nothing in it is fitted: n and k are ports of a switch.
-# Fixed shares of the sub-flows would lose more, 35 % where 16 % are lost with 32 flows of 16 on 32 links; measured were
-# 17 %.
-
-
 LOADS = (0.0, 1 / 16, 1 / 8, 1 / 4, 3 / 8, 1 / 2, 3 / 4, 1.0, 1.5, 2.0, 3.0, 4.0, 8.0)
 """Flows for each link for which the expectation is found; it is linear in between, and in proportion beyond."""
 
@@ -148,17 +133,18 @@ def slowest_flow(counts: list[int], *, links: int, sub_flows: int, draws: int) -
     rng = np.random.default_rng(0)
     chosen = rng.integers(0, links, (draws, counts[-1], sub_flows), dtype=np.int32)
     chosen += np.arange(draws, dtype=np.int32)[:, None, None] * links  # each draw has links of its own
-    found = np.ones(len(counts))
+    slowed = np.ones(len(counts))
     for i, count in enumerate(counts):
         if count:
             here = chosen[:, :count]
             load = np.bincount(here.ravel(), minlength=draws * links) / sub_flows
-            found[i] = np.maximum(load[here].mean(axis=2).max(axis=1), 1.0).mean()
-    return found
+            slowed[i] = np.maximum(load[here].mean(axis=2).max(axis=1), 1.0).mean()
+    return slowed
 
 
 @lru_cache(maxsize=64)
-def _table(links: int, sub_flows: int) -> tuple[FloatArray, FloatArray]:
+def _slowdowns(links: int, sub_flows: int) -> tuple[FloatArray, FloatArray]:
+    """Return loads in flows for each link, and by what flows are slowed at each."""
     counts = sorted({round(load * links) for load in LOADS})
     draws = max(1, HASHES // (counts[-1] * sub_flows))
     return np.array(counts) / links, slowest_flow(counts, links=links, sub_flows=sub_flows, draws=draws)
@@ -166,7 +152,14 @@ def _table(links: int, sub_flows: int) -> tuple[FloatArray, FloatArray]:
 
 @dataclass(frozen=True, slots=True)
 class Hashing:
-    """How flows of one kind are hashed."""
+    """How flows of one kind are hashed: what a shared tier loses although it carries as much upwards as downwards.
+
+    A switch sends each sub-flow up one of its links, whichever its hash says, and all that are on a link share it
+    evenly.  A flow of q sub-flows sends over one after the other, so it is slowed by the mean load of the links that
+    they are on, and a step waits for the slowest of n flows on k links.  Nothing in it is fitted: n and k are ports of
+    a switch.  Fixed shares of the sub-flows would lose more, 35 % where 16 % are lost with 32 flows of 16 on 32 links;
+    measured were 17 %.
+    """
 
     links: int  # of a switch upwards, each as fast as a flow
     sub_flows: float  # of each flow; infinity = spread evenly over all links, packet by packet
@@ -178,23 +171,8 @@ class Hashing:
         """
         if isinf(self.sub_flows):
             return np.maximum(1.0, load)
-        loads, slower = _table(self.links, int(self.sub_flows))
+        loads, slower = _slowdowns(self.links, int(self.sub_flows))
         return np.asarray(np.interp(load, loads, slower) * np.maximum(1.0, np.asarray(load) / loads[-1]))
-
-
-# -- hierarchical --
-# Hierarchical: what crosses a shared tier is slowed as if every node below sent at once.
-#
-# A shared tier is a level of the tree whose switches hash flows onto links upwards, of which there may be fewer than
-# below.  A send waits for the flows on its link, a collective of many sub-flows for their mean
-# (:mod:`simulator.cost.models`): by so much, the stretch rho, each is slower that leaves a domain.  A DP group of n
-# nodes with k domains of a level, w nodes in the one with fewest, reduces in turns: inside the domains, between them
-# with w nodes of each side by side, inside again.  With bandwidth B of a node each half of it takes
-#
-#     T = V / B * [ (n - 1) / n + sum over tiers of (k - 1) / k * (rho - rho of the next closer tier) / w ]
-#
-# which for equal domains is what the turns take, and for rho 1 the flat ``(n - 1) / n * V / B``.  A hop of a PP group
-# is slowed as much as the broadest boundary that it crosses says; of what experts send, the part that crosses it.
 
 
 Oversubscription = Mapping[str, float]
@@ -225,8 +203,8 @@ class Crossing:
         """Count what each DP group touches."""
         groups, width = int(dp_group.max()) + 1, int(domains.max()) + 1
         pairs = domains.astype(np.int64) + dp_group.astype(np.int64) * width
-        found, cells = np.unique(pairs.ravel(), return_counts=True)
-        group = found // width
+        touched, cells = np.unique(pairs.ravel(), return_counts=True)
+        group = touched // width
         fewest = np.full(groups, domains.shape[0], dtype=np.int32)
         np.minimum.at(fewest, group, cells.astype(np.int32))
         return Crossing(domains, dp_group, np.bincount(group, minlength=groups).astype(np.int32), fewest)
@@ -269,15 +247,8 @@ def tiers_of(cluster: Cluster, oversubscription: Oversubscription, calibration: 
     for level in reversed(cluster.levels):
         if level.name in oversubscription:
             load *= oversubscription[level.name]
-            tiers.append(Tier(level, *_busy(load, calibration)))
+            tiers.append(Tier(level, *(float(hashing.slowdown(load)) for hashing in hashing_of(calibration))))
     return tuple(reversed(tiers))
-
-
-@lru_cache(maxsize=1024)
-def _busy(load: float, calibration: Calibration) -> tuple[float, float]:
-    """Return by what collectives and sends are slowed on links with so many flows each."""
-    collectives, sends = hashing_of(calibration)
-    return float(collectives.slowdown(load)), float(sends.slowdown(load))
 
 
 def hashing_of(calibration: Calibration) -> tuple[Hashing, Hashing]:
@@ -332,22 +303,33 @@ def crossing_step(
             domains = expert_spread(placed, crossing.domains)
             experts += (domains - 1) / domains * float(stretch.max() - closer.max())
         closer = stretch
-        one, other = hops_of(crossing.domains, around=schedule.around)
+        source, target = hops_of(crossing.domains, around=schedule.around)
         of_hops = np.broadcast_to(np.reshape(of_rows, (-1, 1)), slowed.shape)
-        slowed = np.where(one != other, np.maximum(slowed, of_hops), slowed)
+        slowed = np.where(source != target, np.maximum(slowed, of_hops), slowed)
     hops = slowed * traffic.pp / placed.bandwidth
-    found = Communication(
+    placed_so = Communication(
         dp=ideal.dp + traffic.dp / placed.bandwidth * float(excess.max()),
         pp=pipeline_seconds(hops, schedule, calibration.transfer_exposure),
         ep=ideal.ep * (1.0 + experts),
     )
-    return step_time(placed, schedule, found, ideal, calibration)
+    return step_time(placed, schedule, placed_so, ideal, calibration)
 
 
 def hierarchical(
     calibration: Calibration = PUBLISHED, *, oversubscription: Oversubscription | None = None
 ) -> Independent:
-    """Return the model.
+    """Return the model in which what crosses a shared tier is slowed as if every node below sent at once.
+
+    A shared tier is a level of the tree whose switches hash flows onto links upwards, of which there may be fewer than
+    below.  A send waits for the flows on its link, a collective of many sub-flows for their mean (:class:`Hashing`): by
+    so much, the stretch rho, each is slower that leaves a domain.  A DP group of n nodes with k domains of a level, w
+    nodes in the one with fewest, reduces in turns: inside the domains, between them with w nodes of each side by side,
+    inside again.  With bandwidth B of a node each half of it takes
+
+        T = V / B * [ (n - 1) / n + sum over tiers of (k - 1) / k * (rho - rho of the next closer tier) / w ]
+
+    which for equal domains is what the turns take, and for rho 1 the flat ``(n - 1) / n * V / B``.  A hop of a PP group
+    is slowed as much as the broadest boundary that it crosses says; of what experts send, the part that crosses it.
 
     :param oversubscription: of its tiers; ``None`` = one tier between minipods, which is shared but not oversubscribed.
     """
@@ -371,14 +353,6 @@ def hierarchical(
         ),
         price,
     )
-
-
-# -- alpha_beta --
-# Alpha-beta: each collective at the bus bandwidth that a table has for its size and its spread.
-#
-# The table is as NCCL tests print it, read between its lines; the built-in one is drawn from the four figures of the
-# characterisation.  A transfer of S bytes takes ``alpha + S / beta``, so its bandwidth is ``beta * S / (S + S_half)``
-# with ``S_half = alpha * beta``; what size saturates it fixes S_half.
 
 
 SIZES: FloatArray = np.exp2(np.arange(10.0, 37.0))  # 1 KiB to 64 GiB
@@ -416,7 +390,12 @@ def alpha_beta(
     all_reduce: BusBandwidth | None = None,
     send_recv: BusBandwidth | None = None,
 ) -> Independent:
-    """Return the model; a table that is ``None`` is drawn from the calibration."""
+    """Return the model of each collective at the bus bandwidth that a table has for its size and its spread.
+
+    The table is as NCCL tests print it, read between its lines; one that is ``None`` is drawn from the four figures of
+    the characterisation.  A transfer of S bytes takes ``alpha + S / beta``, so its bandwidth is ``beta * S / (S +
+    S_half)`` with ``S_half = alpha * beta``; what size saturates it fixes S_half.
+    """
     reductions = all_reduce or drawn("all-reduce", calibration)
     transfers = send_recv or drawn("send-recv", calibration)
 
@@ -424,11 +403,11 @@ def alpha_beta(
         traffic, bandwidth = placed.traffic, placed.bandwidth
         schedule = schedule_of(placed, calibration)
         domains = placed.cluster.level(placed.job.level).domain_of[placed.nodes]
-        one, other = hops_of(domains, around=schedule.around)
+        source, target = hops_of(domains, around=schedule.around)
         ordered = np.sort(domains, axis=1)
         of_row = 1 + (ordered[:, 1:] != ordered[:, :-1]).sum(axis=1, keepdims=True)
         # a hop inside a minipod loses nothing, however many the rest of its PP group touches
-        spreads = np.where(one != other, of_row, 1)
+        spreads = np.where(source != target, of_row, 1)
 
         def communication(dp_spread: int, hop_spread: IntArray, ep_spread: int) -> Communication:
             hops = traffic.pp / (bandwidth * transfers.at(traffic.pp, hop_spread))
@@ -440,9 +419,9 @@ def alpha_beta(
             )
 
         touched = int(Crossing.of(domains, placed.job.grid.dp_group).touched.max())
-        found = communication(touched, spreads, expert_spread(placed, domains))
+        placed_so = communication(touched, spreads, expert_spread(placed, domains))
         ideal = communication(1, np.ones((1, spreads.shape[1]), dtype=np.int32), 1)
-        return step_time(placed, schedule, found, ideal, calibration)
+        return step_time(placed, schedule, placed_so, ideal, calibration)
 
     return Independent(
         "alpha-beta",

@@ -2,7 +2,7 @@
 
 Each tier is shared out by itself, once among the reductions of all jobs and once among their pipelines; within one the
 links of all closer tiers count too.  What a flow gets, and how many are on each link of the switches that it passes
-(:mod:`simulator.cost.models`), says by what its groups are stretched; the step follows as in the hierarchical
+(:class:`simulator.cost.models.Hashing`), says by what its groups are stretched; the step follows as in the hierarchical
 model, with the stretch that each group really sees in place of that of a busy cluster.
 
 A DP group that touches several domains of a tier reduces between them with w nodes of each side by side, w being the
@@ -33,8 +33,7 @@ from simulator.cost.models import (
     tier_assumptions,
     tiers_of,
 )
-from simulator.cost.step import flat_step, on_one_node, schedule_of
-from simulator.cost.types import GPU_BANDWIDTH, PlacedJob, StepTime
+from simulator.cost.step import GPU_BANDWIDTH, PlacedJob, StepTime, flat_step, on_one_node, schedule_of
 from topology.cluster import Cluster, FloatArray, IntArray
 
 SAME = 1e-9  # Two levels of rates closer than this share of themselves are the same
@@ -122,7 +121,17 @@ class SharedFlows:
         if not running:
             return []
         network = self._network_of(running)
-        known = [self._known_of(placed, network) for placed in running]
+        for placed in running:
+            if placed in self._known:
+                continue
+            if placed.nodes.size == 1:
+                self._known[placed] = _Known((), on_one_node(placed))
+            else:
+                # of one that stays inside the domains of all tiers nothing is asked, and nothing slows it
+                around = schedule_of(placed, self._calibration).around
+                asked = demands_of(placed, network.tiers, around=around)
+                self._known[placed] = _Known(asked, flat_step(placed, self._calibration))
+        known = [self._known[placed] for placed in running]
         crossing = [j for j, job in enumerate(known) if job.demands]
         if crossing:
             bandwidth = np.array([running[j].job.gpus_per_node * GPU_BANDWIDTH for j in crossing])
@@ -132,18 +141,14 @@ class SharedFlows:
             dp = [_stretches([of[i].dp for of in demands], c, bandwidth, collectives) for i, c in capacities]
             pp = [_stretches([of[i].pp for of in demands], c, bandwidth, sends) for i, c in capacities]
             for k, j in enumerate(crossing):
-                self._slow_down(running[j], known[j], [tier[k] for tier in dp], [tier[k] for tier in pp])
+                placed, job = running[j], known[j]
+                of_dp, of_pp = [tier[k] for tier in dp], [tier[k] for tier in pp]
+                # a step is made anew if the job got something else than before
+                got = b"".join(stretch.tobytes() for stretch in (*of_dp, *of_pp))
+                if got != job.got:
+                    crossings = [demand.crossing for demand in job.demands]
+                    job.step, job.got = crossing_step(placed, crossings, of_dp, of_pp, self._calibration), got
         return [job.step for job in known]
-
-    def _slow_down(self, placed: PlacedJob, known: _Known, dp: Sequence[FloatArray], pp: Sequence[FloatArray]) -> None:
-        """Note the step of a job that crosses domains, if it got something else than before.
-
-        :param dp: for each tier, shape [DP groups], stretch of each; ``pp`` the same for PP groups.
-        """
-        got = b"".join(stretch.tobytes() for stretch in (*dp, *pp))
-        if got != known.got:
-            crossings = [demand.crossing for demand in known.demands]
-            known.step, known.got = crossing_step(placed, crossings, dp, pp, self._calibration), got
 
     def _network_of(self, running: Sequence[PlacedJob]) -> _Network:
         """Return the network of the cluster on which all run, whatever is free or flagged there."""
@@ -161,17 +166,6 @@ class SharedFlows:
             self._known.clear()
         return network
 
-    def _known_of(self, placed: PlacedJob, network: _Network) -> _Known:
-        """Return what is known of a job; of one that stays inside the domains of all tiers, that nothing slows it."""
-        if placed not in self._known:
-            if placed.nodes.size == 1:
-                self._known[placed] = _Known((), on_one_node(placed))
-            else:
-                around = schedule_of(placed, self._calibration).around
-                demands = demands_of(placed, network.tiers, around=around)
-                self._known[placed] = _Known(demands, flat_step(placed, self._calibration))
-        return self._known[placed]
-
 
 def demands_of(placed: PlacedJob, tiers: Sequence[Tier], *, around: bool) -> tuple[TierDemand, ...]:
     """Return what a job asks of each tier, from the broadest to the closest; nothing at all if it crosses none.
@@ -183,13 +177,13 @@ def demands_of(placed: PlacedJob, tiers: Sequence[Tier], *, around: bool) -> tup
         return ()
     # each with the number of its domains: a flow holds the links of all closer tiers too
     sized = [(of_cell, len(tier.level)) for of_cell, tier in zip(domains, tiers, strict=True)]
-    found = []
+    demands = []
     for i, of_cell in enumerate(domains):
         crossing = Crossing.of(of_cell, placed.job.grid.dp_group)
         dp = np.hstack([_reduction(crossing, *at) for at in sized[i:]])
         pp = np.hstack([_hops(of_cell, *at, around=around) for at in sized[i:]])
-        found.append(TierDemand(crossing, _flows(dp), _flows(pp)))
-    return tuple(found)
+        demands.append(TierDemand(crossing, _flows(dp), _flows(pp)))
+    return tuple(demands)
 
 
 def _reduction(crossing: Crossing, domains: IntArray, size: int) -> FloatArray:
@@ -208,12 +202,12 @@ def _reduction(crossing: Crossing, domains: IntArray, size: int) -> FloatArray:
 
 def _hops(tier: IntArray, domains: IntArray, size: int, *, around: bool) -> FloatArray:
     """Return lanes of PP groups at each domain: hops across the tier that leave or enter it, whichever are more."""
-    one, other = hops_of(tier, around=around)
+    begin, end = hops_of(tier, around=around)
     source, target = hops_of(domains, around=around)
-    row = np.broadcast_to(np.arange(len(tier))[:, None], one.shape)
+    row = np.broadcast_to(np.arange(len(tier))[:, None], begin.shape)
     out, into = np.zeros((2, len(tier), size))
-    np.add.at(out, (row, source), one != other)
-    np.add.at(into, (row, target), one != other)
+    np.add.at(out, (row, source), begin != end)
+    np.add.at(into, (row, target), begin != end)
     return np.maximum(out, into)
 
 

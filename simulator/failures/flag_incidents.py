@@ -71,7 +71,7 @@ class FlagIncidents:
             if cluster.slowdown[span.node] < FAULTY:  # one that is faulty all the time is no part of the run
                 by_node[span.node].append(span)
         found = (change for node, mine in by_node.items() for change in _changes(node, mine, cluster, start))
-        self._incidents = sorted(found, key=lambda one: (one.time, one.node))
+        self._incidents = sorted(found, key=lambda row: (row.time, row.node))
         self._asked = 0
 
     def next(self) -> Incident | None:

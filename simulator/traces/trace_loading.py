@@ -167,9 +167,7 @@ def _other_table(head: str) -> tuple[str, str] | None:
     return None
 
 
-TRACE_READERS: FormatGroup[TraceReader] = FormatGroup(
-    "arnold.trace_readers", kind="jobs", error=TraceFormatError, stranger=_other_table
-)
+TRACE_READERS: FormatGroup[TraceReader] = FormatGroup("arnold.trace_readers", kind="jobs", error=TraceFormatError)
 """All formats of traces that can be read."""
 
 
@@ -195,7 +193,7 @@ def read_trace(
     with open_stream(path, error=TraceFormatError) as source:
         if columns:
             renamed(source, columns)
-        reader = recognise(TRACE_READERS, source) if format is None else TRACE_READERS.load(format)
+        reader = TRACE_READERS.load(format) if format else recognise(TRACE_READERS, source, stranger=_other_table)
         check_names(columns, reader.format.name, reader.format.marks)
         records = list(_accepted(_kept(reader, source, bad_rows), source, bad_rows))
     if not records:

@@ -15,7 +15,7 @@ from benchmarks.simulation import PREDICTIONS
 from scheduler.job import Parallelism
 from scheduler.objective import evaluate
 from scheduler.placement.types import Limits
-from simulator.cost.types import COMM_MODELS
+from simulator.cost.step import COMM_MODELS
 from topology.generate import minipods
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-it-works" / "predictions.md"

@@ -2,7 +2,7 @@
 
     python -m tests.e2e.record_extender
 
-writes one JSON file for each scene into ``tests/extender/verbs/golden``: the extender's configuration, the
+writes one JSON file for each scene into ``tests/extender/golden``: the extender's configuration, the
 request as it was sent, the answer, and what became of the pod.  Record again when the version of Kubernetes in
 ``tests/e2e/control_plane/go.mod`` changes; names, UIDs and times differ between two runs, nothing else should.
 """
@@ -26,7 +26,7 @@ from tests.e2e.harness.programs import KUBERNETES, find_programs
 from tests.e2e.harness.recorder import Message, Recorder, Reply
 from tests.e2e.harness.waiting import wait_until
 
-GOLDEN = Path(__file__).parents[1] / "extender" / "verbs" / "golden"
+GOLDEN = Path(__file__).parents[1] / "extender" / "golden"
 NAMESPACE = "golden"
 HIGH = "high"
 LABELS = {"topology.example.com/minipod": "mp1", "topology.example.com/rack": "r1"}

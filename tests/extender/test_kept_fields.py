@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 
 from extender import dialect_names
 from extender.gangs.annotations import ANNOTATIONS
-from extender.kept_fields import MOST_LABELS
 from extender.kubernetes_names import MOST_TEXT
-from extender.objects import decode_allocation, decode_owner, decode_pod
+from extender.objects import MOST_LABELS, decode_allocation, decode_owner, decode_pod
 from extender.texts import LONGEST_KEY, CutText
 from tests.allocation_objects import claim_json
 from tests.case_counts import ALL_CASES, examples

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from extender.cluster_cache import ClusterCache
-from extender.kept_fields import READ
+from extender.objects import READ
 from extender.plans.gang_plan import PlanPhase, encode_plan, object_name
 from extender.texts import LONGEST
 from extender.verbs import decode_filter, encode, filter_nodes

@@ -17,7 +17,7 @@ from extender.fleet.resources import HeldGpus
 from extender.gangs.types import GangKey
 from extender.objects import NamespaceObject, decode_namespace, decode_pod
 from extender.planner.round import PlanningRound
-from extender.planner.solve import solve
+from extender.planner.solve import answer_to
 from extender.plans.gang_plan import GangPlan, PlanPhase
 from extender.service import server
 from extender.service.server import make_reflectors
@@ -167,10 +167,10 @@ def order(state: ClusterCache) -> list[tuple[str, bool, str]]:
     """One round: which gangs are asked about, whether they have nodes then, and what is said to them."""
     found, round_ = list[Any](), PlanningRound(policy=FairShare())
     while (question := round_.next(state, NOW)) is not None:
-        answer = solve(question)
+        answer = answer_to(question)
         state.put_plan(answer.plan)
         round_.tell(answer)
-        found.append((str(answer.key), answer.found, answer.plan.message))
+        found.append((str(answer.key), answer.placed, answer.plan.message))
     return found
 
 

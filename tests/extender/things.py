@@ -10,8 +10,8 @@ from uuid import NAMESPACE_DNS, uuid5
 from extender.cluster_cache import ClusterCache
 from extender.gangs.types import Gang, GangKey
 from extender.objects import decode_node, decode_pod
-from extender.planner.round import Answer, PlanningRound
-from extender.planner.solve import solve
+from extender.planner.round import PlanningRound
+from extender.planner.solve import Answer, answer_to
 from extender.plans.reservation import Reservation, decode_reservation
 from scheduler.placement.types import Limits
 from scheduler.queue.policy import QueuePolicy
@@ -191,8 +191,8 @@ def plan_all(state: ClusterCache, *, now: datetime = NOW, policy: QueuePolicy | 
     answers = {}
     round_ = PlanningRound(policy=policy)
     while (question := round_.next(state, now)) is not None:
-        answer = solve(question, LIMITS)
-        if question.stopping is None:
+        answer = answer_to(question, LIMITS)
+        if not question.case.stops_others:
             state.put_plan(answer.plan)
             answers[answer.key.name] = answer
         round_.tell(answer)

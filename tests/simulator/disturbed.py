@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from random import Random
 
+from simulator.history import RunHistory
 from simulator.hooks import Incident
 from simulator.replay import Replay
-from simulator.run_history import RunHistory
 from tests.simulator.clusters import racks
 from tests.simulator.replays import KeepsHalf, random_records, replayed
 

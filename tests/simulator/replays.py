@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
+from simulator.history import RunHistory, run_history
 from simulator.hooks import Incident, Setback, Why
 from simulator.job_record import JobRecord
 from simulator.replay import Replay, prepare
 from simulator.replay_settings import COUNT_ONLY, ReplaySettings
-from simulator.run_history import RunHistory, run_history
 from simulator.sim_job import SimJob
 from simulator.traces import JobTrace
 from tests.simulator.clusters import racks
@@ -113,9 +113,9 @@ def replayed(
     )
     engine = made.engine
     if pace is not None:
-        engine.pace = pace
+        engine.cluster.pace = pace
     if recovery is not None:
-        engine.recovery = recovery
+        engine.cluster.recovery = recovery
     if incidents:
         engine.incidents = Planned(incidents)
     log = log_attempts(engine)

@@ -9,10 +9,10 @@ from scheduler.placement.exact.algorithm import Exact
 from scheduler.placement.types import Limits
 from scheduler.queue.policy import QueuePolicy
 from simulator.engine import Engine
+from simulator.history import AttemptLog, run_history
 from simulator.job_record import JobRecord
 from simulator.pools import GpuPool, NodePool
 from simulator.results import RunSummary, run_summary
-from simulator.run_history import AttemptLog, run_history
 from topology.cluster import Cluster
 
 
@@ -40,8 +40,8 @@ def go_on(engine: Engine, instants: int) -> None:
 
 def log_attempts(engine: Engine) -> AttemptLog:
     """The log that is kept, from now on, of a run that has not begun."""
-    log = AttemptLog(engine.recovery, engine.incidents)
-    engine.recovery, engine.incidents = log, log.nodes
+    log = AttemptLog(engine.cluster.recovery, engine.incidents)
+    engine.cluster.recovery, engine.incidents = log, log.nodes
     engine.observers = (*engine.observers, log)
     return log
 
@@ -55,5 +55,5 @@ def finished(engine: Engine) -> Engine:
 
 def summary_of(engine: Engine) -> RunSummary:
     """A finished run in a few numbers."""
-    assert isinstance(engine.recovery, AttemptLog)
-    return run_summary(run_history(engine, engine.recovery, None))
+    assert isinstance(engine.cluster.recovery, AttemptLog)
+    return run_summary(run_history(engine, engine.cluster.recovery, None))

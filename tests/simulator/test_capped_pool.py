@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from ground.errors import TraceFormatError
 from scheduler.power_caps import power_caps
+from simulator.history import run_history
 from simulator.job_record import JobRecord
 from simulator.power_file import NodeWatts, PowerSettings
 from simulator.replay import Replay, prepare
 from simulator.replay_settings import ReplaySettings
 from simulator.results import replayed_power
-from simulator.run_history import run_history
 from simulator.site_power import node_watts
 from simulator.traces import JobTrace
 from tests.case_counts import examples

@@ -57,7 +57,7 @@ def test_no_gpu_is_given_twice_and_all_jobs_end(policy: QueuePolicy, records: li
     engine = placed_run(racks(6, per_rack=3), records, policy)
     assert all(job.state is JobState.DONE for job in engine.jobs)
     assert most_held(engine.jobs) <= 6 * 8 * UNITS
-    assert engine.pool.free.tolist() == [8 * UNITS] * 6
+    assert engine.cluster.pool.free.tolist() == [8 * UNITS] * 6
     if not any(job.runs for job in engine.jobs):
         for node in range(6):
             assert most_held(engine.jobs, node=node) <= 8 * UNITS
@@ -83,7 +83,7 @@ def test_gpu_time_held_is_work_and_what_was_lost(policy: QueuePolicy, records: l
     summary = summary_of(engine)
     if summary.makespan_seconds:
         # Each product of GPUs and seconds is rounded once, their sum once.
-        room = Fraction(engine.pool.capacity, UNITS) * Fraction(summary.makespan_seconds)
+        room = Fraction(engine.cluster.pool.capacity, UNITS) * Fraction(summary.makespan_seconds)
         assert summary.utilization == pytest.approx(float(exact / room), rel=1e-12)
 
 

@@ -13,10 +13,10 @@ from pydantic import TypeAdapter
 from scheduler.job import DataSet
 from simulator.checkpoints import EngineSnapshot, restore, snapshot
 from simulator.data_plan import DataCache, DataPlan, StoredData
+from simulator.history import run_history
 from simulator.job_record import JobRecord
 from simulator.replay import Replay, prepare
 from simulator.replay_settings import ReplaySettings
-from simulator.run_history import run_history
 from simulator.shared_data import SharedLoads, shared_loads
 from simulator.traces import JobTrace
 from tests.case_counts import examples

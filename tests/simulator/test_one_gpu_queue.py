@@ -59,5 +59,5 @@ def test_a_step_goes_to_the_time_of_the_next_event() -> None:
     while not engine.over:
         seen.append(engine.peek())
         engine.step()
-        assert engine.now == seen[-1]
+        assert engine.clock.now == seen[-1]
     assert [*seen, engine.peek()] == [0.0, 3.0, 10.0, 15.0, inf]

@@ -28,20 +28,22 @@ def low(name: str, submit: float, nodes: int = 1) -> JobRecord:
     return JobRecord(name, submit, 100, 8 * nodes, nodes=nodes, preemptible=True)
 
 
-class Stops(Engine):
-    """Writes down starts and stops: time, what, and the job."""
+def log_of(engine: Engine) -> list[tuple[float, str, SimJob]]:
+    """Starts and stops of a run to come, written as they happen: time, what, and the job."""
+    events: list[tuple[float, str, SimJob]] = []
+    cluster = engine.cluster
+    start, stop = cluster.start, cluster.stop
 
-    seen: list[tuple[float, str, SimJob]]
+    def started(job: SimJob, found: Found) -> None:
+        events.append((cluster.now, "start", job))
+        start(job, found)
 
-    def start(self, job: SimJob, found: Found) -> None:
-        """As the engine does."""
-        self.seen.append((self.now, "start", job))
-        super().start(job, found)
+    def cut(job: SimJob, why: Why) -> None:
+        events.append((cluster.now, "stop", job))
+        stop(job, why)
 
-    def stop(self, job: SimJob, why: Why) -> None:
-        """As the engine does."""
-        self.seen.append((self.now, "stop", job))
-        super().stop(job, why)
+    cluster.start, cluster.stop = started, cut  # type: ignore[method-assign]
+    return events
 
 
 def stopped(jobs: Sequence[SimJob]) -> list[str]:
@@ -67,14 +69,14 @@ def test_a_gang_takes_one_rack_where_that_costs_little_more() -> None:
 def placed_by_hand(engine: Engine) -> Engine:
     """Run to the end, with the places of single nodes as given beforehand when they start first."""
     places = {job.key: job.places for job in engine.jobs if job.places}
-    find = engine.pool.find
+    find = engine.cluster.pool.find
 
     def by_hand(job: SimJob, keep: object) -> Found | None:
         if job.key in places:
             return Found(tuple(places.pop(job.key)))
         return find(job, keep)  # type: ignore[arg-type]
 
-    engine.pool.find = by_hand  # type: ignore[method-assign]
+    engine.cluster.pool.find = by_hand  # type: ignore[method-assign]
     return finished(engine)
 
 
@@ -101,16 +103,16 @@ def test_only_lower_and_willing_jobs_are_stopped_and_for_one_that_starts(
     """Whenever jobs are stopped, one of higher priority than each of them starts; at that instant, or on a live cluster
     when they have left.  All work is done in the end, however often it was lost.
     """
-    engine = Stops(records, placed(racks(6, per_rack=3)), PriorityPreempt(), drain_seconds=drain)
-    engine.seen = []
+    engine = Engine(records, placed(racks(6, per_rack=3)), PriorityPreempt(), drain_seconds=drain)
+    events = log_of(engine)
     finished(engine)
     assert all(job.state is JobState.DONE for job in engine.jobs)
     assert all(job.end - job.started == job.record.duration for job in engine.jobs)
-    for time, what, job in engine.seen:
+    for time, what, job in events:
         if what == "stop":
-            later = {two.record.priority for when, did, two in engine.seen if did == "start" and when >= time}
+            later = {two.record.priority for when, did, two in events if did == "start" and when >= time}
             assert job.record.preemptible
             assert max(later) > job.record.priority
             if drain is None:
-                now = [two.record.priority for when, did, two in engine.seen if (when, did) == (time, "start")]
+                now = [two.record.priority for when, did, two in events if (when, did) == (time, "start")]
                 assert max(now) > job.record.priority

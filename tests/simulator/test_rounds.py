@@ -17,10 +17,10 @@ from scheduler.queue.hadar import Hadar
 from scheduler.queue.policy import QueuePolicy
 from simulator.checkpoints import EngineSnapshot, restore, snapshot
 from simulator.engine import Engine, Overload
+from simulator.history import AttemptLog
 from simulator.hooks import SavedByRound
 from simulator.job_record import JobRecord
 from simulator.replay import scaled_pace, slowed_by_type
-from simulator.run_history import AttemptLog
 from simulator.sim_job import JobState, SimJob
 from tests.case_counts import examples
 from tests.simulator.runs import finished, go_on, log_attempts, placed
@@ -121,10 +121,12 @@ def test_work_and_gpus_are_conserved(policy: QueuePolicy, records: list[JobRecor
     """
     cluster = cluster_of(A=2, B=2)
     run = finished(engine_of(records, cluster, policy, delay=delay))
-    assert isinstance(run.recovery, AttemptLog)
+    assert isinstance(run.cluster.recovery, AttemptLog)
     held = []
     for job in run.jobs:
-        attempts = [(one.begin, one.end, one.places, one.delay) for one in run.recovery.cut_short if one.key == job.key]
+        attempts = [
+            (one.begin, one.end, one.places, one.delay) for one in run.cluster.recovery.cut_short if one.key == job.key
+        ]
         attempts.append((job.started, job.end, tuple(job.places), job.delay))
         worked = 0.0
         for begin, end, places, waited in attempts:

@@ -102,7 +102,7 @@ def test_a_summary_agrees_with_its_jobs(seed: int) -> None:
 def test_a_log_passes_on_what_the_recovery_says() -> None:
     """The log stands before the recovery: the run is the same with and without, and it keeps what was cut short."""
     made, history = disturbed(7)
-    log = made.engine.recovery
+    log = made.engine.cluster.recovery
     cut = sum(len(job.runs) for job in made.engine.jobs)
     assert cut > 0
     assert len(log.cut_short) == cut

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from simulator.history import ENDED, RunHistory, Spans
 from simulator.hooks import Incident
 from simulator.job_record import JobRecord
-from simulator.run_history import ENDED, RunHistory, Spans
 from simulator.sim_job import UNITS, JobState
 from tests.case_counts import examples
 from tests.simulator.clusters import racks

@@ -273,7 +273,8 @@ def test_the_command_makes_file_page_and_document(tmp_path: Path, capsys: pytest
     (tmp_path / "t.csv").write_text("job_id,submit_time,duration,gpus\n" + "\n".join(lines) + "\n")
     named = ["--cluster", str(tmp_path / "c.csv"), "--trace", str(tmp_path / "t.csv")]
     out, page = tmp_path / "s.parquet", tmp_path / "s.html"
-    study = ["study", "simulate", *named, "--algorithm", "none", "--runs-out", str(out), "--html", str(page), "--json"]
+    study = ["simulate", *named, "--policy", "fifo,fifo-backfill", "--algorithm", "none", "--runs-out", str(out)]
+    study += ["--html", str(page), "--json"]
     assert run([*study, "--seeds", "2"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert (document["runs"], document["made"]) == (4, 4)

@@ -17,11 +17,11 @@ from scheduler.job import Parallelism
 from simulator.checkpoints import EngineSnapshot, restore, snapshot
 from simulator.failures.cluster_failures import FailureModel, FailureSettings
 from simulator.failures.rates import failure_rate
+from simulator.history import run_history
 from simulator.hooks import Incident
 from simulator.job_record import JobRecord
 from simulator.replay import Replay, prepare
 from simulator.replay_settings import COUNT_ONLY, ReplaySettings
-from simulator.run_history import run_history
 from simulator.start_ups import NodeCaches, StartUpShare, seconds_by_job, startup_shares
 from simulator.startup_settings import StartUpSettings, read_startup
 from simulator.traces import JobTrace

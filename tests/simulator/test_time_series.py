@@ -12,10 +12,10 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from arnold.pages.replay_page import AWAY, frames
+from simulator.history import FAILURE, PREEMPTION
 from simulator.hooks import Incident
 from simulator.job_record import JobRecord
 from simulator.results import bucket_length, edges_of, integrals, run_summary, sliding_ettr, time_series, worst_ettr
-from simulator.run_history import FAILURE, PREEMPTION
 from tests.case_counts import examples
 from tests.simulator.clusters import racks
 from tests.simulator.disturbed import disturbed

@@ -11,7 +11,7 @@ from ground.files import Source
 from tests.case_counts import examples
 from topology.flag_store import UNKNOWN, Breaker
 from topology.flags import FAULTY, NodeFlag
-from topology.readers import load_topology
+from topology.load import load_topology
 
 RACKS = "node,rack\n" + "".join(f"n{i},r{i // 4}\n" for i in range(16))
 """Sixteen nodes in four racks."""

@@ -16,7 +16,7 @@ from topology.build import build_cluster
 from topology.cluster import Node
 from topology.flag_store import flags_over_time, is_store, open_log, read_flags, with_flags
 from topology.flags import FAULTY, EventName, FlagEvent, FlagKind, HeldFlag, NodeFlag, merge_by_node, merged
-from topology.readers import load_topology
+from topology.load import load_topology
 
 NOON = datetime(2026, 11, 17, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)

@@ -8,10 +8,9 @@ import pytest
 
 from ground.errors import InvalidInput
 from ground.files import Source
-from ground.formats import recognise
 from topology.build import build_cluster
 from topology.cluster import Node
-from topology.node_list import STRANGERS, NodeList, read_node_lists, stranger_fault
+from topology.load import STRANGERS, NodeList, load_topology, read_node_lists, stranger_fault
 from topology.readers.reading import TOPOLOGY_READERS
 from topology.slurm_snapshot import NO_REQUEST
 
@@ -50,7 +49,7 @@ def list_of(text: str) -> NodeList:
 def test_a_cluster_that_is_none_is_called_what_it_is(words: str, text: str) -> None:
     """With the command whose answer is one, in place of the names of all formats."""
     with pytest.raises(InvalidInput) as caught:
-        recognise(TOPOLOGY_READERS, Source("f", text))
+        load_topology(Source("f", text))
     assert words in caught.value.message
     assert "arnold formats" not in caught.value.fix
     assert caught.value.fix

@@ -14,7 +14,7 @@ from ground.errors import ArnoldError, InvalidInput, InvalidTopology, TooLarge
 from ground.files import Source
 from topology.build import build_cluster
 from topology.cluster import Cluster, Node, State, node_states
-from topology.node_list import NodeList, read_node_lists, with_gpus, with_node_list, with_types
+from topology.load import NodeList, read_node_lists, with_gpus, with_node_list, with_types
 from topology.slurm_snapshot import NO_REQUEST, Unlisted
 
 CLUSTER = build_cluster(["rack"], [Node(f"n{i}", ("r",), 8, 8) for i in range(1, 10)])

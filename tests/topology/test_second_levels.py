@@ -13,7 +13,7 @@ from ground.files import Source
 from topology.build import build_cluster
 from topology.cluster import Cluster, Node
 from topology.generate import with_domain
-from topology.readers import load_topology
+from topology.load import load_topology
 from topology.readers.cluster_csv import ClusterCsv
 from topology.summary import summarise_cluster, summarise_second, warnings
 from topology.writers import TOPOLOGY_WRITERS

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from ground.errors import InvalidInput, InvalidTopology, UnknownName
 from ground.files import Source
-from topology.readers import LoadedTopology, load_topology
+from topology.load import LoadedTopology, load_topology
 from topology.slurm_snapshot import NO_REQUEST, Constraint, SlurmRequest, Unlisted, in_words, time_limit
 
 NOON = datetime(2026, 11, 28, 12)

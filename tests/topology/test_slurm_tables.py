@@ -14,7 +14,7 @@ from ground.errors import InvalidInput
 from ground.files import Source
 from topology.build import build_cluster
 from topology.cluster import Cluster, Node, State, node_states
-from topology.node_list import NodeList, read_node_lists, with_gpus, with_node_list
+from topology.load import NodeList, read_node_lists, with_gpus, with_node_list
 from topology.slurm_snapshot import NO_REQUEST
 
 NAMES = ("n001", "n002", "n003", "n004")

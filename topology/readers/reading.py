@@ -12,7 +12,6 @@ from ground.formats import Format, FormatGroup
 from ground.quantities import plural
 from topology.build import NodePath, Partition, build_cluster, named_apart, nest, paths_of, with_second_levels
 from topology.cluster import DEFAULT_GPUS, SECOND, Cluster, Node
-from topology.node_list import stranger_fault
 
 # -- types --
 # What every reader of a topology format takes and returns.
@@ -63,9 +62,7 @@ class ChoosesTopology(Protocol):
         """Return a reader that reads the topology of that name."""
 
 
-TOPOLOGY_READERS: FormatGroup[TopologyReader] = FormatGroup(
-    "arnold.topology_readers", kind="clusters", stranger=lambda head: stranger_fault(head, nodes=False)
-)
+TOPOLOGY_READERS: FormatGroup[TopologyReader] = FormatGroup("arnold.topology_readers", kind="clusters")
 """All formats that can be read."""
 
 

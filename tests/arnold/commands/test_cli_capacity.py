@@ -20,7 +20,7 @@ from simulator.capacity.cache import CacheAnswer
 from simulator.capacity.fragmentation import FragmentationAnswer
 from simulator.capacity.grow import GrowAnswer
 from simulator.capacity.minipods import MinipodsAnswer
-from simulator.capacity.power_answer import PowerAnswer
+from simulator.capacity.power import PowerAnswer
 from simulator.capacity.question import CapacityAnswer
 from simulator.capacity.reserve import ReserveAnswer
 from simulator.capacity.spares import SparesAnswer

@@ -15,7 +15,7 @@ from ground.files import Source
 from scheduler.job_files.job_file import load_job
 from simulator.traces import read_trace
 from tests.conftest import Arnold
-from topology.readers import load_topology
+from topology.load import load_topology
 
 FILES = {
     *("cluster.csv", "topology.conf", "nodes.txt", "nodes.json"),

@@ -82,13 +82,10 @@ USERS = "job_id,submit_time,duration,gpus,user\nx,0,1,8,ann\n"
         ([], USERS, "no job of the trace names its queue | choose --share-by user"),
     ],
 )
-@pytest.mark.parametrize("command", ["simulate", "study"])
-def test_refusals(arnold: Arnold, files: Files, command: str, options: list[str], *, trace: str, said: str) -> None:
+def test_refusals(arnold: Arnold, files: Files, options: list[str], *, trace: str, said: str) -> None:
     """Before anything runs, in a few hundred bytes, with what to do."""
     chosen = options if "--policy" in options else ["--policy", "fair-share", *options]
-    if command == "study":
-        chosen = ["--policy" if one == "--policy" else one for one in chosen]
-    ran = arnold(*(["study"] if command == "study" else []), "simulate", *files(trace), *chosen, "--json")
+    ran = arnold("simulate", *files(trace), *chosen, "--json")
     error = ran.json["error"]
     assert (ran.code, error["kind"]) == (2, "InvalidInput")
     message, fix = said.split(" | ")
@@ -100,7 +97,7 @@ def test_refusals(arnold: Arnold, files: Files, command: str, options: list[str]
 def test_a_study_needs_one_policy_that_heeds_the_weights(arnold: Arnold, files: Files) -> None:
     """The others run as ever beside it."""
     chosen = ["--policy", "fifo,fair-share", "--share-weights", "b=2", "--algorithm", "gpu-packing"]
-    ran = arnold("study", "simulate", *files(), *chosen, "--json")
+    ran = arnold("simulate", *files(), *chosen, "--json")
     assert (ran.code, ran.json["runs"]) == (0, 2)
 
 

@@ -43,7 +43,7 @@ COMPUTING = [
     *HEALTH,
     "extender serve",
 ]
-SIMULATING = ["simulate", "study simulate", "study generations", *(f"capacity {question}" for question in QUESTIONS)]
+SIMULATING = ["simulate", "study generations", *(f"capacity {question}" for question in QUESTIONS)]
 
 
 def test_help_of_a_command_computes_nothing() -> None:

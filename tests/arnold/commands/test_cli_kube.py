@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from arnold import main
-from extender.cluster_api.client import NODES, refusal
-from extender.controller.store import GANGPLANS
+from extender.cluster_api.client import GANGPLANS, NODES, refusal
 from extender.plans.gang_plan import GangPlan, PlanPhase, PlanSpec, encode_plan
 from scheduler.job import Hold, Job, Parallelism
 from scheduler.objective import Evaluation

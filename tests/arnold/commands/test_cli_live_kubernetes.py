@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
-from extender.cluster_api.client import ALLOCATION, NODES, PODS, refusal
+from extender.cluster_api.client import ALLOCATION, GANGPLANS, NODES, PODS, refusal
 from extender.controller.actions import release_mark, release_patch
-from extender.controller.store import GANGPLANS
 from extender.objects import decode_pod
 from extender.plans.gang_plan import GangPlan, PlanPhase, PlanSpec, encode_plan
 from scheduler.job import Job, Parallelism

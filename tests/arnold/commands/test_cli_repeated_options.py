@@ -99,8 +99,8 @@ def test_flag_files_are_merged(arnold: Arnold, cluster_file: Path, tmp_path: Pat
     [
         ["topology", "validate", "CLUSTER", "--busy", "-", "--busy", "-"],
         ["simulate", "--cluster", "CLUSTER", "--trace", "-", "--merge", "-"],
-        ["study", "simulate", "--cluster", "-", "--trace", "-"],
-        ["study", "simulate", "--cluster", "-", "--cluster", "-", "--trace", "CLUSTER"],
+        ["simulate", "--cluster", "-", "--trace", "-"],
+        ["simulate", "--cluster", "-", "--cluster", "-", "--trace", "CLUSTER"],
         ["flags", "record", "-", "--rules", "-", "--store", "flags.db"],
         ["repair", "--cluster", "CLUSTER", "--placement", "-", "--lost", "@-"],
     ],

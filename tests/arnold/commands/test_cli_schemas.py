@@ -10,7 +10,7 @@ import pytest
 from arnold.commands.run import run
 
 QUESTIONS = ["minipods", "spares", "reserve", "fragmentation", "grow", "power", "cache"]
-STUDIES = ["study simulate", "study generations"]
+STUDIES = ["study", "study generations"]
 WRITTEN = ["workload", "startup", "power", "data"]
 NAMES = ["simulate", *STUDIES, "calibrate", *WRITTEN, *(f"capacity {question}" for question in QUESTIONS)]
 

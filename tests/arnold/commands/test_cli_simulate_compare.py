@@ -44,15 +44,12 @@ def test_the_real_waits_stand_beside(arnold: Arnold, files: Sequence[object], tm
     assert "In the trace itself: mean wait 30 s" in out
 
 
-@pytest.mark.parametrize("command", [["simulate"], ["study", "simulate"]])
-def test_what_is_left_out_is_told(
-    arnold: Arnold, files: Sequence[object], tmp_path: Path, command: Sequence[str]
-) -> None:
+def test_what_is_left_out_is_told(arnold: Arnold, files: Sequence[object], tmp_path: Path) -> None:
     """With --lenient, rows that are no jobs by their reason, and jobs that no state of the cluster holds; a note where
     standard output is JSON.
     """
     (tmp_path / "jobs.csv").write_text(JOBS + "no,1,5,0,\nlarge,1,5,128,16\n")
-    words = [*command, *files[1:], "--policy", "fifo,fifo-backfill", "--algorithm", "best-fit", "--lenient"]
+    words = [*files, "--policy", "fifo,fifo-backfill", "--algorithm", "best-fit", "--lenient"]
     said = ["Left out: 1 (no GPUs).", "Left out where the cluster could never hold it: 1 job."]
     assert [line for line in arnold(*words).out.splitlines() if line.startswith("Left out")] == said
     ran = arnold(*words, "--json")
@@ -77,14 +74,32 @@ def test_the_page_is_that_of_a_study(arnold: Arnold, files: Sequence[object], tm
     assert "fifo-backfill" in page.read_text()
 
 
+def test_any_option_of_a_study_makes_one(arnold: Arnold, files: Sequence[object], tmp_path: Path) -> None:
+    """One seed, a file of rows, or pieces of the trace: one group of one run, that of the replay alone."""
+    (tmp_path / "jobs.csv").write_text("job_id,submit_time,duration,gpus\na,0,10,8\nb,9000,10,8\n")
+    alone = arnold(*files, "--algorithm", "none", "--json").json
+    for words in (["--seeds", "1"], ["--runs-out", tmp_path / "rows.parquet"], ["--resample", "1"]):
+        document = arnold(*files, "--algorithm", "none", *words, "--json").json
+        assert (document["runs"], len(document["groups"])) == (1, 1)
+        assert document["groups"][0]["metrics"]["makespan_seconds"]["mean"] == alone["makespan_seconds"] == 9010
+
+
+def test_clusters_and_seeds_are_a_study(arnold: Arnold, files: Sequence[object], tmp_path: Path) -> None:
+    """Two clusters and two seeds are two groups of two runs; a message of one cluster's file says whose it is."""
+    (tmp_path / "half.csv").write_text("".join(CLUSTER.splitlines(keepends=True)[:7]))
+    words = ["--cluster", tmp_path / "half.csv", "--algorithm", "none", "--lenient", "--json"]
+    groups = arnold(*files, *words, "--seeds", "2").json["groups"]
+    assert [(group["cluster"], group["runs"]) for group in groups] == [("cluster", 2), ("half", 2)]
+    assert [group["cluster"] for group in arnold(*files, *words).json["groups"]] == ["cluster", "half"]
+
+
 def test_a_study_takes_what_a_replay_takes(arnold: Arnold, files: Sequence[object], tmp_path: Path) -> None:
-    """The same failures, spares and nodes in use as in the comparison of one run: the same numbers."""
+    """Failures, spares and nodes in use."""
     busy = tmp_path / "busy.txt"
     busy.write_text("n7\n")
     words = ["--policy", "fifo,fifo-backfill", "--algorithm", "best-fit", "--busy", busy, "--lenient", "--json"]
     words += ["--failures", "500", "--spares", "1"]
-    study = arnold("study", *files, *words).json["groups"]
-    assert study == arnold(*files, *words).json["groups"]
+    study = arnold(*files, *words).json["groups"]
     # one node is in use and one a spare: b never fits, a has all the rest until 10, and c waits from 2 on
     assert [group["metrics"]["wait_mean"]["mean"] for group in study] == [4, 4]
 
@@ -96,6 +111,7 @@ def test_a_study_takes_what_a_replay_takes(arnold: Arnold, files: Sequence[objec
         (["--checkpoint", "run.json"], "--checkpoint: is of one run"),
         (["--algorithm", "exact,exat"], "did you mean 'exact'"),
         (["--algorithm", ","], "names nothing"),
+        (["--seed", "3", "--seeds", "2"], "--seed: is one seed, and --seeds asks for several"),
         (["--scale-load", "1,-1"], "no scales of load"),
         (["--algorithm", "best-fit,none", "--spares", "1", "--failures", "1"], "this run only counts GPUs"),
         (["--format", "csv,csv,csv"], "no input is left of the format 'csv'"),

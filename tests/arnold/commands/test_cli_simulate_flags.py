@@ -69,8 +69,9 @@ def test_a_study_takes_flags_of_any_of_its_clusters(tmp_path: Path, capsys: pyte
     placed(tmp_path, "--starts-at", "2026-11-17")
     files = ["--cluster", str(tmp_path / "c.csv"), "--trace", str(tmp_path / "t.csv"), "--starts-at", "2026-11-17"]
     capsys.readouterr()
-    assert run(["study", "simulate", *files, "--flags", str(tmp_path / "f.json"), "--json"]) == 0
+    files += ["--policy", "fifo,fifo-backfill", "--flags", str(tmp_path / "f.json"), "--json"]
+    assert run(["simulate", *files]) == 0
     assert json.loads(capsys.readouterr().out)["runs"] == 2
     (tmp_path / "f.json").write_text('[{"node": "n9", "kind": "faulty"}]')
-    assert run(["study", "simulate", *files, "--flags", str(tmp_path / "f.json"), "--json"]) == 2
+    assert run(["simulate", *files]) == 2
     assert "the cluster has no node 'n9'" in capsys.readouterr().out

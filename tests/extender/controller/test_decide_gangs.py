@@ -461,7 +461,8 @@ def test_a_plan_deleted_in_the_middle_with_no_room_left() -> None:
     world.state.drop_plan(key("g"))
     (repair,) = world.decide().actions
     assert isinstance(repair, RepairAction)
-    assert (repair.lost, "no plan says" in repair.why) == (("rank 7",), True)
+    # Rank 7 is vacant: it loses no node, and is to get one.
+    assert (repair.lost, repair.plan.nodes[7], "no plan says" in repair.why) == ((), None, True)
 
 
 # Nodes that are lost

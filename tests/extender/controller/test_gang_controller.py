@@ -12,7 +12,19 @@ from typing import Any
 
 import pytest
 
-from extender.cluster_api.client import EVENTS, NODES, PODS, Busy, Conflict, PatchFailed, Refused, Resource
+from extender.cluster_api.client import (
+    EVENTS,
+    GANGPLANS,
+    HISTORIES,
+    NODES,
+    PODS,
+    RESERVATIONS,
+    Busy,
+    Conflict,
+    PatchFailed,
+    Refused,
+    Resource,
+)
 from extender.cluster_api.events import EventRecorder
 from extender.cluster_api.reflector import Reflector
 from extender.cluster_cache import ClusterCache
@@ -20,16 +32,7 @@ from extender.controller import pacing
 from extender.controller.loop import GangController
 from extender.controller.pacing import Timeouts
 from extender.controller.reservations import ReservationController
-from extender.controller.store import (
-    GANGPLANS,
-    HISTORIES,
-    RESERVATIONS,
-    TOGETHER,
-    Dependencies,
-    Stores,
-    Writer,
-    decode_own_plan,
-)
+from extender.controller.store import TOGETHER, Dependencies, Stores, Writer, decode_own_plan
 from extender.extender_metrics import Metrics
 from extender.gangs.types import GangKey
 from extender.objects import decode_node, decode_pod
@@ -855,7 +858,7 @@ def test_who_comes_behind_many_hears_at_once(monkeypatch: pytest.MonkeyPatch) ->
             document = member_json(late.name, 0, 1, created="2026-11-21T11:30:00Z")
             document["metadata"]["namespace"] = late.namespace
             api.put(PODS, document)
-            await until(lambda: late in replica.controller._newcomers._known, "the late one to be seen")
+            await until(lambda: late in replica.controller._newcomers._seen, "the late one to be seen")
             assert len(plans) == 4
             while late not in plans:
                 # Before it are those alone that are being written already, by the round and beside it.

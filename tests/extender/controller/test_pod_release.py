@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from extender.cluster_api.client import PatchFailed
 from extender.controller.actions import release_patch
-from extender.fleet.hosts import _holds, _terms
+from extender.fleet.hosts import demand_of
 from extender.objects import decode_pod
 from tests.case_counts import examples
 from tests.extender.fake_cluster import patched
@@ -161,14 +161,9 @@ def test_a_pin_only_narrows(given_: list[Json], node: str) -> None:
 
 
 def admitted(document: Json, name: str, labels: dict[str, str]) -> bool:
-    """Whether a pod's required terms admit a node, gates apart."""
-    pod = decode_pod(document)
-    assert pod.spec.affinity is not None
-    assert pod.spec.affinity.node_affinity is not None
-    required = pod.spec.affinity.node_affinity.required
-    assert required is not None
-    terms = _terms(required, pinned=False)
-    return terms is None or any(_holds(term, name, labels) for term in terms)
+    """Whether a pod's required terms admit a node; without the mark, beside which its pin is no demand of its own."""
+    unmarked = {**document, "metadata": {**document["metadata"], "labels": {}}}
+    return demand_of(decode_pod(unmarked)).accepts(name, labels)
 
 
 @pytest.mark.parametrize(

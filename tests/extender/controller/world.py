@@ -27,7 +27,7 @@ from extender.kubernetes_names import GATE, PLANNED
 from extender.objects import decode_pod
 from extender.planner.question import repair_question, worth_question
 from extender.planner.round import PlanningRound
-from extender.planner.solve import solve, weigh
+from extender.planner.solve import answer_to, weigh
 from extender.plans.gang_history import GangHistory
 from extender.plans.gang_plan import GangPlan, PlanPhase
 from tests.extender.fake_cluster import patched
@@ -150,12 +150,12 @@ class World:
                     self.state.put_history(before.learnt(run))
                 case Forget(plan):
                     self.state.drop_plan(plan.key)
-                case Release(_, pod, node, mark):
+                case Release(pod, node, mark):
                     self.pods[pod.name] = patched(self.pods[pod.name], release_patch(pod, node, mark))
                     self._see(pod.name)
-                case NotifyPod(_, pod):
+                case NotifyPod(pod):
                     self.change(pod.name, self._tell)
-                case Recreate(_, pod):
+                case Recreate(pod):
                     if pod.owner is not None:
                         self.recreate(pod.name)
                 case RepairAction():
@@ -181,10 +181,10 @@ class World:
     def _place(self, unplaced: Iterable[GangKey]) -> None:
         queue, wanted = PlanningRound(), set(unplaced)
         while (question := queue.next(self.state, self.now)) is not None:
-            if question.gang.key in wanted:
-                answer = solve(question, LIMITS)
+            if question.case.gang.key in wanted:
+                answer = answer_to(question, LIMITS)
                 queue.tell(answer)
-                expires = self.now + TERMS.bind if answer.found else None
+                expires = self.now + TERMS.bind if answer.placed else None
                 before, plan = self.state.plans.get(answer.key), self.state.definitions.kept(answer.plan)
                 if before is None or (before.phase, before.message) != (plan.phase, plan.message):
                     plan = plan.with_condition("Valid", True, "Consistent", "", self.now)
@@ -195,8 +195,8 @@ class World:
         pod["status"]["conditions"] = [*others, {"type": PLANNED, "lastProbeTime": self.now.isoformat()}]
 
     def _repair(self, action: RepairAction) -> None:
-        answer = solve(repair_question(self.state, action.plan, action.lost, self.now), LIMITS)
-        if answer.found:
+        answer = answer_to(repair_question(self.state, action.plan, action.lost, self.now), LIMITS)
+        if answer.placed:
             phase = action.plan.phase if action.plan.holding else PlanPhase.PLANNED
             expires = None if phase is PlanPhase.BOUND else self.now + TERMS.bind
             self.write(answer.plan.replace(phase=phase, expires=expires))

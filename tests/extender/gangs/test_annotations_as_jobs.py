@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from extender.gangs.job import understand
-from extender.gangs.types import Asked, GangKey, InvalidGang, TopologyRequest
+from extender.gangs.types import GangKey, GangRequest, InvalidGang, TopologyRequest
 from extender.plans.gang_plan import GangPlan, PlanPhase, PlanSpec, decode_plan, encode_plan
 from ground.files import Source
 from scheduler.job import DEFAULT_ALPHA, Count, Hold, Job
@@ -48,7 +48,7 @@ SAID = st.fixed_dictionaries(
 def asked(said: dict[str, Any], *, parallelism: str | None = "tp=8,dp=4,pp=2", **more: Any) -> Job:
     """The job of annotations with these values, structures as YAML."""
     texts = {name: value if isinstance(value, str) else json.dumps(value) for name, value in said.items()}
-    job = understand(KEY, Asked(parallelism=parallelism, **texts, **more), 8, size=8).job
+    job = understand(KEY, GangRequest(parallelism=parallelism, **texts, **more), 8, size=8).job
     assert job is not None
     return job
 
@@ -97,11 +97,11 @@ def test_the_longest_label_of_kubernetes_is_a_level() -> None:
 
 def test_an_order_without_degrees_is_said_to_say_nothing() -> None:
     """The ranks of one DP group are alike: the gang is planned, with a doubt."""
-    found = understand(KEY, Asked(order="tp-pp-cp-ep-dp"), 8, size=4)
+    found = understand(KEY, GangRequest(order="tp-pp-cp-ep-dp"), 8, size=4)
     assert found.job is not None
     assert [(doubt.reason, doubt.where) for doubt in found.doubts] == [("OrderAlone", "arnold.dev/order")]
     assert "add arnold.dev/parallelism" in found.doubts[0].fix
-    assert not understand(KEY, Asked(order="tp-pp-cp-ep-dp", parallelism="tp=8,dp=4"), 8, size=4).doubts
+    assert not understand(KEY, GangRequest(order="tp-pp-cp-ep-dp", parallelism="tp=8,dp=4"), 8, size=4).doubts
 
 
 def test_another_order_numbers_the_ranks_otherwise() -> None:
@@ -129,7 +129,7 @@ def test_slices_of_peers_are_the_groups_of_consecutive_ranks(order: str, size: i
 )
 def test_slices_of_tensor_parallel_groups_of_two_pods(order: str, size: int, families: list[str]) -> None:
     """TP 16 on pods of 8 GPUs, 4 replicas of 2 stages: a stage is 8 pods, a pipeline 4, a TP group 2."""
-    notes = Asked(
+    notes = GangRequest(
         parallelism="tp=16,dp=4,pp=2", order=order, requests=(TopologyRequest(RACK, True, "kueue", slice_size=size),)
     )
     found = understand(KEY, notes, 8, size=16).job

@@ -70,7 +70,7 @@ def test_rules_inside_the_gang_are_refused(spec: Json, kind: str) -> None:
 def test_wishes_and_one_pod_to_a_node(spec: Json) -> None:
     """Soft rules bind nobody; that each pod has a node of its own is so in every plan of whole nodes."""
     answer = plan_all(state_of(minipods(4), gang_pods("g", 4, **spec)))["g"]
-    assert (answer.found, answer.plan.condition(CHECKED)) == (True, None)
+    assert (answer.placed, answer.plan.condition(CHECKED)) == (True, None)
 
 
 def test_pods_that_must_not_share_a_node_do_not() -> None:
@@ -98,7 +98,7 @@ def test_what_is_left_to_the_scheduler_is_said(spec: Json, told: str) -> None:
     """The gang is planned, and a condition of its plan says what nobody has looked at."""
     answer = plan_all(state_of(minipods(4), gang_pods("g", 4, **spec)))["g"]
     condition = answer.plan.condition(CHECKED)
-    assert answer.found
+    assert answer.placed
     assert condition is not None
     assert (condition.status, condition.reason) == ("False", "LeftToScheduler")
     assert f"which may refuse the planned nodes: {told}\nTo fix: where it does, say in" in condition.message

@@ -7,9 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from extender.gangs.assembly import assemble
-from extender.gangs.job import node_rank, nodes_by_rank, nodes_needed, nodes_of_pods, on_nodes, pods_of, ranks_by_node
+from extender.gangs.job import nodes_needed, nodes_of_pods, on_nodes, pods_of, ranks_by_node
 from extender.gangs.recognise import recognise
 from extender.gangs.types import Gang, InvalidGang
+from extender.plans.gang_plan import GangPlan
 from scheduler.job import Hold, Job, NodeSize, Parallelism
 from tests.case_counts import examples
 from tests.extender.things import RACK, gang_pods, key
@@ -27,10 +28,11 @@ def test_ranks_fill_nodes_in_turn(pods: int, sizes: tuple[int, int]) -> None:
     assert len(names) == -(-pods * gpus // of_node)
     where = nodes_of_pods(names, pods, each)
     assert where == tuple(f"n{rank * gpus // of_node}" for rank in range(pods))
-    assert nodes_by_rank(where, each) == tuple(names)
+    plan = GangPlan(key("g"), nodes=where, pods_per_node=each)
+    assert plan.nodes_by_rank == plan.node_names == tuple(names)
     groups = list(ranks_by_node(pods, each))
     assert [rank for ranks in groups for rank in ranks] == list(range(pods))
-    assert [{node_rank(rank, each) for rank in ranks} for ranks in groups] == [{i} for i in range(len(names))]
+    assert [{where[rank] for rank in ranks} for ranks in groups] == [{name} for name in names]
     assert {len(ranks) for ranks in groups[:-1]} <= {each}
 
 

@@ -11,7 +11,7 @@ from extender.cluster_cache import ClusterCache
 from extender.objects import decode_pod
 from extender.planner.question import question_of, repair_question
 from extender.planner.round import PlanningRound
-from extender.planner.solve import solve
+from extender.planner.solve import answer_to
 from extender.plans.gang_plan import GangPlan, PlanPhase, canonical_uid
 from scheduler.objective import evaluate
 from scheduler.placement.exact.algorithm import Exact
@@ -52,7 +52,7 @@ def test_a_gang_lands_where_place_puts_it() -> None:
     assert proposal.nodes is not None
     worth = evaluate(question.cluster, question.job, proposal.nodes)
     plan = answer.plan
-    assert (answer.found, plan.phase, plan.spread, plan.gap) == (True, PlanPhase.PLANNED, (worth.dp, worth.pp), 0.0)
+    assert (answer.placed, plan.phase, plan.spread, plan.gap) == (True, PlanPhase.PLANNED, (worth.dp, worth.pp), 0.0)
     assert (plan.spread, plan.objective, plan.bound) == ((1, 2), pytest.approx(1.3), pytest.approx(1.3))
     assert plan.pods == tuple(canonical_uid(uid(f"g-{rank}")) for rank in range(8))
 
@@ -141,7 +141,7 @@ def test_tensor_parallel_groups_of_several_nodes() -> None:
     assert racks[::2] == racks[1::2]
     assert len(set(racks)) == 4
     assert plan.spec.tp_level == RACK
-    answer = solve(repair_question(state, plan, [plan.nodes[3]], NOW), LIMITS)
+    answer = answer_to(repair_question(state, plan, [plan.nodes[3]], NOW), LIMITS)
     assert answer.moved == (3,)
     assert answer.plan.nodes[3].split("-")[0] == racks[2]
 
@@ -158,7 +158,7 @@ def test_a_running_gang_is_repaired_though_the_labels_of_its_nodes_changed(now: 
     lost = plan.nodes[1]
     left = [labelled(name, gpu) for name, gpu in zip(plan.nodes, now, strict=True) if name != lost]
     state = state_of([*left, labelled("spare", "H100")], gang_pods("g", 4, notes))
-    assert solve(repair_question(state, plan, [lost], NOW), LIMITS).plan.nodes[1] == "spare"
+    assert answer_to(repair_question(state, plan, [lost], NOW), LIMITS).plan.nodes[1] == "spare"
 
 
 def test_a_running_gang_of_one_type_takes_no_spare_of_another() -> None:
@@ -168,7 +168,7 @@ def test_a_running_gang_of_one_type_takes_no_spare_of_another() -> None:
     spare = node("spare", labels={MINIPOD: "m", RACK: "r", "nvidia.com/gpu.product": "H200"})
     left = [one for one in nodes if one.name != plan.nodes[1]]
     state = state_of([*left, spare], gang_pods("g", 4))
-    assert not solve(repair_question(state, plan, [plan.nodes[1]], NOW), LIMITS).found
+    assert not answer_to(repair_question(state, plan, [plan.nodes[1]], NOW), LIMITS).placed
 
 
 def test_a_node_of_a_tensor_parallel_group_that_is_gone() -> None:
@@ -177,7 +177,7 @@ def test_a_node_of_a_tensor_parallel_group_that_is_gone() -> None:
     notes = {"arnold.dev/parallelism": "tp=16,dp=2"}
     plan = plan_all(state_of(nodes, gang_pods("g", 4, notes)))["g"].plan
     left = [one for one in nodes if one.name != plan.nodes[2]]
-    answer = solve(repair_question(state_of(left, gang_pods("g", 4, notes)), plan, [plan.nodes[2]], NOW), LIMITS)
+    answer = answer_to(repair_question(state_of(left, gang_pods("g", 4, notes)), plan, [plan.nodes[2]], NOW), LIMITS)
     assert answer.moved == (2,)
     assert answer.plan.nodes[2].split("-")[0] == plan.nodes[3].split("-")[0]
 
@@ -195,7 +195,7 @@ def test_tensor_parallel_groups_that_cannot_be_held(notes: dict[str, str], words
     nodes = [node(f"r{rack}-{i}", "mp0", f"r{rack}") for rack in range(4) for i in range(3)]
     said = {f"arnold.dev/{name}": text for name, text in {**notes, "parallelism": "tp=32,dp=2"}.items()}
     answer = plan_all(state_of(nodes, gang_pods("g", 8, said)))["g"]
-    assert not answer.found
+    assert not answer.placed
     assert words.replace("example.com/rack", RACK) in answer.plan.message
 
 
@@ -205,7 +205,7 @@ def test_constraints_hold_and_levels_of_no_cluster_are_named() -> None:
         notes = {"arnold.dev/constraints": f"[{{family: dp, within: {RACK}}}]"}
         nodes = [node(f"n{i}", "mp0", f"r{i // 3}") for i in range(6)]
         answer = plan_all(state_of(nodes, gang_pods("g", size, notes)))["g"]
-        assert answer.found is found
+        assert answer.placed is found
         if found:
             assert len({int(name[1:]) // 3 for name in answer.plan.nodes}) == 1
     for text in ("[{family: dp, within: no/rack}]", "[{family: dp, level: no/rack, weight: 1}]"):
@@ -225,7 +225,7 @@ def test_slow_nodes_are_used_only_where_asked_and_are_said_to_be() -> None:
     flagged = [node("s", "mp0", "mp0r0", annotations={"arnold.dev/slowdown": "1.2"})]
     for avoid, found in (("strict", False), ("price", True)):
         answer = plan_all(state_of([*minipods(3), *flagged], gang_pods("g", 4, {"arnold.dev/avoid": avoid})))["g"]
-        assert answer.found is found
+        assert answer.placed is found
         assert ("1 flagged" in answer.plan.message) is True
 
 
@@ -234,7 +234,12 @@ def test_no_room_says_what_is_in_the_way() -> None:
     running = [pod(f"r{i}", node=f"m{i % 2}-{i}", phase="Running") for i in range(3)]
     answer = plan_all(state_of(minipods(4, 4), [*running, *gang_pods("g", 7)]))["g"]
     plan = answer.plan
-    assert (answer.found, plan.phase, plan.reason, plan.would_fit_if_empty) == (False, PlanPhase.QUEUED, "NoRoom", True)
+    assert (answer.placed, plan.phase, plan.reason, plan.would_fit_if_empty) == (
+        False,
+        PlanPhase.QUEUED,
+        "NoRoom",
+        True,
+    )
     assert "the job needs 7 free nodes of 8 GPUs, the cluster has 5 of 8 (3 in use)" in plan.message
     assert "it fits if the cluster were empty; 2 nodes in use would have to be freed" in plan.message
     assert "\nTo fix: wait until nodes are free, or ask for fewer nodes" in plan.message
@@ -298,7 +303,7 @@ def test_what_is_required_of_peers_is_held() -> None:
 def test_tiers_are_levels_from_the_closest(tier: str, found: bool) -> None:
     """Six nodes do not fit a rack of four; they fit a minipod of eight; tier 3 is above all levels."""
     annotations = {"volcano.sh/network-topology-mode": "hard", "volcano.sh/network-topology-highest-tier": tier}
-    assert plan_all(state_of(minipods(8), gang_pods("g", 6, annotations)))["g"].found is found
+    assert plan_all(state_of(minipods(8), gang_pods("g", 6, annotations)))["g"].placed is found
 
 
 def test_nodes_without_a_place_are_not_used() -> None:
@@ -325,14 +330,14 @@ def test_two_gangs_that_do_not_both_fit_one_runs_whole_and_one_waits_whole() -> 
     """The older first; the other is told why."""
     state = queue_of(("first", 5, {}), ("second", 5, {}), nodes=minipods(8))
     answers = plan_all(state)
-    assert [(name, answer.found) for name, answer in answers.items()] == [("first", True), ("second", False)]
+    assert [(name, answer.placed) for name, answer in answers.items()] == [("first", True), ("second", False)]
     assert "the cluster has 3 of 8 (5 in use)" in answers["second"].plan.message
 
 
 def test_a_higher_priority_goes_first_however_young() -> None:
     """Among gangs that wait."""
     state = queue_of(("old", 5, {}), ("vip", 5, {"priority": 9}), nodes=minipods(8))
-    assert [(name, answer.found) for name, answer in plan_all(state).items()] == [("vip", True), ("old", False)]
+    assert [(name, answer.placed) for name, answer in plan_all(state).items()] == [("vip", True), ("old", False)]
 
 
 def test_a_small_gang_does_not_take_nodes_that_a_blocked_one_waits_for() -> None:
@@ -340,7 +345,7 @@ def test_a_small_gang_does_not_take_nodes_that_a_blocked_one_waits_for() -> None
     running = [pod(f"r{i}", node=f"m0-{i}", phase="Running") for i in range(3)]
     state = queue_of(("big", 7, {}), ("small", 2, {}), nodes=minipods(8), running=running)
     answers = plan_all(state)
-    assert [answer.found for answer in answers.values()] == [False, False]
+    assert [answer.placed for answer in answers.values()] == [False, False]
     assert answers["small"].plan.reason == "BehindOthers"
     assert answers["small"].plan.message == (
         "it would fit, but gang team/big is before it and could use the same nodes\n"
@@ -361,14 +366,14 @@ def test_a_small_gang_passes_on_nodes_that_the_blocked_one_cannot_use() -> None:
     running = [pod("r", node="m0-0", phase="Running")]
     state = queue_of(("big", 4, {}), ("small", 2, {"gpus": 4}), nodes=nodes, running=running)
     answers = plan_all(state)
-    assert [answer.found for answer in answers.values()] == [False, True]
+    assert [answer.placed for answer in answers.values()] == [False, True]
     assert set(answers["small"].plan.nodes) == {"h0", "h1"}
 
 
 def test_a_gang_that_can_never_fit_blocks_nobody() -> None:
     """Waiting does not help it, so passing does not harm it."""
     state = queue_of(("huge", 99, {}), ("small", 2, {}), nodes=minipods(4))
-    assert [answer.found for answer in plan_all(state).values()] == [False, True]
+    assert [answer.placed for answer in plan_all(state).values()] == [False, True]
 
 
 def test_each_gang_is_asked_about_once_in_a_round() -> None:
@@ -377,15 +382,15 @@ def test_each_gang_is_asked_about_once_in_a_round() -> None:
     round_ = PlanningRound()
     first = round_.next(state, NOW)
     assert first is not None
-    round_.tell(solve(first, LIMITS))
+    round_.tell(answer_to(first, LIMITS))
     state.drop_pod(uid("b-3"))
     second = round_.next(state, NOW)
     assert second is not None
-    assert (first.gang.key, second.gang.key) == (key("a"), key("c"))
+    assert (first.case.gang.key, second.case.gang.key) == (key("a"), key("c"))
     assert round_.next(state, NOW) is None
     only = PlanningRound([key("c")]).next(state, NOW)
     assert only is not None
-    assert only.gang.key == key("c")
+    assert only.case.gang.key == key("c")
 
 
 def test_the_first_in_the_queue_is_asked_again_when_nodes_come_free() -> None:
@@ -394,8 +399,8 @@ def test_the_first_in_the_queue_is_asked_again_when_nodes_come_free() -> None:
     state = queue_of(("big", 7, {}), ("b", 6, {}), ("c", 6, {}), ("d", 6, {}), nodes=minipods(8), running=running)
     round_, asked = PlanningRound(), []
     while (question := round_.next(state, NOW)) is not None:
-        asked.append(question.gang.key.name)
-        round_.tell(solve(question, LIMITS))
+        asked.append(question.case.gang.key.name)
+        round_.tell(answer_to(question, LIMITS))
         if running:
             state.drop_pod(running.pop().uid)
     assert asked == ["big", "big", "b", "big"], "free for big: 5, 6, 7, all 8; then the others are asked anew"
@@ -431,7 +436,7 @@ def test_who_passes_delays_nobody(
 
     state = queue_of(("a", *asks(first)), ("b", *asks(second)), nodes=nodes, running=running)
     answers = plan_all(state)
-    if answers["a"].found or not answers["b"].found:
+    if answers["a"].placed or not answers["b"].placed:
         return
     taken = set(answers["b"].plan.nodes)
     usable = {name for name in (one.name for one in nodes) if first[1] is None or pools[int(name[1])][1] == first[1]}
@@ -485,8 +490,8 @@ def test_a_lost_node_is_replaced_and_nothing_else_moves() -> None:
     """The one rank; with a spare in the same minipod the spread stays as it was."""
     state, plan = running_gang(8, GRID, nodes=minipods(5, 5))
     state.drop_node(plan.nodes[3])
-    answer = solve(repair_question(state, plan, [plan.nodes[3]], NOW), LIMITS)
-    assert (answer.found, answer.moved, answer.plan.spread, answer.plan.phase) == (True, (3,), (1, 2), PlanPhase.BOUND)
+    answer = answer_to(repair_question(state, plan, [plan.nodes[3]], NOW), LIMITS)
+    assert (answer.placed, answer.moved, answer.plan.spread, answer.plan.phase) == (True, (3,), (1, 2), PlanPhase.BOUND)
     assert answer.plan.nodes[3].split("-")[0] == plan.nodes[3].split("-")[0]
     assert answer.plan.nodes[:3] + answer.plan.nodes[4:] == plan.nodes[:3] + plan.nodes[4:]
     assert (answer.plan.pods, answer.plan.spec) == (plan.pods, plan.spec)
@@ -498,8 +503,8 @@ def test_several_lost_nodes_are_replaced_at_once() -> None:
     lost = [plan.nodes[0], plan.nodes[1], plan.nodes[6]]
     for name in lost:
         state.drop_node(name)
-    answer = solve(repair_question(state, plan, lost, NOW), LIMITS)
-    assert (answer.found, answer.moved) == (True, (0, 1, 6))
+    answer = answer_to(repair_question(state, plan, lost, NOW), LIMITS)
+    assert (answer.placed, answer.moved) == (True, (0, 1, 6))
     assert not set(lost) & set(answer.plan.nodes)
 
 
@@ -508,8 +513,8 @@ def test_running_ranks_on_cordoned_nodes_stay() -> None:
     state, plan = running_gang(4, {"arnold.dev/avoid": "strict"}, nodes=minipods(8))
     state.put_node(node(plan.nodes[0], "mp0", "mp0r0", unschedulable=True))
     state.put_node(node(plan.nodes[1], "mp0", "mp0r0", annotations={"arnold.dev/slowdown": "1.5"}))
-    answer = solve(repair_question(state, plan, [plan.nodes[2]], NOW), LIMITS)
-    assert (answer.found, answer.moved) == (True, (2,))
+    answer = answer_to(repair_question(state, plan, [plan.nodes[2]], NOW), LIMITS)
+    assert (answer.placed, answer.moved) == (True, (2,))
 
 
 def test_a_repair_takes_no_promised_and_no_faulty_node() -> None:
@@ -518,15 +523,15 @@ def test_a_repair_takes_no_promised_and_no_faulty_node() -> None:
     spares = sorted({f"m0-{i}" for i in range(5)} - set(plan.nodes))
     state.put_plan(GangPlan(key("h"), PlanPhase.PLANNED, nodes=(spares[0],), pods=(uid("h"),)))
     state.put_node(node(spares[1], "mp0", "mp0r0", unschedulable=True))
-    answer = solve(repair_question(state, plan, [plan.nodes[1]], NOW), LIMITS)
+    answer = answer_to(repair_question(state, plan, [plan.nodes[1]], NOW), LIMITS)
     assert answer.plan.nodes == (plan.nodes[0], spares[2])
 
 
 def test_no_spare_is_a_condition_and_the_plan_stays() -> None:
     """What runs goes on; the reason is there to be read."""
     state, plan = running_gang(4, {}, nodes=minipods(4))
-    answer = solve(repair_question(state, plan, [plan.nodes[1]], NOW), LIMITS)
-    assert (answer.found, answer.plan.nodes, answer.plan.phase) == (False, plan.nodes, PlanPhase.BOUND)
+    answer = answer_to(repair_question(state, plan, [plan.nodes[1]], NOW), LIMITS)
+    assert (answer.placed, answer.plan.nodes, answer.plan.phase) == (False, plan.nodes, PlanPhase.BOUND)
     healthy = answer.plan.condition("Healthy")
     assert healthy is not None
     assert (healthy.status, healthy.reason) == ("False", "CannotBeRepaired")
@@ -537,12 +542,12 @@ def test_pods_that_run_are_never_moved() -> None:
     """A rack is required and full: the whole gang would have to go to the other one, so nobody goes."""
     annotations = {"kueue.x-k8s.io/podset-required-topology": RACK}
     state, plan = running_gang(4, annotations, nodes=minipods(8))
-    answer = solve(repair_question(state, plan, [plan.nodes[0]], NOW), LIMITS)
-    assert not answer.found
+    answer = answer_to(repair_question(state, plan, [plan.nodes[0]], NOW), LIMITS)
+    assert not answer.placed
     assert "pods that run would have to move: rank 1, 2, 3" in answer.plan.message
     state, plan = running_gang(4, annotations, nodes=minipods(8), bound=False)
-    answer = solve(repair_question(state, plan, [plan.nodes[0]], NOW), LIMITS)
-    assert (answer.found, answer.moved) == (True, (0, 1, 2, 3))
+    answer = answer_to(repair_question(state, plan, [plan.nodes[0]], NOW), LIMITS)
+    assert (answer.placed, answer.moved) == (True, (0, 1, 2, 3))
 
 
 @pytest.mark.parametrize("annotations", [GRID, {**GRID, "kai.scheduler/topology-required-placement": MINIPOD}])
@@ -554,16 +559,16 @@ def test_nodes_that_were_deleted_before_we_came_are_replaced_too(annotations: di
     state.put_plan(plan)
     for rank, name in enumerate(plan.nodes):
         state.put_pod(decode_pod(member_json("g", rank, 8, annotations, gate=False, node=name, phase="Running")))
-    answer = solve(repair_question(state, plan, plan.nodes[2:4], NOW), LIMITS)
-    assert (answer.found, answer.moved) == (True, (2, 3))
+    answer = answer_to(repair_question(state, plan, plan.nodes[2:4], NOW), LIMITS)
+    assert (answer.placed, answer.moved) == (True, (2, 3))
 
 
 def test_a_plan_that_is_not_the_gangs_any_more_is_not_repaired() -> None:
     """Forged, or of an older form: a reason, no exception."""
     state, plan = running_gang(4, {}, nodes=minipods(8))
     for broken, lost in ((plan.replace(nodes=plan.nodes[:3]), plan.nodes[0]), (plan, "elsewhere")):
-        answer = solve(repair_question(state, broken, [lost], NOW), LIMITS)
-        assert not answer.found
+        answer = answer_to(repair_question(state, broken, [lost], NOW), LIMITS)
+        assert not answer.placed
         assert "does not fit what is asked" in answer.plan.message
 
 
@@ -576,9 +581,9 @@ def test_a_repair_moves_exactly_the_lost_ranks(ranks: set[int], busy: set[int]) 
     for i in busy:
         state.put_pod(pod(f"r{i}", node=spares[i], phase="Running"))
     lost = [plan.nodes[rank] for rank in sorted(ranks)]
-    answer = solve(repair_question(state, plan, lost, NOW), LIMITS)
-    assert answer.found is (len(ranks) <= len(spares) - len(busy))
-    if answer.found:
+    answer = answer_to(repair_question(state, plan, lost, NOW), LIMITS)
+    assert answer.placed is (len(ranks) <= len(spares) - len(busy))
+    if answer.placed:
         assert answer.moved == tuple(sorted(ranks))
         assert len(set(answer.plan.nodes)) == 8
         assert not set(answer.plan.nodes) & (set(lost) | {spares[i] for i in busy})

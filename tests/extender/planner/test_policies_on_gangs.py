@@ -12,7 +12,7 @@ from extender.cluster_cache import ClusterCache
 from extender.objects import decode_pod
 from extender.planner.question import repair_question
 from extender.planner.round import PlanningRound
-from extender.planner.solve import solve
+from extender.planner.solve import answer_to
 from extender.plans.gang_history import EndedRun, GangHistory
 from extender.plans.gang_plan import PlanPhase
 from scheduler.queue.arnold import Arnold, NoJct, NoReserve
@@ -53,7 +53,7 @@ def queue_of(*gangs: tuple[str, int, Json], nodes: int, running: Any = ()) -> Cl
 
 def found(state: ClusterCache, policy: QueuePolicy) -> dict[str, bool]:
     """Which gangs get nodes, in the order in which they are asked."""
-    return {name: answer.found for name, answer in plan_all(state, policy=policy).items()}
+    return {name: answer.placed for name, answer in plan_all(state, policy=policy).items()}
 
 
 def running_pod(name: str, on: str, seconds: int | None = None) -> Any:
@@ -248,10 +248,10 @@ def test_a_repair_takes_no_node_of_a_zone() -> None:
     reserve(state, *spares[:2])
     state.drop_node(plan.nodes[1])
     lost = [plan.nodes[1]]
-    mended = solve(repair_question(state, plan, lost, NOW, Arnold()), LIMITS)
-    assert (mended.found, mended.plan.nodes[1]) == (True, spares[2])
+    mended = answer_to(repair_question(state, plan, lost, NOW, Arnold()), LIMITS)
+    assert (mended.placed, mended.plan.nodes[1]) == (True, spares[2])
     state.put_pod(pod("s", node=spares[2], phase="Running"))
-    assert not solve(repair_question(state, plan, lost, NOW, Arnold()), LIMITS).found
+    assert not answer_to(repair_question(state, plan, lost, NOW, Arnold()), LIMITS).placed
 
 
 # Who is stopped
@@ -280,9 +280,9 @@ def asked_to_stop(state: ClusterCache, policy: QueuePolicy) -> Any:
     round_ = PlanningRound([key("llm")], policy)
     question = round_.next(state, NOW)
     assert question is not None
-    answer = solve(question, LIMITS)
+    answer = answer_to(question, LIMITS)
     round_.tell(answer)
-    assert not answer.found
+    assert not answer.placed
     return round_.next(state, NOW)
 
 
@@ -291,7 +291,7 @@ def test_those_that_may_be_stopped_are_when_only_they_are_left() -> None:
     state = occupied(**{STOP: "true"})
     question = asked_to_stop(state, Arnold())
     assert (question.stopping.gangs, [one.name for one in question.stopping.pods]) == ((key("spare"),), ["single"])
-    answer = solve(question, LIMITS)
+    answer = answer_to(question, LIMITS)
     (reservation,) = state.reservations.values()
     assert set(answer.plan.nodes) == set(reservation.zone)
 
@@ -312,7 +312,7 @@ def test_a_zone_that_is_being_emptied_is_waited_for() -> None:
     state.drop_pod(next(one.uid for one in state.pods.values() if one.name == "elsewhere"))
     state.drop_pod(next(one.uid for one in state.pods.values() if one.name == "spare-0"))
     state.put_plan(state.plans[key("spare")].replace(phase=PlanPhase.QUEUED, nodes=(), pods=()))
-    assert plan_all(state, policy=Arnold())["llm"].found
+    assert plan_all(state, policy=Arnold())["llm"].placed
 
 
 def test_nobody_is_stopped_while_others_are_there() -> None:

@@ -8,7 +8,7 @@ from extender.cluster_cache import ClusterCache
 from extender.controller.actions import release_mark, release_patch
 from extender.objects import decode_pod
 from extender.planner.question import repair_question
-from extender.planner.solve import solve
+from extender.planner.solve import answer_to
 from extender.plans.gang_plan import PlanPhase
 from extender.service.settings import parse_power_caps
 from ground.errors import InvalidInput
@@ -50,7 +50,7 @@ def test_a_gang_without_power_waits() -> None:
     for one in gang_pods("g1", 4, asking("10000")):
         state.drop_pod(one.uid)
     state.drop_plan(key("g1"))
-    assert plan_all(state)["g3"].found
+    assert plan_all(state)["g3"].placed
 
 
 def test_released_pods_of_a_lost_plan_count() -> None:
@@ -66,7 +66,7 @@ def test_released_pods_of_a_lost_plan_count() -> None:
     state.drop_plan(key("g1"))
     state.drop_pod(uid("g1-3"))
     # three pods of g1 are on their way, so at most three of the four pods of g2 have power
-    assert not plan_all(state)["g2"].found
+    assert not plan_all(state)["g2"].placed
 
 
 def test_pods_that_run_count() -> None:
@@ -80,7 +80,7 @@ def test_pods_that_run_count() -> None:
     free = capped(30_000)
     for one in gang_pods("g", 8):
         free.put_pod(one)
-    assert plan_all(free)["g"].found
+    assert plan_all(free)["g"].placed
 
 
 def test_a_repair_keeps_the_cap() -> None:
@@ -90,7 +90,7 @@ def test_a_repair_keeps_the_cap() -> None:
     for one in gang_pods("g", 2, asking("10000")):
         state.put_pod(one)
     plan = plan_all(state)["g"].plan
-    answer = solve(repair_question(state, plan, plan.nodes[:1], NOW), Limits(seconds=1.0, workers=1))
+    answer = answer_to(repair_question(state, plan, plan.nodes[:1], NOW), Limits(seconds=1.0, workers=1))
     assert answer.moved == (0,)
     assert answer.plan.nodes[0] in {"n1", "n3", "n5", "n7"} - {*plan.nodes}
 

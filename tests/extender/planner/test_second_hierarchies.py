@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from extender.cluster_cache import ClusterCache
 from extender.objects import decode_pod
 from extender.planner.question import repair_question
-from extender.planner.solve import by_cell, solve
+from extender.planner.solve import answer_to, by_cell
 from extender.plans.gang_plan import GangPlan, PlanPhase
 from scheduler.objective import evaluate
 from scheduler.placement.types import Limits
@@ -86,7 +86,7 @@ def test_nodes_without_the_label_are_in_no_domain() -> None:
     plan = plan_all(state_with(fed(feeds), gang_pods("g", 4, HELD)))["g"].plan
     assert {*plan.nodes} == {"n4", "n5", "n6", "n7"}
     dp_alone = plan_all(state_with(fed(["", "", "", ""]), gang_pods("g", 4, {"arnold.dev/parallelism": "tp=8,dp=4"})))
-    assert dp_alone["g"].found
+    assert dp_alone["g"].placed
 
 
 def held_in(name: str) -> dict[str, str]:
@@ -111,7 +111,7 @@ def held_in(name: str) -> dict[str, str]:
 def test_what_may_name_it(notes: dict[str, str], words: str) -> None:
     """Constraints may, by a name that there is; spread counts at a level of the tree."""
     answer = plan_all(state_with(fed(["a"] * 4), gang_pods("g", 4, HELD | notes)))["g"]
-    assert not answer.found
+    assert not answer.placed
     assert words in answer.plan.message
 
 
@@ -119,11 +119,11 @@ def test_a_label_that_changes_is_heeded_by_the_next_plan() -> None:
     """Two of four nodes are moved to another feed: the gang that found no room does."""
     state = state_with(fed(["a", "b", "c", "d"]), gang_pods("g", 4, HELD))
     refused = plan_all(state)["g"]
-    assert not refused.found
+    assert not refused.placed
     assert "@power" in refused.plan.message
     for one in fed(["a", "a", "d", "d"]):
         state.put_node(one)
-    assert plan_all(state)["g"].found
+    assert plan_all(state)["g"].placed
 
 
 def test_what_an_operator_should_mend() -> None:
@@ -154,8 +154,8 @@ def test_a_lost_node_is_replaced_on_its_feed(spares: list[str], *, found: bool) 
         state.put_node(one)
     rank = next(rank for rank, name in enumerate(plan.nodes) if name in ("n0", "n1"))
     state.drop_node(plan.nodes[rank])
-    answer = solve(repair_question(state, plan, [plan.nodes[rank]], NOW), Limits(seconds=5.0))
-    assert answer.found is found
+    answer = answer_to(repair_question(state, plan, [plan.nodes[rank]], NOW), Limits(seconds=5.0))
+    assert answer.placed is found
     if found:
         assert (answer.moved, answer.plan.nodes[rank]) == ((rank,), f"n{3 + len(spares)}")
     else:
@@ -171,8 +171,8 @@ def test_plans_are_what_the_evaluator_says(feeds: list[str]) -> None:
     shared = defaultdict[str, int](int)
     for feed in feeds:
         shared[feed] += feed != ""
-    assert answer.found == (sum(count // 2 for count in shared.values()) >= 2)
-    if answer.found:
+    assert answer.placed == (sum(count // 2 for count in shared.values()) >= 2)
+    if answer.placed:
         tree, job = state.fleet.table.tree, answer.plan.spec.job(str(key("g")))
         assert tree is not None
         assert job is not None

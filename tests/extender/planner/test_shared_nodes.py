@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from extender.cluster_cache import ClusterCache
 from extender.objects import decode_pod
 from extender.planner.question import question_of, repair_question
-from extender.planner.solve import by_cell, solve
+from extender.planner.solve import answer_to, by_cell
 from extender.plans.gang_plan import GangPlan, PlanPhase, decode_plan, encode_plan
 from extender.queueing import FleetState, waiting_gang
 from scheduler.objective import evaluate
@@ -90,7 +90,7 @@ def test_pods_that_do_not_fill_a_node() -> None:
         "the GPUs in the resources of its pods: its pods ask for 3 GPUs each, of which no whole number fills a node: "
         "the nodes have 8\nTo fix: ask for a number of GPUs that divides those of a node: 1, 2, 4, 8"
     )
-    assert plans["b"].found
+    assert plans["b"].placed
 
 
 def test_too_little_room_is_told_in_nodes() -> None:
@@ -222,9 +222,9 @@ def test_all_ranks_of_a_lost_node_move_together(lost: set[int], used: set[int], 
     gone = [plan.node_names[i] for i in sorted(lost)]
     for name in gone:
         state.drop_node(name)
-    answer = solve(repair_question(state, plan, gone, NOW), LIMITS)
-    assert answer.found is (len(lost) <= 4 - len(used))
-    if answer.found:
+    answer = answer_to(repair_question(state, plan, gone, NOW), LIMITS)
+    assert answer.placed is (len(lost) <= 4 - len(used))
+    if answer.placed:
         after = answer.plan
         assert answer.moved == tuple(rank for rank in range(pods) if plan.nodes[rank] in gone)
         assert after.nodes == tuple(after.node_names[rank // 2] for rank in range(pods))
@@ -237,8 +237,8 @@ def test_a_plan_whose_ranks_do_not_share_nodes_as_it_says_is_not_repaired() -> N
     """Forged: a reason, no exception."""
     state, plan = running_gang(4, 4, minipods(4), bound=())
     forged = plan.replace(nodes=("m0-0", "m0-1", "m0-2", "m0-3"))
-    answer = solve(repair_question(state, forged, ["m0-0"], NOW), LIMITS)
-    assert not answer.found
+    answer = answer_to(repair_question(state, forged, ["m0-0"], NOW), LIMITS)
+    assert not answer.placed
     assert "does not fit what is asked" in answer.plan.message
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from extender.service.server import BackgroundTasks, _warm_up
+from extender.service.server import BackgroundTasks, warm_up
 
 
 async def fails() -> None:
@@ -78,7 +78,7 @@ def test_what_was_listed_is_no_work_for_the_collector(monkeypatch: pytest.Monkey
         monkeypatch.setattr("extender.service.server.asyncio.sleep", at_once)
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.1):
-                await _warm_up(lambda: next(answers))
+                await warm_up(lambda: next(answers))
 
     asyncio.run(scenario())
     assert frozen == ["frozen"]

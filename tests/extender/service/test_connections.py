@@ -11,9 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from extender.service.server import listen
 from extender.service.settings import Address
-from extender.service.web import HEAD_BYTES, MOST_STRANGERS, RotatingContext, TlsFiles
+from extender.service.web import HEAD_BYTES, MOST_STRANGERS, RotatingContext, TlsFiles, listen
 from ground.errors import InvalidInput
 from tests.extender.service.https import GET, Authority, install, run, send, serving
 

@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 
 from extender.extender_metrics import Metrics
-from extender.service.server import web_server
 from extender.service.settings import ServeOptions
-from extender.service.web import BodyReader, HttpApplication, RotatingContext, TlsFiles
+from extender.service.web import BodyReader, HttpApplication, RotatingContext, TlsFiles, web_server
 from scheduler.queue.priority import PriorityAge
 from tests.case_counts import cases
 from tests.extender.service.hostile_requests import MUTATIONS, hostile_requests, request, statuses

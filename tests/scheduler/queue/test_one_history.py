@@ -18,7 +18,7 @@ import pytest
 from extender.gangs.types import GangKey
 from extender.objects import decode_namespace, decode_pod
 from extender.planner.round import PlanningRound
-from extender.planner.solve import find_zone, solve, zone_question
+from extender.planner.solve import answer_to, find_zone, zone_question
 from extender.plans.gang_plan import PlanPhase
 from extender.plans.reservation import ReservationPhase, decode_reservation
 from scheduler.placement.exact.algorithm import Exact
@@ -106,23 +106,24 @@ def history(seed: int) -> History:
     return History(gangs, sorted(troubles))
 
 
-class Recording(Engine):
-    """Writes down who starts where, and who is stopped for others."""
+def decisions_of(engine: Engine) -> list[Decision]:
+    """Who starts where, and who is stopped for others, in a run to come; written as it happens."""
+    decisions: list[Decision] = []
+    cluster, names = engine.cluster, node_names()
+    start, stop = cluster.start, cluster.stop
 
-    decisions: list[Decision]
-
-    def start(self, job: SimJob, found: Found) -> None:
-        """As the engine does."""
-        names = node_names()
+    def started(job: SimJob, found: Found) -> None:
         places = tuple(sorted(names[place] for place in found.places))
-        self.decisions.append((self.now, "start", job.record.job_id, places))
-        super().start(job, found)
+        decisions.append((cluster.now, "start", job.record.job_id, places))
+        start(job, found)
 
-    def stop(self, job: SimJob, why: Why) -> None:
-        """As the engine does."""
+    def stopped(job: SimJob, why: Why) -> None:
         if why == "preemption":
-            self.decisions.append((self.now, "stop", job.record.job_id, ()))
-        super().stop(job, why)
+            decisions.append((cluster.now, "stop", job.record.job_id, ()))
+        stop(job, why)
+
+    cluster.start, cluster.stop = started, stopped  # type: ignore[method-assign]
+    return decisions
 
 
 def simulated(past: History, policy: QueuePolicy) -> list[Decision]:
@@ -140,7 +141,7 @@ def simulated(past: History, policy: QueuePolicy) -> list[Decision]:
     ]  # fmt: skip
     names = node_names()
     incidents = [Incident(time, "down" if fails else "up", names.index(name)) for time, name, fails in past.troubles]
-    engine = Recording(
+    engine = Engine(
         records,
         NodePool(cluster, algorithm=Exact(), limits=LIMITS),
         policy,
@@ -149,9 +150,9 @@ def simulated(past: History, policy: QueuePolicy) -> list[Decision]:
         drain_seconds=DRAIN,
         weights=WEIGHTS,
     )
-    engine.decisions = []
+    decisions = decisions_of(engine)
     engine.run()
-    return engine.decisions
+    return decisions
 
 
 class ByHand:
@@ -213,15 +214,15 @@ class ByHand:
         """One pass of the planner; whether anything came of it."""
         round_, before = PlanningRound(policy=self._policy), len(self.decisions)
         while (question := round_.next(self.state, self._time)) is not None:
-            answer = solve(question, LIMITS)
-            if question.stopping is not None:
+            answer = answer_to(question, LIMITS)
+            if question.case.stops_others:
                 assert not question.stopping.pods
                 needed = question.stopping.on(answer.plan.nodes).gangs
-                for victim in needed if answer.found and not question.trial else ():
+                for victim in needed if answer.placed and not question.case.trial else ():
                     self._stop(victim.name)
             else:
                 self.state.put_plan(answer.plan)
-                if answer.found:
+                if answer.placed:
                     self._start(answer.key.name, answer.plan.nodes)
             round_.tell(answer)
         return len(self.decisions) > before

@@ -14,7 +14,6 @@ from simulator.capacity.question import (
     MOST_SEEDS,
     AnswerRange,
     InputPoints,
-    answer_range,
     given_input,
     percentiles,
     seed_input,
@@ -36,7 +35,7 @@ def test_percentiles_are_values(values: list[float]) -> None:
 
 def test_swings_by_hand() -> None:
     """A product of two log-normals: medians 10 and 6; each alone from its P10 to its P90, the wider first."""
-    found = answer_range("pieces", lambda at: at["1..100"] * at["4..9"], [NARROW, WIDE], draws=4000, seed=0)
+    found = InputPoints((NARROW, WIDE), 4000, 0).range_over("pieces", lambda at: at["1..100"] * at["4..9"])
     assert found.at_medians == pytest.approx(60.0)
     assert found.decides == "1..100"
     ends = [(swing.at_low, swing.at_high) for swing in found.swings]
@@ -51,13 +50,13 @@ def test_swings_by_hand() -> None:
 def test_what_is_certain_has_no_swing() -> None:
     """Then every draw is the same, and nothing decides."""
     sure = given_input("5", "x", "x", where="--x")
-    found = answer_range("pieces", lambda at: at["x"], [sure], draws=7, seed=0)
+    found = InputPoints((sure,), 7, 0).range_over("pieces", lambda at: at["x"])
     assert (found.p10, found.p50, found.p90, found.swings, found.decides) == (5.0, 5.0, 5.0, (), "")
 
 
 def test_no_number_is_enough() -> None:
     """Infinity is null in JSON and words to a person; an input that leads there decides."""
-    found = answer_range("spares", lambda at: inf if at["1..100"] > 50 else 3.0, [NARROW, WIDE], draws=40, seed=0)
+    found = InputPoints((NARROW, WIDE), 40, 0).range_over("spares", lambda at: inf if at["1..100"] > 50 else 3.0)
     assert (found.p50, found.p90, found.decides) == (3.0, inf, "1..100")
     assert found.words == "P10 3, P50 3, P90 none is enough"
     assert replace(found, beyond="never").words == "P10 3, P50 3, P90 never"
@@ -68,7 +67,7 @@ def test_no_number_is_enough() -> None:
 
 def test_chance_as_an_input() -> None:
     """A seed has no P10: its swing goes from the P10 to the P90 of the answer over 16 evenly spread seeds."""
-    found = answer_range("pieces", lambda at: at["seed"], [seed_input()], draws=10, seed=0)
+    found = InputPoints((seed_input(),), 10, 0).range_over("pieces", lambda at: at["seed"])
     swing = found.swings[0]
     assert (swing.low, swing.high) == (None, None)
     # the second and the fifteenth of 16 seeds at (i + 1/2) / 16 of 2^31

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator.capacity.cache_model import CacheModel
+from simulator.capacity.cache import CacheModel
 from simulator.capacity.question import InputPoints
 from tests.case_counts import examples
 

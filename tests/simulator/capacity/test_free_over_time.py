@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.capacity.cluster_question import parse_shape
-from simulator.capacity.fragmentation import DRAWS, FreeRecorder, ShareKept, kept_by_seed, share_kept
+from simulator.capacity.fragmentation import DRAWS, ShareKept, free_sampler, kept_by_seed, share_kept
 from topology.generate import minipods
 
 
@@ -57,19 +57,19 @@ def test_samples_at_equal_times() -> None:
     """
     cluster = minipods(minipods=2, nodes=4)
     total = np.full(4, 8)
-    recorder = FreeRecorder(cluster.levels[0], 10.0, 40.0, step=10.0)
+    sampler = free_sampler(cluster.levels[0], 10.0, 40.0, step=10.0)
 
     def passes(until: float, *free: int) -> None:
         pool = SimpleNamespace(free=np.array(free), total=total)
-        recorder.elapsed(cast("Any", SimpleNamespace(pool=pool)), until)
+        sampler.elapsed(cast("Any", SimpleNamespace(pool=pool)), until)
 
     passes(5.0, 8, 8, 8, 8)
-    assert recorder.free == []
+    assert sampler.samples == []
     passes(25.0, 8, 8, 8, 4)
     passes(29.0, 0, 0, 0, 0)
     total[0] = 0
     passes(1_000.0, 0, 8, 8, 8)
-    sampled = [counted.tolist() for counted in recorder.free]
+    sampled = [counted.tolist() for counted in sampler.samples]
     assert sampled == [[2, 1], [2, 1], [1, 2], [1, 2]]
 
 

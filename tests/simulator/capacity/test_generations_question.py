@@ -9,9 +9,7 @@ import pytest
 
 from ground.errors import InvalidInput
 from ground.files import Source
-from simulator.capacity.generations import GenerationsQuestion
-from simulator.capacity.generations_answer import kind_of
-from simulator.capacity.generations_replay import SIZES, job_hours, workload
+from simulator.capacity.generations import SIZES, GenerationsQuestion, job_hours, kind_of, workload
 from simulator.confidence import Band
 from simulator.throughputs import GAVEL
 from simulator.traces.throughput_files import read_throughputs

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ground.errors import InvalidInput
-from simulator.capacity.generations_answer import NODE_GPUS, family_of
-from simulator.capacity.generations_replay import generations_run, kinds, mixed_cluster, workload
+from simulator.capacity.generations import NODE_GPUS, family_of, generations_run, kinds, mixed_cluster, workload
 from simulator.job_record import JobRecord
 from simulator.throughputs import Throughputs
 from simulator.traces import JobTrace

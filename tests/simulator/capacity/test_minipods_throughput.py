@@ -10,7 +10,7 @@ from scheduler.outcome import Outcome
 from scheduler.placement.types import ALGORITHMS, Limits
 from simulator.capacity.cluster_question import JobShape
 from simulator.capacity.minipods import LEVEL, MODEL, SpreadJob, model_assumptions, throughput
-from simulator.cost.types import COMM_MODELS, PlacedJob
+from simulator.cost.step import COMM_MODELS, PlacedJob
 from tests.simulator.capacity.clusters_in_use import with_free
 from topology.cluster import Cluster
 

@@ -8,9 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from simulator.capacity.power import PowerQuestion
-from simulator.capacity.power_answer import PowerAnswer
-from simulator.capacity.powered_site import BINS, DECADES, SHOWN, power_sheet
+from simulator.capacity.power import BINS, DECADES, SHOWN, PowerAnswer, PowerQuestion, power_sheet
 from simulator.site_power import MEGA, RATE
 from topology.cluster import FloatArray
 

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from ground.errors import Infeasible
 from scheduler.placement.types import Limits
 from simulator.capacity.power import PowerQuestion
-from simulator.capacity.powered_site import PoweredSite, place_in_turn
-from topology.cluster import Level
+from simulator.capacity.powered_site import PoweredSite, evenly_spread, place_in_turn
 from topology.generate import minipods
 
 LIMITS = Limits(seconds=0.5, workers=1, clock="work")
@@ -81,9 +80,6 @@ def test_events_of_the_largest_job(tmp_path: Path) -> None:
 @given(free=st.lists(st.integers(0, 6), min_size=1, max_size=5), nodes=st.integers(1, 20))
 def test_as_evenly_as_can_be(free: list[int], nodes: int) -> None:
     """The least that a job takes of its fullest domain, by trying: each domain gives what it has, up to that."""
-    domain_of = np.repeat(np.arange(len(free)), free).astype(np.int32)
-    names, none = tuple(f"f{i}" for i in range(len(free))), np.zeros(len(free), dtype=np.bool_)
-    level = Level("feed", names, domain_of, np.zeros(len(free), dtype=np.int32), none)
-    found = PoweredSite._evenly(level, np.ones(len(domain_of), dtype=np.bool_), nodes)
-    enough = [most for most in range(1, nodes) if sum(min(one, most) for one in free) >= nodes]
-    assert found == (enough[0] if enough else nodes)
+    least = evenly_spread(np.array(free, dtype=np.int32), nodes)
+    enough = [most for most in range(1, nodes) if sum(min(there, most) for there in free) >= nodes]
+    assert least == (enough[0] if enough else nodes)

@@ -13,7 +13,7 @@ from ground.quantities import HOUR
 from scheduler.job import Job
 from scheduler.placement.types import Limits, Proposal
 from simulator.capacity.cluster_question import JobShape
-from simulator.capacity.reserve import CheckpointEvery, LargeAndSmall, ZoneRecorder, still_running
+from simulator.capacity.reserve import CheckpointEvery, LargeAndSmall, still_running, zone_sampler
 from tests.simulator.capacity.clusters_in_use import with_free
 from topology.cluster import Cluster
 
@@ -33,33 +33,30 @@ def moment(*holders: tuple[str, tuple[int, ...]], waiting: int = 0) -> Any:
 
 def test_samples_every_five_minutes() -> None:
     """From two hours before the announcement, of what was until then; nothing after the end."""
-    recorder = ZoneRecorder((0, 1), owner="large", announced=3 * HOUR, end=3.5 * HOUR)
-    recorder.elapsed(moment(), HOUR - 1.0)
-    assert recorder.samples == []
-    recorder.elapsed(moment(("a", (0,)), ("b", (3,)), waiting=2), HOUR)
-    recorder.elapsed(moment(("a", (0, 1))), HOUR + 601.0)
-    recorder.elapsed(moment(), 9 * HOUR)
-    hours = [one.hours for one in recorder.samples]
-    assert hours == pytest.approx([-2.0 + i / 12 for i in range(31)])
-    first, second, third, fourth = recorder.samples[:4]
-    # a holds one node of the zone, b one beside it: half of the cluster
-    assert (first.allocation, first.zone_held, first.waiting) == (0.5, 1, 2)
-    assert (second.allocation, second.zone_held, second.waiting) == (0.5, 2, 0)
-    assert (third.zone_held, fourth.zone_held) == (2, 0)
+    sampler = zone_sampler((0, 1), owner="large", announced=3 * HOUR, end=3.5 * HOUR)
+    sampler.elapsed(moment(), HOUR - 1.0)
+    assert sampler.samples == []
+    sampler.elapsed(moment(("a", (0,)), ("b", (3,)), waiting=2), HOUR)
+    sampler.elapsed(moment(("a", (0, 1))), HOUR + 601.0)
+    sampler.elapsed(moment(), 9 * HOUR)
+    # two and a half hours of twelve samples each, and that at the end
+    assert len(sampler.samples) == 31
+    # a holds one node of the zone, b one beside it: half of the cluster, and two jobs wait
+    assert sampler.samples[:4] == [(0.5, 1, 2), (0.5, 2, 0), (0.5, 2, 0), (0.0, 0, 0)]
 
 
 def test_the_owner_does_not_hold_its_own_zone() -> None:
     """Its nodes are allocated, and not held by others."""
-    recorder = ZoneRecorder((0, 1), owner="large", announced=2 * HOUR, end=4 * HOUR)
-    recorder.elapsed(moment(("large", (0, 1)), ("x", (2,))), 0.0)
-    assert (recorder.samples[0].allocation, recorder.samples[0].zone_held) == (0.75, 0)
+    sampler = zone_sampler((0, 1), owner="large", announced=2 * HOUR, end=4 * HOUR)
+    sampler.elapsed(moment(("large", (0, 1)), ("x", (2,))), 0.0)
+    assert sampler.samples == [(0.75, 0, 0)]
 
 
 def test_nothing_to_store() -> None:
-    """A recorder has no state of its own in a checkpoint."""
-    recorder = ZoneRecorder((0,), owner="x", announced=0.0, end=1.0)
-    recorder.restore(recorder.state())
-    assert recorder.samples == []
+    """A sampler has no state of its own in a checkpoint."""
+    sampler = zone_sampler((0,), owner="x", announced=0.0, end=1.0)
+    sampler.restore(sampler.state())
+    assert sampler.samples == []
 
 
 @dataclass

@@ -7,17 +7,8 @@ from typing import Any
 
 import pytest
 
-from simulator.capacity.spares import (
-    DEAREST,
-    SparesAnswer,
-    SparesQuestion,
-    as_asked,
-    assumed_of,
-    changes_of,
-    every,
-    spares_sheet,
-    verdict_on,
-)
+from simulator.capacity.spares import DEAREST, SparesAnswer, SparesQuestion, as_asked, every
+from simulator.sheet import Sheet
 
 CERTAIN = {"nodes": 128, "failures": "6.5", "repair_hours": "24", "restart": "300", "draws": 10, "runs": 2, "days": 1.0}
 
@@ -26,6 +17,11 @@ CERTAIN = {"nodes": 128, "failures": "6.5", "repair_hours": "24", "restart": "30
 def answer(*fields: tuple[str, Any]) -> SparesAnswer:
     """The answer for inputs that are known, with some fields otherwise."""
     return SparesQuestion(**(CERTAIN | dict(fields))).answer()
+
+
+def sheet(*fields: tuple[str, Any]) -> Sheet:
+    """What a person reads of that answer."""
+    return SparesQuestion(**(CERTAIN | dict(fields))).sheet(answer(*fields))
 
 
 @pytest.mark.parametrize(
@@ -47,7 +43,7 @@ def test_shares_beside_each_other_read_as_they_differ(share: float, below: float
 def test_known_inputs_need_no_range() -> None:
     """The number, its cost and what costs about as much; nothing of what would be best if the inputs were known."""
     found = answer()
-    text = verdict_on(found)
+    text = found.verdict
     assert text.startswith(f"Keep {found.spares} spares for 128 nodes: useful time costs least then, ")
     assert "Were the inputs known" not in text
     assert "a year" not in text
@@ -57,7 +53,7 @@ def test_known_inputs_need_no_range() -> None:
 
 def test_uncertain_inputs_have_one() -> None:
     """Where the best number differs from draw to draw its P10 and P90 are said, and what an error costs."""
-    text = verdict_on(answer(("repair_hours", "2..200"), ("draws", 40)))
+    text = answer(("repair_hours", "2..200"), ("draws", 40)).verdict
     assert "Were the inputs known, the best number would be" in text
     assert "one spare too few stops the whole job, one too many costs a node." in text
 
@@ -68,35 +64,36 @@ def test_uncertain_inputs_have_one() -> None:
 )
 def test_a_target(target: float, words: str) -> None:
     """What it takes, or that restarts and checkpoints alone leave too little."""
-    assert words in verdict_on(answer(("target", target)))
+    assert words in answer(("target", target)).verdict
 
 
 def test_money() -> None:
     """A price makes the spares cost so much a year, and the unit of the curve is money."""
     found = answer(("price_gpu_hour", 2.0))
-    assert "; the spares cost " in verdict_on(found)
-    assert any("A GPU-hour costs 2, idle or not." in one for one in assumed_of(found))
-    cost, _ = spares_sheet(found).charts
+    assert "; the spares cost " in found.verdict
+    assert any("A GPU-hour costs 2, idle or not." in sentence for sentence in found.assumptions)
+    cost, _ = sheet(("price_gpu_hour", 2.0)).charts
     assert cost.y_label == "cost of a useful GPU-hour"
-    assert spares_sheet(answer()).charts[0].y_label == "GPU-hours paid for a useful one"
+    assert sheet().charts[0].y_label == "GPU-hours paid for a useful one"
 
 
 def test_domains_are_assumed_or_left_out() -> None:
     """With domains: their names, a table of them, and what the number would be without; else how to add them."""
-    plain, leaves = answer(), answer(("failure_domains", ("leaf:16:2:10",)))
-    assert any("--failure-domain leaf:32 adds those of a switch" in one for one in assumed_of(plain))
-    assert any("Nodes that fail at once: leaf of 16 nodes;" in one for one in assumed_of(leaves))
-    assert any(one.startswith("Without failures of leaf: ") for one in changes_of(leaves))
-    assert not any("Without failures of" in one for one in changes_of(plain))
-    assert (len(spares_sheet(plain).tables), len(spares_sheet(leaves).tables)) == (2, 3)
-    (row,) = spares_sheet(leaves).tables[1].rows
+    of_leaves = ("failure_domains", ("leaf:16:2:10",))
+    plain, leaves = answer(), answer(of_leaves)
+    assert any("--failure-domain leaf:32 adds those of a switch" in sentence for sentence in plain.assumptions)
+    assert any("Nodes that fail at once: leaf of 16 nodes;" in sentence for sentence in leaves.assumptions)
+    assert any(sentence.startswith("Without failures of leaf: ") for sentence in leaves.changes)
+    assert not any("Without failures of" in sentence for sentence in plain.changes)
+    assert (len(sheet().tables), len(sheet(of_leaves).tables)) == (2, 3)
+    (row,) = sheet(of_leaves).tables[1].rows
     assert row[:3] == ("leaf", "16", "8.0")
 
 
 def test_the_table_marks_the_best() -> None:
     """Exactly one line says that it is at least cost, that of the answer; a target marks another, or the same."""
     found = answer()
-    rows = spares_sheet(found).tables[-1].rows
+    rows = sheet().tables[-1].rows
     assert [row[0] for row in rows if "at least cost" in row[0]] == [f"{found.spares} at least cost"]
     assert len(rows) == len(found.rows)
 
@@ -104,7 +101,7 @@ def test_the_table_marks_the_best() -> None:
 def test_charts_end_where_costs_no_longer_matter() -> None:
     """No point of the cost lies above one and a half times the least; the ETTR has the same numbers, none above 1."""
     found = answer(("target", 0.5))
-    cost, ettr = spares_sheet(found).charts
+    cost, ettr = sheet(("target", 0.5)).charts
     most = DEAREST * min(row.cost for row in found.rows)
     assert cost.ceiling == most
     drawn = [y for series in cost.series for _, y in series.points if y is not None]
@@ -120,6 +117,6 @@ def test_how_often_a_checkpoint_is_written() -> None:
     assert every(answer(("job_checkpoint_interval", 1_234.4))) == "every 1,234 s"
     none = answer(("failures", "0"))
     assert every(none) == "never"
-    assert any("no failure ever" in one for one in assumed_of(none))
-    job = dict(spares_sheet(none).tables[0].rows)
+    assert any("no failure ever" in sentence for sentence in none.assumptions)
+    job = dict(sheet(("failures", "0")).tables[0].rows)
     assert (job["mean time to failure"], none.spares) == ("never", 0)

@@ -10,7 +10,7 @@ import numpy as np
 from scheduler.affinity import Model
 from scheduler.job import Job, Parallelism
 from simulator.cost.calibration import PEAK, Calibration
-from simulator.cost.types import PlacedJob
+from simulator.cost.step import PlacedJob
 from topology.cluster import Cluster
 from topology.flags import NodeFlag
 from topology.generate import minipods

@@ -12,7 +12,7 @@ from scheduler.job_affinity import job_affinity
 from scheduler.objective import evaluate
 from simulator.cost.calibration import PUBLISHED
 from simulator.cost.models import anchored
-from simulator.cost.types import PlacedJob
+from simulator.cost.step import PlacedJob
 from tests.case_counts import examples
 from tests.simulator.cost.placed import pods, put
 from topology.generate import minipods

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ground.errors import UnknownName
-from simulator.cost.types import COMM_MODELS
+from simulator.cost.step import COMM_MODELS
 
 
 def test_the_models_of_the_house_are_found() -> None:

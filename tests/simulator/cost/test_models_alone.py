@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from ground.errors import InvalidInput, UnknownName
 from simulator.cost.calibration import PUBLISHED, Calibration
 from simulator.cost.models import BusBandwidth, alpha_beta, anchored, drawn, hierarchical, no_cost, spread_counters
-from simulator.cost.types import CommModel, PlacedJob
+from simulator.cost.step import CommModel, PlacedJob
 from tests.case_counts import examples
 from tests.simulator.cost.placed import BY_HAND, UNIT, pods, put, slowed
 from topology.generate import minipods

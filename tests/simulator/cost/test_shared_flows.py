@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 from ground.errors import InvalidInput, UnknownName
 from simulator.cost.models import hierarchical, tiers_of
 from simulator.cost.shared_flows import SharedFlows, demands_of, uplinks
-from simulator.cost.step import flat_step
-from simulator.cost.types import PlacedJob
+from simulator.cost.step import PlacedJob, flat_step
 from tests.case_counts import examples
 from tests.simulator.cost.placed import BY_HAND, job, pods, put, slowed
 from topology.build import build_cluster

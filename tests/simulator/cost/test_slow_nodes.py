@@ -13,7 +13,7 @@ from scheduler.job import stage_slowdown
 from simulator.cost.calibration import PUBLISHED, Calibration
 from simulator.cost.models import alpha_beta, anchored, hierarchical, no_cost, spread_counters
 from simulator.cost.shared_flows import SharedFlows
-from simulator.cost.types import COMM_MODELS, CommModel, PlacedJob
+from simulator.cost.step import COMM_MODELS, CommModel, PlacedJob
 from simulator.job_record import JobRecord
 from simulator.replay import prepare
 from simulator.replay_settings import ReplaySettings

@@ -13,8 +13,19 @@ from scheduler.job import Job, Parallelism
 from simulator.cost.calibration import Calibration
 from simulator.cost.models import Crossing, hierarchical, no_cost
 from simulator.cost.shared_flows import SharedFlows
-from simulator.cost.step import Schedule, exposed_reduction, pipeline_seconds, reduction_seconds, schedule_of
-from simulator.cost.types import DEFAULT_MODEL, CommModel, PlacedJob, StepTime, operations, traffic_of
+from simulator.cost.step import (
+    DEFAULT_MODEL,
+    CommModel,
+    PlacedJob,
+    Schedule,
+    StepTime,
+    exposed_reduction,
+    operations,
+    pipeline_seconds,
+    reduction_seconds,
+    schedule_of,
+    traffic_of,
+)
 from tests.simulator.cost.placed import BY_HAND, TINY, UNIT, job, pods, put, slowed
 
 

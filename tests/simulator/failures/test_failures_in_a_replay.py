@@ -46,7 +46,7 @@ def replay(
     made = prepare(JobTrace((record,)), racks(nodes), settings)
     if incidents is not None:
         script = Script(failures, incidents)
-        made.engine.incidents = made.engine.recovery = script
+        made.engine.incidents = made.engine.cluster.recovery = script
     made.engine.run()
     return made
 
@@ -197,7 +197,7 @@ def test_a_slow_node_slows_its_job_and_is_avoided_once_flagged() -> None:
     early, late = gang(4, 100.0), replace(gang(4, 100.0), job_id="late", submit=300.0)
     made = prepare(JobTrace((early, late)), racks(8), settings)
     script = [Incident(0.0, "slow", 0, 2.0), Incident(250.0, "flag", 0, 2.0)]
-    made.engine.incidents = made.engine.recovery = Script(FailureSettings(model), script)
+    made.engine.incidents = made.engine.cluster.recovery = Script(FailureSettings(model), script)
     made.engine.run()
     first, second = made.engine.jobs
     assert 0 in first.places

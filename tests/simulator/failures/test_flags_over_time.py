@@ -19,12 +19,12 @@ from simulator.checkpoints import restore, snapshot
 from simulator.failures.cluster_failures import FailureModel, FailureSettings, Slowness
 from simulator.failures.flag_incidents import FailuresAndFlags, FlagIncidents, FlagSpan
 from simulator.failures.rates import failure_rate
+from simulator.history import run_history
 from simulator.hooks import Incident
 from simulator.job_record import JobRecord
 from simulator.replay import Replay, prepare
 from simulator.replay_settings import COUNT_ONLY, ReplaySettings
 from simulator.results import time_series
-from simulator.run_history import run_history
 from simulator.traces import JobTrace
 from tests.case_counts import examples
 from tests.simulator.clusters import racks
@@ -120,7 +120,7 @@ def test_flags_outside_of_the_replay_change_nothing(records: list[JobRecord], da
     """Ended before the first submission, or begun after the last job has ended; slow or faulty, whatever the node."""
     node, slowdown = data.draw(st.integers(0, 7)), data.draw(st.sampled_from([1.5, FAULTY]))
     first, plain = records[0].submit, ended(ready(records))
-    end = plain.engine.now
+    end = plain.engine.clock.now
     outside = flag(node, slowdown, first - 9.0, float(first)), flag(node, slowdown, end + 1.0)
     assert bytes_of(ended(ready(records, *outside))) == bytes_of(plain)
 
@@ -272,4 +272,4 @@ def test_no_job_starts_on_a_faulty_node_and_nothing_leaks(
     for start, places in attempts:
         assert not any(node in places and begin <= start < begin + length for node, begin, length in spans)
     assert made.engine.completed == len(records)
-    assert (made.engine.pool.free == made.engine.pool.total).all()
+    assert (made.engine.cluster.pool.free == made.engine.cluster.pool.total).all()

@@ -10,7 +10,7 @@ import pytest
 from ground.errors import InvalidInput
 from ground.files import Source
 from topology.kubernetes.labels import places_by_labels
-from topology.readers import load_topology
+from topology.load import load_topology
 from topology.readers.kubernetes import Kubernetes
 from topology.readers.reading import Reading
 

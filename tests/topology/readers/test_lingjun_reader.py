@@ -8,7 +8,7 @@ import pytest
 
 from ground.errors import InvalidInput
 from ground.files import Source
-from topology.readers import load_topology
+from topology.load import load_topology
 from topology.readers.alibaba import Lingjun
 from topology.readers.reading import Reading
 

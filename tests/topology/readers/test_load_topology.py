@@ -10,7 +10,7 @@ import pytest
 from ground.errors import InvalidInput, InvalidTopology, TooLarge, UnknownName
 from ground.files import Source
 from ground.formats import recognise
-from topology.readers import load_topology
+from topology.load import load_topology
 from topology.readers.reading import TOPOLOGY_READERS
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)

@@ -24,7 +24,7 @@ from scheduler.placement.types import ALGORITHMS, Limits
 from tests.case_counts import examples
 from topology.cluster import Cluster
 from topology.kubernetes.labels import CLIQUE, label_of, places_by_labels
-from topology.readers import LoadedTopology, load_topology
+from topology.load import LoadedTopology, load_topology
 
 FABRIC, NVLINK = "fabric.topograph.run/tier-", "accelerator.topograph.run/domain"
 ZONE = "topology.kubernetes.io/zone"

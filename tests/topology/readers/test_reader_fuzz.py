@@ -13,7 +13,7 @@ from ground.errors import ArnoldError
 from ground.files import Source, decode_source
 from tests.allocation_objects import claim_json, claiming, request, slice_json
 from tests.case_counts import examples
-from topology.readers import load_topology
+from topology.load import load_topology
 from topology.readers.reading import TOPOLOGY_READERS
 from topology.writers import TOPOLOGY_WRITERS
 

@@ -8,7 +8,7 @@ import pytest
 from ground.errors import InvalidInput
 from ground.files import Source
 from ground.formats import recognise
-from topology.readers import load_topology
+from topology.load import load_topology
 from topology.readers.reading import TOPOLOGY_READERS
 from topology.readers.slurm import SlurmListing
 

@@ -11,7 +11,7 @@ import pytest
 
 from arnold.pages.capacity_page import answer_page, picture, tornado_picture
 from arnold.pages.charts import plot_of
-from simulator.capacity.question import AnswerFigure, CapacityAnswer, answer_range, given_input, seed_input
+from simulator.capacity.question import AnswerFigure, CapacityAnswer, InputPoints, given_input, seed_input
 from simulator.sheet import Chart, Series, Sheet, TextTable
 
 NAME = '<script>"&'
@@ -36,12 +36,9 @@ ANSWER = CapacityAnswer(
     question=f"Is it so, {NAME}?",
     verdict="It is so.",
     ranges=(
-        answer_range(
+        InputPoints((given_input("1..8", "rate", f"rate {NAME}", where="--rate"), seed_input()), 32, 0).range_over(
             f"spares {NAME}",
             lambda values: inf if values["rate"] > 9.0 else 10.0 - values["rate"] + 0.1 * (values["seed"] > 2**30),
-            [given_input("1..8", "rate", f"rate {NAME}", where="--rate"), seed_input()],
-            draws=32,
-            seed=0,
         ),
     ),
     assumptions=("One thing.",),
@@ -76,13 +73,8 @@ def test_a_tornado_has_a_bar_for_each_input() -> None:
 @pytest.mark.parametrize("way", [1.0, -1.0])
 def test_words_of_a_bar_to_one_side(way: float) -> None:
     """An answer that goes the same way at P10 and at P90: both values stand beside the bar, and none on it."""
-    bent = answer_range(
-        "cost",
-        lambda at: way * abs(log(at["rate"])),
-        [given_input("0.5..3", "rate", "rate", where="")],
-        draws=20,
-        seed=0,
-    )
+    points = InputPoints((given_input("0.5..3", "rate", "rate", where=""),), 20, 0)
+    bent = points.range_over("cost", lambda at: way * abs(log(at["rate"])))
     root = ET.fromstring(tornado_picture(bent))
     bars = [element for element in root.iter() if element.get("class", "").startswith("span")]
     begin = min(float(bar.get("x", "nan")) for bar in bars)

@@ -18,9 +18,9 @@ import pytest
 from arnold.options.simulate_options import PAGE_BUCKETS
 from arnold.pages.charts import line_chart
 from arnold.pages.replay_page import OTHERS, chosen_jobs, frames, simulation_page
+from simulator.history import RunHistory
 from simulator.hooks import Incident
 from simulator.results import run_summary, time_series, waits_by_size
-from simulator.run_history import RunHistory
 from simulator.sheet import Chart, Series
 from tests.browser import show
 from tests.markup import tags

@@ -179,7 +179,7 @@ def run_history(engine: Engine, log: AttemptLog, cluster: Cluster | None) -> Run
     :param cluster: as it was at the start; ``None`` = GPUs were only counted.
     """
     origin = engine.jobs[0].submitted
-    end = max((job.end for job in engine.jobs if isfinite(job.end)), default=engine.now)
+    end = max((job.end for job in engine.jobs if isfinite(job.end)), default=engine.clock.now)
     usable = np.zeros(0) if cluster is None else cluster.usable_gpus.astype(np.float64)
     present = [(job.key, job.first_start, min(job.end, end)) for job in engine.jobs if isfinite(job.first_start)]
     waits = [(job.key, begin, until) for job in engine.jobs for begin, until in _waits(job, end) if until > begin]
@@ -189,7 +189,7 @@ def run_history(engine: Engine, log: AttemptLog, cluster: Cluster | None) -> Run
         cluster=cluster,
         origin=origin,
         length=max(end - origin, 1e-9),
-        capacity=engine.pool.capacity / UNITS,
+        capacity=engine.cluster.pool.capacity / UNITS,
         usable=usable,
         attempts=attempts,
         present=_spans(present, origin),

@@ -1,0 +1,36 @@
+from simulator.capacity.cache import CacheQuestion as CacheQuestion
+from simulator.capacity.fragmentation import FragmentationQuestion as FragmentationQuestion
+from simulator.capacity.generations import GenerationsQuestion as GenerationsQuestion
+from simulator.capacity.grow import GrowQuestion as GrowQuestion
+from simulator.capacity.minipods import MinipodsQuestion as MinipodsQuestion
+from simulator.capacity.power import PowerQuestion as PowerQuestion
+from simulator.capacity.reserve import ReserveQuestion as ReserveQuestion
+from simulator.capacity.spares import SparesQuestion as SparesQuestion
+from simulator.cost.step import COMM_MODELS as COMM_MODELS
+from simulator.cost.step import CommModel as CommModel
+from simulator.data_plan import DataCache as DataCache
+from simulator.data_plan import DataPlan as DataPlan
+from simulator.data_plan import StoredData as StoredData
+from simulator.engine import Engine as Engine
+from simulator.history import RunHistory as RunHistory
+from simulator.history import run_history as run_history
+from simulator.job_record import JobRecord as JobRecord
+from simulator.prediction import PREDICTORS as PREDICTORS
+from simulator.prediction import Predictor as Predictor
+from simulator.replay import Replay as Replay
+from simulator.replay import prepare as prepare
+from simulator.replay import replay_trace as replay_trace
+from simulator.replay_settings import QueueSettings as QueueSettings
+from simulator.replay_settings import ReplaySettings as ReplaySettings
+from simulator.results import RunSummary as RunSummary
+from simulator.results import TimeSeries as TimeSeries
+from simulator.results import run_summary as run_summary
+from simulator.results import time_series as time_series
+from simulator.shared_data import SharedLoads as SharedLoads
+from simulator.shared_data import shared_loads as shared_loads
+from simulator.traces import JobTrace as JobTrace
+from simulator.traces import read_trace as read_trace
+from simulator.traces.trace_loading import TRACE_READERS as TRACE_READERS
+from simulator.traces.trace_loading import TraceReader as TraceReader
+
+DISTRIBUTION: str
