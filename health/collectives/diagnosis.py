@@ -252,7 +252,17 @@ def find_slow(recording: CollectiveRecording, since: float, time: float) -> list
     """Return what has become slow between ``since`` and ``time``, the best explained first; empty = nothing is."""
     known = recording.completions.until(time)
     known = known.where(~np.isnan(known.start))
-    work = _work_times(recording, known)
+    # the time to each launch from the end of whatever the same member launched before
+    work = []
+    for member in np.unique(known.member).tolist():
+        mine = known.where(known.member == member)
+        mine = mine.where(np.lexsort((mine.seq, mine.start)))
+        own = np.maximum(mine.start[1:] - np.maximum.accumulate(mine.end)[:-1], 0.0)
+        # the first launch has no end before it
+        for (end, _, group, _, seq, op, size), seconds in zip(
+            mine.where(slice(1, None)).rows(), own.tolist(), strict=True
+        ):
+            work.append(_Work(member, group, (recording.groups[group].kind, op, size, seq), seconds, end))
     old = [one for one in work if one.end <= since]
     late = known.end > since
     found = _inside(recording, known.where(~late), known.where(late), since, time)
@@ -278,33 +288,6 @@ class _Work(NamedTuple):
     task: Task
     seconds: float
     end: float
-
-
-def _work_times(recording: CollectiveRecording, known: Completions) -> list[_Work]:
-    """Return the time to each launch from the end of whatever the same member launched before."""
-    found = []
-    for member in np.unique(known.member).tolist():
-        mine = known.where(known.member == member)
-        mine = mine.where(np.lexsort((mine.seq, mine.start)))
-        own = np.maximum(mine.start[1:] - np.maximum.accumulate(mine.end)[:-1], 0.0)
-        # the first launch has no end before it
-        for (end, _, group, _, seq, op, size), seconds in zip(
-            mine.where(slice(1, None)).rows(), own.tolist(), strict=True
-        ):
-            found.append(_Work(member, group, (recording.groups[group].kind, op, size, seq), seconds, end))
-    return found
-
-
-def _peers(recording: CollectiveRecording) -> dict[int, list[int]]:
-    """Return members that do the same work: those that share a group, pipelines left out; of many, a few of all."""
-    peers: dict[int, set[int]] = defaultdict(set)
-    for group in recording.groups:
-        if group.kind != "pp":
-            for member in group.members:
-                peers[member].update(group.members)
-    return {
-        member: sorted(peer - {member})[:: max(1, -(-(len(peer) - 1) // MOST_PEERS))] for member, peer in peers.items()
-    }
 
 
 @dataclass(slots=True)
@@ -345,7 +328,16 @@ def _excess(recording: CollectiveRecording, work: Sequence[_Work]) -> dict[int, 
     for one in work:
         times[one.task][one.member].append(one)
     found: dict[int, _Excess] = defaultdict(_Excess)
-    peers = _peers(recording)
+    # members that do the same work
+    sharing: dict[int, set[int]] = defaultdict(set)
+    for group in recording.groups:
+        if group.kind != "pp":
+            for member in group.members:
+                sharing[member].update(group.members)
+    peers = {
+        member: sorted(peer - {member})[:: max(1, -(-(len(peer) - 1) // MOST_PEERS))]
+        for member, peer in sharing.items()
+    }
     for members in times.values():
         for member, mine in members.items():
             others = [one.seconds for peer in peers.get(member, ()) for one in members.get(peer, ())]
@@ -367,7 +359,14 @@ def _inside(
     recording: CollectiveRecording, old: Completions, new: Completions, since: float, time: float
 ) -> list[Slow]:
     """Return members that hold up transfers."""
-    growth = _transfer_growth(recording, old, new)
+    # Group -> by how much its transfers of the same operation and size take longer, at the median
+    usual, now = _transfers(recording, old), _transfers(recording, new)
+    growth: dict[int, float] = {}
+    for key, seconds in now.items():
+        known = usual.get(key, [])
+        before = float(np.median(known)) if len(known) >= FEWEST else 0.0
+        if before > 0:
+            growth[key[0]] = max(growth.get(key[0], 0.0), float(np.median(seconds)) / before)
     affected = tuple(sorted(group for group, ratio in growth.items() if ratio >= GROWN))
     if not affected:
         return []
@@ -385,18 +384,6 @@ def _inside(
         return [Slow("slow-inside", (), affected, factor, unique=False)]
     clear = {m for group, ratio in growth.items() if ratio < GROWN for m in recording.groups[group].members}
     return [Slow("slow-inside", tuple(sorted(common - clear or common)), affected, factor, unique=False)]
-
-
-def _transfer_growth(recording: CollectiveRecording, old: Completions, new: Completions) -> dict[int, float]:
-    """Group -> by how much its transfers of the same operation and size take longer, at the median."""
-    usual, now = _transfers(recording, old), _transfers(recording, new)
-    growth: dict[int, float] = {}
-    for key, seconds in now.items():
-        known = usual.get(key, [])
-        before = float(np.median(known)) if len(known) >= FEWEST else 0.0
-        if before > 0:
-            growth[key[0]] = max(growth.get(key[0], 0.0), float(np.median(seconds)) / before)
-    return growth
 
 
 def _transfers(recording: CollectiveRecording, known: Completions) -> dict[tuple[int, int, int], list[float]]:

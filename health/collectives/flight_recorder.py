@@ -178,7 +178,14 @@ class _Entries:
         if not names or not isinstance(names[0], str):
             raise BadRow(f"'process_group' is {names!r:.60}, not the name and the description of a group")
         desc = str(names[1]) if len(names) > 1 else ""
-        key = self._group(names[0], desc)
+        # the group of an entry
+        name = names[0]
+        key = self._known.get(name)
+        if key is None:
+            if self._complete:
+                raise BadRow(f"the group {name!r:.60} is not in pg_config")
+            key = self._known[name] = GroupKey(name, ())
+            self._dump.groups[key] = desc
         state = text(entry, "state")
         if state not in STATES:
             raise BadRow(f"'state' is {state!r:.40}, not one of {', '.join(STATES)}")
@@ -238,16 +245,6 @@ class _Entries:
                 mine[i] = one._replace(completed=over, retired=one.retired and not over)
                 if counted:
                     dump.timed.add(one.backend)
-
-    def _group(self, name: str, desc: str) -> GroupKey:
-        """Return the group of an entry; one that is not recorded is known by its name alone."""
-        key = self._known.get(name)
-        if key is None:
-            if self._complete:
-                raise BadRow(f"the group {name!r:.60} is not in pg_config")
-            key = self._known[name] = GroupKey(name, ())
-            self._dump.groups[key] = desc
-        return key
 
 
 def _size(entry: Row, what: str) -> str:
@@ -432,7 +429,19 @@ class _Job:
     def __init__(self, dumps: Mapping[int, Dump]) -> None:
         self._dumps = dumps
         self._notes: list[str] = []
-        self._groups = self._known_groups()
+        # groups and their titles
+        told = {key: desc for dump in self._dumps.values() for key, desc in dump.groups.items()}
+        ranks = {*self._dumps, *(rank for key in told for rank in key.ranks)}
+        groups: dict[GroupKey, str] = {}
+        for key, desc in told.items():
+            if not key.name:
+                continue
+            title = f"{key.name} {desc}".strip() if desc != "undefined" else key.name
+            known = key if key.ranks else self._named(key, ranks if desc == DEFAULT else None)
+            if key.ranks and sum(other.name == key.name for other in told) > 1:
+                title += f" of rank {key.ranks[0]}"
+            groups[known] = title
+        self._groups = groups
         self._index = {
             rank: i for i, rank in enumerate(sorted({*dumps, *(r for key in self._groups for r in key.ranks)}))
         }
@@ -465,25 +474,6 @@ class _Job:
             notes.append("no operation has timed out: the dumps may show a healthy job at work")
         stalls, mismatches = tuple(self._stalls), tuple(self._mismatches)
         return Snapshot(members, tuple(groups), stalls, mismatches, settled=self._timed_out, unseen=unseen), notes
-
-    def _known_groups(self) -> dict[GroupKey, str]:
-        """Return groups and their titles.
-
-        Where the recorder does not name a group, as that of gloo does not, the ranks that used it are its members; of
-        the default group all ranks are.
-        """
-        told = {key: desc for dump in self._dumps.values() for key, desc in dump.groups.items()}
-        ranks = {*self._dumps, *(rank for key in told for rank in key.ranks)}
-        groups: dict[GroupKey, str] = {}
-        for key, desc in told.items():
-            if not key.name:
-                continue
-            title = f"{key.name} {desc}".strip() if desc != "undefined" else key.name
-            known = key if key.ranks else self._named(key, ranks if desc == DEFAULT else None)
-            if key.ranks and sum(other.name == key.name for other in told) > 1:
-                title += f" of rank {key.ranks[0]}"
-            groups[known] = title
-        return groups
 
     def _named(self, key: GroupKey, ranks: set[int] | None) -> GroupKey:
         """Return a group with these ranks, or those that used it, where the recorder does not say; file it so."""

@@ -126,7 +126,17 @@ class _Reader:
 
     def _take(self, context: _Context, row: Row) -> CompletionRow | None:
         if "dump_stats" in row:
-            self._begin_dump(row, context)
+            if any(context.left.values()):
+                context.left = {}
+                raise BadRow("a dump is incomplete: the next one begins before all its lines came")
+            header, metadata, stats = nested(row, "header"), nested(row, "metadata"), nested(row, "dump_stats")
+            self._seat(header, metadata)
+            for key in ("coll_dropped_since_last_dump", "p2p_dropped_since_last_dump"):
+                self._lost[key] += integer(stats, key) if key in stats else 0
+            context.header = context.metadata = None
+            if metadata[VERSION_KEY] == "v4.3":
+                context.header, context.metadata = header, metadata
+                context.left = {kind: integer(stats, key) if key in stats else 0 for kind, key in COUNTS.items()}
             return None
         kind = next((key for key in COUNTS if key in row), None)
         if kind is None:
@@ -145,7 +155,29 @@ class _Reader:
 
     def recording(self, rows: Sequence[CompletionRow], bad_rows: TaintedRanks) -> CollectiveRecording:
         """Return the recording of all rows."""
-        members, member_of, notes = self._members()
+        # processes as members, the member of each seat, and notes
+        widest = max(self._size, key=lambda comm: self._size[comm])
+        held = Counter((seat.comm, process) for seat, process in self.seats.items())
+        several = {process for (_, process), count in held.items() if count > 1}
+        rank_of = {p: seat.rank for seat, p in self.seats.items() if seat.comm == widest and p not in several}
+        world = set(self.seats.values()) <= set(rank_of)
+        members: list[Member] = []
+        number_of: dict[tuple[Process, _Seat | None], int] = {}
+        member_of = []
+        for seat, process in self.seats.items():
+            member = number_of.setdefault((process, seat if process in several else None), len(members))
+            if member == len(members):
+                rank = rank_of.get(process) if world else None
+                label = f"rank {rank}" if rank is not None else f"{process[0]} pid {process[1]}"
+                label += f" ({seat.comm} rank {seat.rank})" if process in several else ""
+                members.append(Member(label, rank, process[0]))
+            member_of.append(member)
+        notes = []
+        if several:
+            notes.append("processes with several GPUs: their ranks cannot be told apart across communicators")
+        elif not world:
+            notes.append("no communicator spans all processes: there are no global ranks")
+        members, member_of, notes = tuple(members), member_of, notes
         ranks_of: dict[str, list[tuple[int, int]]] = {comm: [] for comm in self._comms}
         for seat, member in zip(self.seats, member_of, strict=True):
             ranks_of[seat.comm].append((seat.rank, member))
@@ -170,46 +202,6 @@ class _Reader:
             (*bad_rows.counted(), *notes),
             frozenset(range(len(members)) if bad_rows.all_tainted or bad_rows.tainted else ()),
         )
-
-    def _members(self) -> tuple[tuple[Member, ...], list[int], list[str]]:
-        """Return processes as members, the member of each seat, and notes; a process that holds several ranks of one
-        communicator is several members.
-        """
-        widest = max(self._size, key=lambda comm: self._size[comm])
-        held = Counter((seat.comm, process) for seat, process in self.seats.items())
-        several = {process for (_, process), count in held.items() if count > 1}
-        rank_of = {p: seat.rank for seat, p in self.seats.items() if seat.comm == widest and p not in several}
-        world = set(self.seats.values()) <= set(rank_of)
-        members: list[Member] = []
-        number_of: dict[tuple[Process, _Seat | None], int] = {}
-        member_of = []
-        for seat, process in self.seats.items():
-            member = number_of.setdefault((process, seat if process in several else None), len(members))
-            if member == len(members):
-                rank = rank_of.get(process) if world else None
-                label = f"rank {rank}" if rank is not None else f"{process[0]} pid {process[1]}"
-                label += f" ({seat.comm} rank {seat.rank})" if process in several else ""
-                members.append(Member(label, rank, process[0]))
-            member_of.append(member)
-        notes = []
-        if several:
-            notes.append("processes with several GPUs: their ranks cannot be told apart across communicators")
-        elif not world:
-            notes.append("no communicator spans all processes: there are no global ranks")
-        return tuple(members), member_of, notes
-
-    def _begin_dump(self, row: Row, context: _Context) -> None:
-        if any(context.left.values()):
-            context.left = {}
-            raise BadRow("a dump is incomplete: the next one begins before all its lines came")
-        header, metadata, stats = nested(row, "header"), nested(row, "metadata"), nested(row, "dump_stats")
-        self._seat(header, metadata)
-        for key in ("coll_dropped_since_last_dump", "p2p_dropped_since_last_dump"):
-            self._lost[key] += integer(stats, key) if key in stats else 0
-        context.header = context.metadata = None
-        if metadata[VERSION_KEY] == "v4.3":
-            context.header, context.metadata = header, metadata
-            context.left = {kind: integer(stats, key) if key in stats else 0 for kind, key in COUNTS.items()}
 
     def _seat(self, header: Row, metadata: Row) -> _Seat:
         version = metadata.get(VERSION_KEY)

@@ -87,10 +87,21 @@ def stalls_at(recording: CollectiveRecording, time: float, *, quiet: float, back
     :param back: seconds of history to look at; state lines come every 100 ms while a collective runs.
     """
     recent = recording.states.between(time - back, time)
-    last = _last_completed(recording, time)
+    # (group, member) -> number of the last collective it completed
+    last: dict[tuple[int, int], int] = {}
+    for _, _, group, member, seq, _, _ in recording.completions.until(time).rows():
+        last[group, member] = max(seq, last.get((group, member), seq))
     found: list[Stall] = []
     mismatches: list[Mismatch] = []
-    busy = _lively(recording, time, quiet=quiet)
+    # members that completed something so recently that they may well be computing
+    known = recording.completions.until(time)
+    lively = set()
+    for member in np.unique(known.member).tolist():
+        ends = known.end[known.member == member]
+        longest = float(np.diff(ends).max()) if len(ends) > 1 else 0.0
+        if time - float(ends[-1]) < max(quiet, 2 * longest):
+            lively.add(member)
+    busy = lively
     for group in np.unique(recent.group).tolist():
         rows = recent.where(recent.group == group)
         members = frozenset(recording.groups[group].members)
@@ -122,18 +133,18 @@ def stalls_at(recording: CollectiveRecording, time: float, *, quiet: float, back
         if others:
             strangers = tuple((member, recording.ops[launched[member]]) for member in others)
             mismatches.append(Mismatch(group, seq, recording.ops[op], strangers))
-    gone = _silent(recent, found, time, quiet=quiet)
+    # members that launched a collective, did not complete it, and write no more state lines
+    silent: set[int] = set()
+    for stall in found:
+        rows = recent.where((recent.group == stall.group) & (recent.seq == stall.seq))
+        newest_of = _each(max, rows.member, rows.time)
+        newest = max(newest_of.values())
+        if time - newest <= quiet:
+            silent |= {member for member, last in newest_of.items() if newest - last > quiet}
+    gone = frozenset(silent)
     return Snapshot(
         recording.members, recording.groups, tuple(found), tuple(mismatches), gone=gone, busy=frozenset(busy)
     )
-
-
-def _last_completed(recording: CollectiveRecording, time: float) -> dict[tuple[int, int], int]:
-    """Return (group, member) -> number of the last collective it completed."""
-    last: dict[tuple[int, int], int] = {}
-    for _, _, group, member, seq, _, _ in recording.completions.until(time).rows():
-        last[group, member] = max(seq, last.get((group, member), seq))
-    return last
 
 
 def _waiting(
@@ -157,30 +168,6 @@ def _each(best: Callable[[float, float], float], members: IntArray, values: npt.
     for member, value in zip(members.tolist(), values.tolist(), strict=True):
         found[member] = best(value, found.get(member, value))
     return found
-
-
-def _lively(recording: CollectiveRecording, time: float, *, quiet: float) -> set[int]:
-    """Return members that completed something so recently that they may well be computing."""
-    known = recording.completions.until(time)
-    lively = set()
-    for member in np.unique(known.member).tolist():
-        ends = known.end[known.member == member]
-        longest = float(np.diff(ends).max()) if len(ends) > 1 else 0.0
-        if time - float(ends[-1]) < max(quiet, 2 * longest):
-            lively.add(member)
-    return lively
-
-
-def _silent(recent: States, found: Sequence[Stall], time: float, *, quiet: float) -> frozenset[int]:
-    """Return members that launched a collective, did not complete it, and write no more state lines."""
-    silent: set[int] = set()
-    for stall in found:
-        rows = recent.where((recent.group == stall.group) & (recent.seq == stall.seq))
-        newest_of = _each(max, rows.member, rows.time)
-        newest = max(newest_of.values())
-        if time - newest <= quiet:
-            silent |= {member for member, last in newest_of.items() if newest - last > quiet}
-    return frozenset(silent)
 
 
 def find_roots(snapshot: Snapshot) -> list[Root]:

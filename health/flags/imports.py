@@ -67,7 +67,17 @@ def _events(source: Source, rows: list[str]) -> Iterator[FlagEvent]:
         except ValueError as error:
             raise InvalidInput(f"is no JSON: {error}", where=source.at(number), fix=_FIX) from error
         if number == 1:
-            version = _version(source, data)
+            # the version that the first line names
+            if not isinstance(data, dict) or data.get("arnold") != "flag-store":
+                raise InvalidInput(
+                    "is no flag store", where=source.at(1), fix="give a file that `arnold flags export` wrote"
+                )
+            version = data.get("version")
+            if not isinstance(version, int) or not 1 <= version <= VERSION:
+                wrong = f"this is version {version} of the format, and {VERSION} is known"
+                raise InvalidInput(
+                    wrong, where=source.at(1), fix="use the version of Arnold that wrote it, or a later one"
+                )
         with suppress(TypeError, AttributeError):  # a line of another shape is refused below
             data = _of_version_1(data, relapses) if version == 1 else _without_mark(data)
         try:
@@ -76,17 +86,6 @@ def _events(source: Source, rows: list[str]) -> Iterator[FlagEvent]:
             # by an error what is wrong with a line, which takes longer than reading it
             Document(source, data, lambda _: number).parse(FlagEvent)
             raise
-
-
-def _version(source: Source, first: Any) -> int:
-    """Return the version that the first line names."""
-    if not isinstance(first, dict) or first.get("arnold") != "flag-store":
-        raise InvalidInput("is no flag store", where=source.at(1), fix="give a file that `arnold flags export` wrote")
-    version = first.get("version")
-    if not isinstance(version, int) or not 1 <= version <= VERSION:
-        wrong = f"this is version {version} of the format, and {VERSION} is known"
-        raise InvalidInput(wrong, where=source.at(1), fix="use the version of Arnold that wrote it, or a later one")
-    return version
 
 
 def _without_mark(data: dict[str, Any]) -> dict[str, Any]:

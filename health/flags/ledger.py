@@ -280,7 +280,9 @@ class Ledger(FlagLog):
             evidence = "; ".join(dict.fromkeys(flag.evidence for flag in (worst, *others) if flag.evidence))
             since = worst.since if worst.since is None else min(worst.since, now)
             flag = replace(worst, evidence=evidence, since=since)
-            if self._is_known(flag, stamp or now.isoformat()):
+            mark = stamp or now.isoformat()
+            found = self._connection.execute("SELECT 1 FROM events WHERE finding = ? LIMIT 1", (_digest(flag, mark),))
+            if found.fetchone() is not None:
                 known += len(flags)
                 continue
             events += self._taken_in(flag, now, rules.of(flag.source), stamp)
@@ -295,7 +297,13 @@ class Ledger(FlagLog):
         ends, and this one is not flagged.  Another rank on the same node is another job's, and points at the node.
         """
         if flag.rank is not None and flag.slowdown > HEALTHY:
-            same, others = self._processes(flag, since=now - rule.memory)
+            # findings of a flag's source since then
+            since = now - rule.memory
+            recent = self.events("source = ? AND time >= ? AND finding IS NOT NULL", flag.source, time_text(since))
+            about = [(event, event.found) for event in recent]
+            known = [(event, said.rank) for event, said in about if said is not None and said.rank is not None]
+            same = [event for event, rank in known if rank == flag.rank and event.node != flag.node]
+            same, others = same, [rank for event, rank in known if rank != flag.rank and event.node == flag.node]
             if same:
                 where = f"rank {flag.rank} did so on {same[-1].node}, too: the program, not the node"
                 noted = FlagEvent(time=now, event="noted", node=flag.node, source=flag.source, finding=flag)
@@ -315,14 +323,6 @@ class Ledger(FlagLog):
                 flag = replace(flag, kind="faulty", slowdown=FAULTY, evidence=ranks)
         event = found(track_of(self, flag.node, flag.source), flag, now, rule, stamp=stamp)
         return [] if event is None else self.write([event])
-
-    def _processes(self, flag: NodeFlag, *, since: datetime) -> tuple[list[FlagEvent], list[int]]:
-        """Return findings of a flag's source since then: of its rank on other nodes, and other ranks on its node."""
-        recent = self.events("source = ? AND time >= ? AND finding IS NOT NULL", flag.source, time_text(since))
-        about = [(event, event.found) for event in recent]
-        known = [(event, said.rank) for event, said in about if said is not None and said.rank is not None]
-        same = [event for event, rank in known if rank == flag.rank and event.node != flag.node]
-        return same, [rank for event, rank in known if rank != flag.rank and event.node == flag.node]
 
     def _agreed(self, node: str, now: datetime, rules: Rules) -> list[FlagEvent]:
         """Write that a node is faulty where evidence about a process of it meets a fault of the node itself."""
@@ -389,10 +389,6 @@ class Ledger(FlagLog):
         columns = "time, event, node, source, until, finding, json"
         self._connection.executemany(f"INSERT INTO events ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
         return list(events)
-
-    def _is_known(self, flag: NodeFlag, stamp: str) -> bool:
-        found = self._connection.execute("SELECT 1 FROM events WHERE finding = ? LIMIT 1", (_digest(flag, stamp),))
-        return found.fetchone() is not None
 
     def _clock(self, now: datetime) -> datetime:
         """Return now, or the time of the last event where clocks differ a little."""
@@ -470,7 +466,15 @@ def compact_store(path: str | Path, before: datetime, *, archive: str | Path | N
             because = f"history before {before.isoformat()} is forgotten{kept_in}"
             dropped = Ledger(connection, str(path)).forget(before, because=because)
             if dropped and archive is not None:
-                _put_aside(path, archive)
+                # Copy a store as it was before the change that is under way
+                if os.path.lexists(archive):
+                    wrong = "is there already: nothing is written over"
+                    raise InvalidInput(wrong, where=str(archive), fix="give a name that is free")
+                with (
+                    sqlite_errors(archive, "written"),
+                    closing(sqlite3.connect(path, isolation_level=None)) as original,
+                ):
+                    original.execute("VACUUM INTO ?", (str(archive),))
         if dropped:
             with suppress(sqlite3.OperationalError):  # without room for a second copy the file keeps its size
                 connection.execute("VACUUM")
@@ -510,12 +514,3 @@ def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
-
-
-def _put_aside(path: str | Path, archive: str | Path) -> None:
-    """Copy a store as it was before the change that is under way."""
-    if os.path.lexists(archive):
-        wrong = "is there already: nothing is written over"
-        raise InvalidInput(wrong, where=str(archive), fix="give a name that is free")
-    with sqlite_errors(archive, "written"), closing(sqlite3.connect(path, isolation_level=None)) as before:
-        before.execute("VACUUM INTO ?", (str(archive),))

@@ -108,7 +108,23 @@ def candidates(windows: FloatArray, *, threshold: float | None, least: float) ->
     here, rows = np.arange(len(windows)), np.broadcast_to(np.arange(windows.shape[1]), windows.shape[:2])
     hidden = np.zeros(len(windows), dtype=np.bool_)  # Whether the machine left out last did not reach the threshold
     while len(here) and windows.shape[1] >= LEAST_MACHINES and len(found) <= most:
-        top, score, later = _farthest(windows, threshold, least)
+        # the row of the machine that is farthest from the others, its score, 0 = below the threshold, and whether
+        # another may reach it when that one is left out
+        enough = threshold
+        machines = windows.shape[1]
+        enough = enough or default_threshold(machines)
+        floor = max(least / enough, 1e-9)
+        machine = np.zeros(len(windows), dtype=np.int64)
+        score = np.zeros(len(windows))
+        left_out = int(LEAST_MACHINES < machines <= HIDING)
+        later = _bound(windows, floor, left_out=left_out) >= enough
+        open_windows = np.flatnonzero(later)
+        block = max(1, BLOCK_PAIRS // (machines * min(machines, ALL_PAIRS + FARTHEST)))
+        for begin in range(0, len(open_windows), block):
+            chosen = open_windows[begin : begin + block]
+            machine[chosen], score[chosen] = _score(windows[chosen], floor)
+        score[score < enough] = 0.0
+        top, score, later = machine, score, later & bool(left_out)
         out = np.flatnonzero((score > 0.0) | later & ~hidden)
         here, windows, rows, top, score = here[out], windows[out], rows[out], top[out], score[out]
         found.append(Candidates(here, rows[np.arange(len(out)), top], score, (score > 0.0) & (not found)))
@@ -126,28 +142,6 @@ def candidates(windows: FloatArray, *, threshold: float | None, least: float) ->
     every = together(parts[::-1])
     count = np.bincount(every.window, minlength=1)
     return every.only((count[every.window] <= most) | every.first)
-
-
-def _farthest(windows: FloatArray, threshold: float | None, least: float) -> tuple[IntArray, FloatArray, BoolArray]:
-    """Return the row of the machine that is farthest from the others, its score, 0 = below the threshold, and whether
-    another may reach it when that one is left out.
-
-    Shapes: (windows,) all.
-    """
-    machines = windows.shape[1]
-    threshold = threshold or default_threshold(machines)
-    floor = max(least / threshold, 1e-9)
-    machine = np.zeros(len(windows), dtype=np.int64)
-    score = np.zeros(len(windows))
-    left_out = int(LEAST_MACHINES < machines <= HIDING)
-    later = _bound(windows, floor, left_out=left_out) >= threshold
-    open_windows = np.flatnonzero(later)
-    block = max(1, BLOCK_PAIRS // (machines * min(machines, ALL_PAIRS + FARTHEST)))
-    for begin in range(0, len(open_windows), block):
-        chosen = open_windows[begin : begin + block]
-        machine[chosen], score[chosen] = _score(windows[chosen], floor)
-    score[score < threshold] = 0.0
-    return machine, score, later & bool(left_out)
 
 
 def distances(of: FloatArray, to: FloatArray) -> FloatArray:

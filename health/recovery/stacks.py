@@ -176,7 +176,20 @@ def read_dumps(paths: Sequence[str], *, ranks: int, lenient: bool = False) -> Du
     for file in _files(paths):
         try:
             processes = parse_dump(read_source(file, max_bytes=MAX_DUMP_BYTES))
-            rank = _rank_of(file, ranks)
+            # the rank of the job in the name of a file
+            found = {
+                int(number) for number in _RANK.findall(file.stem) or _NUMBER.findall(file.stem)[:9] if len(number) < 10
+            }
+            if len(found) != 1:
+                wrong = f"the name says no rank: {'no number' if not found else 'more than one number'}"
+                raise InvalidInput(
+                    wrong, where=str(file), fix="name each dump after its rank: rank-0.txt, rank-1.txt, ..."
+                )
+            rank = found.pop()
+            if rank >= ranks:
+                wrong = f"rank {rank} is not one of the job's {ranks:,} ranks"
+                fix = "give the job that the dumps are of; ranks are global and begin at 0"
+                raise InvalidInput(wrong, where=str(file), fix=fix)
             twice = {one.pid for one in by_rank.get(rank, ())} & {process.pid for process in processes}
             if twice:
                 raise InvalidInput(
@@ -205,20 +218,6 @@ def _files(paths: Sequence[str]) -> Iterator[Path]:
             continue
         inside = (file.relative_to(path) for file in sorted(path.rglob("*")) if file.is_file())
         yield from (path / file for file in inside if not any(part.startswith(".") for part in file.parts))
-
-
-def _rank_of(file: Path, ranks: int) -> int:
-    """Return the rank of the job in the name of a file: after the word ``rank``, else the only number."""
-    found = {int(number) for number in _RANK.findall(file.stem) or _NUMBER.findall(file.stem)[:9] if len(number) < 10}
-    if len(found) != 1:
-        wrong = f"the name says no rank: {'no number' if not found else 'more than one number'}"
-        raise InvalidInput(wrong, where=str(file), fix="name each dump after its rank: rank-0.txt, rank-1.txt, ...")
-    rank = found.pop()
-    if rank >= ranks:
-        wrong = f"rank {rank} is not one of the job's {ranks:,} ranks"
-        fix = "give the job that the dumps are of; ranks are global and begin at 0"
-        raise InvalidInput(wrong, where=str(file), fix=fix)
-    return rank
 
 
 def parse_dump(source: Source) -> tuple[Process, ...]:

@@ -180,7 +180,28 @@ def share_of_links(replayed: Replayed, seconds: float, ideal: float) -> LinkShar
     :param seconds: mean step time as traced.
     :param ideal: ideal step time.
     """
-    found = _slow(replayed)
+    # each slow link with its operations and the seconds that it loses in a step, at the median
+    traced, ranks = replayed.durations.traced, replayed.trace.dp_ranks
+    factor: dict[Stages, Floats] = defaultdict(lambda: np.ones(len(ranks)))
+    lost_by: dict[Stages, Floats] = defaultdict(lambda: np.zeros(len(ranks)))
+    places_of: dict[Stages, list[int]] = defaultdict(list)
+    for (stages, _), pairs in _transfers(replayed).items() if len(ranks) > 1 else ():
+        # a send may end once it is buffered: the slower end says how long the link took
+        took = np.median([traced[list(pair)].max(axis=0) for pair in pairs], axis=(0, 2))
+        places_of[stages] += [place for pair in pairs for place in pair]
+        for rank in range(len(ranks)):
+            others = np.delete(took, rank)
+            usual = np.median(others)
+            ratio = over(took, usual)
+            if ratio[rank] >= max(SLOW, 1.0 + SPREADS * spread_of(np.delete(ratio, rank))):
+                factor[stages][rank] = max(factor[stages][rank], ratio[rank])
+                lost_by[stages][rank] += (took[rank] - usual) * len(pairs)
+    found = [
+        (SlowLink(dp=ranks[rank], stages=stages, factor=float(factor[stages][rank])), places_of[stages], float(loss))
+        for stages, losses in sorted(lost_by.items())
+        for rank, loss in enumerate(losses)
+        if loss > 0.0
+    ]
     if not found:
         return None
     worst = max(lost for _, _, lost in found)
@@ -201,31 +222,6 @@ def with_nodes(share: LinkShare | None, nodes: Mapping[tuple[int, int], str]) ->
         for link in share.links
     ]
     return replace(share, links=tuple(named))
-
-
-def _slow(replayed: Replayed) -> list[tuple[SlowLink, list[int], float]]:
-    """Return each slow link with its operations and the seconds that it loses in a step, at the median."""
-    traced, ranks = replayed.durations.traced, replayed.trace.dp_ranks
-    factor: dict[Stages, Floats] = defaultdict(lambda: np.ones(len(ranks)))
-    lost: dict[Stages, Floats] = defaultdict(lambda: np.zeros(len(ranks)))
-    places: dict[Stages, list[int]] = defaultdict(list)
-    for (stages, _), pairs in _transfers(replayed).items() if len(ranks) > 1 else ():
-        # a send may end once it is buffered: the slower end says how long the link took
-        seconds = np.median([traced[list(pair)].max(axis=0) for pair in pairs], axis=(0, 2))
-        places[stages] += [place for pair in pairs for place in pair]
-        for rank in range(len(ranks)):
-            others = np.delete(seconds, rank)
-            usual = np.median(others)
-            ratio = over(seconds, usual)
-            if ratio[rank] >= max(SLOW, 1.0 + SPREADS * spread_of(np.delete(ratio, rank))):
-                factor[stages][rank] = max(factor[stages][rank], ratio[rank])
-                lost[stages][rank] += (seconds[rank] - usual) * len(pairs)
-    return [
-        (SlowLink(dp=ranks[rank], stages=stages, factor=float(factor[stages][rank])), places[stages], float(loss))
-        for stages, losses in sorted(lost.items())
-        for rank, loss in enumerate(losses)
-        if loss > 0.0
-    ]
 
 
 def _transfers(replayed: Replayed) -> dict[tuple[Stages, str], list[tuple[int, ...]]]:
@@ -384,7 +380,15 @@ def analyse(replayed: Replayed) -> Analysis:
     published = slowest = last = links = None
     if slowdown >= ATTRIBUTED:
         approximate = np.minimum(by_dp.mean(axis=-1)[:, None], by_stage.mean(axis=-1)[None, :])
-        published, slowest = _blamed(replayed, _slowest(approximate), by_worker, seconds, ideal)
+        # the share of the slowest workers as published, and of those to blame
+        by_both = _slowest(approximate)
+        first = blamed = _share(replayed, by_both, seconds, ideal)
+        truly = _slowest(by_worker)
+        if first.share < MOST and set(truly) != set(by_both):
+            other = _share(replayed, truly, seconds, ideal)
+            blamed = replace(other, published=False) if other.share >= MOST else first
+        several = _several(replayed, by_worker, seconds, ideal)
+        published, slowest = first, several if several and several.share >= max(MOST, blamed.share + GAIN) else blamed
         links = share_of_links(replayed, float(seconds.mean()), ideal)
         if pp > 1:
             last = _share(replayed, tuple((rank, pp - 1) for rank in range(len(by_dp))), seconds, ideal)
@@ -429,22 +433,6 @@ def _slowest(slowdown: Floats) -> Workers:
     """
     order = np.argsort(-slowdown.T.ravel(), kind="stable")[: ceil(SLOWEST * slowdown.size)]
     return tuple((int(i) % len(slowdown), int(i) // len(slowdown)) for i in order)
-
-
-def _blamed(
-    replayed: Replayed, published: Workers, slowdown: Floats, seconds: Floats, ideal: float
-) -> tuple[Share, Share]:
-    """Return the share of the slowest workers as published, and of those to blame: see :func:`_slowest`.
-
-    :param slowdown: S_w, float [dp, pp].
-    """
-    first = blamed = _share(replayed, published, seconds, ideal)
-    truly = _slowest(slowdown)
-    if first.share < MOST and set(truly) != set(published):
-        other = _share(replayed, truly, seconds, ideal)
-        blamed = replace(other, published=False) if other.share >= MOST else first
-    several = _several(replayed, slowdown, seconds, ideal)
-    return first, several if several and several.share >= max(MOST, blamed.share + GAIN) else blamed
 
 
 def _several(replayed: Replayed, slowdown: Floats, seconds: Floats, ideal: float) -> Share | None:

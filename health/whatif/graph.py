@@ -86,22 +86,8 @@ def _stage(trace: Trace, stage: int, places: Sequence[int]) -> StageOperations:
     for place in places:
         streams[trace.operations[place].stream].append(place)
         kinds[trace.operations[place].optype].append(place)
-    _check_order(trace, streams["compute"])
-    first, last = (0, 0), (trace.sizes.pp - 1, trace.sizes.vpp - 1)
-    forward, backward = (FORWARD, FORWARD_RECV, FORWARD_SEND), (BACKWARD, BACKWARD_RECV, BACKWARD_SEND)
-    return StageOperations(
-        operations=trace.operations,
-        streams={stream: tuple(queue) for stream, queue in streams.items()},
-        directions=(
-            _direction(trace, stage, kinds, forward, first=first, last=last),
-            _direction(trace, stage, kinds, backward, first=last, last=first),
-        ),
-        kinds={optype: tuple(kind) for optype, kind in kinds.items()},
-    )
-
-
-def _check_order(trace: Trace, compute: Sequence[int]) -> None:
-    """Make sure that a backward pass comes after the forward pass of its chunk and microbatch."""
+    # that a backward pass comes after the forward pass of its chunk and microbatch
+    compute = streams["compute"]
     forwarded: set[tuple[int, int]] = set()
     for place in compute:
         operation = trace.operations[place]
@@ -115,6 +101,17 @@ def _check_order(trace: Trace, compute: Sequence[int]) -> None:
                 where=trace.at(place),
                 fix="check start_ts, mc and mb_id of the first step",
             )
+    first, last = (0, 0), (trace.sizes.pp - 1, trace.sizes.vpp - 1)
+    forward, backward = (FORWARD, FORWARD_RECV, FORWARD_SEND), (BACKWARD, BACKWARD_RECV, BACKWARD_SEND)
+    return StageOperations(
+        operations=trace.operations,
+        streams={stream: tuple(queue) for stream, queue in streams.items()},
+        directions=(
+            _direction(trace, stage, kinds, forward, first=first, last=last),
+            _direction(trace, stage, kinds, backward, first=last, last=first),
+        ),
+        kinds={optype: tuple(kind) for optype, kind in kinds.items()},
+    )
 
 
 def _direction(

@@ -269,7 +269,12 @@ def _events(timelines: Timelines, ranks: Sequence[int]) -> Iterator[str]:
                 head = f'{{"ph": "X", "pid": {numbers[dp, stage, version]}, "tid": {thread}, "cat": "{version}", '
                 for place, offset in enumerate(offsets):
                     start = timeline.start[members, dp, place]
-                    end = _disjoint(start, timeline.end[members, dp, place])
+                    # the ends in one stream, cut at the next start
+                    ends = timeline.end[members, dp, place]
+                    order = np.argsort(start, kind="stable")
+                    cut = ends.copy()
+                    cut[order[:-1]] = np.minimum(ends[order[:-1]], start[order[1:]])
+                    end = cut
                     begin, took = (start + offset) * 1e6, np.maximum(end - start, 0.0) * 1e6
                     tail = f'"step": {timeline.steps[place]}}}}}'
                     for member, ts, dur in zip(members, begin.tolist(), took.tolist(), strict=True):
@@ -286,14 +291,3 @@ def _label(operation: Operation) -> str:
     number = f" {operation.microbatch}" if operation.microbatch >= 0 else ""
     arguments = json.dumps({"optype": operation.optype, "mb": operation.microbatch, "chunk": operation.chunk})
     return f'"name": {json.dumps(operation.optype + number)}, "args": {arguments[:-1]}, '
-
-
-def _disjoint(start: Floats, end: Floats) -> Floats:
-    """Return the ends in one stream, cut at the next start: events of a thread may not overlap in part.
-
-    Operations of a stream do not overlap; times of a trace are rounded, and then they seem to.
-    """
-    order = np.argsort(start, kind="stable")
-    cut = end.copy()
-    cut[order[:-1]] = np.minimum(end[order[:-1]], start[order[1:]])
-    return cut

@@ -24,7 +24,7 @@ from health.whatif.analysis import (
     ranks_with_more_work,
     slower_than_peers,
 )
-from health.whatif.analysis_result import Analysis, LinkShare, Share, SlowLink, TracedWorker
+from health.whatif.analysis_result import Analysis, LinkShare, Share, TracedWorker
 from health.whatif.replay import Replayed
 from topology.flags import NodeFlag
 

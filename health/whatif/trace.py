@@ -404,22 +404,20 @@ def read_trace(
         if len(fault.rows):
             raise TraceFormatError(fault.message, where=f"{columns.source}:row {fault.rows[0]}", fix=fault.fix)
     if lenient:
-        columns = _without_faulty_rows(columns, dropped)
+        bad = np.zeros(len(columns), dtype=np.bool_)
+        for fault in faults_of_rows(columns):
+            rows = fault.rows[~bad[fault.rows]]
+            dropped[fault.reason] += len(rows)
+            bad[rows] = True
+        if bad.all():
+            raise TraceFormatError(
+                "has no usable row", where=columns.source, fix="read it without --lenient to see why"
+            )
+        columns = columns.without(bad) if bad.any() else columns
     sizes = sizes or infer_sizes(columns)
     ranks = check_sizes(columns, sizes)
     columns = _ranks_with_all_stages(columns, sizes, dropped, lenient=lenient)
     return _Assembly(columns, sizes, 0 if partial else ranks, dropped, lenient=lenient).trace()
-
-
-def _without_faulty_rows(columns: OpColumns, dropped: Counter[str]) -> OpColumns:
-    bad = np.zeros(len(columns), dtype=np.bool_)
-    for fault in faults_of_rows(columns):
-        rows = fault.rows[~bad[fault.rows]]
-        dropped[fault.reason] += len(rows)
-        bad[rows] = True
-    if bad.all():
-        raise TraceFormatError("has no usable row", where=columns.source, fix="read it without --lenient to see why")
-    return columns.without(bad) if bad.any() else columns
 
 
 def _ranks_with_all_stages(columns: OpColumns, sizes: JobSizes, dropped: Counter[str], *, lenient: bool) -> OpColumns:
@@ -469,7 +467,32 @@ class _Assembly:
     def trace(self) -> Trace:
         """Return the dense trace."""
         if self.lenient:
-            self._drop_ranks_and_steps()
+            # Leave out what keeps the rest from being whole
+            pairs = (len(self.ranks), len(self.steps))
+            cell = (self.operation * pairs[0] + self.rank) * pairs[1] + self.step
+            order = np.argsort(cell, kind="stable")
+            twice = order[1:][np.diff(cell[order]) == 0]
+            pair = self.rank * pairs[1] + self.step
+            busy = np.bincount(pair, minlength=pairs[0] * pairs[1]) > 0
+            usual = np.bincount(self.operation, minlength=len(self.keys)) > HALF * int(busy.sum())
+            wrong = np.bincount(pair[usual[self.operation]], minlength=pairs[0] * pairs[1]) != int(usual.sum())
+            wrong[pair[twice]] = True
+            wrong[pair[~usual[self.operation]]] = True
+            table = wrong.reshape(pairs)
+            hopeless = table.mean(axis=1) > HALF
+            good = ~table[~hopeless].any(axis=0)
+            for none_left, problem in ((hopeless, "no rank has enough whole steps"), (~good, "no step is whole")):
+                if none_left.all():
+                    fix = "read it without --lenient to see what is wrong first"
+                    raise TraceFormatError(problem, where=self.columns.source, fix=fix)
+            out_of_rank, out_of_step = hopeless[self.rank], ~good[self.step]
+            self.dropped["rank incomplete in most steps"] += int(out_of_rank.sum())
+            self.dropped["step incomplete"] += int((out_of_step & ~out_of_rank).sum())
+            keep = ~(out_of_rank | out_of_step)
+            self.columns = self.columns.without(~keep)
+            self.keys, self.operation = _places(self.keys[self.operation[keep]])
+            self.steps, self.step = _places(self.steps[self.step[keep]])
+            self.ranks, self.rank = _places(self.ranks[self.rank[keep]])
         elif len(self.ranks) < self.expected_ranks:
             absent = int(np.setdiff1d(np.arange(self.expected_ranks), self.ranks)[0])
             raise TraceFormatError(
@@ -558,34 +581,6 @@ class _Assembly:
         """Return stage, type and number of an operation, which :attr:`keys` hold as one number."""
         stage, optype = divmod(int(key) // self.numbers, len(OPTYPES))
         return stage, OPTYPES[optype], int(key) % self.numbers
-
-    def _drop_ranks_and_steps(self) -> None:
-        """Leave out what keeps the rest from being whole."""
-        pairs = (len(self.ranks), len(self.steps))
-        cell = (self.operation * pairs[0] + self.rank) * pairs[1] + self.step
-        order = np.argsort(cell, kind="stable")
-        twice = order[1:][np.diff(cell[order]) == 0]
-        pair = self.rank * pairs[1] + self.step
-        busy = np.bincount(pair, minlength=pairs[0] * pairs[1]) > 0
-        usual = np.bincount(self.operation, minlength=len(self.keys)) > HALF * int(busy.sum())
-        wrong = np.bincount(pair[usual[self.operation]], minlength=pairs[0] * pairs[1]) != int(usual.sum())
-        wrong[pair[twice]] = True
-        wrong[pair[~usual[self.operation]]] = True
-        table = wrong.reshape(pairs)
-        hopeless = table.mean(axis=1) > HALF
-        good = ~table[~hopeless].any(axis=0)
-        for none_left, problem in ((hopeless, "no rank has enough whole steps"), (~good, "no step is whole")):
-            if none_left.all():
-                fix = "read it without --lenient to see what is wrong first"
-                raise TraceFormatError(problem, where=self.columns.source, fix=fix)
-        out_of_rank, out_of_step = hopeless[self.rank], ~good[self.step]
-        self.dropped["rank incomplete in most steps"] += int(out_of_rank.sum())
-        self.dropped["step incomplete"] += int((out_of_step & ~out_of_rank).sum())
-        keep = ~(out_of_rank | out_of_step)
-        self.columns = self.columns.without(~keep)
-        self.keys, self.operation = _places(self.keys[self.operation[keep]])
-        self.steps, self.step = _places(self.steps[self.step[keep]])
-        self.ranks, self.rank = _places(self.ranks[self.rank[keep]])
 
 
 def _places(values: NDArray[np.signedinteger]) -> tuple[Ints, Ints]:

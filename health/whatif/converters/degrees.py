@@ -169,15 +169,7 @@ def are_alike(groups: Iterable[ProcessGroup], world: int) -> bool:
 
 def unknown_degrees(message: str, *, where: str, world: int, evidence: JobEvidence) -> TraceFormatError:
     """Return the error of a job whose degrees are not known, with those that its groups and transfers propose."""
-    given = _proposed(evidence, world)
-    lines = ", ".join(f"{name}_size: {size}" for name, size in given.items())
-    doubt = "" if _described(evidence.groups, world) else ", if ranks vary in the order tp, dp, pp"
-    fix = f"write the degrees of the job, by these {lines}{doubt}, into a file and add --meta FILE"
-    return TraceFormatError(message, where=where, fix=fix)
-
-
-def _proposed(evidence: JobEvidence, world: int) -> dict[str, int]:
-    """Return degrees by name that the evidence makes likely; their product is the world."""
+    # degrees by name that the evidence makes likely
     sizes = _described(evidence.groups, world) if evidence.groups else None
     if sizes is not None:
         given = {"dp": sizes.dp, "pp": sizes.pp, "tp": sizes.tp, "dsp": sizes.dsp}
@@ -196,7 +188,11 @@ def _proposed(evidence: JobEvidence, world: int) -> dict[str, int]:
             given = {"dp": 1, "pp": world} if evidence.hops or evidence.parts else {"dp": world, "pp": 1}
     if evidence.parts > given["pp"] > 1:
         given["vpp"] = -(-evidence.parts // given["pp"])
-    return {name: size for name, size in given.items() if size > 1 or name in ("dp", "pp")}
+    given = {name: size for name, size in given.items() if size > 1 or name in ("dp", "pp")}
+    lines = ", ".join(f"{name}_size: {size}" for name, size in given.items())
+    doubt = "" if _described(evidence.groups, world) else ", if ranks vary in the order tp, dp, pp"
+    fix = f"write the degrees of the job, by these {lines}{doubt}, into a file and add --meta FILE"
+    return TraceFormatError(message, where=where, fix=fix)
 
 
 def check_layout(layout: RankLayout, evidence: JobEvidence, *, where: str, guessed: bool) -> None:

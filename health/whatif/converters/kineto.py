@@ -223,25 +223,7 @@ class RankFiles:
                 fix="give the metadata of this job",
             )
         check_layout(layout, profile.evidence, where=profile.name, guessed=self._guessed)
-        self._check_stages(profile)
-        self._origin = profile.epoch_ns if self._origin is None else self._origin
-        plain = layout.pp * layout.tp * layout.dsp == 1
-        shift = (profile.epoch_ns - self._origin) * 1e-9
-        rank = RankOps(profile, plain=plain, staged=layout.pp > 1, shift=shift)
-        ops = list(rank.ops())
-        self.arrivals.add(rank)
-        if not layout.is_representative(profile.rank):
-            self._skipped += 1
-            return
-        self.breakdown.append(breakdown_of(rank))
-        self.ops += ops
-        self.host_timed += rank.host_timed
-        self.on_cpu &= profile.on_cpu and not len(profile.launch)
-        self._repaired += profile.repaired
-        self._assumed.update(rank.notes)
-
-    def _check_stages(self, profile: Profile) -> None:
-        """Make sure that the stages that ranges name are those of the rank; see whether the model turns round."""
+        # that the stages that ranges name are those of the rank
         layout = self.layout
         stage = layout.worker(profile.rank)[1]
         for part in sorted({range_.meaning.part for range_ in profile.ranges} - {-1}):
@@ -261,6 +243,21 @@ class RankFiles:
                     fix="give the sizes of this job; ranks are numbered in Megatron's order, tp, cp, dp, pp",
                 )
             self.turning |= place != stage
+        self._origin = profile.epoch_ns if self._origin is None else self._origin
+        plain = layout.pp * layout.tp * layout.dsp == 1
+        shift = (profile.epoch_ns - self._origin) * 1e-9
+        rank = RankOps(profile, plain=plain, staged=layout.pp > 1, shift=shift)
+        ops = list(rank.ops())
+        self.arrivals.add(rank)
+        if not layout.is_representative(profile.rank):
+            self._skipped += 1
+            return
+        self.breakdown.append(breakdown_of(rank))
+        self.ops += ops
+        self.host_timed += rank.host_timed
+        self.on_cpu &= profile.on_cpu and not len(profile.launch)
+        self._repaired += profile.repaired
+        self._assumed.update(rank.notes)
 
     def check(self) -> None:
         """Make sure that enough workers have files: without a pipeline any one, with one all stages of some rank."""
@@ -351,7 +348,18 @@ class Transfers:
             if not host_timed:
                 served = [transfer for key in self._passes for transfer in self._in_order(key)]
                 return [*self._rest, *passes, *served], []
-            passes = self._without_waits()
+            # passes that begin when what they receive is there
+            arrived: dict[int, float] = {}
+            for key in self._passes:
+                for optype in (FORWARD_RECV, BACKWARD_RECV):
+                    served, known = self._served(key, optype), self._ordered(key, optype)
+                    if len(served) == len(known):
+                        arrived |= {id(op): received.end for op, received in zip(served, known, strict=True)}
+            passes = [
+                replace(op, start=min(max(op.start, arrived.get(id(op), op.start)), op.end))
+                for found in self._passes.values()
+                for op in found
+            ]
         by_step: dict[int, dict[Key_of_transfers, Op]] = defaultdict(dict)
         for op in passes:
             by_step[op.step][op.optype, self._part(op), self._layout.worker(op.rank)[0], op.microbatch] = op
@@ -402,20 +410,6 @@ class Transfers:
             for op in self._ordered(key, optype):
                 start = max(start, op.start)  # a receive may have been posted before that of an earlier pass
                 yield replace(op, start=min(start, op.end), microbatch=-1, chunk=-1)
-
-    def _without_waits(self) -> list[Op]:
-        """Return passes that begin when what they receive is there."""
-        arrived: dict[int, float] = {}
-        for key in self._passes:
-            for optype in (FORWARD_RECV, BACKWARD_RECV):
-                served, known = self._served(key, optype), self._ordered(key, optype)
-                if len(served) == len(known):
-                    arrived |= {id(op): received.end for op, received in zip(served, known, strict=True)}
-        return [
-            replace(op, start=min(max(op.start, arrived.get(id(op), op.start)), op.end))
-            for found in self._passes.values()
-            for op in found
-        ]
 
 
 def _laid_out(passes: Mapping[Key_of_transfers, Op]) -> list[Op]:
@@ -489,7 +483,33 @@ class Kineto:
                 where=paths[0],
                 fix="profile the same steps of one run on all ranks",
             )
-        missing = _missing(ops, read, paths[0])
+        # what could not be told
+        where = paths[0]
+        layout = read.layout
+        besides = _OPTIONAL if layout.pp == 1 else ()
+        missing = missing_types(ops, layout, "no range and no kernel of it was recognised", besides=besides)
+        fatal = [entry.optype for entry in missing if entry.optype in (FORWARD, BACKWARD)]
+        if layout.pp == 1:
+            missing = [
+                replace(entry, disables="nothing, if the job infers")
+                if entry.optype in (BACKWARD, OPTIMIZER)
+                else entry
+                for entry in missing
+            ]
+        elif fatal:
+            raise TraceFormatError(
+                f"no {' and no '.join(fatal)} can be told in it: nothing says which kernels belong to which microbatch",
+                where=where,
+                fix="PyTorch's Schedule1F1B records nothing, nor does Megatron-LM without call stacks: record these "
+                "(--pytorch-profiler-collect-callstack), or put torch.profiler.record_function('forward-compute') and "
+                "'backward-compute' around each microbatch",
+            )
+        if layout.vpp > 1:
+            missing += [
+                Missing(f"{optype} (chunk)", "its kernels do not say which model chunk they serve", DISABLES[optype])
+                for optype in (ALL_GATHER, REDUCE_SCATTER)
+                if any(op.optype == optype and op.chunk < 0 for op in ops)
+            ]
         if layout.pp > 1:
             ops, of_transfers = Transfers(ops, layout).complete(turning=read.turning, host_timed=read.on_cpu)
             missing = [entry for entry in missing if entry.optype not in PIPELINE] + of_transfers
@@ -530,37 +550,6 @@ class Kineto:
                 with_passes_of(sorted(read.breakdown, key=lambda one: one.rank), ops if layout.pp > 1 else read.ops)
             ),
         )
-
-
-def _missing(ops: Sequence[Op], read: RankFiles, where: str) -> list[Missing]:
-    """Return what could not be told.
-
-    :raises TraceFormatError: passes could not, so that nothing can be said.
-    """
-    layout = read.layout
-    besides = _OPTIONAL if layout.pp == 1 else ()
-    missing = missing_types(ops, layout, "no range and no kernel of it was recognised", besides=besides)
-    fatal = [entry.optype for entry in missing if entry.optype in (FORWARD, BACKWARD)]
-    if layout.pp == 1:
-        missing = [
-            replace(entry, disables="nothing, if the job infers") if entry.optype in (BACKWARD, OPTIMIZER) else entry
-            for entry in missing
-        ]
-    elif fatal:
-        raise TraceFormatError(
-            f"no {' and no '.join(fatal)} can be told in it: nothing says which kernels belong to which microbatch",
-            where=where,
-            fix="PyTorch's Schedule1F1B records nothing, nor does Megatron-LM without call stacks: record these "
-            "(--pytorch-profiler-collect-callstack), or put torch.profiler.record_function('forward-compute') and "
-            "'backward-compute' around each microbatch",
-        )
-    if layout.vpp > 1:
-        missing += [
-            Missing(f"{optype} (chunk)", "its kernels do not say which model chunk they serve", DISABLES[optype])
-            for optype in (ALL_GATHER, REDUCE_SCATTER)
-            if any(op.optype == optype and op.chunk < 0 for op in ops)
-        ]
-    return missing
 
 
 def _numbered(ops: Sequence[Op], layout: RankLayout) -> list[Op]:

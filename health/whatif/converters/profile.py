@@ -288,7 +288,17 @@ class _Collector:
         order = np.flatnonzero(known)[np.argsort(launch[known], kind="stable")]
         autograd = np.array(self._autograd).reshape(-1, 2)
         calls = tuple(sorted(self._calls, key=lambda each: each.start))
-        kinds, kind = self._named_by_calls(calls, launch)
+        # kinds of kernels, where a kernel that names no collective (RCCL's) has that of the call around it
+        kind = np.array(self._kind, dtype=np.int64)
+        kinds = dict(self._kinds)
+        begins = np.array([call.start for call in calls])
+        for number, one in enumerate(self._kinds):
+            for kernel in np.flatnonzero(kind == number) if one.collective == OTHER and len(calls) else ():
+                around = calls[max(int(np.searchsorted(begins, launch[kernel], side="right")) - 1, 0)]
+                if around.start <= launch[kernel] <= around.end:
+                    named = one._replace(collective=around.call.collective)
+                    kind[kernel] = kinds.setdefault(named, len(kinds))
+        kinds, kind = tuple(kinds), kind
         # what the profile shows of the degrees of the job
         groups = dict.fromkeys(groups_of(info))
         for description, members in self._groups:
@@ -344,21 +354,6 @@ class _Collector:
             busy=CoveredTime.of(np.array(self._start), np.array(self._end)),
             repaired=trace.repaired,
         )
-
-    def _named_by_calls(
-        self, calls: tuple[TimedCall, ...], launch: NDArray[np.float64]
-    ) -> tuple[tuple[KernelKind, ...], NDArray[np.int64]]:
-        """Return kinds of kernels, where a kernel that names no collective (RCCL's) has that of the call around it."""
-        kind = np.array(self._kind, dtype=np.int64)
-        kinds = dict(self._kinds)
-        begins = np.array([call.start for call in calls])
-        for number, one in enumerate(self._kinds):
-            for kernel in np.flatnonzero(kind == number) if one.collective == OTHER and len(calls) else ():
-                around = calls[max(int(np.searchsorted(begins, launch[kernel], side="right")) - 1, 0)]
-                if around.start <= launch[kernel] <= around.end:
-                    named = one._replace(collective=around.call.collective)
-                    kind[kernel] = kinds.setdefault(named, len(kinds))
-        return tuple(kinds), kind
 
 
 Steps = tuple[tuple[int, float, float], ...]
@@ -581,13 +576,13 @@ class RankOps:
         first, stop = np.searchsorted(self._calls, (each.start, each.end))
         return max(each.end, *(self.profile.calls[i].end for i in range(first, stop)), each.end)
 
-    def _from_calls(self, ranges: list[Range], step: Span, number: int) -> Iterator[Op]:
+    def _from_calls(self, ranges: list[Range], stretch: Span, number: int) -> Iterator[Op]:
         """Yield the reduction of gradients of a job on CPUs: what is left of its all-reduces after the last pass."""
-        last = max((range_.end for range_ in ranges if BACKWARD in range_.meaning.optypes), default=step[1])
+        last = max((range_.end for range_ in ranges if BACKWARD in range_.meaning.optypes), default=stretch[1])
         updated = min(
-            (range_.start for range_ in ranges if optypes.OPTIMIZER in range_.meaning.optypes), default=step[1]
+            (range_.start for range_ in ranges if optypes.OPTIMIZER in range_.meaning.optypes), default=stretch[1]
         )
-        first, stop = np.searchsorted(self._calls, step)
+        first, stop = np.searchsorted(self._calls, stretch)
         ends = [
             call.end
             for call in self.profile.calls[first:stop]
