@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -24,8 +24,81 @@ if TYPE_CHECKING:
     from health.whatif.synthetic import Recipe
     from simulator.job_record import JobRecord
 
-# -- cluster_listings --
-# The demo's cluster as Slurm and Kubernetes list it: the same nodes in the same states.
+BUSY = 0.3  # Share of the nodes that other jobs use
+FLAGGED = 12  # Idle nodes that detectors call slow or faulty
+SLOW = (5, 2)  # The worker (DP rank, stage) that is slow in the trace
+SLOWDOWN = 1.6
+"""How much longer it computes: among the slowest that arXiv 2505.05713 injected and measured (1.16 to 2.03)."""
+
+DAYS = 0.25  # Six hours of submissions: about a hundred jobs, replayed in seconds
+LOAD = 1.3
+"""GPU time that they ask for, as a share of what the free nodes have meanwhile: more than fits, so that jobs wait."""
+
+LARGEST = 1024  # GPUs of the largest job: a tenth of the demo's free ones, so that several large jobs meet
+
+
+def demo_instance(seed: int) -> tuple[Cluster, Job]:
+    """Return more than 2,000 nodes in 22 minipods, fragmented, and the 9,600-GPU job of the Arnold paper.
+
+    The job has 150 x 8 cells; alpha 0.3 is what the paper uses for its mixture of experts.
+    """
+    cluster = flag_some(fragment(paper_cluster("9600"), BUSY, seed), FLAGGED, seed)
+    return cluster, Job("llm-9600", Parallelism(tp=8, pp=8, dp=150), alpha=0.3, microbatches=64)
+
+
+def demo_files(cluster: Cluster, job: Job, seed: int) -> Mapping[str, bytes]:
+    """Return every file that the commands of README and docs use, by name; the cluster and the job come first.
+
+    :param seed: of what is drawn: the trace of jobs, and noise.
+    :raises InvalidInput: the cluster has too few healthy idle nodes for the traced job.
+    """
+    from health.whatif.synthetic import Recipe, make_trace, trace_file
+    from health.whatif.trace import metadata_file
+    from simulator.workload import WorkloadSpec, generate
+    from topology.writers import TOPOLOGY_WRITERS
+
+    # small enough for a file of a quarter of a megabyte, large enough for the analysis to be sure
+    traced = Recipe(dp=8, pp=4, tp=8, microbatches=8, steps=10, slow={SLOW: SLOWDOWN})
+    trace = make_trace(traced)
+    nodes = _nodes_of_workers(cluster, job, traced)
+    # sized for what is free; evaluation jobs of one node and a minute are left out: ten for every job that shows much
+    spec = WorkloadSpec(
+        days=DAYS,
+        gpus=int(cluster.gpus[cluster.idle].sum()),
+        load=LOAD,
+        seed=seed,
+        max_gpus=LARGEST,
+        kinds=("other", "pretraining"),
+    )
+    jobs = [replace(record, submit=float(round(record.submit))) for record in generate(spec)]
+    files: dict[str, str | bytes] = {
+        "cluster.csv": TOPOLOGY_WRITERS.load("csv").write(cluster).text,
+        **job_files(cluster, job),
+        "trace.parquet": trace_file(trace),
+        "meta.yaml": metadata_file(trace.sizes),
+        "workers.csv": "\n".join(["dp,stage,node", *(f"{dp},{pp},{node}" for (dp, pp), node in nodes.items()), ""]),
+        **job_traces(jobs),
+        **cluster_listings(cluster),
+        "steps.csv": step_times(seed),
+        "metrics.parquet": machine_metrics(list(nodes.values()), nodes[SLOW], seed),
+        "train.log": timer_log(),
+        "train.yaml": f"dp_size: {TIMED.dp}\npp_size: {TIMED.pp}\ntp_size: {TIMED.tp}\n",
+    }
+    return {name: content.encode() if isinstance(content, str) else content for name, content in files.items()}
+
+
+def _nodes_of_workers(cluster: Cluster, job: Job, traced: Recipe) -> Mapping[tuple[int, int], str]:
+    """Return the node that each worker of the trace ran on, by DP rank and stage: healthy idle ones.
+
+    They lie next to each other, those of the domain with most of them first, where a large job is placed as well.
+    """
+    healthy = np.flatnonzero(cluster.idle & (cluster.slowdown == HEALTHY))
+    workers = [(rank, stage) for stage in range(traced.pp) for rank in range(traced.dp)]
+    if len(healthy) < len(workers):
+        raise InvalidInput(f"the cluster has {len(healthy)} healthy idle nodes; the traced job needs {len(workers)}")
+    domain = cluster.level(job.level).domain_of[healthy]
+    nodes = healthy[np.lexsort((healthy, domain, -np.bincount(domain)[domain]))]
+    return {worker: cluster.names[node] for worker, node in zip(workers, nodes, strict=False)}
 
 
 TIERS = ("fabric.topograph.run/tier-1", "fabric.topograph.run/tier-0")  # labels of Topograph, broad to close
@@ -36,18 +109,15 @@ def cluster_listings(cluster: Cluster) -> dict[str, str]:
     """Return files by name: ``topology.conf``, the table of ``sinfo`` beside it, and the list of ``kubectl``."""
     broadest = [name for name in cluster.levels[0].domains if name]
     core = f"SwitchName={CORE} Switches={fold_hostlist(broadest)}\n"
-    return {
-        "topology.conf": TOPOLOGY_WRITERS.load("slurm-conf").write(cluster).text + core,
-        "nodes.txt": "".join(f"{name} {state} gpu:{gpus}\n" for name, state, gpus in _slurm_states(cluster)),
-        "nodes.json": json.dumps({"apiVersion": "v1", "kind": "List", "items": _objects(cluster)}) + "\n",
-    }
-
-
-def _slurm_states(cluster: Cluster) -> list[tuple[str, str, int]]:
-    """Return name, state and GPUs of each node, as ``sinfo -N -h -o "%N %t %G"`` prints them but for GPUs alone."""
     states = ["drain" if slow == FAULTY else "idle" for slow in cluster.slowdown]
     states = [state if idle else "alloc" for state, idle in zip(states, cluster.free_gpus > 0, strict=True)]
-    return list(zip(cluster.names, states, cluster.gpus.tolist(), strict=True))
+    rows = zip(cluster.names, states, cluster.gpus.tolist(), strict=True)
+    return {
+        "topology.conf": TOPOLOGY_WRITERS.load("slurm-conf").write(cluster).text + core,
+        # as sinfo -N -h -o "%N %t %G" prints them but for GPUs alone
+        "nodes.txt": "".join(f"{name} {state} gpu:{gpus}\n" for name, state, gpus in rows),
+        "nodes.json": json.dumps({"apiVersion": "v1", "kind": "List", "items": _objects(cluster)}) + "\n",
+    }
 
 
 def _objects(cluster: Cluster) -> list[dict[str, Any]]:
@@ -76,10 +146,6 @@ def _objects(cluster: Cluster) -> list[dict[str, Any]]:
     return nodes + pods
 
 
-# -- job_files --
-# Jobs of the demo as files: job files, and traces of jobs in the words of other schedulers.
-
-
 BEGIN = datetime(2026, 1, 5, 8, tzinfo=UTC)  # when the trace begins, where its times are dates
 
 SMALL = {"a": (16, 8), "b": (12, 8), "new": (24, 8)}
@@ -106,33 +172,23 @@ microbatches: {job.microbatches:<5} # of a pipeline in a step: how much a slow s
 
 def job_traces(records: Sequence[JobRecord]) -> dict[str, str]:
     """Return a trace of jobs as Arnold writes it, as ``sacct`` prints it, and in columns of one's own."""
+    accounted, own = [COLUMNS.replace(",", "|")], ["job_id,queued,duration,num_gpu"]
+    for job in records:
+        # in the accounting of Slurm each started at once
+        begin, seconds = BEGIN + timedelta(seconds=job.submit), int(job.duration)
+        start, stop = (f"{time:%Y-%m-%dT%H:%M:%S}" for time in (begin, begin + timedelta(seconds=seconds)))
+        nodes = job.nodes or max(1, -(-int(job.gpus) // 8))
+        owner = job.user or "someone", job.group or "research", job.queue or "gpu"
+        tres = f"billing={int(job.gpus)},gres/gpu={int(job.gpus)},node={nodes}"
+        times = (start, start, start, stop, seconds, "UNLIMITED")
+        accounted.append("|".join(map(str, (job.job_id, *owner, *times, "COMPLETED", nodes, tres, "train"))))
+        own.append(f"{job.job_id},{begin:%d.%m.%Y %H:%M},{seconds},{int(job.gpus)}")
     return {
         # no columns of CPUs and memory, so that the file is one that a person can read and change
         "jobs.csv": write_jobs([replace(job, cpus=None, memory=None) for job in records]),
-        "jobs.log": "\n".join([COLUMNS.replace(",", "|"), *map(_accounted, records), ""]),
-        "mine.csv": "\n".join(["job_id,queued,duration,num_gpu", *map(_as_mine, records), ""]),
+        "jobs.log": "\n".join([*accounted, ""]),
+        "mine.csv": "\n".join([*own, ""]),
     }
-
-
-def _accounted(job: JobRecord) -> str:
-    """Return a job as a row of Slurm's accounting; it started at once."""
-    begin = BEGIN + timedelta(seconds=job.submit)
-    end, seconds = begin + timedelta(seconds=int(job.duration)), int(job.duration)
-    nodes = job.nodes or max(1, -(-int(job.gpus) // 8))
-    start, stop = (time.strftime("%Y-%m-%dT%H:%M:%S") for time in (begin, end))
-    who = job.user or "someone", job.group or "research", job.queue or "gpu"
-    asked = f"billing={int(job.gpus)},gres/gpu={int(job.gpus)},node={nodes}"
-    cells = (job.job_id, *who, start, start, start, stop, seconds, "UNLIMITED", "COMPLETED", nodes, asked, "train")
-    return "|".join(map(str, cells))
-
-
-def _as_mine(job: JobRecord) -> str:
-    queued = (BEGIN + timedelta(seconds=job.submit)).strftime("%d.%m.%Y %H:%M")
-    return f"{job.job_id},{queued},{int(job.duration)},{int(job.gpus)}"
-
-
-# -- measurements --
-# What tools of a job would have measured: step times, metrics of its machines, Megatron's timers.
 
 
 GAINS = (0.0077, 0.018)
@@ -183,121 +239,23 @@ def timer_log() -> str:
         f"tensor-model-parallel size: {TIMED.tp}, pipeline-model-parallel size: {TIMED.pp}",
         "setting number of microbatches to constant 8",
     ]
+    first, last, all_ranks = range(TIMED.dp), range(TIMED.dp, 2 * TIMED.dp), range(2 * TIMED.dp)
+    times: Mapping[str, Mapping[int, float]] = {
+        "forward-compute": {rank: 80.0 * (1.6 if rank == SLOW_RANK else 1.0) for rank in all_ranks},
+        "backward-compute": {rank: 160.0 * (1.6 if rank == SLOW_RANK else 1.0) for rank in all_ranks},
+        "forward-recv": dict.fromkeys(last, 10.0),
+        "forward-send": dict.fromkeys(first, 1.0),
+        "backward-recv": dict.fromkeys(first, 20.0),
+        "backward-send": dict.fromkeys(last, 1.0),
+        "all-grads-sync": dict.fromkeys(all_ranks, 6.0),
+        "optimizer-clip-main-grad": dict.fromkeys(all_ranks, 3.0),
+        "optimizer": dict.fromkeys(all_ranks, 12.0),
+    }
     for step in range(7, 11):
         lines += [
             f" iteration {step:8d}/     100 | consumed samples: {64 * step} | elapsed time per iteration (ms): 400.0 |",
             "times across ranks (ms):",
-            *_timers(),
         ]
+        for name, of_rank in times.items():
+            lines += [f"  {name}:", *(f"     rank {rank:2d}: {value:.2f}" for rank, value in of_rank.items())]
     return "\n".join([*lines, ""])
-
-
-def _timers() -> Iterator[str]:
-    """Yield the timers of a step, a line for each rank."""
-    first = range(TIMED.dp)
-    times: Mapping[str, Mapping[int, float]] = {
-        "forward-compute": _compute(80.0),
-        "backward-compute": _compute(160.0),
-        "forward-recv": dict.fromkeys(range(TIMED.dp, 2 * TIMED.dp), 10.0),
-        "forward-send": dict.fromkeys(first, 1.0),
-        "backward-recv": dict.fromkeys(first, 20.0),
-        "backward-send": dict.fromkeys(range(TIMED.dp, 2 * TIMED.dp), 1.0),
-        "all-grads-sync": dict.fromkeys(range(2 * TIMED.dp), 6.0),
-        "optimizer-clip-main-grad": dict.fromkeys(range(2 * TIMED.dp), 3.0),
-        "optimizer": dict.fromkeys(range(2 * TIMED.dp), 12.0),
-    }
-    for name, of_rank in times.items():
-        yield f"  {name}:"
-        yield from (f"     rank {rank:2d}: {value:.2f}" for rank, value in of_rank.items())
-
-
-def _compute(milliseconds: float) -> dict[int, float]:
-    return {rank: milliseconds * (1.6 if rank == SLOW_RANK else 1.0) for rank in range(2 * TIMED.dp)}
-
-
-# -- demonstration --
-# The demonstration: the paper's largest setting as found on a working day, and files to try every command on.
-
-
-BUSY = 0.3  # Share of the nodes that other jobs use
-FLAGGED = 12  # Idle nodes that detectors call slow or faulty
-SLOW = (5, 2)  # The worker (DP rank, stage) that is slow in the trace
-SLOWDOWN = 1.6
-"""How much longer it computes: among the slowest that arXiv 2505.05713 injected and measured (1.16 to 2.03)."""
-
-DAYS = 0.25  # Six hours of submissions: about a hundred jobs, replayed in seconds
-LOAD = 1.3
-"""GPU time that they ask for, as a share of what the free nodes have meanwhile: more than fits, so that jobs wait."""
-
-LARGEST = 1024  # GPUs of the largest job: a tenth of the demo's free ones, so that several large jobs meet
-
-
-def demo_instance(seed: int) -> tuple[Cluster, Job]:
-    """Return more than 2,000 nodes in 22 minipods, fragmented, and the 9,600-GPU job of the Arnold paper.
-
-    The job has 150 x 8 cells; alpha 0.3 is what the paper uses for its mixture of experts.
-    """
-    cluster = flag_some(fragment(paper_cluster("9600"), BUSY, seed), FLAGGED, seed)
-    return cluster, Job("llm-9600", Parallelism(tp=8, pp=8, dp=150), alpha=0.3, microbatches=64)
-
-
-def demo_files(cluster: Cluster, job: Job, seed: int) -> Mapping[str, bytes]:
-    """Return every file that the commands of README and docs use, by name; the cluster and the job come first.
-
-    :param seed: of what is drawn: the trace of jobs, and noise.
-    :raises InvalidInput: the cluster has too few healthy idle nodes for the traced job.
-    """
-    from health.whatif.synthetic import Recipe, make_trace, trace_file
-    from health.whatif.trace import metadata_file
-    from topology.writers import TOPOLOGY_WRITERS
-
-    # small enough for a file of a quarter of a megabyte, large enough for the analysis to be sure
-    traced = Recipe(dp=8, pp=4, tp=8, microbatches=8, steps=10, slow={SLOW: SLOWDOWN})
-    trace = make_trace(traced)
-    nodes = _nodes_of_workers(cluster, job, traced)
-    files: dict[str, str | bytes] = {
-        "cluster.csv": TOPOLOGY_WRITERS.load("csv").write(cluster).text,
-        **job_files(cluster, job),
-        "trace.parquet": trace_file(trace),
-        "meta.yaml": metadata_file(trace.sizes),
-        "workers.csv": "\n".join(["dp,stage,node", *(f"{dp},{pp},{node}" for (dp, pp), node in nodes.items()), ""]),
-        **job_traces(_jobs(cluster, seed)),
-        **cluster_listings(cluster),
-        "steps.csv": step_times(seed),
-        "metrics.parquet": machine_metrics(list(nodes.values()), nodes[SLOW], seed),
-        "train.log": timer_log(),
-        "train.yaml": f"dp_size: {TIMED.dp}\npp_size: {TIMED.pp}\ntp_size: {TIMED.tp}\n",
-    }
-    return {name: content.encode() if isinstance(content, str) else content for name, content in files.items()}
-
-
-def _nodes_of_workers(cluster: Cluster, job: Job, traced: Recipe) -> Mapping[tuple[int, int], str]:
-    """Return the node that each worker of the trace ran on, by DP rank and stage: healthy idle ones.
-
-    They lie next to each other, those of the domain with most of them first, where a large job is placed as well.
-    """
-    healthy = np.flatnonzero(cluster.idle & (cluster.slowdown == HEALTHY))
-    workers = [(rank, stage) for stage in range(traced.pp) for rank in range(traced.dp)]
-    if len(healthy) < len(workers):
-        raise InvalidInput(f"the cluster has {len(healthy)} healthy idle nodes; the traced job needs {len(workers)}")
-    domain = cluster.level(job.level).domain_of[healthy]
-    nodes = healthy[np.lexsort((healthy, domain, -np.bincount(domain)[domain]))]
-    return {worker: cluster.names[node] for worker, node in zip(workers, nodes, strict=False)}
-
-
-def _jobs(cluster: Cluster, seed: int) -> list[JobRecord]:
-    """Return a trace of LLM jobs sized for what is free on the cluster.
-
-    Evaluation jobs of one node and a minute are left out: there would be ten of them for every job that shows anything.
-    """
-    from simulator.workload import WorkloadSpec, generate
-
-    spec = WorkloadSpec(
-        days=DAYS,
-        gpus=int(cluster.gpus[cluster.idle].sum()),
-        load=LOAD,
-        seed=seed,
-        max_gpus=LARGEST,
-        kinds=("other", "pretraining"),
-    )
-    return [replace(job, submit=float(round(job.submit))) for job in generate(spec)]

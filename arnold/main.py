@@ -36,23 +36,19 @@ def main(*before: str) -> NoReturn:
             sys.exit(f"Error: {error}")
         if getattr(package, "DISTRIBUTION", None) != DISTRIBUTION:
             place = getattr(package, "__file__", None) or ", ".join(package.__path__)
+            remedy = (
+                "give Arnold an environment of its own (pipx makes one), or uninstall the other distribution "
+                f"and install {DISTRIBUTION} again"
+            )
+            for folder in os.environ.get("PYTHONPATH", "").split(os.pathsep):
+                if folder and place.startswith(os.path.join(os.path.abspath(folder), "")):  # noqa: PTH100, PTH118
+                    remedy = "run it without PYTHONPATH, which puts that folder first: env -u PYTHONPATH arnold ..."
             sys.exit(
                 f"Error: the package {name!r} at {place} does not belong to {DISTRIBUTION}: another distribution has "
-                f"replaced it or stands before it on the path\nTo fix: {_remedy(place)}"
+                f"replaced it or stands before it on the path\nTo fix: {remedy}"
             )
     from arnold.commands.run import run
     from arnold.console.interrupts import watch_for_interrupts
 
     watch_for_interrupts()
     sys.exit(run([*before, *sys.argv[1:]]))
-
-
-def _remedy(place: str) -> str:
-    """Return what to do, by how the package came to stand there."""
-    for folder in os.environ.get("PYTHONPATH", "").split(os.pathsep):
-        if folder and place.startswith(os.path.join(os.path.abspath(folder), "")):  # noqa: PTH100, PTH118
-            return "run it without PYTHONPATH, which puts that folder first: env -u PYTHONPATH arnold ..."
-    return (
-        "give Arnold an environment of its own (pipx makes one), or uninstall the other distribution "
-        f"and install {DISTRIBUTION} again"
-    )

@@ -316,7 +316,7 @@ class ClusterCache:
 
 
 class NamespaceWeights:
-    """Namespaces as last seen; none where the policy does not ask for weights.
+    """The weights of namespaces, under a queue policy by which they share; none where it does not ask for weights.
 
     :param changed: called when a namespace has another weight than before.
     """
@@ -324,20 +324,24 @@ class NamespaceWeights:
     def __init__(self, changed: Callable[[], None]) -> None:
         self._changed = changed
         self._namespaces: dict[str, NamespaceObject] = {}
-        self._weights: dict[str, float] = {}
+        self._weights: dict[str, float] = {}  # those that are not 1
 
     def put(self, namespace: NamespaceObject) -> None:
         """Take up a namespace; a weight that cannot be read counts as 1."""
         name, weight = namespace.metadata.name, 1.0
         with suppress(InvalidInput):
             weight = namespace.weight
+        self.drop(name, weight=weight)
         self._namespaces[name] = namespace
-        self._set(name, weight)
 
-    def drop(self, name: str) -> None:
-        """Forget a namespace."""
+    def drop(self, name: str, *, weight: float = 1.0) -> None:
+        """Forget a namespace, which counts with a weight from now on."""
         self._namespaces.pop(name, None)
-        self._set(name, 1.0)
+        before = self._weights.pop(name, 1.0)
+        if weight != 1.0:
+            self._weights[name] = weight
+        if weight != before:
+            self._changed()
 
     def of(self, name: str) -> float:
         """Return the weight of a namespace; 1 of one that is not known."""
@@ -351,10 +355,3 @@ class NamespaceWeights:
                 namespace.weight  # noqa: B018
             except InvalidInput as error:
                 yield namespace, error
-
-    def _set(self, name: str, weight: float) -> None:
-        before = self._weights.pop(name, 1.0)
-        if weight != 1.0:
-            self._weights[name] = weight
-        if weight != before:
-            self._changed()

@@ -118,14 +118,14 @@ def running_jobs(state: ClusterCache, rows: Mapping[str, int], now: datetime) ->
 
 def _running_gang(state: ClusterCache, gang: Gang, rows: Mapping[str, int], now: datetime) -> RunningEntry | None:
     plan = state.holding_plan(gang.key)
-    bound = [pod for pod in gang.pods if pod.node is not None and not pod.terminal]
-    names = dict.fromkeys((*(plan.node_names if plan is not None else ()), *(pod.node or "" for pod in bound)))
+    bound, held = [pod for pod in gang.pods if pod.node is not None and not pod.terminal], Counter[str]()
+    for pod in bound:
+        if pod.node is not None:
+            held[pod.node] += pod.readable_gpus
+    names = dict.fromkeys((*(plan.node_names if plan is not None else ()), *held))
     places = tuple(rows[name] for name in names if name in rows)
     if not places:
         return None
-    held = Counter[str]()
-    for pod in bound:
-        held[pod.node or ""] += pod.readable_gpus
     gpus = max(held.values()) if plan is None else plan.gpus_per_node
     started = min((pod.bound_at for pod in bound), default=now).timestamp()
     prediction = state.prediction(gang)

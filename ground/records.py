@@ -13,7 +13,7 @@ from __future__ import annotations
 import ast
 import inspect
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from functools import cache
 from itertools import chain, pairwise
@@ -134,18 +134,20 @@ def check_bounds(record: Any, *, names: Mapping[str, str] = MappingProxyType({})
 
 @cache
 def field_docs(kind: type) -> Mapping[str, str]:
-    """Return the docstrings under the fields of a dataclass, inherited ones too; none where there is no source."""
+    """Return the docstrings under the fields of a dataclass; none where there is no source.
+
+    Those of its bases hold too, also of a base that is no dataclass and declares fields for others to have.
+    """
     found: dict[str, str] = {}
     for base in reversed(kind.__mro__):
-        if is_dataclass(base):
-            found |= _own_docs(base)
+        found |= _own_docs(base)
     return MappingProxyType(found)
 
 
 def _own_docs(kind: type) -> dict[str, str]:
     try:
         tree = ast.parse(dedent(inspect.getsource(kind))).body[0]
-    except OSError:
+    except (OSError, TypeError):  # a type that is built in has no source
         return {}
     found = {}
     for one, after in pairwise(getattr(tree, "body", ())):

@@ -226,12 +226,12 @@ class SimulatedCluster:
         self.reservations.sort(key=lambda reservation: (reservation.arrives, reservation.name))
         self.version += 1
 
-    def start(self, job: SimJob, found: Found) -> None:
+    def start(self, job: SimJob, room: Found) -> None:
         """Give a job its nodes; it leaves the backlog, and the zone of a large job is given up."""
         now = self.now
         self.dispatch.backlog.leave(job)
         job.state = JobState.RUNNING
-        job.places, job.spread = found.places, found.spread
+        job.places, job.spread = room.places, room.spread
         job.started = now
         if job.first_start == inf:
             job.first_start = now
@@ -383,29 +383,29 @@ class Driver:
         while dispatch.due:
             before = perf_counter()
             for candidate in dispatch.candidates():
-                self._answer(candidate)
+                self.answer(candidate)
             self.seconds += perf_counter() - before
 
-    def _answer(self, candidate: Candidate[SimJob]) -> None:
+    def answer(self, candidate: Candidate[SimJob]) -> None:
         """Place a job if there is room for it now, or once others are stopped."""
         cluster, job, live = self.cluster, candidate.job, self.cluster.dispatch.live
         pool = cluster.pool
         victims = [victim for victim in candidate.victims if isinstance(victim, SimJob)] if candidate.victims else ()
         for victim in victims:
             pool.give(victim)
-        found, allocation = self._room(candidate)
+        room, allocation = self._room(candidate)
         for victim in victims:
             pool.take(victim)
-        candidate.found, candidate.objective = found is not None, inf if found is None else found.objective
-        if found is not None and not candidate.trial:
+        candidate.found, candidate.objective = room is not None, inf if room is None else room.objective
+        if room is not None and not candidate.trial:
             for victim in victims:
-                wanted = victim is job or not set(victim.places).isdisjoint(found.places)
+                wanted = victim is job or not set(victim.places).isdisjoint(room.places)
                 if wanted and not victim.leaving:
                     cluster.stop(victim, "preemption")
             if allocation is not None:
                 job.allocation = allocation
             if not (victims and live):
-                cluster.start(job, found)
+                cluster.start(job, room)
         elif live:
             candidate.possible = pool.possible(job)
 
@@ -413,14 +413,14 @@ class Driver:
         """Return where a job has room, and in rounds also how it lies there; what it holds now stays as it is."""
         job, pool = candidate.job, self.cluster.pool
         for keep in candidate.offers:
-            if (found := pool.find(job, keep)) is not None:
-                return found, None
+            if (room := pool.find(job, keep)) is not None:
+                return room, None
         before = job.nodes, job.gpus, job.gpu_types, job.mix_types
         try:
             for allocation in candidate.allocations:
                 job.allocation = allocation
-                if (found := pool.find(job, None)) is not None:
-                    return found, allocation
+                if (room := pool.find(job, None)) is not None:
+                    return room, allocation
         finally:
             job.nodes, job.gpus, job.gpu_types, job.mix_types = before
         return None, None

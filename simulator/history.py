@@ -74,12 +74,51 @@ class AttemptLog:
 
     def state(self) -> Any:
         """Return all that was noted."""
-        return [list(one) for one in self.cut_short]
+        return [list(cut) for cut in self.cut_short]
 
     def restore(self, state: Any) -> None:
         """Go on with that."""
-        self.cut_short = [_cut_short(row) for row in state]
-        self._kept = {one.key: one.kept for one in self.cut_short}
+        cuts = [CutShort(*row) for row in state]
+        spreads = [None if cut.spread is None else (cut.spread[0], cut.spread[1]) for cut in cuts]
+        self.cut_short = [
+            cut._replace(places=tuple(cut.places), spread=spread) for cut, spread in zip(cuts, spreads, strict=True)
+        ]
+        self._kept = {cut.key: cut.kept for cut in cuts}
+
+    def away(self, attempts: Attempts, origin: float, end: float) -> list[tuple[int, float, float]]:
+        """Return when no job might use a node: the node, from and until when, on the trace's clock.
+
+        A node that is drained is away as soon as all jobs that hold a part of it have left it.
+        """
+        rows: list[tuple[int, float, float]] = []
+        since: dict[int, float] = {}
+        for incident in self.incidents:
+            if incident.time > end:
+                continue
+            if incident.kind == "down":
+                since[incident.node] = min(since.get(incident.node, inf), max(incident.time, origin))
+            elif incident.kind == "drain":
+                left = attempts.left(incident.node, max(incident.time - origin, 0.0))
+                since.setdefault(incident.node, origin + left)
+            elif incident.kind == "up" and incident.node in since:
+                rows.append((incident.node, since.pop(incident.node), incident.time))
+        rows += [(node, begin, end) for node, begin in since.items()]
+        return [row for row in rows if row[1] < row[2]]
+
+    def slow(self, cluster: Cluster, origin: float, end: float) -> Iterator[SlowTime]:
+        """Yield when nodes were flagged as slow: by the cluster at the start, then as flags came and went."""
+        held = {node: (0.0, flag.slowdown) for node, flag in cluster.flags.items() if HEALTHY < flag.slowdown < FAULTY}
+        for incident in self.incidents:
+            if incident.kind != "flag" or incident.time > end:
+                continue
+            now, (since, factor) = max(incident.time - origin, 0.0), held.pop(incident.node, (0.0, HEALTHY))
+            if factor > HEALTHY and since < now:
+                yield SlowTime(incident.node, since, now, factor)
+            if incident.slowdown > HEALTHY:
+                held[incident.node] = now, incident.slowdown
+        for node, (since, factor) in held.items():
+            if since < end - origin:
+                yield SlowTime(node, since, end - origin, factor)
 
 
 class NodeLog:
@@ -98,18 +137,13 @@ class NodeLog:
 
     def state(self) -> Any:
         """Return what was seen, and the state of what stands behind."""
-        seen = [[one.time, one.kind, one.node, one.slowdown] for one in self.seen]
+        seen = [[incident.time, incident.kind, incident.node, incident.slowdown] for incident in self.seen]
         return {"seen": seen, "behind": self._incidents.state()}
 
     def restore(self, state: Any) -> None:
         """Go on with those."""
         self.seen = [Incident(*row) for row in state["seen"]]
         self._incidents.restore(state["behind"])
-
-
-def _cut_short(row: list[Any]) -> CutShort:
-    one = CutShort(*row)
-    return one._replace(places=tuple(one.places), spread=None if one.spread is None else (one.spread[0], one.spread[1]))
 
 
 ENDED, FAILURE, PREEMPTION = 0, 1, 2  # Why an attempt was over
@@ -137,6 +171,12 @@ class Attempts:
     def __len__(self) -> int:
         return len(self.job)
 
+    def left(self, node: int, time: float) -> float:
+        """Return when the jobs that hold a part of a node at a time have left it."""
+        there = np.repeat(np.arange(len(self)), np.diff(self.first))[self.places == node]
+        held = there[(self.begin[there] <= time) & (self.end[there] > time)]
+        return float(self.end[held].max(initial=time))
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Spans:
@@ -145,6 +185,12 @@ class Spans:
     number: IntArray  # shape [spans], key of the job or index of the node; as the next two
     begin: FloatArray
     end: FloatArray
+
+    @staticmethod
+    def of(rows: Sequence[tuple[int, float, float]], origin: float) -> Spans:
+        """Return rows of number, begin and end, on the trace's clock, as spans since the first submission."""
+        table: npt.NDArray[np.float64] = np.array(rows, dtype=np.float64).reshape(-1, 3)
+        return Spans(table[:, 0].astype(np.int32), table[:, 1] - origin, table[:, 2] - origin)
 
 
 class SlowTime(NamedTuple):
@@ -178,117 +224,66 @@ def run_history(engine: Engine, log: AttemptLog, cluster: Cluster | None) -> Run
 
     :param cluster: as it was at the start; ``None`` = GPUs were only counted.
     """
-    origin = engine.jobs[0].submitted
-    end = max((job.end for job in engine.jobs if isfinite(job.end)), default=engine.clock.now)
-    usable = np.zeros(0) if cluster is None else cluster.usable_gpus.astype(np.float64)
-    present = [(job.key, job.first_start, min(job.end, end)) for job in engine.jobs if isfinite(job.first_start)]
-    waits = [(job.key, begin, until) for job in engine.jobs for begin, until in _waits(job, end) if until > begin]
-    attempts = _attempts(engine.jobs, list(_rows(engine.jobs, log, end)), origin, placed=cluster is not None)
+    jobs, origin = engine.jobs, engine.jobs[0].submitted
+    end = max((job.end for job in jobs if isfinite(job.end)), default=engine.clock.now)
+    waits = []
+    for job in jobs:
+        since = job.submitted
+        for start, stop in job.runs:
+            waits.append((job.key, since, start))
+            since = stop
+        if job.state in (JobState.DONE, JobState.RUNNING):
+            waits.append((job.key, since, job.started))
+        elif job.state is JobState.WAITING:
+            waits.append((job.key, since, end))
+    attempts = _attempts(jobs, log, origin, end, placed=cluster is not None)
+    present = [(job.key, job.first_start, min(job.end, end)) for job in jobs if isfinite(job.first_start)]
     return RunHistory(
-        jobs=engine.jobs,
+        jobs=jobs,
         cluster=cluster,
         origin=origin,
         length=max(end - origin, 1e-9),
         capacity=engine.cluster.pool.capacity / UNITS,
-        usable=usable,
+        usable=np.zeros(0) if cluster is None else cluster.usable_gpus.astype(np.float64),
         attempts=attempts,
-        present=_spans(present, origin),
-        waits=_spans(waits, origin),
-        away=_spans(_away(log, attempts, origin, end), origin),
-        slow=() if cluster is None else tuple(sorted(_slow(log, cluster, origin, end))),
+        present=Spans.of(present, origin),
+        waits=Spans.of([wait for wait in waits if wait[2] > wait[1]], origin),
+        away=Spans.of(log.away(attempts, origin, end), origin),
+        slow=() if cluster is None else tuple(sorted(log.slow(cluster, origin, end))),
     )
 
 
-_Row = tuple[int, float, float, float, float, float, int, int, int, Sequence[int]]
-"""Job, begin, works, counts, end, pace, DP and PP spread, why, places."""
+def _attempts(jobs: Sequence[SimJob], log: AttemptLog, origin: float, end: float, *, placed: bool) -> Attempts:
+    """Return all attempts of a run: those that were cut short, then the last of each job that started."""
 
+    def pace_of(seconds: float, worked: float) -> float:
+        """Return the seconds that a second of work took; NaN = no work was done, or by rounding some in no time."""
+        return seconds / worked if worked > 0 and seconds > 0 else nan
 
-def _attempts(jobs: Sequence[SimJob], rows: Sequence[_Row], origin: float, *, placed: bool) -> Attempts:
+    # of each attempt: job, begin, works, counts, end, pace, DP and PP spread, why
+    rows: list[tuple[float, ...]] = []
+    places: list[Sequence[int]] = []
+    for cut in log.cut_short:
+        works = min(cut.begin + cut.delay, cut.end)
+        pace = pace_of(cut.end - works, cut.done - cut.before)
+        counts = works if isnan(pace) else works + max(0.0, cut.kept - cut.before) * pace
+        rows.append((cut.key, cut.begin, works, counts, cut.end, pace, *(cut.spread or (0, 0)), _WHY[cut.why]))
+        places.append(cut.places if placed else ())
+    for run in jobs:
+        if run.state not in (JobState.DONE, JobState.RUNNING):
+            continue
+        until = run.end if run.state is JobState.DONE else end
+        works = min(run.started + run.delay, until)
+        pace = pace_of(until - works, run.record.duration - log.kept(run.key) - run.left)
+        rows.append((run.key, run.started, works, until, until, pace, *(run.spread or (0, 0)), ENDED))
+        places.append(run.places if placed else ())
     # whole numbers among them are exact as floats
-    table = np.array([row[:9] for row in rows], dtype=np.float64).reshape(-1, 9)
+    table = np.array(rows, dtype=np.float64).reshape(-1, 9)
     job, dp, pp, why = table[:, (0, 6, 7, 8)].T.astype(np.int32)
-    begin, works, counts, end = table[:, 1:5].T - origin
+    begin, works_at, counts_until, ends = table[:, 1:5].T - origin
     gpus, each = (
-        np.array([getattr(jobs[row[0]], name) for row in rows], dtype=np.float64) / UNITS for name in ("units", "gpus")
+        np.array([getattr(jobs[key], name) for key in job], dtype=np.float64) / UNITS for name in ("units", "gpus")
     )
-    places = [row[9] if placed else () for row in rows]
     first = np.concatenate([[0], np.cumsum([len(nodes) for nodes in places])]).astype(np.int32)
     there = np.array([node for nodes in places for node in nodes], dtype=np.int32)
-    return Attempts(job, begin, works, counts, end, gpus, each, table[:, 5], dp, pp, why, first, there)
-
-
-def _rows(jobs: Sequence[SimJob], log: AttemptLog, end: float) -> Iterator[_Row]:
-    for one in log.cut_short:
-        works = min(one.begin + one.delay, one.end)
-        pace = _pace(one.end - works, one.done - one.before)
-        counts = works if isnan(pace) else works + max(0.0, one.kept - one.before) * pace
-        spread = one.spread or (0, 0)
-        yield one.key, one.begin, works, counts, one.end, pace, *spread, _WHY[one.why], one.places
-    for job in jobs:
-        if job.state not in (JobState.DONE, JobState.RUNNING):
-            continue
-        until = job.end if job.state is JobState.DONE else end
-        works = min(job.started + job.delay, until)
-        pace = _pace(until - works, job.record.duration - log.kept(job.key) - job.left)
-        yield job.key, job.started, works, until, until, pace, *(job.spread or (0, 0)), ENDED, job.places
-
-
-def _pace(seconds: float, worked: float) -> float:
-    """Return the seconds that a second of work took; NaN = no work was done, or by rounding some in no time."""
-    return seconds / worked if worked > 0 and seconds > 0 else nan
-
-
-def _waits(job: SimJob, end: float) -> Iterator[tuple[float, float]]:
-    starts = [begin for begin, _ in job.runs]
-    if job.state in (JobState.DONE, JobState.RUNNING):
-        starts.append(job.started)
-    since = job.submitted
-    for number, start in enumerate(starts):
-        yield since, start
-        since = job.runs[number][1] if number < len(job.runs) else inf
-    if job.state is JobState.WAITING:
-        yield since, end
-
-
-def _away(log: AttemptLog, attempts: Attempts, origin: float, end: float) -> list[tuple[int, float, float]]:
-    rows: list[tuple[int, float, float]] = []
-    since: dict[int, float] = {}
-    for incident in log.incidents:
-        if incident.time > end:
-            continue
-        if incident.kind == "down":
-            since[incident.node] = min(since.get(incident.node, inf), max(incident.time, origin))
-        elif incident.kind == "drain":
-            since.setdefault(incident.node, origin + _left(attempts, incident.node, max(incident.time - origin, 0.0)))
-        elif incident.kind == "up" and incident.node in since:
-            rows.append((incident.node, since.pop(incident.node), incident.time))
-    rows += [(node, begin, end) for node, begin in since.items()]
-    return [row for row in rows if row[1] < row[2]]
-
-
-def _left(attempts: Attempts, node: int, time: float) -> float:
-    """Return when the jobs that hold a part of a node at a time have left it."""
-    there = np.repeat(np.arange(len(attempts)), np.diff(attempts.first))[attempts.places == node]
-    held = there[(attempts.begin[there] <= time) & (attempts.end[there] > time)]
-    return float(attempts.end[held].max(initial=time))
-
-
-def _slow(log: AttemptLog, cluster: Cluster, origin: float, end: float) -> Iterator[SlowTime]:
-    """Yield when nodes were flagged as slow: by the cluster at the start, then as flags came and went."""
-    held = {node: (0.0, flag.slowdown) for node, flag in cluster.flags.items() if HEALTHY < flag.slowdown < FAULTY}
-    for incident in log.incidents:
-        if incident.kind != "flag" or incident.time > end:
-            continue
-        now, (since, factor) = max(incident.time - origin, 0.0), held.pop(incident.node, (0.0, HEALTHY))
-        if factor > HEALTHY and since < now:
-            yield SlowTime(incident.node, since, now, factor)
-        if incident.slowdown > HEALTHY:
-            held[incident.node] = now, incident.slowdown
-    for node, (since, factor) in held.items():
-        if since < end - origin:
-            yield SlowTime(node, since, end - origin, factor)
-
-
-def _spans(rows: Sequence[tuple[int, float, float]], origin: float) -> Spans:
-    table: npt.NDArray[np.float64] = np.array(rows, dtype=np.float64).reshape(-1, 3)
-    return Spans(table[:, 0].astype(np.int32), table[:, 1] - origin, table[:, 2] - origin)
+    return Attempts(job, begin, works_at, counts_until, ends, gpus, each, table[:, 5], dp, pp, why, first, there)

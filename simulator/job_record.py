@@ -25,10 +25,6 @@ from scheduler.affinity import Gains, Model
 from scheduler.job import Avoid, Count, DataSet, Hold, Job, Parallelism, Speed
 from scheduler.job_affinity import NAMED_MODELS, job_affinity
 
-# -- job_record --
-# JobRecord: one job of a trace, whatever format it came in.
-
-
 Status = Literal["completed", "failed", "cancelled", "unknown"]
 
 ShareBy = Literal["queue", "group", "user"]
@@ -85,8 +81,9 @@ class JobRecord:
 
         :param apart: it lies on more nodes than hold it.
         """
-        known = {one.gpu_type: one.factor for one in (*self.speed, *(self.speed_apart if apart else ()))}
-        return min((known.get(name, 1.0) for name in gpu_types), default=1.0)
+        speeds = *self.speed, *(self.speed_apart if apart else ())
+        factors = {speed.gpu_type: speed.factor for speed in speeds}
+        return min((factors.get(name, 1.0) for name in gpu_types), default=1.0)
 
     @property
     def asks(self) -> tuple[object, ...]:
@@ -103,13 +100,13 @@ class JobRecord:
         :param records: own measurements, for its affinity.
         :raises InvalidJob: the global batch of its model does not divide.
         """
-        known = job_affinity(
+        affinity = job_affinity(
             parallelism, alpha=self.alpha, model=self.known_model, microbatches=self.microbatches, records=records
         )
         job = Job(
             "job",
             parallelism,
-            alpha=known.alpha,
+            alpha=affinity.alpha,
             gpus_per_node=gpus_per_node,
             level=level,
             tp_level=self.tp_level,
@@ -117,28 +114,10 @@ class JobRecord:
             mix_types=self.mix_types,
             holds=self.holds,
             counts=self.counts,
-            microbatches=known.microbatches,
-            spread_cost=known.spread_cost,
+            microbatches=affinity.microbatches,
+            spread_cost=affinity.spread_cost,
         )
         return job if self.avoid is None else job.replace(avoid=self.avoid)
-
-
-# -- gang_shape --
-# How many nodes a job takes, and how many GPUs of each: the one place where this is decided.
-#
-# A trace says how many GPUs a job had; few say on how many nodes.  The scheduler places gangs of equal cells, so a job
-# that does not say takes, on nodes of g GPUs:
-#
-# - up to g GPUs: one node;
-# - more: n >= ceil(G / g) nodes of G / n GPUs each, for the smallest n that divides G and leaves the nodes at least
-# half
-#   full (n <= 2 ceil(G / g)): 12 GPUs lie on 2 nodes of 8 as 6 + 6, 20 on 4 as 5 + 5 + 5 + 5;
-# - where no such n divides G (13, 17), or the cluster has fewer than n such nodes (20 GPUs on 3 nodes of 8): ceil(G /
-# g)
-#   whole nodes; what is over stays idle and is held all the same;
-# - where the cluster has not even these: as many of its larger nodes as hold it in equal parts, if there are any.
-#
-# A job with parallelism of more than one node takes whole nodes, as its groups cut them.
 
 
 def shape(

@@ -1,13 +1,15 @@
 """The cluster of a run, with what jobs hold of it: GPUs that are counted, or nodes on which placement decides.
 
-``Pool`` comes first: what the engine asks.  ``NodePool`` is what most runs have.
+:class:`Pool` comes first: what the engine asks.  :class:`NodePool` is what most runs have: jobs on one node go where
+single pods go on Kubernetes, gangs that take a part of each node to the fewest domains (both ``scheduler.occupancy``);
+gangs of whole nodes through the placement algorithm and the evaluator of ``arnold place``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from math import ceil, inf
 from typing import Any, Protocol
 
@@ -31,9 +33,6 @@ from simulator.job_record import JobRecord, shape
 from simulator.sim_job import UNITS, Need, SimJob, picky
 from topology.cluster import BoolArray, Cluster, FloatArray, IntArray, most_together, shortage_apart, together
 from topology.flags import HEALTHY, NodeFlag
-
-# -- pool --
-# What the engine needs of a cluster: which job fits, where, and what is free.
 
 
 class Disagreement(Exception):
@@ -135,10 +134,6 @@ class Pool(Protocol):
         """Tell the scheduler of a slow node; 1.0 = of a healthy one again."""
 
 
-# -- nodes_by_type --
-# Which nodes have GPUs of the types that a job admits, and how it may lie on each type, worked out once.
-
-
 Types = tuple[str, ...] | None  # Types of GPU that a job admits; None = any
 
 
@@ -198,19 +193,11 @@ class NodesByType:
             return
         yield Allocation((name,), least.nodes, least.gpus, record.speed_on((name,)))
         fixed = record.nodes is not None or record.parallelism is not None or record.holds or record.counts
-        gpus = 0 if fixed or name not in {one.gpu_type for one in record.speed_apart} else least.units // UNITS
+        gpus = 0 if fixed or name not in {speed.gpu_type for speed in record.speed_apart} else least.units // UNITS
         for nodes in range(least.nodes + 1, min(gpus, len(self.by_name[name])) + 1):
             if gpus % nodes == 0:
                 speed = record.speed_on((name,), apart=True)
                 yield Allocation((name,), nodes, gpus // nodes * UNITS, speed)
-
-
-# -- node_pool --
-# A cluster with nodes and domains, on which production placement decides.
-#
-# Jobs on one node go where single pods go on Kubernetes, gangs that take a part of each node to the fewest domains
-# (both ``scheduler.occupancy``); gangs of whole nodes through the placement algorithm and the evaluator of ``arnold
-# place``.
 
 
 class NodePool:
@@ -234,7 +221,7 @@ class NodePool:
             cluster.level_index(level, where="--level")
         self.cluster = cluster
         self.total: IntArray = cluster.usable_gpus * UNITS
-        self.domains = tuple(one.domain_of for one in cluster.levels)
+        self.domains = tuple(domains.domain_of for domains in cluster.levels)
         self._at_start: IntArray = self.total.copy()
         self.capacity = int(self.total.sum())
         self._algorithm, self._limits, self._level, self._records = algorithm, limits, level, records
@@ -261,28 +248,40 @@ class NodePool:
         :raises InvalidTopology: it is a gang, and the cluster has no level.
         """
         key = (record.gpus, record.nodes, record.asks)
-        if key not in self._needs:
-            self._needs[key] = self._worked_out(record)
-        return self._needs[key]
-
-    def _worked_out(self, record: JobRecord) -> Need:
+        if key in self._needs:
+            return self._needs[key]
         types = record.gpu_types
         self.types.check(types)
-        there_are = partial(self._nodes_with, types=types)
+
+        def nodes_with(gpus: float) -> int:
+            return int(np.count_nonzero(self.types.of(types) & (self.total >= gpus * UNITS)))
+
         try:
-            nodes, each = shape(record, self.types.usual_gpus(types), nodes_with=there_are)
+            nodes, each = shape(record, self.types.usual_gpus(types), nodes_with=nodes_with)
         except InvalidJob as error:
             raise NoSuchNodes(f"job {record.job_id}: {error.message}") from error
-        if (there := there_are(each)) < nodes:
+        if (there := nodes_with(each)) < nodes:
             where = "one node" if nodes == 1 else f"{nodes:,} nodes with {each:g} each"
             asked = f"job {record.job_id} needs {record.gpus:,g} GPUs ({where})"
             raise NoSuchNodes(f"{asked}, and the cluster has {there:,} such nodes")
         if (limit := self.cluster.node_limit) is not None and nodes > limit.nodes:
             raise Disagreement("more nodes than a job may have", f"{nodes} nodes, of {limit.nodes} ({limit.why})")
         gpus = ceil(round(each * UNITS, 6))
-        need = Need(nodes, gpus, nodes * gpus)
-        gang = self._gang(need, record) if self._is_gang(nodes, gpus, types) else None
-        if gang is None and nodes > 1 and (record.holds or record.counts):
+        need, gang = Need(nodes, gpus, nodes * gpus), None
+        if self._is_gang(nodes, gpus, types):
+            # it has to cut into nodes, and the cluster to have its levels
+            try:
+                gang = self._job(need, record)
+                _ = gang.grid, self.cluster.level(gang.level)
+            except InvalidJob as error:
+                raise Disagreement("does not cut into nodes", error.message) from error
+            try:
+                for level in gang.constrained_levels:
+                    self.cluster.level(level)
+                check_held_together(self.cluster, within_the_tree(self.cluster, gang))
+            except (UnknownName, InvalidJob) as error:
+                raise Disagreement("constraints", error.message, fix=error.fix) from error
+        elif nodes > 1 and (record.holds or record.counts):
             parts = f"it has a part of each of {nodes} nodes, and constraints, which are about whole nodes"
             raise Disagreement("constraints", parts, fix="give it whole nodes, or leave out its constraints")
         usable = self._usable_for(nodes, gpus, types)
@@ -299,25 +298,8 @@ class NodePool:
             outcome = self._outcome(gang, usable.nonzero()[0])
             if outcome.evaluation is None:
                 raise Unplaced(wanted, outcome, held=gang.holds_groups)
+        self._needs[key] = need
         return need
-
-    def _gang(self, need: Need, record: JobRecord) -> Job:
-        """Return the gang of a job, once it is sure that it cuts into nodes and that the cluster has its levels."""
-        try:
-            gang = self._job(need, record)
-            _ = gang.grid, self.cluster.level(gang.level)
-        except InvalidJob as error:
-            raise Disagreement("does not cut into nodes", error.message) from error
-        try:
-            for level in gang.constrained_levels:
-                self.cluster.level(level)
-            check_held_together(self.cluster, within_the_tree(self.cluster, gang))
-        except (UnknownName, InvalidJob) as error:
-            raise Disagreement("constraints", error.message, fix=error.fix) from error
-        return gang
-
-    def _nodes_with(self, gpus: float, *, types: Types) -> int:
-        return int(np.count_nonzero(self.types.of(types) & (self.total >= gpus * UNITS)))
 
     def compartments(self, *, mix_types: bool) -> IntArray | None:
         """Those of the cluster."""
@@ -367,31 +349,29 @@ class NodePool:
             return Found((int(_parts(rows, 1, self.occupancy)[0]),)) if len(rows) else None
         rows = (fits & self.usable(job)).nonzero()[0]
         if self._is_gang(job.nodes, job.gpus, job.gpu_types):
+            if len(rows) < job.nodes:
+                return None
             costs = np.sum([cost(job) for cost in self.node_costs], axis=0) if self.node_costs else None
-            return self._run(self.gang(job), rows, costs) if len(rows) >= job.nodes else None
+            outcome = self._outcome(self.gang(job), rows, costs)
+            if outcome.evaluation is None or outcome.proposal.nodes is None:
+                return None
+            worth = outcome.evaluation
+            return Found(tuple(outcome.proposal.nodes.ravel().tolist()), (worth.dp, worth.pp), worth.objective)
         among = together(self.cluster, rows, job.nodes, mix_types=job.mix_types)
-        return self._found(_parts(among, job.nodes, self.occupancy)) if len(among) else None
+        if not len(among):
+            return None
+        # a gang without a grid: one DP group
+        nodes, spreads = _parts(among, job.nodes, self.occupancy), None
+        if self.cluster.levels:
+            domain_of = self.cluster.level(self._level).domain_of
+            spreads = spread(np.zeros(len(nodes), dtype=np.int32), domain_of[nodes]), 1
+        return Found(tuple(nodes.tolist()), spreads)
 
     def _outcome(self, gang: Job, rows: Rows, costs: FloatArray | None = None) -> Outcome:
         """Return what placement finds for a gang on some nodes."""
         free = np.zeros_like(self.free)
         free[rows] = self.occupancy.size[rows] // UNITS
         return run(self._algorithm, self.cluster.replace(free_gpus=free), gang, self._limits, costs=costs)
-
-    def _run(self, gang: Job, rows: Rows, costs: FloatArray | None) -> Found | None:
-        """Return where placement puts a gang on some nodes."""
-        outcome = self._outcome(gang, rows, costs)
-        if outcome.evaluation is None or outcome.proposal.nodes is None:
-            return None
-        worth = outcome.evaluation
-        return Found(tuple(outcome.proposal.nodes.ravel().tolist()), (worth.dp, worth.pp), worth.objective)
-
-    def _found(self, nodes: Rows) -> Found:
-        """Return nodes of a gang without a grid: one DP group."""
-        if not self.cluster.levels:
-            return Found(tuple(nodes.tolist()))
-        level = self.cluster.level(self._level)
-        return Found(tuple(nodes.tolist()), (spread(np.zeros(len(nodes), dtype=np.int32), level.domain_of[nodes]), 1))
 
     def _job(self, need: Need, record: JobRecord) -> Job:
         """Return the gang as placement knows it: as its record says, data parallel over its nodes where it does not."""
@@ -469,10 +449,6 @@ def _parts(rows: Rows, count: int, occupancy: Occupancy) -> Rows:
     return fewest_domains(rows, count, free=free, idle=idle, domain_of=[domain_of for domain_of, _ in domains])
 
 
-# -- capped_pool --
-# A cluster whose power domains have caps: a job whose peak does not fit waits.
-
-
 class CappedPool(NodePool):
     """Nodes in domains, and in power domains.
 
@@ -517,10 +493,6 @@ class CappedPool(NodePool):
         return self._caps.admitted(self.cluster, nodes, self._of_unit * units, drawn)
 
 
-# -- gpu_pool --
-# The pool that only counts GPUs.
-
-
 class GpuPool:
     """A cluster as a number of GPUs: no nodes, no topology; for speed, and where queues have exact answers."""
 
@@ -530,6 +502,7 @@ class GpuPool:
         self._sizes: list[int] = (cluster.usable_gpus * UNITS).tolist()
         self.capacity = sum(self._sizes)
         self._total = self._free = self.capacity
+        self._all: BoolArray = np.ones(1, dtype=np.bool_)
 
     @property
     def total(self) -> IntArray:
@@ -552,10 +525,6 @@ class GpuPool:
 
     def compartments(self, *, mix_types: bool) -> None:
         """Return ``None``: without nodes there are no compartments."""
-
-    @cached_property
-    def _all(self) -> BoolArray:
-        return np.ones(1, dtype=np.bool_)
 
     def usable(self, job: Waiting) -> BoolArray:  # noqa: ARG002
         """Shape [1]: the pool."""

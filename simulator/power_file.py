@@ -16,9 +16,6 @@ if TYPE_CHECKING:
     from ground.files import Source
     from topology.cluster import Cluster
 
-# -- power_file --
-# The power file: what nodes draw, how jobs alternate, what smooths it, what is specified and what is capped.
-
 
 Watts = Annotated[FiniteFloat, Interval(ge=0, le=1e9)]
 Seconds = Annotated[FiniteFloat, Interval(gt=0, le=1e6)]
@@ -120,20 +117,16 @@ def read_power(source: Source, cluster: Cluster) -> PowerSettings:
     from ground.documents import load_document
 
     document = load_document(source)
-    found = document.parse(PowerSettings)
-    said = found.level != PowerSettings().level
-    where = document.where("level" if said else "cap_watts")
-    fed = cluster.level(found.level, where=where).domains if said or found.capped else ()
+    settings = document.parse(PowerSettings)
+    named = settings.level != PowerSettings().level
+    where = document.where("level" if named else "cap_watts")
+    fed = cluster.level(settings.level, where=where).domains if named or settings.capped else ()
     for key, what, names in (("types", "type of GPU", [*cluster.nodes_of_type]), ("caps", "power domain", fed)):
-        for name in getattr(found, key):
+        for name in getattr(settings, key):
             if name not in names:
                 fix = f"{did_you_mean(name, names)}use one of: {', '.join(names[:5]) or 'none'}"
                 raise InvalidInput(f"the cluster has no {what} {name!r}", where=document.where(key, name), fix=fix)
-    return found
-
-
-# -- types --
-# What power over time amounts to, in numbers; without the arrays that they are computed from.
+    return settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,4 +155,4 @@ class PowerFigures(JsonRecord):
         """Return whether the specification is met."""
         limits = (self.ramp_megawatts, settings.ramp_megawatts), (self.swing_megawatts, settings.swing_megawatts)
         share_ok = self.band_share <= settings.band_share
-        return share_ok and all(most is None or found <= most for found, most in limits)
+        return share_ok and all(most is None or megawatts <= most for megawatts, most in limits)

@@ -27,13 +27,6 @@ from scheduler.queue.run_times import TAIL, UNKNOWN, Likeness, Prediction, RunTi
 from simulator.job_record import JobRecord
 from topology.cluster import FloatArray
 
-# -- predictor --
-# Predictors of run times, and the predictions for a whole trace, made before it is replayed.
-#
-# When a job is submitted, the predictor knows those that had ended by then on the trace's own clock, each taken to run
-# from its submission.  A replay in which jobs wait would know a little less; in exchange nothing has to be told during
-# it, and a checkpoint has nothing to keep.
-
 
 class Predictor(Protocol):
     """Predicts from the past: it is told of every job that has ended, and knows of no other.
@@ -94,10 +87,6 @@ def predict_all(records: Sequence[JobRecord], predictor: Predictor | str) -> dic
     return predictions
 
 
-# -- similar_jobs --
-# The mean of similar jobs that ended: a baseline that needs no library, and the predictor of the live queue.
-
-
 class SimilarJobs:
     """Means of run times over jobs of the same user, queue and size; over less alike ones where these are few."""
 
@@ -118,10 +107,6 @@ class SimilarJobs:
 
 def _likeness(record: JobRecord) -> Likeness:
     return Likeness(record.user, record.queue, record.gpus)
-
-
-# -- oracle --
-# Predictors that are told: by the trace itself, or by the user who submits the job.
 
 
 class Oracle:
@@ -158,27 +143,24 @@ class UserEstimate:
         return Prediction(record.estimate, 0.0, record.estimate)
 
 
-# -- running_band --
-# A band around predicted run times that goes on holding nine jobs of ten, whatever these are like.
-#
-# Each end of the band is a factor on the prediction, and moves when a job has ended that was told it: outwards by
-# ``STEP * (1 - tail)`` in logarithms if the job missed that end, inwards by ``STEP * tail`` if not, with a tail of 5 %.
-# That is adaptive conformal inference (Gibbs and Candès, NeurIPS 2021) as quantile tracking (Angelopoulos, Candès and
-# Tibshirani, "Conformal PID control for time series prediction", NeurIPS 2023).  The share of T jobs that missed an end
-# is the tail plus (how far the end has moved) / (STEP T), by adding up: nothing is assumed of the jobs.  Split
-# conformal prediction takes future jobs to be like past ones, and they are not: with windows of 250 to 5,000 jobs its
-# bands of 90 % held 85 to 87 % of Philly.
-#
-# An end is a sum: a part of all jobs, and a part of those of a like prediction (within a factor of two), so that the
-# band holds for short jobs and for long ones.  Like the past of a predictor, it counts jobs when they end.
-
-
 STEP = 0.02  # Of 0.01 to 0.05 the bands of Philly hold 89 to 91 %; larger ones swing, smaller ones come late
 START = 2.0  # Logarithm of the factor at first: seven times as short, seven times as long
 
 
 class RunningBand:
-    """The ends of the band as they are now."""
+    """A band around predicted run times that goes on holding nine jobs of ten, whatever these are like.
+
+    Each end of the band is a factor on the prediction, and moves when a job has ended that was told it: outwards by
+    ``STEP * (1 - tail)`` in logarithms if the job missed that end, inwards by ``STEP * tail`` if not, with a tail of 5
+    %.  That is adaptive conformal inference (Gibbs and Candès, NeurIPS 2021) as quantile tracking (Angelopoulos, Candès
+    and Tibshirani, "Conformal PID control for time series prediction", NeurIPS 2023).  The share of T jobs that missed
+    an end is the tail plus (how far the end has moved) / (STEP T), by adding up: nothing is assumed of the jobs.  Split
+    conformal prediction takes future jobs to be like past ones, and they are not: with windows of 250 to 5,000 jobs its
+    bands of 90 % held 85 to 87 % of Philly.
+
+    An end is a sum: a part of all jobs, and a part of those of a like prediction (within a factor of two), so that the
+    band holds for short jobs and for long ones.  Like the past of a predictor, it counts jobs when they end.
+    """
 
     def __init__(self) -> None:
         # logarithms of the factors, of the lower and the upper end
@@ -211,20 +193,6 @@ class RunningBand:
 
 def _class(seconds: float) -> int:
     return math.frexp(seconds)[1]
-
-
-# -- boosting --
-# Gradient boosting into 10-minute bins: the predictor of the Arnold paper, with a band that holds.
-#
-# The paper (arXiv 2509.15940, section on the queue policy) does not say which losses or trees; here each of the bags is
-# scikit-learn's histogram gradient boosting on the number of the bin, by squared error, the measure that it reports.
-# Of a request it takes CPUs, GPUs and drives, and the department of the owner.  Here: GPUs, nodes, CPUs, memory and the
-# user's estimate as numbers (missing where a trace has none), and group (the department) and queue as categories.  The
-# paper's band comes from the bags too: it says how sure the mean is, and holds few jobs where requests tell little (4 %
-# of Philly's).  Here the band is that of :mod:`simulator.prediction`.
-#
-# It learns from jobs that have ended, and from nothing else: the model is fitted anew when their number has grown by
-# half.  Long jobs end late, so early models think that jobs are shorter than they are.
 
 
 NUMBERS = ("gpus", "nodes", "cpus", "memory", "estimate")
@@ -261,7 +229,18 @@ class Encoder:
 
 
 class Boosting:
-    """Bags of boosted trees over requests, each fitted to as many jobs as there are, drawn with replacement.
+    """Gradient boosting into 10-minute bins: the predictor of the Arnold paper, with a band that holds.
+
+    The paper (arXiv 2509.15940, section on the queue policy) does not say which losses or trees; here there are bags,
+    each fitted to as many jobs as there are, drawn with replacement, of scikit-learn's histogram gradient boosting on
+    the number of the bin, by squared error, the measure that it reports.  Of a request it takes CPUs, GPUs and drives,
+    and the department of the owner.  Here: GPUs, nodes, CPUs, memory and the user's estimate as numbers (missing where
+    a trace has none), and group (the department) and queue as categories.  The paper's band comes from the bags too: it
+    says how sure the mean is, and holds few jobs where requests tell little (4 % of Philly's).  Here it is a
+    :class:`RunningBand`.
+
+    It learns from jobs that have ended, and from nothing else: the model is fitted anew when their number has grown by
+    half.  Long jobs end late, so early models think that jobs are shorter than they are.
 
     :param horizon: run times above so many seconds are learnt as so many: a queue that asks whether a job ends before
         an announced one arrives needs no more; ``None`` = all as they are.  The band is of run times as they are.
@@ -282,12 +261,12 @@ class Boosting:
         self._models: list[_Bag] = []
         self._predictions: dict[Request, float] = {}
         self._band = RunningBand()
-        self._told: dict[str, Prediction] = {}  # Of jobs that have not ended, by id
+        self._open: dict[str, Prediction] = {}  # Of jobs that have not ended, by id
 
     def learn(self, record: JobRecord) -> None:
         """Remember a job that ended."""
-        if (told := self._told.pop(record.job_id, None)) is not None:
-            self._band.learn(told, record.duration)
+        if (prediction := self._open.pop(record.job_id, None)) is not None:
+            self._band.learn(prediction, record.duration)
         self._history.learn(record)
         self._requests.append(request_of(record))
         self._bins.append(int(min(record.duration, self._horizon) // BIN))
@@ -300,23 +279,19 @@ class Boosting:
         if len(self._bins) < FEWEST:
             return self._history.predict(record)
         if len(self._bins) >= GROWTH * self._fitted:
-            self._fit()
+            # fit all bags to what has ended
+            self._encoder = Encoder(self._requests)
+            features, bins = self._encoder.matrix(self._requests), np.array(self._bins, dtype=np.float64)
+            generator = np.random.default_rng(self._seed)
+            draws = [generator.integers(len(bins), size=len(bins)) for _ in range(self._bags)]
+            self._models = [_Bag(features[drawn], bins[drawn], seed=self._seed) for drawn in draws]
+            self._fitted = len(bins)
+            self._predictions = self._ask(list(dict.fromkeys(self._requests)))
         request = request_of(record)
         if request not in self._predictions:
             self._predictions |= self._ask([request])
-        self._told[record.job_id] = self._band.around(self._predictions[request])
-        return self._told[record.job_id]
-
-    def _fit(self) -> None:
-        """Fit all bags to what has ended."""
-        self._encoder = Encoder(self._requests)
-        features = self._encoder.matrix(self._requests)
-        bins = np.array(self._bins, dtype=np.float64)
-        generator = np.random.default_rng(self._seed)
-        draws = [generator.integers(len(bins), size=len(bins)) for _ in range(self._bags)]
-        self._models = [_Bag(features[drawn], bins[drawn], seed=self._seed) for drawn in draws]
-        self._fitted = len(bins)
-        self._predictions = self._ask(list(dict.fromkeys(self._requests)))
+        self._open[record.job_id] = self._band.around(self._predictions[request])
+        return self._open[record.job_id]
 
     def _ask(self, requests: Sequence[Request]) -> dict[Request, float]:
         """Return predicted seconds of some requests: asking for many at once costs hardly more than for one."""
@@ -329,13 +304,20 @@ class _Bag:
     """Boosted trees over those features that say anything; without any, the mean."""
 
     def __init__(self, features: FloatArray, bins: FloatArray, *, seed: int) -> None:
-        boosting = _boosting()
+        try:
+            from sklearn.ensemble import HistGradientBoostingRegressor
+        except ImportError:
+            raise InvalidInput(
+                "predicting by boosting needs scikit-learn, which is not installed",
+                where="--predictor",
+                fix="in a clone of Arnold: pip install '.[learn]', or use --predictor history",
+            ) from None
         self._mean = float(bins.mean())
         different = [np.unique(column[~np.isnan(column)]).size for column in features.T]
         self._columns = [column for column, values in enumerate(different) if values > 1]
         self._model = None
         if self._columns:
-            model = boosting(
+            model = HistGradientBoostingRegressor(
                 categorical_features=[column >= len(NUMBERS) for column in self._columns],
                 early_stopping=False,
                 random_state=seed,
@@ -350,18 +332,6 @@ class _Bag:
         with _one_thread():
             bins: FloatArray = self._model.predict(features[:, self._columns])
         return np.maximum(0.0, bins)
-
-
-def _boosting() -> Any:
-    try:
-        from sklearn.ensemble import HistGradientBoostingRegressor
-    except ImportError:
-        raise InvalidInput(
-            "predicting by boosting needs scikit-learn, which is not installed",
-            where="--predictor",
-            fix="in a clone of Arnold: pip install '.[learn]', or use --predictor history",
-        ) from None
-    return HistGradientBoostingRegressor
 
 
 def _one_thread() -> AbstractContextManager[Any]:

@@ -18,7 +18,7 @@ import numpy as np
 from ground.errors import InvalidInput, InvalidTopology, TraceFormatError
 from scheduler.placement.types import ALGORITHMS, Limits
 from scheduler.power_caps import power_caps
-from scheduler.queue.policy import POLICIES, QueuePolicy
+from scheduler.queue.policy import POLICIES
 from simulator.cost.step import COMM_MODELS, CommModel, PlacedJob
 from simulator.engine import Engine
 from simulator.failures.cluster_failures import ClusterFailures
@@ -38,12 +38,6 @@ from simulator.traces.throughput_files import with_speeds
 from topology.cluster import Cluster
 from topology.flags import HEALTHY, NodeFlag
 from topology.load import load_topology
-
-# -- cluster_fit --
-# Whether a trace and a cluster belong together, said before anything runs.
-#
-# A job that no state of the cluster can hold would wait for ever, and under first-in-first-out all behind it too.
-
 
 NAMED = 3  # Jobs that the message names
 
@@ -74,15 +68,22 @@ def check_against(trace: JobTrace, pool: Pool, *, nodes: int, lenient: bool = Fa
         except InvalidTopology as error:
             no_level = error
     if too_large and (not lenient or len(too_large) == len(trace)):
-        complaint = _complaint([one.sentence for one in too_large.values()])
-        raise TraceFormatError(complaint, where=trace.source, fix=_FIX)
+        count, reasons = len(too_large), [error.sentence for error in too_large.values()]
+        jobs = "a job of the trace does" if count == 1 else f"{count:,} jobs of the trace do"
+        rest = f"; and {count - NAMED:,} more" if count > NAMED else ""
+        raise TraceFormatError(
+            f"{jobs} not fit into the cluster: {'; '.join(reasons[:NAMED])}{rest}",
+            where=trace.source,
+            fix="give a larger cluster, leave large jobs out with --max-gpus, or drop those that do not fit with "
+            "--lenient",
+        )
     if no_level is not None:
         raise no_level
     if others and not lenient:
         job, first = next(iter(others.items()))
         fix = f"{first.fix}, or leave such jobs out with --lenient"
         raise TraceFormatError(f"job {job} could never run: {first}", where=trace.source, fix=fix) from first
-    misfits = {job: one.reason for job, one in {**too_large, **others}.items()}
+    misfits = {job: error.reason for job, error in {**too_large, **others}.items()}
     if len(misfits) == len(trace):
         raise TraceFormatError(
             "none of its jobs could ever run on this cluster",
@@ -90,20 +91,6 @@ def check_against(trace: JobTrace, pool: Pool, *, nodes: int, lenient: bool = Fa
             fix="give a cluster that can hold them, or another trace",
         )
     return trace.without(misfits) if misfits else trace
-
-
-_FIX = "give a larger cluster, leave large jobs out with --max-gpus, or drop those that do not fit with --lenient"
-
-
-def _complaint(reasons: Sequence[str]) -> str:
-    count = len(reasons)
-    jobs = "a job of the trace does" if count == 1 else f"{count:,} jobs of the trace do"
-    rest = f"; and {count - NAMED:,} more" if count > NAMED else ""
-    return f"{jobs} not fit into the cluster: {'; '.join(reasons[:NAMED])}{rest}"
-
-
-# -- job_pace --
-# How fast jobs run on the nodes they have: communication, slow nodes, types of GPU and own checkpoints, as a pace.
 
 
 class CommPace:
@@ -282,10 +269,6 @@ def job_pace(settings: ReplaySettings, pool: NodePool, spans: Sequence[FlagSpan]
     return inner if failures is None else scaled_pace(failures.overhead, inner)
 
 
-# -- replay --
-# A run put together: a trace, a cluster, and the production policy and placement that decide.
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Replay:
     """A run before it begins, while it goes on and after it."""
@@ -332,7 +315,11 @@ def prepare(trace: JobTrace, cluster: Cluster, settings: ReplaySettings, *, leni
     present = np.isfinite(cluster.slowdown)
     present[list(cluster.kept_out)] = False
     sound = np.flatnonzero(present).tolist()  # nodes that may fail: those of the run that have not
-    trace = _with_types(trace, settings, policy, cluster, lenient=lenient)
+    if settings.throughputs is not None:
+        trace = with_speeds(trace, settings.throughputs, cluster, lenient=lenient)
+    elif policy.round_seconds is not None:
+        problem, fix = "gives types of GPU by throughput, and none is known", "give --throughputs FILE"
+        raise InvalidInput(problem, where=f"--policy {settings.policy}", fix=fix)
     pool = _pool(cluster, settings)
     pace = job_pace(settings, pool, spans) if isinstance(pool, NodePool) else None
     # nodes that wait for others to fail, so that no job may count on them
@@ -350,7 +337,6 @@ def prepare(trace: JobTrace, cluster: Cluster, settings: ReplaySettings, *, leni
     failures = None
     if failing is not None:
         failures = ClusterFailures(failing, sound, start=start, seed=settings.seed, spares=spares)
-    told = predict_all(trace.records, settings.predictor)
     recovery = failures if policy.round_seconds is None else SavedByRound(failures, settings.resume_delay)
     log = AttemptLog(recovery, incidents_of(failures, spans, cluster, start=start))
     startups = start_ups(settings.startup, pool, seed=settings.seed)
@@ -358,7 +344,7 @@ def prepare(trace: JobTrace, cluster: Cluster, settings: ReplaySettings, *, leni
         trace.records,
         pool,
         policy,
-        predictions=told,
+        predictions=predict_all(trace.records, settings.predictor),
         recovery=log,
         pace=pace,
         incidents=log.nodes,
@@ -372,33 +358,20 @@ def prepare(trace: JobTrace, cluster: Cluster, settings: ReplaySettings, *, leni
     return Replay(trace, cluster, settings, engine, log, startups)
 
 
-def _with_types(
-    trace: JobTrace, settings: ReplaySettings, policy: QueuePolicy, cluster: Cluster, *, lenient: bool
-) -> JobTrace:
-    """Return the trace with how fast its jobs are on each type of GPU; what decides in rounds must know it."""
-    if settings.throughputs is not None:
-        return with_speeds(trace, settings.throughputs, cluster, lenient=lenient)
-    if policy.round_seconds is not None:
-        wrong, fix = "gives types of GPU by throughput, and none is known", "give --throughputs FILE"
-        raise InvalidInput(wrong, where=f"--policy {settings.policy}", fix=fix)
-    return trace
-
-
 def _pool(cluster: Cluster, settings: ReplaySettings) -> Pool:
     """Return the cluster as the engine uses it."""
     if settings.algorithm == COUNT_ONLY:
         return GpuPool(cluster)
     limits = Limits(seconds=settings.placement_seconds, seed=settings.seed, workers=1, told="spread", clock="work")
-    algorithm = ALGORITHMS.load(settings.algorithm)
-    asked: dict[str, Any] = {
-        "algorithm": algorithm,
+    placing: dict[str, Any] = {
+        "algorithm": ALGORITHMS.load(settings.algorithm),
         "limits": limits,
         "level": settings.level,
         "records": settings.records,
     }
     power = settings.power
     if power is None or not power.capped:
-        return NodePool(cluster, **asked)
+        return NodePool(cluster, **placing)
     caps = power_caps(cluster.level(power.level), each=power.cap_watts, named=power.caps)
     idle, peak = node_watts(cluster, power)
-    return CappedPool(cluster, caps=caps, idle=idle, peak=peak, **asked)
+    return CappedPool(cluster, caps=caps, idle=idle, peak=peak, **placing)

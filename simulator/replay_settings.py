@@ -127,14 +127,14 @@ class ReplaySettings(QueueSettings):
         """
         super().__post_init__()
         if self.startup is not None and self.resume_seconds is not None:
-            wrong = "what a job that was stopped waits for is said by --startup"
-            raise InvalidInput(wrong, where="--resume-seconds", fix="leave out --resume-seconds, or --startup")
+            problem = "what a job that was stopped waits for is said by --startup"
+            raise InvalidInput(problem, where="--resume-seconds", fix="leave out --resume-seconds, or --startup")
         if self.algorithm != COUNT_ONLY:
             return
         fix = "choose an --algorithm that places"
         if faulty := [flag.node for flag in self.flags if flag.slowdown == FAULTY and (flag.since or flag.until)]:
-            wrong = f"{faulty[0]} is faulty for a time, and this run only counts GPUs"
-            raise InvalidInput(wrong, where="--flags", fix=fix)
+            problem = f"{faulty[0]} is faulty for a time, and this run only counts GPUs"
+            raise InvalidInput(problem, where="--flags", fix=fix)
         if self.failures is not None:
             raise InvalidInput("nodes fail, and this run only counts GPUs", where="--failures", fix=fix)
         if self.power is not None:
@@ -159,9 +159,9 @@ class ReplaySettings(QueueSettings):
         policies = list(policies)
         super().check_policies(policies, records)
         if self.resume_seconds is not None and all(policy.round_seconds is None for policy in policies):
-            wrong = "no policy of this run stops jobs at the end of a round"
+            problem = "no policy of this run stops jobs at the end of a round"
             fix = "leave it out, or choose --policy gavel or hadar"
-            raise InvalidInput(wrong, where="--resume-seconds", fix=fix)
+            raise InvalidInput(problem, where="--resume-seconds", fix=fix)
 
     @property
     def resume_delay(self) -> float:

@@ -14,7 +14,7 @@ at the largest change.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import chain
 from math import floor, fsum, isfinite, isnan, log10
@@ -27,19 +27,11 @@ from annotated_types import Ge
 from ground.errors import InvalidInput
 from ground.quantities import DAY, HOUR, MINUTE
 from ground.records import JsonRecord, NotNegative
-from simulator.history import ENDED, FAILURE, PREEMPTION, Attempts, RunHistory
+from simulator.history import ENDED, FAILURE, PREEMPTION, RunHistory
 from simulator.power_file import PowerFigures, PowerSettings
 from simulator.sim_job import UNITS, JobState, SimJob
 from simulator.site_power import PowerLoad, SitePower, loads_of
 from topology.cluster import FloatArray, IntArray
-
-# -- time_series --
-# A run over time, bucket by bucket; each number by its formula in metrics.md of the docs, cut to the bucket.
-#
-# A quantity is a sum of intervals with weights, integrated over buckets exactly, without stepping through events.  With
-# G(x) = sum of w max(0, x - begin) - sum of w max(0, x - end), the integral over a bucket is the difference of G at its
-# edges; sorted prefix sums give G at all edges in O((n + m) log n).
-
 
 MOST = 480  # Buckets unless somebody says how long they are to be
 MOST_BUCKETS = 1_000_000  # And if somebody does
@@ -98,7 +90,17 @@ def time_series(
         edges = edges_of(history.length, step or bucket_length(history.length, most))
     attempts, width = history.attempts, np.diff(edges)
     held = np.clip(integrals(edges, attempts.begin, attempts.end, attempts.gpus) / width, 0.0, history.capacity)
-    away = _away(history, edges) / width
+    away = np.zeros(len(width))
+    if history.cluster is not None:
+        usable = history.usable[history.away.number]
+        away = np.maximum(integrals(edges, history.away.begin, history.away.end, usable), 0.0) / width
+    gang = attempts.dp > 0
+    begin, end = attempts.begin[gang], attempts.end[gang]
+    spread = ratio(integrals(edges, begin, end, attempts.dp[gang]), integrals(edges, begin, end))
+    worked = np.isfinite(attempts.pace)
+    begin, end, gpus = attempts.works[worked], attempts.end[worked], attempts.gpus[worked]
+    done = integrals(edges, begin, end, gpus / np.maximum(attempts.pace[worked], 1e-12))
+    lost = np.clip(1.0 - ratio(done, integrals(edges, begin, end, gpus)), 0.0, 1.0)
     asked = np.array([history.jobs[key].units for key in history.waits.number], dtype=np.float64) / UNITS
     counted, since = work(history, edges)
     return TimeSeries(
@@ -112,8 +114,8 @@ def time_series(
         waiting=np.maximum(integrals(edges, history.waits.begin, history.waits.end) / width, 0.0),
         gpus_waiting=np.maximum(integrals(edges, history.waits.begin, history.waits.end, asked) / width, 0.0),
         fragmentation=_fragmentation(history, edges, history.capacity - held - away, width),
-        spread=_spread(attempts, edges),
-        lost=_lost(attempts, edges),
+        spread=spread,
+        lost=np.where(lost < ROUNDING, 0.0, lost),
         ettr=np.clip(ratio(counted, since), 0.0, 1.0),
         ettr_hour=sliding_ettr(history, edges[1:]),
         ettr_so_far=np.clip(ratio(np.cumsum(counted), np.cumsum(since)), 0.0, 1.0),
@@ -124,45 +126,13 @@ def time_series(
     )
 
 
-def _away(history: RunHistory, edges: FloatArray) -> FloatArray:
-    if history.cluster is None:
-        return np.zeros(len(edges) - 1)
-    weights = history.usable[history.away.number]
-    return np.maximum(integrals(edges, history.away.begin, history.away.end, weights), 0.0)
-
-
-def _spread(attempts: Attempts, edges: FloatArray) -> FloatArray:
-    gang = attempts.dp > 0
-    begin, end = attempts.begin[gang], attempts.end[gang]
-    return ratio(integrals(edges, begin, end, attempts.dp[gang]), integrals(edges, begin, end))
-
-
-def _lost(attempts: Attempts, edges: FloatArray) -> FloatArray:
-    worked = np.isfinite(attempts.pace)
-    begin, end, gpus = attempts.works[worked], attempts.end[worked], attempts.gpus[worked]
-    done = integrals(edges, begin, end, gpus / np.maximum(attempts.pace[worked], 1e-12))
-    lost = np.clip(1.0 - ratio(done, integrals(edges, begin, end, gpus)), 0.0, 1.0)
-    return np.where(lost < ROUNDING, 0.0, lost)
-
-
 def _fragmentation(history: RunHistory, edges: FloatArray, free: FloatArray, width: FloatArray) -> FloatArray:
     """Return free GPUs on nodes of which another part is in use, over all that are free."""
     if history.cluster is None:
         return np.full(len(width), np.nan)
     whole = history.usable == history.cluster.gpus
-    node, begin, end, used = _use_of_nodes(history.attempts)
-    broken = integrals(edges, begin, end, np.where(whole[node], history.usable[node], 0.0) - used)
-    never = ~whole
-    broken += history.usable[never].sum() * width
-    gone = never[history.away.number]
-    weights = history.usable[history.away.number[gone]]
-    broken -= integrals(edges, history.away.begin[gone], history.away.end[gone], weights)
-    return np.clip(ratio(broken / width, np.where(free > 1e-6, free, 0.0)), 0.0, 1.0)
-
-
-def _use_of_nodes(attempts: Attempts) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Return intervals in which a node is in use: the node, begin, end, and GPUs of it that are held."""
-    sizes = np.diff(attempts.first)
+    # intervals in which a node is in use, and GPUs of it that are held: attempts on it add up from turn to turn
+    attempts, sizes = history.attempts, np.diff(history.attempts.first)
     node = np.concatenate([attempts.places, attempts.places])
     time = np.concatenate([np.repeat(attempts.begin, sizes), np.repeat(attempts.end, sizes)])
     each = np.repeat(attempts.each, sizes)
@@ -170,10 +140,16 @@ def _use_of_nodes(attempts: Attempts) -> tuple[FloatArray, FloatArray, FloatArra
     order = np.lexsort((change, time, node))
     node, time = node[order], time[order]
     used = np.cumsum(change[order])
-    same = np.append(node[1:] == node[:-1], False)
-    busy = same & (used > 1e-6)
-    following = np.append(time[1:], 0.0)
-    return node[busy], time[busy], following[busy], used[busy]
+    busy = np.append(node[1:] == node[:-1], False) & (used > 1e-6)
+    begin, end = time[busy], np.append(time[1:], 0.0)[busy]
+    node, used = node[busy], used[busy]
+    broken = integrals(edges, begin, end, np.where(whole[node], history.usable[node], 0.0) - used)
+    never = ~whole
+    broken += history.usable[never].sum() * width
+    gone = never[history.away.number]
+    weights = history.usable[history.away.number[gone]]
+    broken -= integrals(edges, history.away.begin[gone], history.away.end[gone], weights)
+    return np.clip(ratio(broken / width, np.where(free > 1e-6, free, 0.0)), 0.0, 1.0)
 
 
 def work(history: RunHistory, edges: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -205,8 +181,8 @@ def ratio(part: FloatArray, whole: FloatArray) -> FloatArray:
     """Return part over whole; NaN where the whole is nothing but rounding."""
     scale = float(np.max(np.abs(whole), initial=0.0))
     sound = whole > max(1e-9 * scale, 1e-150)  # a smaller whole may be a denormal number, by which nothing divides
-    found: FloatArray = np.divide(part, whole, out=np.full(part.shape, np.nan), where=sound)
-    return found
+    ratios: FloatArray = np.divide(part, whole, out=np.full(part.shape, np.nan), where=sound)
+    return ratios
 
 
 def integrals(edges: FloatArray, begin: FloatArray, end: FloatArray, weight: npt.ArrayLike = 1.0) -> FloatArray:
@@ -256,13 +232,6 @@ def edges_of(length: float, step: float) -> FloatArray:
     return np.append(edges, length)
 
 
-# -- run_ettr --
-# ETTR of a simulated run, the effective training time ratio: of all of it and of its worst window.
-#
-# It is GPU-seconds of work that counted over those since jobs first started (ByteRobust, arXiv 2509.16293).  What one
-# job may expect by formula is :mod:`simulator.failures.ettr`.
-
-
 def run_ettr(jobs: Iterable[SimJob]) -> float | None:
     """Return ETTR, the effective training time ratio, of all jobs that ended; ``None`` = none did."""
     worked, wall = gpu_seconds_worked(jobs)
@@ -287,12 +256,8 @@ def worst_ettr(history: RunHistory, *, window: float = HOUR) -> float | None:
     turns = np.unique(np.concatenate([attempts.works, attempts.counts, history.present.begin, history.present.end]))
     first = min(window, history.length)
     inside = np.clip(np.concatenate([turns, turns + window]), first, history.length)
-    found = sliding_ettr(history, np.unique(np.append(inside, history.length)), window=window)
-    return None if np.isnan(found).all() else float(np.nanmin(found))
-
-
-# -- run_summary --
-# A run in a few numbers, and how a number is distributed over its jobs, in all and by size.
+    ettr = sliding_ettr(history, np.unique(np.append(inside, history.length)), window=window)
+    return None if np.isnan(ettr).all() else float(np.nanmin(ettr))
 
 
 LIMITS = (1.0, 8.0, 64.0, 512.0)  # Largest number of GPUs of each class of size but the last
@@ -352,9 +317,9 @@ def waits_by_size(jobs: Iterable[SimJob]) -> tuple[SizeWaits | None, ...]:
     waits = np.array([job.first_start - job.submitted for job in started])
     by_class = [(name, waits[classes == i]) for i, name in enumerate(NAMES)]
     return tuple(
-        None if found is None else SizeWaits(name, len(own), float((own > 0).mean()), found)
+        None if wait is None else SizeWaits(name, len(own), float((own > 0).mean()), wait)
         for name, own in by_class
-        for found in [distribution(own)]
+        for wait in [distribution(own)]
     )
 
 
@@ -400,10 +365,7 @@ def run_summary(history: RunHistory) -> RunSummary:
     jobs, ended = history.jobs, [job for job in history.jobs if job.state is JobState.DONE]
     gangs = [job.spread for job in ended if job.spread is not None]
     spread = MeanSpread(*(sum(each) / len(gangs) for each in zip(*gangs, strict=True))) if gangs else None
-    waits, by_size, ettr = wait_times(jobs), waits_by_size(jobs), run_ettr(jobs)
-    completion = distribution([job.end - job.submitted for job in ended])
     worked, _ = gpu_seconds_worked(jobs)
-    trace_waits = distribution([job.record.waited for job in jobs if job.record.waited is not None])
     whole = time_series(history, edges=np.array([0.0, history.length]))
     means = whole.allocation[0], whole.fragmentation[0], whole.lost[0]
     allocation, fragmentation, lost = (None if isnan(mean) else float(mean) for mean in means)
@@ -411,27 +373,21 @@ def run_summary(history: RunHistory) -> RunSummary:
         jobs=len(jobs),
         completed=len(ended),
         makespan_seconds=history.length if ended else None,
-        wait_seconds=waits,
-        trace_wait_seconds=trace_waits,
-        jct_seconds=completion,
+        wait_seconds=wait_times(jobs),
+        trace_wait_seconds=distribution([job.record.waited for job in jobs if job.record.waited is not None]),
+        jct_seconds=distribution([job.end - job.submitted for job in ended]),
         utilization=float(whole.utilization[0]) if ended else None,
         allocation=allocation,
         fragmentation=fragmentation,
         goodput=worked / (history.capacity * history.length) if ended else None,
-        ettr=ettr,
+        ettr=run_ettr(jobs),
         ettr_worst_hour=worst_ettr(history),
         throughput_lost=lost,
         spread=spread,
         failures=int(whole.failures[0]),
         preemptions=int(whole.preemptions[0]),
-        waits_by_size=by_size,
+        waits_by_size=waits_by_size(jobs),
     )
-
-
-# -- replayed_power --
-# What the jobs of a replay draw: the site and the worst power domain, when most GPUs are held and at the largest step.
-#
-# A replay lasts for days and a step for seconds: power is looked at in full in two windows, not all of the time.
 
 
 WINDOW = 120.0  # Seconds that are looked at in full
@@ -465,28 +421,23 @@ def replayed_power(history: RunHistory, settings: PowerSettings, *, seed: int) -
     times, where = np.unique(np.concatenate([attempts.begin, attempts.end]), return_inverse=True)
     change = np.bincount(where, np.concatenate([attempts.gpus, -attempts.gpus]))
     moments = {"most GPUs held": int(np.cumsum(change).argmax()), "largest change": int(np.abs(change).argmax())}
-    found: list[PowerMoment] = []
-    for name, i in moments.items():
-        at = float(times[i])
+    phases = np.random.default_rng(seed).random(len(attempts))
+    powers: list[PowerMoment] = []
+    for name, turn in moments.items():
+        at = float(times[turn])
         power = SitePower(cluster=cluster, settings=settings, seconds=WINDOW, begin=at - WINDOW / 2)
-        loads = list(_loads(history, power, seed=seed))
+        # what runs in the window: steps as slow as the pace of each attempt, phases drawn
+        loads: list[PowerLoad] = []
+        there = (attempts.begin < power.begin + WINDOW) & (attempts.end + settings.stop_seconds > power.begin)
+        for i in np.flatnonzero(there).tolist():
+            nodes = attempts.places[attempts.first[i] : attempts.first[i + 1]]
+            pace = float(attempts.pace[i]) if np.isfinite(attempts.pace[i]) else 1.0
+            job = history.jobs[int(attempts.job[i])].record.job_id
+            begin, end, phase = (float(values[i]) for values in (attempts.begin, attempts.end, phases))
+            for load in loads_of(cluster, nodes, settings, job=job):
+                part = float(attempts.each[i] / cluster.gpus[load.nodes[0]])
+                loads.append(replace(load, begin=begin, end=end, step=pace * load.step, phase=phase, part=part))
         drawn = [("site", power.drawn(loads)), *([power.worst(power.level, loads)] if power.level else [])]
         within = power.figures(drawn[0][1]).within(settings)
-        found += [PowerMoment(name, at, domain, power.figures(watts), within) for domain, watts in drawn]
-    return tuple(found)
-
-
-def _loads(history: RunHistory, power: SitePower, *, seed: int) -> Iterator[PowerLoad]:
-    """Yield what runs in the time that is looked at: steps as slow as the pace of each attempt, phases drawn."""
-    runs = history.attempts
-    phases = np.random.default_rng(seed).random(len(runs))
-    end = power.begin + power.seconds
-    there = (runs.begin < end) & (runs.end + power.settings.stop_seconds > power.begin)
-    for i in np.flatnonzero(there).tolist():
-        nodes = runs.places[runs.first[i] : runs.first[i + 1]]
-        pace = float(runs.pace[i]) if np.isfinite(runs.pace[i]) else 1.0
-        name = history.jobs[int(runs.job[i])].record.job_id
-        for load in loads_of(power.cluster, nodes, power.settings, job=name):
-            part = float(runs.each[i] / power.cluster.gpus[load.nodes[0]])
-            begin, end, phase = (float(one[i]) for one in (runs.begin, runs.end, phases))
-            yield replace(load, begin=begin, end=end, step=pace * load.step, phase=phase, part=part)
+        powers += [PowerMoment(name, at, domain, power.figures(watts), within) for domain, watts in drawn]
+    return tuple(powers)

@@ -1,9 +1,18 @@
-"""Training data that jobs share: how fast a cache loads it, what caches hold over a replay, what sharing saves."""
+"""Training data that jobs share: how fast a cache loads it, what caches hold over a replay, what sharing saves.
+
+A sample is found *augmented*, *decoded* or *encoded* in the cache, or is a *miss* and comes from storage; each way has
+its own time until it is ready.  The forms are those of Seneca (FAST '26; docs: shared-data.md).  A cache holds what the
+jobs that run in its domain read, and nothing else; it is full as soon as they run.
+
+Joader's dependent sampling lets jobs that run at the same time choose the same samples: a load serves every job that
+wants the sample, so that of samples which several jobs read, the fastest of them decides how often they are loaded.
+With equal speeds that is one load for each sample of the union.
+"""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import fsum, isfinite
 from typing import NamedTuple
@@ -16,12 +25,6 @@ from simulator.data_plan import NODE, DataPlan
 from simulator.history import RunHistory
 from simulator.sim_job import SimJob
 from topology.cluster import Cluster, FloatArray, IntArray
-
-# -- loading_rate --
-# How fast a node loads samples, by what of them a cache holds, and in which form (docs: shared-data.md).
-#
-# A sample is found *augmented*, *decoded* or *encoded* in the cache, or is a *miss* and comes from storage; each way
-# has its own time until it is ready.  The forms are those of Seneca (FAST '26).
 
 
 def samples_by_form(
@@ -36,12 +39,11 @@ def samples_by_form(
     :param encoded: bytes of a sample as it is stored; ``prepared``: of a decoded one, and of an augmented one.
     """
     left = np.full(split.shape[1:], samples)
-    found = []
+    counts = []
     for share, size in zip(split, (prepared, prepared, encoded), strict=True):
-        held = np.minimum(left, share * cache / size)
-        found.append(held)
-        left = left - held
-    return (*found, left)
+        counts.append(np.minimum(left, share * cache / size))
+        left = left - counts[-1]
+    return (*counts, left)
 
 
 def seconds_a_sample(counts: Sequence[FloatArray], rates: Sequence[float]) -> FloatArray:
@@ -49,8 +51,8 @@ def seconds_a_sample(counts: Sequence[FloatArray], rates: Sequence[float]) -> Fl
 
     :param counts: samples of each form; ``rates``: samples of the form that are ready in a second.
     """
-    found: FloatArray = np.tensordot(1.0 / np.array(rates), np.array(counts), axes=1) / np.sum(counts, axis=0)
-    return found
+    seconds: FloatArray = np.tensordot(1.0 / np.array(rates), np.array(counts), axes=1) / np.sum(counts, axis=0)
+    return seconds
 
 
 def all_splits(steps: int = 100) -> FloatArray:
@@ -59,12 +61,6 @@ def all_splits(steps: int = 100) -> FloatArray:
     kept = augmented + decoded <= steps
     shares: FloatArray = np.stack([augmented, decoded, steps - augmented - decoded])[:, kept] / steps
     return shares
-
-
-# -- data_caches --
-# Which jobs read what near which cache while a run goes on, and the pace of jobs that wait for their data.
-#
-# A cache holds what the jobs that run in its domain read, and nothing else; it is full as soon as they run.
 
 
 def cache_of(plan: DataPlan, cluster: Cluster) -> IntArray:
@@ -87,12 +83,14 @@ class DataCaches:
         """Return shape [nodes]: the affinity of a job with those that read near the same cache."""
         if not job.record.data_sets:
             return np.zeros(len(self._cluster))
-        running = [(self._plan.read_by(one.record), np.array(one.places)) for one in self._running.values()]
+        running = [(self._plan.read_by(other.record), np.array(other.places)) for other in self._running.values()]
         data = self._plan.read_by(job.record)
         return near_shared_data(data, self._cache_of, running, whole=self._plan.whole)
 
     def paces(self, job: SimJob, runs: bool) -> dict[int, float]:
-        """Let a job that has its places read, or read no more; return the paces of those that read near its caches."""
+        """Let a job that has its places read, or read no more; return the relative step times of those that read near
+        its caches.
+        """
         if not job.record.data_sets:
             return {}
         touched = [self._there.setdefault(cache, set()) for cache in self._caches(job)]
@@ -102,26 +100,26 @@ class DataCaches:
             del self._running[job.key]
         for keys in touched:
             keys.add(job.key) if runs else keys.discard(job.key)
-        return {key: self._pace(key) for key in set().union(*touched)}
+        paces = {}
+        for key in set().union(*touched):
+            other = self._running[key]
+            read = self._plan.read_by(other.record)
+            works = sum(data.size / self._plan.data_sets[data.name].demand for data in read)
+            # as its slowest node loads; of one that never waits for data the pace is 1
+            loads = max(sum(data.size * self._seconds(data, cache) for data in read) for cache in self._caches(other))
+            paces[key] = max(1.0, loads / works)
+        return paces
 
     def _caches(self, job: SimJob) -> list[int]:
         return sorted(set(self._cache_of[list(job.places)].tolist()))
-
-    def _pace(self, key: int) -> float:
-        """Return the relative step time of a job that reads, as its slowest node loads: 1 = it never waits for data."""
-        job = self._running[key]
-        data = self._plan.read_by(job.record)
-        works = sum(one.size / self._plan.data_sets[one.name].demand for one in data)
-        loads = max(sum(one.size * self._seconds(one, cache) for one in data) for cache in self._caches(job))
-        return max(1.0, loads / works)
 
     def _seconds(self, data: DataSet, cache: int) -> float:
         """Return how long a node near a cache takes for a sample of what a job reads of a data set."""
         stored, plan = self._plan.data_sets[data.name], self._plan
         read: dict[str, list[float]] = {}
         for key in self._there[cache]:
-            for one in plan.read_by(self._running[key].record):
-                read.setdefault(one.name, []).append(one.size)
+            for name, size in plan.read_by(self._running[key].record):
+                read.setdefault(name, []).append(size)
         unions = {
             name: union_size(sizes, plan.data_sets[name].samples) if plan.cache.shared else sum(sizes)
             for name, sizes in read.items()
@@ -137,14 +135,6 @@ class DataCaches:
             prepared=stored.prepared_bytes,
         )
         return float(seconds_a_sample(counts, stored.rates))
-
-
-# -- shared_loads --
-# How often samples were loaded in a run, and how often if jobs near a cache had loaded together.
-#
-# Joader's dependent sampling lets jobs that run at the same time choose the same samples: a load serves every job that
-# wants the sample, so that of samples which several jobs read, the fastest of them decides how often they are loaded.
-# With equal speeds that is one load for each sample of the union.
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,43 +170,43 @@ def shared_loads(past: RunHistory, plan: DataPlan) -> tuple[SharedLoads, ...]:
         nodes = tried.places[tried.first[i] : tried.first[i + 1]]
         begin, end, pace = (float(column[i]) for column in (tried.works, tried.end, tried.pace))
         read = plan.read_by(past.jobs[key].record)
-        works = sum(one.size / plan.data_sets[one.name].demand for one in read)
+        works = sum(size / plan.data_sets[name].demand for name, size in read)
         for name, size in read if isfinite(pace) else ():
             jobs[name].add(key)
             for number, there in Counter(cache[nodes].tolist()).items():
                 share = size / plan.data_sets[name].samples
                 readers[name][number].append(Reader(begin, end, there / works / pace, share))
-    return tuple(
-        SharedLoads(
-            name,
-            len(jobs[name]),
-            fsum(plan.data_sets[name].samples * _alone(some) for some in near.values()),
-            fsum(plan.data_sets[name].samples * _together(some) for some in near.values()),
+    loads = []
+    for name, near in sorted(readers.items()):
+        samples = plan.data_sets[name].samples
+        alone = [
+            fsum(reader.share * reader.passes * (reader.end - reader.begin) for reader in there)
+            for there in near.values()
+        ]
+        together = [_loads_together(there) for there in near.values()]
+        loads.append(
+            SharedLoads(
+                name,
+                len(jobs[name]),
+                fsum(samples * times for times in alone),
+                fsum(samples * times for times in together),
+            )
         )
-        for name, near in sorted(readers.items())
-    )
+    return tuple(loads)
 
 
-def _alone(readers: Iterable[Reader]) -> float:
-    return fsum(reader.share * reader.passes * (reader.end - reader.begin) for reader in readers)
-
-
-def _together(readers: list[Reader]) -> float:
+def _loads_together(readers: list[Reader]) -> float:
     """Return how often the whole data set is loaded by jobs near one cache."""
     events = sorted((time, i) for i, reader in enumerate(readers) for time in (reader.begin, reader.end))
     there: set[int] = set()
     loads, before = 0.0, 0.0
     for time, i in events:
-        loads += (time - before) * _rate([readers[k] for k in there]) if there else 0.0
+        # each sample is loaded as often as its fastest reader has it
+        rate, unread = 0.0, 1.0
+        for reader in sorted((readers[k] for k in there), key=lambda reader: -reader.passes):
+            rate += reader.passes * reader.share * unread
+            unread *= 1.0 - reader.share
+        loads += (time - before) * rate
         before = time
         there ^= {i}
     return loads
-
-
-def _rate(readers: list[Reader]) -> float:
-    """Return how often the whole data set is loaded in a second: each sample as often as its fastest reader has it."""
-    rate, unread = 0.0, 1.0
-    for one in sorted(readers, key=lambda row: -row.passes):
-        rate += one.passes * one.share * unread
-        unread *= 1.0 - one.share
-    return rate

@@ -91,8 +91,8 @@ class SimJob(JobProgress):
     preemptible: bool = field(init=False)
 
     def __post_init__(self, need: Need) -> None:
-        record, told = self.record, self.prediction
-        self.predicted, self.predicted_high = told.seconds, told.high
+        record, prediction = self.record, self.prediction
+        self.predicted, self.predicted_high = prediction.seconds, prediction.high
         self.nodes, self.gpus, self.units = need.nodes, need.gpus, need.units
         self.submitted, self.left = float(record.submit), float(record.duration)
         self.priority, self.preemptible = record.priority, record.preemptible
@@ -101,12 +101,12 @@ class SimJob(JobProgress):
     @property
     def progress(self) -> JobProgress:
         """What has happened to it, as a value of its own."""
-        return JobProgress(**{one.name: getattr(self, one.name) for one in fields(JobProgress)})
+        return JobProgress(**{kept.name: getattr(self, kept.name) for kept in fields(JobProgress)})
 
     @progress.setter
     def progress(self, saved: JobProgress) -> None:
-        for one in fields(JobProgress):
-            setattr(self, one.name, getattr(saved, one.name))
+        for kept in fields(JobProgress):
+            setattr(self, kept.name, getattr(saved, kept.name))
 
     @property
     def allocation(self) -> Allocation:

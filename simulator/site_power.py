@@ -17,9 +17,6 @@ from topology.cluster import Cluster, FloatArray, IntArray, Level
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-# -- power_wave --
-# What nodes of jobs draw at each instant: a trapezoid wave of steps, with starts, stops and checkpoints.
-
 
 RATE = 64  # Samples a second: more than twice the 20 Hz that specifications look at
 MEGA = 1e6
@@ -96,10 +93,6 @@ def sample_times(seconds: float, *, begin: float = 0.0) -> FloatArray:
     return begin + (np.arange(max(2, round(seconds * RATE))) + 0.5) / RATE
 
 
-# -- power_figures --
-# What power over time amounts to: its swing, its largest ramp, its spectrum; and what storage leaves of it.
-
-
 def figures_of(watts: FloatArray, settings: PowerSettings) -> PowerFigures:
     """Return the figures of power over time, shape [times], watts."""
     return PowerFigures(
@@ -117,8 +110,8 @@ def ramps(watts: FloatArray, *, seconds: float = 1.0) -> FloatArray:
     Not the difference of its ends: that of a wave with a period of 1 s would be nothing.
     """
     windows = sliding_window_view(watts, min(len(watts), round(seconds * RATE) + 1))
-    found: FloatArray = windows.max(axis=1) - windows.min(axis=1)
-    return found
+    changes: FloatArray = windows.max(axis=1) - windows.min(axis=1)
+    return changes
 
 
 def spectrum(watts: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -160,10 +153,6 @@ def stored(watts: FloatArray, joules: float) -> FloatArray:
     return filtered
 
 
-# -- site_power --
-# What a site draws in some time, in all and by domain, and phases of its jobs at which it swings less.
-
-
 PHASES = 120  # That are tried of each job: halves, thirds, quarters and fifths of a step are among them
 
 
@@ -180,7 +169,7 @@ class SitePower:
     def level(self) -> Level | None:
         """The level of the power domains; ``None`` = the cluster has none of that name."""
         every = (*self.cluster.levels, *self.cluster.second_levels)
-        return next((one for one in every if one.name == self.settings.level), None)
+        return next((level for level in every if level.name == self.settings.level), None)
 
     @cached_property
     def times(self) -> FloatArray:
@@ -219,12 +208,12 @@ class SitePower:
 
         Equal steps cancel so; of steps that differ no phase is better than another.
         """
-        found, total = [*loads], np.zeros_like(self.times)
+        staggered, total = [*loads], np.zeros_like(self.times)
         size = [len(load.nodes) * load.part * (load.watts.compute - load.watts.communicate) for load in loads]
         for i in sorted(range(len(loads)), key=lambda i: -size[i]):
             turns, edge = self.times / loads[i].step, self.settings.edge_seconds / loads[i].step
             waves = [trapezoid(turns + k / PHASES, loads[i].share, edge) for k in range(PHASES)]
             sums = [total + size[i] * wave for wave in waves]
             best = min(range(PHASES), key=lambda k: (float(np.ptp(sums[k])), float(sums[k].var()), k))
-            total, found[i] = sums[best], replace(loads[i], phase=best / PHASES)
-        return found
+            total, staggered[i] = sums[best], replace(loads[i], phase=best / PHASES)
+        return staggered

@@ -22,15 +22,12 @@ from simulator.engine import SimulatedCluster
 from simulator.history import RunHistory
 from simulator.pools import NodePool, Pool
 from simulator.sim_job import UNITS, SimJob
-from simulator.startup_settings import ImageStage, StartUpSettings, Techniques
+from simulator.startup_settings import StartUpSettings, Techniques
 from topology.cluster import BoolArray, FloatArray
-
-# -- node_caches --
-# Layers of images that nodes keep: so many GB on each, and what was used longest ago goes first.
 
 
 class NodeCaches:
-    """What each node has at the moment.
+    """Layers of images that each node keeps at the moment: so many GB, and what was used longest ago goes first.
 
     :param size: GB of each node.
     """
@@ -42,13 +39,13 @@ class NodeCaches:
 
     def missing(self, layers: Mapping[str, float]) -> FloatArray:
         """Return shape [nodes]: GB of some layers that each node does not have."""
-        found = np.full(len(self._kept), sum(layers.values()))
+        missing = np.full(len(self._kept), sum(layers.values()))
         for layer, size in layers.items():
             if layer in self._on:
-                found[self._on[layer]] -= size
+                missing[self._on[layer]] -= size
         # what is left of a sum of which all parts were taken away
-        found[found < 1e-9] = 0.0
-        return found
+        missing[missing < 1e-9] = 0.0
+        return missing
 
     def use(self, nodes: Iterable[int], layers: Mapping[str, float]) -> None:
         """Put layers on some nodes; where that is too much, those go that were used longest ago."""
@@ -67,7 +64,7 @@ class NodeCaches:
 
     def state(self) -> Any:
         """Return the layers of each node in the order of their last use."""
-        return [[[*one] for one in kept.items()] for kept in self._kept]
+        return [[[layer, size] for layer, size in kept.items()] for kept in self._kept]
 
     def restore(self, state: Any) -> None:
         """Go on with these."""
@@ -76,13 +73,6 @@ class NodeCaches:
         for node, kept in enumerate(state):
             self.use([node], dict(kept))
         self._size = whole
-
-
-# -- start_seconds --
-# How long a gang takes to start: until its slowest node is ready and its checkpoint is read.
-#
-# ``T = fixed + max over nodes (image + environment) + checkpoint``, after the stages that Bootseer names; the formulas
-# of the stages are ours.
 
 
 TECHNIQUES: Mapping[str, Techniques] = MappingProxyType(
@@ -113,31 +103,15 @@ class GangStart:
         image, snapshot = settings.image, techniques.snapshots and self.recorded
         hot = image.hot_share if techniques.prefetch and self.recorded else 1.0
         pulls = hot * self.missing + (settings.environment.snapshot_gb if snapshot else 0.0)
-        ready = _arrivals(pulls, image, others=self.others) + (0.0 if snapshot else self.installs)
+        # all that still pull share what there is alike: those that need least are served first, then the rest have more
+        order = np.argsort(pulls)
+        at_once = self.others + np.arange(len(pulls), 0, -1)
+        rates = np.minimum(image.node_gb_per_second, image.store_gb_per_second / at_once + image.peer_gb_per_second)
+        arrivals = np.empty_like(pulls)
+        arrivals[order] = np.cumsum(np.diff(pulls[order], prepend=0.0) / rates)
+        ready = arrivals + (0.0 if snapshot else self.installs)
         reads = settings.checkpoint.seconds(gpus=self.gpus, nodes=len(ready), striped=techniques.striped_reads)
         return settings.fixed_seconds + float(ready.max()) + reads
-
-
-def _arrivals(pulls: FloatArray, image: ImageStage, *, others: int) -> FloatArray:
-    """Return shape [nodes]: seconds until each has what it pulls; all that still pull share what there is alike.
-
-    :param pulls: shape [nodes], GB; ``others``: nodes of other gangs that pull all the while.
-    """
-    order = np.argsort(pulls)
-    # those that need least are served first, then the rest have more each
-    at_once = others + np.arange(len(pulls), 0, -1)
-    rates = np.minimum(image.node_gb_per_second, image.store_gb_per_second / at_once + image.peer_gb_per_second)
-    seconds = np.empty_like(pulls)
-    seconds[order] = np.cumsum(np.diff(pulls[order], prepend=0.0) / rates)
-    return seconds
-
-
-# -- start_ups --
-# Start-ups in a replay: what each start of a job waits for, what nodes keep of it, and a log for the answers.
-#
-# The environment of every start is drawn from seed, job and attempt alone: the same start draws the same whatever
-# others do.  A gang shares the store with the gangs that were starting when it began; one that begins later slows none
-# that is under way.
 
 
 class Started(NamedTuple):
@@ -168,11 +142,15 @@ class StartUps:
         """Return the seconds until a job that has its nodes now is ready, and keep on them what it pulls."""
         settings, layers, attempt = self._settings, self._layers(job), self._attempts[job.key]
         places = np.asarray(job.places)
-        self._pulling = {key: one for key, one in self._pulling.items() if one[0] > now and key != job.key}
+        self._pulling = {key: pull for key, pull in self._pulling.items() if pull[0] > now and key != job.key}
+        environment, installs = settings.environment, np.zeros(len(job.places))
+        if environment.median_seconds:
+            rng = np.random.default_rng((self._seed, job.key, attempt))
+            installs = rng.lognormal(log(environment.median_seconds), environment.sigma, len(job.places))
         start = GangStart(
             job.units / UNITS,
             self._caches.missing(layers)[places],
-            self._installs(job, attempt),
+            installs,
             others=sum(nodes for _, nodes in self._pulling.values()),
             recorded=self._image(job) in self._recorded,
         )
@@ -193,7 +171,7 @@ class StartUps:
         return [
             self._caches.state(),
             sorted(self._recorded),
-            [[key, *one] for key, one in self._pulling.items()],
+            [[key, *pull] for key, pull in self._pulling.items()],
             self.log,
         ]
 
@@ -220,25 +198,14 @@ class StartUps:
         layers = {"shared": image.shared_gb, f"of {self._image(job)}": image.size_gb - image.shared_gb}
         return {layer: size for layer, size in layers.items() if size > 0.0}
 
-    def _installs(self, job: SimJob, attempt: int) -> FloatArray:
-        environment = self._settings.environment
-        if environment.median_seconds == 0.0:
-            return np.zeros(len(job.places))
-        rng = np.random.default_rng((self._seed, job.key, attempt))
-        return rng.lognormal(log(environment.median_seconds), environment.sigma, len(job.places))
-
 
 def start_ups(settings: StartUpSettings | None, pool: Pool, *, seed: int) -> StartUps | None:
     """Return the start-ups of jobs that have places, which prefer nodes with their images; ``None`` = none waits."""
     if settings is None or not isinstance(pool, NodePool):
         return None
-    found = StartUps(settings, len(pool.cluster), seed=seed)
-    pool.node_costs += (found.missing,)
-    return found
-
-
-# -- startup_shares --
-# The share of GPU time that start-up took, in all and by size of job; and what it would be with each technique.
+    starts = StartUps(settings, len(pool.cluster), seed=seed)
+    pool.node_costs += (starts.missing,)
+    return starts
 
 
 LIMITS = (8.0, 64.0, 512.0, 2048.0, 8192.0)  # Largest number of GPUs of each class of size but the last
@@ -281,7 +248,17 @@ def startup_shares(past: RunHistory, log: Sequence[Started]) -> tuple[StartUpSha
         return ()
     classes = np.searchsorted(LIMITS, gpus, side="left")
     groups = [(ALL, np.ones(len(held), dtype=np.bool_)), *((name, classes == i) for i, name in enumerate(CLASSES))]
-    return tuple(_share(name, held[mine], gpus[mine], seconds[mine]) for name, mine in groups if held[mine].sum() > 0.0)
+    shares = []
+    for size, mine in groups:
+        if not held[mine].sum() > 0.0:
+            continue
+        lost = gpus[mine] @ seconds[mine]
+        # what a technique wins is held no longer; nothing is left where all of it was start-up that is won
+        of_held = (lost / np.maximum(gpus[mine] @ held[mine] - lost[0] + lost, 1e-9)).clip(0.0, 1.0).tolist()
+        by_technique = dict(zip(TECHNIQUES, of_held[1:], strict=True))
+        mean = float(lost[0] / gpus[mine].sum())
+        shares.append(StartUpShare(size, int(mine.sum()), mean, of_held[0], **by_technique))
+    return tuple(shares)
 
 
 def seconds_by_job(past: RunHistory, log: Sequence[Started]) -> dict[int, float]:
@@ -299,14 +276,6 @@ def _starts(past: RunHistory, log: Sequence[Started]) -> tuple[FloatArray, Float
     order = np.lexsort((attempts.begin, attempts.job))
     held, gpus = (attempts.end - attempts.begin)[order], attempts.gpus[order]
     # each start is an attempt of the history, and the other way round
-    rows = [(one.seconds, *one.weighed) for one in sorted(log, key=lambda row: (row.key, row.begin))]
+    rows = [(row.seconds, *row.weighed) for row in sorted(log, key=lambda row: (row.key, row.begin))]
     seconds = np.array(rows, dtype=np.float64).reshape(-1, 1 + len(TECHNIQUES))
     return held, gpus, np.minimum(seconds, held[:, None])
-
-
-def _share(name: str, held: FloatArray, gpus: FloatArray, seconds: FloatArray) -> StartUpShare:
-    lost = gpus @ seconds
-    # what a technique wins is held no longer; nothing is left where all of it was start-up that is won
-    shares = (lost / np.maximum(gpus @ held - lost[0] + lost, 1e-9)).clip(0.0, 1.0).tolist()
-    by_technique = dict(zip(TECHNIQUES, shares[1:], strict=True))
-    return StartUpShare(name, len(held), float(lost[0] / gpus.sum()), shares[0], **by_technique)

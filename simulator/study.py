@@ -37,14 +37,8 @@ from simulator.results import NAMES, Distribution, RunSummary, run_summary, time
 from simulator.traces import JobTrace, resampled, scale_load
 from topology.cluster import Cluster, FloatArray
 
-# -- study_run --
-# The runs of a study: which it makes, and each as a row of plain values: what it was, what came out, two curves.
-#
-# Wall times are no part of a row: the same run gives the same row wherever and whenever it is made.
-
-
 CURVE = 120  # Buckets of the curves, from the first submission to the last
-_TIMES = tuple(one.name for one in fields(Distribution))
+_TIMES = tuple(field.name for field in fields(Distribution))
 
 
 class StudyPoint(NamedTuple):
@@ -150,10 +144,10 @@ def run_point(inputs: Inputs, point: StudyPoint) -> Row:
     curves = time_series(history, edges=np.linspace(0.0, window, CURVE + 1))
     return row | {
         # the allocation of a row is a curve, below
-        **{one.name: getattr(summary, one.name) for one in fields(RunSummary) if one.name in COLUMNS},
+        **{field.name: getattr(summary, field.name) for field in fields(RunSummary) if field.name in COLUMNS},
         **_distribution("wait", summary.wait_seconds),
         **_distribution("jct", summary.jct_seconds),
-        **{f"wait_mean_size_{i}": one and one.wait.mean for i, one in enumerate(summary.waits_by_size)},
+        **{f"wait_mean_size_{i}": waits and waits.wait.mean for i, waits in enumerate(summary.waits_by_size)},
         "dp_spread": summary.spread.dp if summary.spread else None,
         "pp_spread": summary.spread.pp if summary.spread else None,
         "events": engine.events,
@@ -169,10 +163,6 @@ def _distribution(name: str, found: Distribution | None) -> Row:
 
 def _rounded(values: FloatArray) -> list[float]:
     return [float(f"{value:.6g}") for value in values.tolist()]
-
-
-# -- compared --
-# What the rows of a study say together: runs that differ in the seed alone, with means and intervals.
 
 
 class ComparedMetric(NamedTuple):
@@ -211,9 +201,9 @@ class Bands:
         """Return the bands of runs over the same buckets."""
         means, halves = [], []
         for column in np.array(runs, dtype=np.float64).T:
-            known = column[~np.isnan(column)].tolist()
-            means.append(fmean(known) if known else np.nan)
-            halves.append(half_width(known) if known else np.nan)
+            values = column[~np.isnan(column)].tolist()
+            means.append(fmean(values) if values else np.nan)
+            halves.append(half_width(values) if values else np.nan)
         mean, half = np.array(means), np.array(halves)
         return Bands(mean, np.maximum(mean - half, 0.0), mean + half)
 
@@ -285,8 +275,8 @@ class Comparison:
     @property
     def same(self) -> list[tuple[ComparedMetric, float]]:
         """Metrics that are, with what they are."""
-        values = [(metric, self._values(metric)) for metric in METRICS]
-        return [(metric, next(iter(found))) for metric, found in values if len(found) == 1]
+        by_metric = [(metric, self._values(metric)) for metric in METRICS]
+        return [(metric, next(iter(values))) for metric, values in by_metric if len(values) == 1]
 
     def _values(self, metric: ComparedMetric) -> set[float]:
         """Return different values of a metric, those on the ends of its intervals included."""
@@ -308,47 +298,42 @@ def compare(rows: Sequence[Row], *, title: str) -> Comparison:
     first: dict[float, list[Row]] = {}
     groups = []
     for key, members in by_key.items():
+        policy, algorithm, cluster, load = key
         name = ", ".join(part for part, several in zip(key[:3], varies, strict=True) if several)
-        groups.append(_group(key, name or key[0], members, first.setdefault(key[3], members)))
+        compared_with = first.setdefault(load, members)
+        ended = [row for row in members if row["outcome"] == "ended"]
+        metrics, against = dict[str, Band](), dict[str, Band]()
+        for column in (metric.column for metric in METRICS):
+            own = {row["seed"]: row[column] for row in ended if row[column] is not None}
+            # runs of one seed have the same jobs: differences are known better than means
+            others = [row for row in compared_with if row["outcome"] == "ended" and row[column] is not None]
+            differences = [own[row["seed"]] - row[column] for row in others if row["seed"] in own]
+            if own:
+                metrics[column] = Band.of([*own.values()])
+            if differences and compared_with is not members:
+                against[column] = Band.of(differences)
+        curves = {
+            curve: Bands.of([np.array(row[curve], dtype=np.float64) for row in ended]) if ended else None
+            for curve in ("waiting", "allocation")
+        }
+        groups.append(
+            RunGroup(
+                name=name or policy,
+                policy=policy,
+                algorithm=algorithm,
+                cluster=cluster,
+                load=load,
+                runs=len(ended),
+                diverged=len(members) - len(ended),
+                metrics=metrics,
+                against=against,
+                **curves,
+            )
+        )
     windows: dict[float, float] = {}
     for row in rows:
         windows.setdefault(row["load"], row["window_seconds"] or 1.0)
     return Comparison(title, tuple(groups), windows)
-
-
-def _group(key: tuple[str, str, str, float], name: str, rows: Sequence[Row], first: Sequence[Row]) -> RunGroup:
-    """Return a group, compared with the rows of the first group of the same load."""
-    ended = [row for row in rows if row["outcome"] == "ended"]
-    metrics, against = dict[str, Band](), dict[str, Band]()
-    for column in (metric.column for metric in METRICS):
-        found = {row["seed"]: row[column] for row in ended if row[column] is not None}
-        # runs of one seed have the same jobs: differences are known better than means
-        other = {row["seed"]: row[column] for row in first if row["outcome"] == "ended" and row[column] is not None}
-        differences = [found[seed] - other[seed] for seed in found if seed in other]
-        if found:
-            metrics[column] = Band.of([*found.values()])
-        if differences and first is not rows:
-            against[column] = Band.of(differences)
-    curves = {
-        name: Bands.of([np.array(row[name], dtype=np.float64) for row in ended]) if ended else None
-        for name in ("waiting", "allocation")
-    }
-    return RunGroup(
-        name=name,
-        policy=key[0],
-        algorithm=key[1],
-        cluster=key[2],
-        load=key[3],
-        runs=len(ended),
-        diverged=len(rows) - len(ended),
-        metrics=metrics,
-        against=against,
-        **curves,
-    )
-
-
-# -- study_file --
-# A study from beginning to end: its Parquet file of rows, and a journal, so that no run is made twice or lost.
 
 
 # Keys of the metadata of a file
@@ -432,8 +417,19 @@ class Journal:
         return Path(f"{self.out}.unfinished")
 
     def read(self) -> dict[StudyPoint, Row]:
-        """Return rows of a broken study; a line that was cut off is left out."""
+        """Return rows of earlier studies and of a broken one, of which a line that was cut off is left out.
+
+        :raises InvalidInput: the file has rows of other inputs.
+        """
         rows: dict[StudyPoint, Row] = {}
+        if Path(self.out).exists():
+            rows, metadata = read_rows(self.out)
+            if metadata.get(INPUTS) != self.inputs:
+                raise InvalidInput(
+                    "has rows of another trace, cluster or setting, or of another version of this program",
+                    where=self.out,
+                    fix="name another file, or remove this one",
+                )
         text = self.path.read_text(encoding="utf-8", errors="replace") if self.path.is_file() else ""
         for line in text.splitlines():
             try:
@@ -490,7 +486,7 @@ def sweep(
     mark = study_fingerprint(inputs, version=version)
     with nullcontext() if out is None else held_alone(out):
         journal = None if out is None else Journal(out, mark)
-        done = {} if journal is None else _rows_there(journal) | journal.read()
+        done = {} if journal is None else journal.read()
         todo = [point for point in points if point not in done]
         for row in executor.run(run_point, inputs, todo) if todo else ():
             done[point_of(row)] = row
@@ -501,26 +497,6 @@ def sweep(
             write_rows(journal.out, done.values(), inputs=mark, title=title)
             journal.path.unlink(missing_ok=True)
     return Swept([done[point] for point in points], len(todo))
-
-
-def _rows_there(journal: Journal) -> dict[StudyPoint, Row]:
-    """Return rows of earlier studies on the same inputs."""
-    if not Path(journal.out).exists():
-        return {}
-    rows, metadata = read_rows(journal.out)
-    if metadata.get(INPUTS) != journal.inputs:
-        raise InvalidInput(
-            "has rows of another trace, cluster or setting, or of another version of this program",
-            where=journal.out,
-            fix="name another file, or remove this one",
-        )
-    return rows
-
-
-# -- on_dask --
-# Runs on a Dask cluster: the one door of ``distributed``, which is an extra.
-#
-# The workers need this program in the same version; trace and clusters travel to them, files are not looked for there.
 
 
 S = TypeVar("S")

@@ -15,10 +15,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-# -- throughputs --
-# How fast jobs run on each type of GPU, by what they train.
-
-
 Rates = dict[tuple[str, int], dict[str, tuple[float, float | None]]]
 """Model and GPUs -> type of GPU -> throughput on as few nodes as hold them, and on more; ``None`` = not known."""
 
@@ -40,18 +36,6 @@ class Throughputs:
         sizes = sorted(size for name, size in self.rates if name == model)
         nearest = max([size for size in sizes if size <= gpus], default=sizes[0] if sizes else 0)
         return self.rates.get((model, nearest), {})
-
-
-# -- published_speeds --
-# How fast jobs ran where a workload says what they do, and not how long: measured by those who published it.
-#
-# Gavel: steps a second on K80, P100 and V100 GPUs, ``scheduler/simulation_throughputs.json`` of
-# github.com/stanford-futuredata/gavel at c4fa4009 (Narayanan et al., OSDI 2020; MIT licence), to four digits.
-#
-# Pollux: seconds of a job that keeps its GPUs and batch size, from the step times and iterations measured on nodes of
-# four T4 GPUs in ``simulator/traces`` of github.com/petuum/adaptdl, branch osdi21-artifact (Qiao et al., OSDI 2021;
-# Apache-2.0 licence): iterations of all epochs times the step time of that placement, between measured batch sizes by
-# straight lines, with gradients accumulated where a GPU holds fewer samples.
 
 
 GAVEL_TYPES = ("K80", "P100", "V100")
@@ -111,15 +95,15 @@ _GAVEL = """
 
 def _gavel_speeds() -> Rates:
     """Return the figures of the table above: of 0 the job did not fit, where a figure is missing none was measured."""
-    found = Rates()
+    rates = Rates()
     for name, together, apart in re.findall(r"^    (\S.*?): (.*)(?:\n {8}apart: (.*))?$", _GAVEL, re.MULTILINE):
-        columns = [[one.split() for one in line.split("|")] for line in (together, apart) if line]
+        columns = [[figures.split() for figures in line.split("|")] for line in (together, apart) if line]
         for of_type, gpu_type in enumerate(GAVEL_TYPES):
             spread = ["-", *(columns[1][of_type] if apart else "")]
-            for gpus, one, other in zip(GAVEL_GPUS, columns[0][of_type], spread, strict=False):
-                speeds = found.setdefault((name, gpus), {})
-                speeds[gpu_type] = float(one), None if other == "-" else float(other)
-    return found
+            for gpus, near, far in zip(GAVEL_GPUS, columns[0][of_type], spread, strict=False):
+                speeds = rates.setdefault((name, gpus), {})
+                speeds[gpu_type] = float(near), None if far == "-" else float(far)
+    return rates
 
 
 GAVEL_SPEEDS = _gavel_speeds()

@@ -1,4 +1,23 @@
-"""LLM workloads made from a seed, fitted to what is published of a real cluster."""
+"""LLM workloads made from a seed, fitted to what is published of a real cluster.
+
+What is published of kinds of jobs are two shares for evaluation and pretraining.  The rest is chosen here, and said:
+
+- *sizes* of each kind are powers of two; their mean over all kinds is the published one;
+- *run times* are log-normal.  Those of pretraining and of the other jobs (debugging, fine-tuning) depend on how the job
+  ends, such that shares of jobs and of GPU time come out by status; those of evaluation do not, and have the median
+  that gives the published one of the whole;
+- how wide run times of pretraining and others are is assumed (``SIGMA``): no figure says it;
+- *models* are those of the Acme paper (7B and 123B, tp 8 and pp 4 for the large one; NSDI 2024, section 4) and of
+  InternLM (20B); ``scheduler.job_affinity.NAMED_MODELS`` has their shapes.
+
+Beyond the fit a few things are assumed, for studies of prediction and queues:
+
+- *users have habits*: of users of a kind, one runs rather short jobs and another long ones.  A job's user is drawn from
+  the quantile of its run time, blurred (``HABIT``), so that run times keep exactly their distribution.  Users with like
+  habits share a group;
+- *estimates*: users ask for the next usual limit above a generous guess;
+- CPUs and memory go by the GPU, as in the published rows of Kalos (960 CPUs and 1,000 GB a node, 64 GPUs).
+"""
 
 from __future__ import annotations
 
@@ -15,21 +34,6 @@ from ground.quantities import DAY
 from scheduler.job import Parallelism
 from simulator.job_record import JobRecord, Status
 from topology.cluster import FloatArray
-
-# -- job_kinds --
-# Kinds of jobs of an LLM cluster with their numbers, solved from the published figures, and the models they train.
-#
-# What is published of kinds are two shares for evaluation and pretraining.  The rest is chosen here, and said:
-#
-# - *sizes* of each kind are powers of two; their mean over all kinds is the published one;
-# - *run times* are log-normal.  Those of pretraining and of the other jobs (debugging, fine-tuning) depend on how the
-# job
-#   ends, such that shares of jobs and of GPU time come out by status; those of evaluation do not, and have the median
-#   that gives the published one of the whole;
-# - how wide run times of pretraining and others are is assumed (``SIGMA``): no figure says it;
-# - *models* are those of the Acme paper (7B and 123B, tp 8 and pp 4 for the large one; NSDI 2024, section 4) and of
-#   InternLM (20B); ``scheduler.job_affinity.NAMED_MODELS`` has their shapes.
-
 
 STATUSES: tuple[Status, ...] = ("completed", "cancelled", "failed")
 
@@ -200,7 +204,15 @@ def kinds_of(published: Published) -> tuple[JobKind, ...]:
     pretraining = JobKind("pretraining", pretraining_share, sizes, status, seconds, priority=2)
     seconds = _seconds_by_status(total * other_time / other_share, OTHER_SIZES, OTHER_STATUS, published.gpu_time_share)
     other = JobKind("other", other_share, OTHER_SIZES, OTHER_STATUS, seconds, priority=1)
-    seconds = dict.fromkeys(STATUSES, _evaluation_seconds(published, pretraining, other, evaluation_share))
+    # Run times of evaluation that give the mean and the median of the whole.  With z the normal quantile at which the
+    # published median m lies among them, ln m = mu + sigma z and ln mean = mu + sigma^2 / 2 give
+    # sigma = z + sqrt(z^2 + 2 ln(mean / m)).
+    rest = pretraining.share * pretraining.seconds_mean + other.share * other.seconds_mean
+    mean, median = (published.seconds_mean - rest) / evaluation_share, published.seconds_median
+    below = 0.5 - pretraining.share * pretraining.below(median) - other.share * other.below(median)
+    z = NormalDist().inv_cdf(below / evaluation_share)
+    sigma = z + math.sqrt(z**2 + 2 * math.log(mean / median))
+    seconds = dict.fromkeys(STATUSES, LogNormal(median * math.exp(-sigma * z), sigma))
     evaluation = JobKind("evaluation", evaluation_share, EVALUATION_SIZES, evaluation_status, seconds, priority=0)
     return evaluation, other, pretraining
 
@@ -211,21 +223,6 @@ def _seconds_by_status(
     """Return run times of a kind with jobs of ``gpu_time`` GPU seconds each, divided by status as ``parts``."""
     mean = gpu_time / sum(gpus * part for gpus, part in sizes.items())
     return {each: LogNormal.of_mean(mean * parts[each] / status[each], SIGMA) for each in STATUSES}
-
-
-def _evaluation_seconds(published: Published, pretraining: JobKind, other: JobKind, share: float) -> LogNormal:
-    """Return run times of evaluation that give the mean and the median of the whole.
-
-    With z the normal quantile at which the published median m lies among them: ``ln m = mu + sigma z`` and
-    ``ln mean = mu + sigma^2 / 2`` give ``sigma = z + sqrt(z^2 + 2 ln(mean / m))``.
-    """
-    rest = pretraining.share * pretraining.seconds_mean + other.share * other.seconds_mean
-    mean = (published.seconds_mean - rest) / share
-    median = published.seconds_median
-    below = 0.5 - pretraining.share * pretraining.below(median) - other.share * other.below(median)
-    z = NormalDist().inv_cdf(below / share)
-    sigma = z + math.sqrt(z**2 + 2 * math.log(mean / median))
-    return LogNormal(median * math.exp(-sigma * z), sigma)
 
 
 TP = 8  # Tensor parallelism fills a node
@@ -255,20 +252,6 @@ def grids(gpus: int) -> list[tuple[str, Parallelism]]:
         for pp in trained.pp
         if gpus >= trained.least_gpus and gpus % (TP * pp) == 0
     ]
-
-
-# -- generate --
-# A seeded LLM workload with parallelism, fitted to what is published of Kalos.
-#
-# Beyond the fit (:mod:`simulator.workload`) a few things are assumed, for studies of prediction and queues:
-#
-# - *users have habits*: of users of a kind, one runs rather short jobs and another long ones.  A job's user is drawn
-# from
-#   the quantile of its run time, blurred (``HABIT``), so that run times keep exactly their distribution.  Users with
-# like
-#   habits share a group;
-# - *estimates*: users ask for the next usual limit above a generous guess;
-# - CPUs and memory go by the GPU, as in the published rows of Kalos (960 CPUs and 1,000 GB a node, 64 GPUs).
 
 
 KindName = Literal["evaluation", "other", "pretraining"]
@@ -312,10 +295,25 @@ def generate(spec: WorkloadSpec) -> tuple[JobRecord, ...]:
     :raises TooLarge: more than :data:`MAX_JOBS` would be made.
     """
     check(spec)
-    kinds = _wanted(spec)
+    kinds = []
+    for kind in kinds_of(KALOS):
+        # without sizes that are too large
+        sizes = {gpus: share for gpus, share in kind.sizes.items() if gpus <= spec.max_gpus}
+        if kind.name in spec.kinds and sizes:
+            total = sum(sizes.values())
+            kinds.append(replace(kind, sizes={gpus: share / total for gpus, share in sizes.items()}))
+    if not kinds:
+        raise InvalidInput(
+            f"no job of {' or '.join(spec.kinds)} has at most {spec.max_gpus} GPUs",
+            where="max_gpus",
+            fix="raise max_gpus, or ask for other kinds",
+        )
     seeds = np.random.SeedSequence(spec.seed).spawn(2 + len(kinds))
     when, which, *each = (np.random.default_rng(seed) for seed in seeds)
-    per_day = _per_day(spec, kinds)
+    per_day = spec.per_day
+    if spec.load is not None and spec.gpus is not None:
+        gpu_time = sum(kind.share * kind.gpu_time_mean for kind in kinds) / sum(kind.share for kind in kinds)
+        per_day = spec.load * spec.gpus * DAY / gpu_time
     if per_day * spec.days > MAX_JOBS:
         raise TooLarge(
             f"about {per_day * spec.days:,.0f} jobs are wanted; up to {MAX_JOBS:,} are made",
@@ -371,31 +369,6 @@ def arrivals(generator: np.random.Generator, *, per_day: float, days: float, rhy
     return kept
 
 
-def _wanted(spec: WorkloadSpec) -> list[JobKind]:
-    """Return the kinds asked for, without sizes that are too large."""
-    kinds = []
-    for kind in kinds_of(KALOS):
-        sizes = {gpus: share for gpus, share in kind.sizes.items() if gpus <= spec.max_gpus}
-        if kind.name in spec.kinds and sizes:
-            total = sum(sizes.values())
-            kinds.append(replace(kind, sizes={gpus: share / total for gpus, share in sizes.items()}))
-    if not kinds:
-        raise InvalidInput(
-            f"no job of {' or '.join(spec.kinds)} has at most {spec.max_gpus} GPUs",
-            where="max_gpus",
-            fix="raise max_gpus, or ask for other kinds",
-        )
-    return kinds
-
-
-def _per_day(spec: WorkloadSpec, kinds: Sequence[JobKind]) -> float:
-    """Return jobs a day: as asked for, or such that they ask for the wanted share of the cluster."""
-    if spec.load is None or spec.gpus is None:
-        return spec.per_day
-    gpu_time = sum(kind.share * kind.gpu_time_mean for kind in kinds) / sum(kind.share for kind in kinds)
-    return spec.load * spec.gpus * DAY / gpu_time
-
-
 def _jobs(
     kind: JobKind, submits: dict[int, float], generator: np.random.Generator, spec: WorkloadSpec
 ) -> list[JobRecord]:
@@ -407,7 +380,11 @@ def _jobs(
     median = np.array([kind.seconds[status].median for status in STATUSES])
     sigma = np.array([kind.seconds[status].sigma for status in STATUSES])
     seconds = np.clip(np.round(median[ends] * np.exp(sigma[ends] * score)), 1.0, KALOS.seconds_max)
-    users, groups = _people(score, generator)
+    # by the blurred quantile of its run time; names in no order of habits
+    blurred = HABIT * score + np.sqrt(1 - HABIT**2) * generator.standard_normal(count)
+    habit = np.searchsorted([NormalDist().inv_cdf(i / USERS) for i in range(1, USERS)], blurred)
+    users = generator.permutation(USERS)[habit].tolist()
+    groups = generator.permutation(GROUPS)[habit * GROUPS // USERS].tolist()
     guess = seconds * np.exp(np.abs(generator.standard_normal(count)) * GENEROSITY)
     estimates = LIMITS[np.minimum(np.searchsorted(LIMITS, guess), len(LIMITS) - 1)]
     chosen = generator.random(count)
@@ -439,12 +416,3 @@ def _jobs(
             )
         )
     return records
-
-
-def _people(score: FloatArray, generator: np.random.Generator) -> tuple[list[int], list[int]]:
-    """Return user and group of each job, by the blurred quantile of its run time; names in no order of habits."""
-    blurred = HABIT * score + np.sqrt(1 - HABIT**2) * generator.standard_normal(len(score))
-    cuts = [NormalDist().inv_cdf(i / USERS) for i in range(1, USERS)]
-    habit = np.searchsorted(cuts, blurred)
-    users, groups = generator.permutation(USERS)[habit], generator.permutation(GROUPS)[habit * GROUPS // USERS]
-    return users.tolist(), groups.tolist()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
@@ -12,11 +14,10 @@ from arnold.options.field_options import FILE, file_option
 from ground.errors import InvalidInput
 from ground.files import read_bytes, read_source, write_file
 from ground.quantities import plural
+from ground.records import JsonRecord
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-    from arnold.documents.straggler_answers import AnonymiseDocument
 
 MAX_KEY = 65_536  # Bytes of the largest key
 SHOWN = 20  # Names that stayed
@@ -27,10 +28,24 @@ Examples:
 """
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnonymiseDocument(JsonRecord):
+    """What ``arnold anonymise --json`` prints."""
+
+    output: str
+    """The file that was written."""
+    replaced: Mapping[str, int]
+    """How many different names became pseudonyms: `user`, `group`, `job`, and `text` that may repeat them."""
+    kept_key: bool
+    """Whether the key is of a file: then other files made with it have the same pseudonyms."""
+    still_named: Sequence[str]
+    """Users and groups after whom something that was kept is called: a partition, a QOS, a job id."""
+
+
 @click.command(
     "anonymise",
     cls=JsonCommand,
-    document="arnold.documents.straggler_answers:AnonymiseDocument",
+    document="arnold.commands.anonymise:AnonymiseDocument",
     epilog=EXAMPLES,
 )
 @click.argument("trace", type=FILE)
@@ -47,7 +62,6 @@ def command(*, as_json: bool, trace: str, output: str, key_file: str | None) -> 
     """
     from secrets import token_bytes
 
-    from arnold.documents.straggler_answers import AnonymiseDocument
     from simulator.traces.pseudonyms import Pseudonyms, anonymised, still_named
 
     key = read_bytes(key_file, max_bytes=MAX_KEY)[1].strip() if key_file else token_bytes(32)
@@ -62,15 +76,15 @@ def command(*, as_json: bool, trace: str, output: str, key_file: str | None) -> 
         kept_key=key_file is not None,
         still_named=still_named(made, pseudonyms),
     )
-    answer(document, _print, as_json=as_json)
 
+    def show(out: Console, document: AnonymiseDocument) -> None:
+        nouns = {"user": "user", "group": "group", "job": "job name", "text": "other text"}
+        parts = ", ".join(plural(count, nouns[kind]) for kind, count in document.replaced.items())
+        out.print(f"{document.output}: {parts} became pseudonyms.")
+        if document.still_named:
+            names = ", ".join(document.still_named[:SHOWN]) + (", ..." if len(document.still_named) > SHOWN else "")
+            out.print(f"Look before you give it away: something that was kept is called after {names}.", markup=False)
+        if not document.kept_key:
+            out.print("The key is not kept: another run gives other pseudonyms; --key-file keeps them.")
 
-def _print(out: Console, document: AnonymiseDocument) -> None:
-    nouns = {"user": "user", "group": "group", "job": "job name", "text": "other text"}
-    parts = ", ".join(plural(count, nouns[kind]) for kind, count in document.replaced.items())
-    out.print(f"{document.output}: {parts} became pseudonyms.")
-    if document.still_named:
-        names = ", ".join(document.still_named[:SHOWN]) + (", ..." if len(document.still_named) > SHOWN else "")
-        out.print(f"Look before you give it away: something that was kept is called after {names}.", markup=False)
-    if not document.kept_key:
-        out.print("The key is not kept: another run gives other pseudonyms; --key-file keeps them.")
+    answer(document, show, as_json=as_json)

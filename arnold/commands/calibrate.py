@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from arnold.console.output import answer, print_rows, print_sentences, to_json
+from arnold.console.output import answer, to_json
 from arnold.options.command import JsonCommand
 from arnold.options.field_options import FILE, file_option
 from arnold.options.shared_options import SEED_HELP, html_option
@@ -23,17 +23,10 @@ from ground.files import Source, read_source, write_file
 from ground.rows import BadRows, CsvRows
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
-    from arnold.documents.calibrate_answer import CalibrateDocument
     from scheduler.affinity import Gains
     from scheduler.job import Parallelism
     from scheduler.job_files.job_file import JobDocument
     from simulator.cost.gain_fit import GainFit, MeasuredRun
-
-# -- calibrate_inputs --
-# What ``arnold calibrate`` reads: a CSV of step times, or of op traces, with the spread of each placement.
-
 
 COLUMNS = ("step_seconds", "trace", "dp_spread", "pp_spread", "placement", "cluster", "run", "job")
 SPELLINGS = {"s": "dp_spread", "r": "pp_spread"}  # As papers call them
@@ -61,27 +54,21 @@ def read_steps(file: str) -> MeasuredSteps:
     source = read_source(file)
     reading = _Reading(source)
     rows = CsvRows(source, BadRows(lenient=None))
-    columns = _columns(rows.header, source.at(rows.header_line))
-    for line, cells in rows:
-        reading.add({name: cells[i] for name, i in columns.items()}, source.at(line))
-    return reading.result()
-
-
-def _columns(header: tuple[str, ...], where: str) -> dict[str, int]:
-    """Return where each column that counts stands."""
-    names = [SPELLINGS.get(name.lower(), name.lower()) for name in header]
-    found = {name: i for i, name in enumerate(names) if name in COLUMNS}
-    for name, at in found.items():
-        if (first := names.index(name)) != at:
-            twice = f"two columns say {name}: {header[first]!r} and {header[at]!r}"
+    where, names = source.at(rows.header_line), [SPELLINGS.get(name.lower(), name.lower()) for name in rows.header]
+    columns = {name: i for i, name in enumerate(names) if name in COLUMNS}
+    for name, last in columns.items():
+        if (first := names.index(name)) != last:
+            twice = f"two columns say {name}: {rows.header[first]!r} and {rows.header[last]!r}"
             raise InvalidInput(twice, where=where, fix="keep one of them")
     for choices in (("step_seconds", "trace"), ("dp_spread", "placement"), ("pp_spread", "placement")):
-        if not found.keys() & set(choices):
-            meant = next((text for name in choices if (text := did_you_mean(name, header))), "")
+        if not columns.keys() & set(choices):
+            meant = next((text for name in choices if (text := did_you_mean(name, rows.header))), "")
             missing = " or ".join(repr(name) for name in choices)
             fix = "begin with the line step_seconds,dp_spread,pp_spread (S and R), or with trace,placement"
             raise InvalidInput(f"there is no column {missing}", where=where, fix=f"{meant}{fix}")
-    return found
+    for line, cells in rows:
+        reading.add({name: cells[i] for name, i in columns.items()}, source.at(line))
+    return reading.result()
 
 
 @dataclass(slots=True)
@@ -94,14 +81,14 @@ class _Reading:
     job: str | None = None
     parallelism: Parallelism | None = None
     traced: tuple[int, ...] | None = None
-    known: dict[tuple[str, str], tuple[tuple[int, int], Parallelism]] = field(default_factory=dict)
+    placements: dict[tuple[str, str], tuple[tuple[int, int], Parallelism]] = field(default_factory=dict)
 
     def add(self, row: dict[str, str], where: str) -> None:
         """Take a row."""
-        for one, other in (("step_seconds", "trace"), ("placement", "dp_spread"), ("placement", "pp_spread")):
-            if row.get(one) and row.get(other):
-                wrong = f"the row says {one} and {other}, of which one is wanted"
-                raise InvalidInput(wrong, where=where, fix=f"leave {one} or {other} empty")
+        for name, other in (("step_seconds", "trace"), ("placement", "dp_spread"), ("placement", "pp_spread")):
+            if row.get(name) and row.get(other):
+                both = f"the row says {name} and {other}, of which one is wanted"
+                raise InvalidInput(both, where=where, fix=f"leave {name} or {other} empty")
         name = row.get("job", "")
         if self.job is not None and name != self.job:
             raise InvalidInput(f"the job is {name!r}, and above it is {self.job!r}", where=where, fix=_JOBS)
@@ -110,8 +97,8 @@ class _Reading:
         seconds = self._seconds(row, where)
         run = row.get("run") or row.get("trace") or row.get("placement") or f"S {spread[0]}, R {spread[1]}"
         if self.spreads.setdefault(run, spread) != spread:
-            said = f"run {run!r} has S {spread[0]}, R {spread[1]}, and above S {{}}, R {{}}".format(*self.spreads[run])
-            raise InvalidInput(said, where=where, fix="give each placement a run of its own")
+            clash = f"run {run!r} has S {spread[0]}, R {spread[1]}, and above S {{}}, R {{}}".format(*self.spreads[run])
+            raise InvalidInput(clash, where=where, fix="give each placement a run of its own")
         self.steps[run] += seconds
 
     def result(self) -> MeasuredSteps:
@@ -132,9 +119,9 @@ class _Reading:
         if not row.get("placement"):
             return _domains(row, "dp_spread", where), _domains(row, "pp_spread", where)
         key = row["placement"], row.get("cluster", "")
-        if key not in self.known:
-            self.known[key] = _of_placement(self._path(key[0]), self._path(key[1]) if key[1] else None)
-        spread, parallelism = self.known[key]
+        if key not in self.placements:
+            self.placements[key] = _of_placement(self._path(key[0]), self._path(key[1]) if key[1] else None)
+        spread, parallelism = self.placements[key]
         if self.parallelism is not None and parallelism != self.parallelism:
             raise InvalidInput(f"the job of {key[0]} is not that of the placements above", where=where, fix=_JOBS)
         self.parallelism = parallelism
@@ -162,7 +149,7 @@ class _Reading:
         if self.traced is not None and shape != self.traced:
             raise InvalidInput(f"the job of {row['trace']} is not that of the traces above", where=where, fix=_JOBS)
         self.traced = shape
-        return [float(traced_second) for traced_second in traced_seconds(trace)]
+        return [float(second) for second in traced_seconds(trace)]
 
     def _path(self, name: str) -> str:
         """Return a file that a row names: beside the CSV, unless its path is whole."""
@@ -190,18 +177,14 @@ def _of_placement(file: str, cluster: str | None) -> tuple[tuple[int, int], Para
     if cluster is not None:
         tree = load_topology(cluster).cluster
         saved = load_placement(source, tree)
-        found = evaluate(tree, saved.job, saved.nodes)
-        return (found.dp, found.pp), saved.job.parallelism
-    job, said = load_names(source).job, load_document(source).data.get("spread")
-    dp, pp = (said.get("dp"), said.get("pp")) if isinstance(said, dict) else (None, None)
+        worth = evaluate(tree, saved.job, saved.nodes)
+        return (worth.dp, worth.pp), saved.job.parallelism
+    job, spread = load_names(source).job, load_document(source).data.get("spread")
+    dp, pp = (spread.get("dp"), spread.get("pp")) if isinstance(spread, dict) else (None, None)
     if not (isinstance(dp, int) and isinstance(pp, int) and min(dp, pp) > 0):
         fix = "give the JSON of `arnold place`, or the column cluster: the cluster it lies on"
         raise InvalidInput("the placement does not say its spread", where=source.name, fix=fix)
     return (dp, pp), job.parallelism
-
-
-# -- calibrate --
-# ``arnold calibrate``: what spread costs one's own job, from its step times.
 
 
 MOST_COST = 50.0  # Percent of a step that spread over two domains costs: ten times the most that is published
@@ -241,13 +224,20 @@ def command(
     STEPS is a CSV (docs: calibration.md): a row is a step, step_seconds,dp_spread,pp_spread, or a run, trace,placement.
     The file of --output gives `arnold place` its alpha, and replays what spread costs.
     """
-    from arnold.documents.calibrate_answer import calibrate_document
+    from arnold.documents.calibrate_answer import calibrate_document, print_calibration
     from simulator.cost.gain_fit import fit_gains
 
     measured = read_steps(steps)
     fit = fit_gains(measured.runs, source=steps, seed=seed)
-    if not force:
-        _check_units(fit, steps)
+    for family, gain in (("DP", fit.dp), ("PP", fit.pp)):
+        # spread cannot do that to a step, and a slip of units does
+        if gain is not None and abs(gain.value) > MOST_COST and not force:
+            change = f"{abs(gain.value):,.0f}% {'longer' if gain.value > 0.0 else 'shorter'}"
+            raise InvalidInput(
+                f"with {family} groups over two domains instead of one the step would take {change}",
+                where=steps,
+                fix="are all step times in the same unit? Correct them, or say --force if spread really costs that",
+            )
     job = None if job_file is None else _job(job_file, measured)
     document = calibrate_document(fit, source=steps)
     if output is not None:
@@ -256,23 +246,7 @@ def command(
         called = name or (job.name if job is not None else measured.job) or Path(steps).stem
         record = records_document(_gains(fit, measured, job, called))
         write_file(output, to_json(record) + "\n")
-    answer(document, _show, as_json=as_json, html=html)
-
-
-def _check_units(fit: GainFit, source: str) -> None:
-    """Refuse what spread cannot have done to a step, and a slip of units does.
-
-    :raises InvalidInput: a family costs or gains more than :data:`MOST_COST`.
-    """
-    costs = {family: gain.value for family, gain in (("DP", fit.dp), ("PP", fit.pp)) if gain is not None}
-    for family, cost in costs.items():
-        if abs(cost) > MOST_COST:
-            change = f"{abs(cost):,.0f}% {'longer' if cost > 0.0 else 'shorter'}"
-            raise InvalidInput(
-                f"with {family} groups over two domains instead of one the step would take {change}",
-                where=source,
-                fix="are all step times in the same unit? Correct them, or say --force if spread really costs that",
-            )
+    answer(document, print_calibration, as_json=as_json, html=html)
 
 
 def _job(file: str, measured: MeasuredSteps) -> JobDocument:
@@ -305,20 +279,20 @@ def _gains(fit: GainFit, measured: MeasuredSteps, job: JobDocument | None, name:
 
     degrees = None if job is None else Parallelism(**job.parallelism.model_dump(exclude_none=True, exclude={"order"}))
     alone = () if degrees is None else (("dp", degrees.dp * degrees.cp == 1), ("pp", degrees.pp == 1))
-    found = {"dp": fit.dp, "pp": fit.pp}
-    untold = [family for family, gain in found.items() if gain is None and (family, True) not in alone]
+    gain_of = {"dp": fit.dp, "pp": fit.pp}
+    untold = [family for family, gain in gain_of.items() if gain is None and (family, True) not in alone]
     if untold:
         raise InvalidInput(
             f"what spread costs {untold[0].upper()} groups cannot be told, and a file has to say both",
             where="--output",
             fix=f"measure placements in which {'S' if untold[0] == 'dp' else 'R'} differs while the other stays",
         )
-    gains = {family: 0.0 if gain is None else round(max(0.0, gain.value), 4) for family, gain in found.items()}
+    gains = {family: 0.0 if gain is None else round(max(0.0, gain.value), 4) for family, gain in gain_of.items()}
     if not any(gains.values()):
         fix = "nothing has to be written: place with any alpha, and replay with --cost-model none"
         raise InvalidInput("no family gains from being aligned", where="--output", fix=fix)
     steps = sum(placement.steps for placement in fit.placements)
-    said: dict[str, Any] = {
+    measurement: dict[str, Any] = {
         "dp_gain": gains["dp"],
         "pp_gain": gains["pp"],
         "dp_band": None if fit.dp is None else fit.dp.band,
@@ -326,26 +300,5 @@ def _gains(fit: GainFit, measured: MeasuredSteps, job: JobDocument | None, name:
         "published": f"measured: {steps:,} step times in {len(measured.runs)} runs",
     }
     if job is None or job.model is None or degrees is None:
-        return Gains(name, **said)
-    return Record(name, job.model.gpu or "", job.model, degrees, **said)
-
-
-def _show(out: Console, document: CalibrateDocument) -> None:
-    out.print(document.verdict)
-    rows = [
-        (
-            placement.dp,
-            placement.pp,
-            placement.runs,
-            placement.steps,
-            f"{placement.seconds:.4g} s",
-            f"{placement.fitted:.4g} s",
-        )
-        for placement in document.placements
-    ]
-    headers = ("DP spread (S)", "PP spread (R)", "runs", "steps", "median step", "by the fit")
-    print_rows(out, headers, rows, title="What was measured")
-    if document.misfit is not None:
-        out.print(f"The placements lie within {document.misfit:.2f}% of the fit.")
-    print_sentences(out, "Notes", document.notes)
-    print_sentences(out, "Assumptions", document.assumptions)
+        return Gains(name, **measurement)
+    return Record(name, job.model.gpu or "", job.model, degrees, **measurement)

@@ -16,7 +16,7 @@ from click.core import ParameterSource
 from arnold.commands.command_table import CommandRow, LazyGroup
 from arnold.console.output import GOOD, console, emit_json, note, print_rows, print_sentences, progress
 from arnold.options.cluster_options import OF_SLURM, ClusterFiles
-from arnold.options.command import JsonCommand, object_at
+from arnold.options.command import JsonCommand
 from arnold.options.field_options import file_option, options_of, take
 from arnold.options.shared_options import CLUSTER_HELP, html_option
 from ground.errors import InvalidInput
@@ -24,12 +24,10 @@ from ground.files import write_file
 from ground.quantities import capitalised
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from simulator.capacity.question import CapacityAnswer, CapacityQuestion
     from simulator.sheet import Sheet
-
-# -- question_options --
-# The options of a question of capacity planning: its fields, and the cluster that it may be asked of.
-
 
 F = TypeVar("F", bound=Callable[..., Any])
 READING = ("format", "levels", "level_names", "domains", "gpu_type", "gpu_resource", "shared_gpus")
@@ -85,10 +83,6 @@ def _given(names: Iterable[str]) -> list[str]:
     return [f"--{name.replace('_', '-')}" for name in given]
 
 
-# -- capacity_questions --
-# ``arnold capacity``: one command for each question, made of the question's fields.
-
-
 QUESTIONS = {
     name: CommandRow(f"simulator.capacity.{name}:{name.capitalize()}Question", words)
     for name, words in {
@@ -134,12 +128,12 @@ EXAMPLES = """
 
 
 class QuestionGroup(LazyGroup):
-    """A group whose table names the dataclasses of questions, each of which becomes a command."""
+    """A group whose table names dataclasses of questions, each of which becomes a command; other rows are commands."""
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        """Import one question, and make its command."""
-        row = QUESTIONS.get(cmd_name)
-        return None if row is None else question_command(cmd_name, object_at(row.target))
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import a command, or a question and make its command."""
+        target: Any = super().get_command(ctx, cmd_name)
+        return question_command(cmd_name, target) if isinstance(target, type) else target
 
 
 command = QuestionGroup(
@@ -162,11 +156,22 @@ def question_command(name: str, kind: type[CapacityQuestion[Any]]) -> click.Comm
         with progress(name.capitalize(), total=question.steps) as step:
             answer = question.answer(step=step)
         sheet = question.sheet(answer)
-        _save(sheet, answer, html=html, svg=svg, tornado=tornado)
+        if tornado is not None and not answer.headline:
+            fix = "leave --tornado away; the assumptions say what the answer is of"
+            raise InvalidInput("no uncertain input decides on this answer", where="--tornado", fix=fix)
+        if html or svg or tornado:
+            from arnold.pages.capacity_page import answer_page, picture, tornado_picture
+
+            if html is not None:
+                write_file(html, answer_page(sheet, answer))
+            if svg is not None:
+                write_file(svg, picture(sheet.charts[0]))
+            if tornado is not None:
+                write_file(tornado, tornado_picture(answer.headline[0]))
         if as_json:
             emit_json(answer)
         else:
-            _print(sheet, answer)
+            print_answer(console(), sheet, answer)
         return 0 if answer.reached else 3
 
     for option in (
@@ -184,32 +189,13 @@ def question_command(name: str, kind: type[CapacityQuestion[Any]]) -> click.Comm
     return decorate(ask)
 
 
-def _save(sheet: Sheet, answer: CapacityAnswer, *, html: str | None, svg: str | None, tornado: str | None) -> None:
-    """Save the page and the pictures that were asked for.
-
-    :raises InvalidInput: a file cannot be written, or an answer without a range is to have a tornado.
-    """
-    from arnold.pages import capacity_page as pages
-
-    if tornado is not None and not answer.headline:
-        fix = "leave --tornado away; the assumptions say what the answer is of"
-        raise InvalidInput("no uncertain input decides on this answer", where="--tornado", fix=fix)
-    if html is not None:
-        write_file(html, pages.answer_page(sheet, answer))
-    if svg is not None:
-        write_file(svg, pages.picture(sheet.charts[0]))
-    if tornado is not None:
-        write_file(tornado, pages.tornado_picture(answer.headline[0]))
-
-
-def _print(sheet: Sheet, answer: CapacityAnswer) -> None:
+def print_answer(out: Console, sheet: Sheet, answer: CapacityAnswer) -> None:
     """Print an answer as a person reads it: question, verdict, range, tables, what would change it, assumptions."""
-    out = console()
     out.print(answer.question, style="dim")
     out.print(answer.verdict, style=GOOD)
-    for range_ in answer.ranges:
-        out.print(f"{capitalised(range_.quantity)}: {range_.sentence}.")
-    for shown in (*sheet.tables, *(one.table() for one in answer.headline)):
-        print_rows(out, shown.headers, shown.rows, title=shown.title)
+    for span in answer.ranges:
+        out.print(f"{capitalised(span.quantity)}: {span.sentence}.")
+    for table in (*sheet.tables, *(span.table() for span in answer.headline)):
+        print_rows(out, table.headers, table.rows, title=table.title)
     print_sentences(out, "What would change it", answer.changes)
     print_sentences(out, "Assumptions", answer.assumptions)

@@ -38,7 +38,7 @@ SECTIONS: Mapping[str, Mapping[str, CommandRow]] = {
     "Start": {"demo": own_row("demo", "See it work: 9,600 GPUs, every algorithm, one page. No input.")},
     "Place a job": {
         "place": own_row("place", "Find where a job goes, proved optimal or with its gap."),
-        "explain": own_row("explain_placement", "Say why it cannot be better, or why it does not fit."),
+        "explain": own_row("explain", "Say why it cannot be better, or why it does not fit."),
         "compare": own_row("compare", "Run every algorithm on one job and one cluster."),
         "verify": own_row("verify", "Check the certificate of a placement, without a search."),
     },

@@ -12,7 +12,6 @@ from arnold.options.job_options import PlacementInputs, placement_inputs
 from arnold.options.shared_options import ALGORITHM_HELP, complete_algorithm, html_option
 from ground.errors import InvalidJob
 from ground.files import write_file
-from ground.quantities import decimal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,20 +33,17 @@ Examples:
 
 def _list_algorithms(context: click.Context, _: click.Parameter, wanted: bool) -> None:
     """Answer ``--list`` at once: it needs no instance.  Options that are missing are noticed after those given."""
-    if wanted and not context.resilient_parsing:
-        from arnold.documents.place_answer import algorithms_document
+    if not wanted or context.resilient_parsing:
+        return
+    from arnold.documents.place_answer import algorithms_document
 
-        document = algorithms_document()
-        answer(document, _print_algorithms, as_json=bool(context.params.get("as_json")))
-        context.exit()
+    def show(out: Console, document: AlgorithmsDocument) -> None:
+        headers = ("algorithm", "what it does")
+        rows = [(algorithm.name, algorithm.summary) for algorithm in document.algorithms]
+        print_rows(out, headers, rows, title="Installed algorithms", left=headers, gap=False)
 
-
-def _print_algorithms(out: Console, document: AlgorithmsDocument) -> None:
-    headers, rows = (
-        ("algorithm", "what it does"),
-        [(algorithm.name, algorithm.summary) for algorithm in document.algorithms],
-    )
-    print_rows(out, headers, rows, title="Installed algorithms", left=headers, gap=False)
+    answer(algorithms_document(), show, as_json=bool(context.params.get("as_json")))
+    context.exit()
 
 
 @click.command("compare", cls=JsonCommand, document="arnold.documents.place_answer:CompareOutput", epilog=EXAMPLES)
@@ -68,16 +64,14 @@ def command(*, as_json: bool, html: str | None, algorithm: str | None, inputs: P
 
     The time limit holds for each algorithm. Exits 3 if the job does not fit, 4 if no algorithm found a placement.
     """
-    from arnold.documents.place_answer import compare_document
+    from arnold.documents.place_answer import compare_document, print_head, print_results
     from scheduler.placement.types import ALGORITHMS
 
     names = ALGORITHMS.names() if algorithm is None else [name.strip() for name in algorithm.split(",")]
     chosen = [ALGORITHMS.load(name) for name in names]
     instance = inputs.read()
     if instance.job.node_sizes:
-        sizes = ", ".join(
-            f"{node_size.gpu_type or 'of no type'}: {node_size.gpus}" for node_size in instance.job.node_sizes
-        )
+        sizes = ", ".join(f"{size.gpu_type or 'of no type'}: {size.gpus}" for size in instance.job.node_sizes)
         raise InvalidJob(
             f"algorithms are compared on nodes of one size, and types that the job admits differ in GPUs ({sizes})",
             where="gpus_per_node",
@@ -86,20 +80,21 @@ def command(*, as_json: bool, html: str | None, algorithm: str | None, inputs: P
     outcomes = run_all(chosen, instance, inputs.limits)
     document = compare_document(instance, outcomes)
     if html is not None:
-        from arnold.pages.placement import placement_page
+        from arnold.pages.placement_page import placement_page
 
-        write_file(html, placement_page(instance.cluster, instance.job, _most_known_first(outcomes)))
-    answer(document, lambda out, shown: _print(out, instance, shown), as_json=as_json)
+        # in the order in which a page can be about them: proved, then the best objective
+        ranked = sorted(
+            outcomes, key=lambda run: (run.status != "optimal", run.objective is None, run.objective or 0.0)
+        )
+        write_file(html, placement_page(instance.cluster, instance.job, ranked))
+
+    def show(out: Console, shown: CompareDocument) -> None:
+        print_head(out, instance)
+        print_results(out, shown)
+        print_sentences(out, "Notes", shown.notes)
+
+    answer(document, show, as_json=as_json)
     return exit_code(*(outcome.status for outcome in outcomes))
-
-
-def _most_known_first(outcomes: Sequence[Outcome]) -> list[Outcome]:
-    """Return outcomes in the order in which a page can be about them: proved, then the best objective."""
-
-    def rank(one: Outcome) -> tuple[bool, bool, float]:
-        return one.status != "optimal", one.objective is None, one.objective or 0.0
-
-    return sorted(outcomes, key=rank)
 
 
 def run_all(algorithms: Sequence[PlacementAlgorithm], instance: Instance, limits: Limits) -> list[Outcome]:
@@ -113,34 +108,3 @@ def run_all(algorithms: Sequence[PlacementAlgorithm], instance: Instance, limits
             log_outcome(outcomes[-1])
             step(algorithm.name)
     return outcomes
-
-
-def _print(out: Console, instance: Instance, document: CompareDocument) -> None:
-    from arnold.texts.place_text import print_head
-
-    print_head(out, instance)
-    print_results(out, document)
-    print_sentences(out, "Notes", document.notes)
-
-
-def print_results(out: Console, document: CompareDocument) -> None:
-    """Print the table, best objective first; below it those that found no placement, with the reason."""
-    from scheduler.outcome import status_words
-
-    gpus = ("GPUs",) if len(document.cluster.gpu_types) > 1 else ()
-    worth_of = ("objective", "x best", "DP spread", "PP spread", "domains", "flagged", "seconds")
-    spare = ("domains", "flagged", "seconds", "x best")
-    rows, bold, without = list[tuple[str, ...]](), list[int](), list[str]()
-    for result in document.results:
-        status = status_words(result.status, result.stopped_at)
-        if result.spread is None or result.objective is None or result.ratio is None:
-            without.append(f"{result.algorithm}: {status}: {result.reason}")
-            continue
-        worth = decimal(result.objective), f"{result.ratio:.2f}", str(result.spread.dp), str(result.spread.pp)
-        counts = str(result.domains), str(result.used_flagged), f"{result.solve_seconds:.3f}"
-        types = [" + ".join(result.gpu_types)] if len(document.cluster.gpu_types) > 1 else []
-        bold += [len(rows)] if result.ratio == 1.0 else []
-        rows.append((result.algorithm, *worth, *counts, *types, status))
-    headers = ("algorithm", *worth_of, *gpus, "status")
-    print_rows(out, headers, rows, title="Algorithms, best first", left=["status"], spare=spare, bold=bold)
-    print_sentences(out, "Without a placement", without)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from arnold.commands.compare import print_results, run_all
+from arnold.commands.compare import run_all
 from arnold.console.output import BAD, answer, exit_code, note, print_sentences, progress
 from arnold.options.command import JsonCommand
 from arnold.options.field_options import file_option, options_of, refuse_clashes, takes
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from arnold.documents.place_answer import DemoDocument
-    from scheduler.outcome import Instance, Outcome
 
 PAGE = "arnold-demo.html"
 
@@ -52,8 +51,15 @@ def command(*, as_json: bool, html: str, save: str | None, limits: Limits) -> in
     `tables`. Files of other content that are there already are an error, and stay.
     """
     from arnold.demonstration import demo_files, demo_instance
-    from arnold.documents.place_answer import DemoDocument, compare_document
-    from arnold.pages.placement import placement_page
+    from arnold.documents.place_answer import (
+        COLOURS,
+        DemoDocument,
+        compare_document,
+        print_head,
+        print_pareto,
+        print_results,
+    )
+    from arnold.pages.placement_page import placement_page
     from scheduler.outcome import Instance
 
     cluster, job = demo_instance(limits.seed)
@@ -68,7 +74,20 @@ def command(*, as_json: bool, html: str, save: str | None, limits: Limits) -> in
         page = placement_page(cluster, job, outcomes, title="Arnold: 9,600 GPUs on a fragmented cluster")
     write_file(html, page)
     document = DemoDocument(html, tuple(files), compare_document(instance, outcomes))
-    answer(document, lambda out, shown: _print(out, instance, outcomes[0], shown), as_json=as_json)
+    outcome = outcomes[0]
+
+    def show(out: Console, shown: DemoDocument) -> None:
+        print_head(out, instance)
+        out.print()
+        out.print(f"{outcome.algorithm}: {outcome.verdict}", style=COLOURS.get(outcome.status, BAD))
+        print_results(out, shown.comparison)
+        print_pareto(out, instance, outcome)
+        print_sentences(out, "Slow nodes", [price.sentence for price in outcome.proposal.prices])
+        out.print()
+        out.print(f"The page with the picture: {shown.page}", soft_wrap=True)
+        _print_what_next(out, shown.files)
+
+    answer(document, show, as_json=as_json)
     return exit_code(*(outcome.status for outcome in outcomes))
 
 
@@ -101,42 +120,19 @@ def _save(folder: str, files: Mapping[str, bytes], *, page: str) -> list[str]:
     return [str(path) for path in paths]
 
 
-def _print(out: Console, instance: Instance, outcome: Outcome, document: DemoDocument) -> None:
-    from arnold.texts.place_text import COLOURS, print_head, print_pareto
-
-    print_head(out, instance)
-    out.print()
-    out.print(f"{outcome.algorithm}: {outcome.verdict}", style=COLOURS.get(outcome.status, BAD))
-    print_results(out, document.comparison)
-    print_pareto(out, instance, outcome)
-    print_sentences(out, "Slow nodes", [price.sentence for price in outcome.proposal.prices])
-    out.print()
-    out.print(f"The page with the picture: {document.page}", soft_wrap=True)
-    _print_what_next(out, document.files)
-
-
 def _print_what_next(out: Console, files: Sequence[str]) -> None:
     """Print commands to go on with, as they can be called from here."""
-    name = _own_name()
+    from shutil import which
+
+    # called again as arnold if the shell finds it by that name, or it was not started by its script; else by its path
+    script, name, on_path = Path(sys.argv[0]), "arnold", which("arnold")
+    if script.name == "arnold" and script.is_file() and not (on_path and Path(on_path).samefile(script)):
+        name = shlex.quote(str(script))
     if files:
         out.print(f"Saved: {', '.join(files)}", soft_wrap=True)
         cluster, job = (shlex.quote(file) for file in files[:2])
         out.print(f"Try: {name} explain --cluster {cluster} --job {job}", soft_wrap=True)
     else:
         out.print(f"To play with it: {name} demo --save FOLDER writes its cluster, its job and more files to try.")
-    if (activate := Path(sys.argv[0]).with_name("activate")).is_file() and name != "arnold":
+    if (activate := script.with_name("activate")).is_file() and name != "arnold":
         out.print(f"To call it just arnold: . {shlex.quote(str(activate))}", soft_wrap=True)
-
-
-def _own_name() -> str:
-    """Return how this program is called again: ``arnold`` if the shell finds it by that name, else its script's path.
-
-    A program that was not started by its script is ``arnold`` too.
-    """
-    from shutil import which
-
-    script = Path(sys.argv[0])
-    if script.name != "arnold" or not script.is_file():
-        return "arnold"
-    found = which("arnold")
-    return "arnold" if found is not None and Path(found).samefile(script) else shlex.quote(str(script))

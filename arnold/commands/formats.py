@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
 
 from arnold.console.output import answer, plain, print_rows
-from arnold.documents.formats_answer import KINDS, FormatsDocument, formats_of
 from arnold.options.command import JsonCommand
+from ground.formats import FileFormat
+from ground.quantities import capitalised
+from ground.records import JsonRecord
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+KINDS: Mapping[str, str] = {
+    "clusters": "where nodes are: place, explain, topology, simulate and all others with --cluster",
+    "jobs": "what a scheduler ran: simulate, capacity, anonymise",
+    "op-traces": "what the ranks of one job did: stragglers, and health op-trace for those of others",
+    "collectives": "what ranks called and finished: health collectives",
+    "metrics": "what machines measured: health peers",
+}
+"""Kinds of files, in the order in which they are listed: what they say and who reads them."""
 
 EXAMPLES = """\b
 Examples:
@@ -20,28 +33,90 @@ Examples:
 """
 
 
-@click.command("formats", cls=JsonCommand, document="arnold.documents.formats_answer:FormatsDocument", epilog=EXAMPLES)
+@dataclass(frozen=True, slots=True)
+class FormatKind(JsonRecord):
+    """The formats of one kind of files."""
+
+    kind: str
+    """Clusters, jobs, op-traces, collectives or metrics."""
+    used_by: str
+    """What they say, and the commands that read them."""
+    formats: tuple[FileFormat, ...]
+    """The formats, by name."""
+
+    @property
+    def sentence(self) -> str:
+        """What they say, and the commands that read them, as a sentence."""
+        return f"{capitalised(self.used_by)}."
+
+
+@dataclass(frozen=True, slots=True)
+class FormatsDocument(JsonRecord):
+    """What ``arnold formats --json`` prints."""
+
+    kinds: tuple[FormatKind, ...]
+    """The kinds that were asked for."""
+
+
+def formats_of(kinds: Iterable[str]) -> FormatsDocument:
+    """Return the formats of some kinds, in the order in which these are given."""
+    return FormatsDocument(
+        tuple(
+            FormatKind(kind, KINDS[kind], tuple(sorted(_formats_of_kind(kind), key=lambda form: form.name)))
+            for kind in kinds
+        )
+    )
+
+
+def _formats_of_kind(kind: str) -> Iterable[FileFormat]:
+    match kind:
+        case "clusters":
+            from topology.readers.reading import TOPOLOGY_READERS
+
+            return TOPOLOGY_READERS.formats()
+        case "jobs":
+            from simulator.traces.trace_loading import TRACE_READERS
+
+            return TRACE_READERS.formats()
+        case "op-traces":
+            from health.whatif.converters import PROFILE_READERS
+            from health.whatif.trace import FORMAT
+
+            return FORMAT, *PROFILE_READERS.formats()
+        case "collectives":
+            from health.collectives.reading import COLLECTIVES_READERS
+
+            return COLLECTIVES_READERS.formats()
+        case _:
+            from health.peers.recording_files import METRIC_READERS
+
+            return METRIC_READERS.formats()
+
+
+@click.command("formats", cls=JsonCommand, document="arnold.commands.formats:FormatsDocument", epilog=EXAMPLES)
 @click.argument("kind", type=click.Choice(tuple(KINDS)), required=False)
 def command(kind: str | None, *, as_json: bool) -> None:
     """List the formats of files that are read, and how to get such files.
 
     With a KIND its formats are listed with what is read of each, and what is left out.
     """
-    answer(formats_of((kind,) if kind else KINDS), _show_all if kind is None else _show_each, as_json=as_json)
+    answer(formats_of((kind,) if kind else KINDS), show_all if kind is None else show_each, as_json=as_json)
 
 
-def _show_all(out: Console, found: FormatsDocument) -> None:
-    for kind in found.kinds:
+def show_all(out: Console, document: FormatsDocument) -> None:
+    """Print the name and the source of each format."""
+    for kind in document.kinds:
         headers, rows = (kind.kind, "where it comes from"), [(form.name, plain(form.source)) for form in kind.formats]
         print_rows(out, headers, rows, title="", left=headers, gap=False)
         out.print()
     out.print("arnold formats KIND says how to get such a file, what is read of it, and what is left out.")
 
 
-def _show_each(out: Console, found: FormatsDocument) -> None:
+def show_each(out: Console, document: FormatsDocument) -> None:
+    """Print of each format how to get a file, what is read of it, and what is left out."""
     from rich.table import Table
 
-    for kind in found.kinds:
+    for kind in document.kinds:
         out.print(kind.sentence)
         for form in kind.formats:
             out.print(f"\n{form.name}: {plain(form.source)}")

@@ -11,7 +11,7 @@ from arnold.commands.command_table import CommandRow, LazyGroup, own_row
 COMMANDS: Mapping[str, CommandRow] = {
     "op-trace": own_row("health_op_trace", "Convert profiles to an op trace for stragglers."),
     "peers": own_row("health_peers:peers", "Compare a job's machines by their recorded metrics."),
-    "watch": own_row("health_watch:watch", "Compare machines repeatedly, by a running Prometheus."),
+    "watch": own_row("health_peers:watch", "Compare machines repeatedly, by a running Prometheus."),
     "order": own_row("health_peers:order", "Learn from known faults which metric to ask first."),
     "collectives": own_row("health_collectives", "Find the rank that makes collectives hang or slow."),
     "evict": own_row("health_evict", "Say which machines to evict, from stack dumps."),

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
-from arnold.console.output import GOOD, SO_SO, answer, print_rows, print_sentences, progress
+from arnold.console.output import answer, progress
 from arnold.options.cluster_options import ClusterFiles, cluster_options
 from arnold.options.command import JsonCommand
 from arnold.options.field_options import file_option, takes
 from arnold.options.shared_options import PLACEMENT_HELP, html_option
 from ground.files import read_source
 
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from arnold.documents.recover_answers import CheckpointPeersDocument
-
-LONGEST = 40  # Most rows of a table on a terminal
 EXAMPLES = """\b
 Examples:
   arnold place --cluster cluster.csv --job job.yaml --output placement.json
@@ -43,7 +35,7 @@ def command(*, as_json: bool, html: str | None, placement: str, failure_level: s
     near as that allows. Where the rules cannot all be kept, the DP group gives way first, then the rack, then the PP
     group, in as few pairs as possible.
     """
-    from arnold.documents.recover_answers import peers_document
+    from arnold.documents.recover_answers import peers_document, print_peers
     from health.recovery.checkpoint_peers import checkpoint_peers
     from health.recovery.machines import Machines
     from scheduler.job_files.placement_file import load_placement
@@ -58,15 +50,4 @@ def command(*, as_json: bool, html: str | None, placement: str, failure_level: s
     with progress(f"Assigning peers of {saved.job.name}"):
         peers = checkpoint_peers(cluster, machines, nodes, level=rack)
     document = peers_document(peers, cluster, source=files.cluster, level=rack, notes=loaded.notes)
-    answer(document, _print, as_json=as_json, html=html)
-
-
-def _print(out: Console, document: CheckpointPeersDocument) -> None:
-    out.print(document.verdict, style=SO_SO if document.conflict else GOOD)
-    headers = ("node", "rank", "row (dp)", "stage (pp)", "backup on", "rank", "shares")
-    rows = [
-        (peer.node or "", peer.node_rank, peer.dp, peer.pp, peer.peer_node, peer.peer, ", ".join(peer.shares) or "-")
-        for peer in document.peers
-    ]
-    print_rows(out, headers, rows, title="Checkpoint peers", left=["backup on", "shares"], most=LONGEST)
-    print_sentences(out, "Notes", document.notes)
+    answer(document, print_peers, as_json=as_json, html=html)

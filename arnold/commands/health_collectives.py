@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
-
 import click
 
-from arnold.console.output import answer, print_rows, progress, save_flags
+from arnold.console.output import answer, progress, save_flags
 from arnold.options.command import JsonCommand
 from arnold.options.field_options import FILE, file_option, options_of, takes
 from arnold.options.shared_options import flags_out_option, html_option, lenient_option, yes_option
 from ground.files import read_source
 from health.collectives.trigger_settings import TriggerSettings
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from arnold.documents.collectives_answer import CollectiveGroup, CollectivesDocument, WaitingFlow
 
 EXAMPLES = """\b
 Examples:
@@ -27,10 +19,6 @@ Examples:
   ncclras -f json > 1.json; sleep 10; ncclras -f json > 2.json; arnold health collectives 1.json 2.json
   arnold health collectives --converter > flight_recorder_to_json.py
 """
-
-STYLES = {"healthy": "bold green", "straggler": "bold yellow", "failure": "bold red"}
-
-MOST_FLOWS = 24  # Flows shown as text; --json has all
 
 
 def _print_converter(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
@@ -86,7 +74,7 @@ def command(
     """
     from datetime import UTC, datetime
 
-    from arnold.documents.collectives_answer import collectives_document
+    from arnold.documents.collectives_answer import collectives_document, print_collectives
     from health.collectives.flagging import flags_of, nodes_of
     from health.collectives.reading import diagnose_files, read_trace
 
@@ -95,56 +83,9 @@ def command(
         for file in files:
             say(file)
             sources.append(read_trace(file))
-    found, diagnosis = diagnose_files(sources, format=format, settings=settings, lenient=lenient)
+    recognised, diagnosis = diagnose_files(sources, format=format, settings=settings, lenient=lenient)
     node_of = nodes_of(diagnosis.members, read_source(node_map) if node_map is not None else None)
     flags = flags_of(diagnosis, node_of, now=datetime.now(UTC))
-    document = collectives_document(diagnosis, format=found, node_of=node_of, flags=flags)
+    document = collectives_document(diagnosis, format=recognised, node_of=node_of, flags=flags)
     save_flags(document.flags, flags_out, of=None if yes else len({*node_of.values()}))
-    answer(document, _print, as_json=as_json, html=html)
-
-
-def _print(out: Console, document: CollectivesDocument) -> None:
-    out.print(document.verdict, style=STYLES[document.status])
-    if document.seen is not None and document.localised is not None and document.since is not None:
-        after = (document.seen - document.since).total_seconds()
-        named = (document.localised - document.since).total_seconds()
-        well = f"{document.since:%Y-%m-%d %H:%M:%S} UTC"
-        out.print(f"All was well until {well}; seen {after:.1f} s later, judged {named:.1f} s later")
-    _print_groups(out, document.groups)
-    _print_flows(out, document.flows)
-    flags = [
-        (
-            flag.node,
-            flag.kind,
-            "-" if flag.kind == "faulty" else f"{flag.slowdown:.2f}",
-            "-" if flag.until is None else f"{flag.until:%Y-%m-%d %H:%M} UTC",
-        )
-        for flag in document.flags
-    ]
-    print_rows(out, ("node", "kind", "slowdown", "until"), flags, title="Flags", left=["kind", "until"])
-    for note in [document.withheld, *document.notes]:
-        if note:
-            out.print(f"Note: {note}")
-
-
-def _print_groups(out: Console, groups: Sequence[CollectiveGroup]) -> None:
-    roles = {"origin": "began here", "victim": "waits", "other": "-"}
-    rows = []
-    for group in groups:
-        absent = ", ".join(group.absent[:3]) + (f", {len(group.absent) - 3} more" if len(group.absent) > 3 else "")
-        rows.append((group.group, roles[group.role], group.seq, group.op or "-", len(group.standing), absent or "-"))
-    headers = ("group", "role", "number", "operation", "waiting", "absent")
-    print_rows(out, headers, rows, title="Groups, where it began first", left=["role", "operation", "absent"])
-
-
-def _print_flows(out: Console, flows: Sequence[WaitingFlow]) -> None:
-    order = ["gpu-not-ready", "not-delivered", "not-transmitted", "starved", "complete"]
-    first = sorted(flows, key=lambda flow: (order.index(flow.condition), flow.done))[:MOST_FLOWS]
-    headers = ("from", "to", "channel", "ready", "transmitted", "done", "of", "state")
-    rows = [
-        (one.source, one.target, one.channel, one.ready, one.transmitted, one.done, one.total, one.condition)
-        for one in first
-    ]
-    print_rows(out, headers, rows, title="Flows of the collective that all wait for, in chunks", left=["to", "state"])
-    if len(flows) > MOST_FLOWS:
-        out.print(f"and {len(flows) - MOST_FLOWS} more, in --json")
+    answer(document, print_collectives, as_json=as_json, html=html)

@@ -3,22 +3,14 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
 
 import click
 
-from arnold.console.output import BAD, GOOD, SO_SO, answer, print_rows, print_sentences
+from arnold.console.output import answer
 from arnold.options.command import JsonCommand
 from arnold.options.job_options import read_machines, running_job_options
 from arnold.options.shared_options import html_option
 
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from arnold.documents.recover_answers import IsolateDocument
-    from health.recovery.machines import Machines
-
-LONGEST = 40  # Most rows of a table on a terminal
 EXAMPLES = """\b
 Examples:
   arnold health isolate --job job.yaml
@@ -61,33 +53,10 @@ def command(
     Each part keeps TP and PP and runs a few steps on its own, all at once. The culprit is in the part that fails in
     the first run and in the part that fails in the second. Machines are numbered by node rank.
     """
-    from arnold.documents.recover_answers import isolate_document
+    from arnold.documents.recover_answers import isolate_document, print_isolation
     from health.recovery.two_phase_replay import plan_replay
 
     machines = read_machines(job_file, placement)
     plan = plan_replay(machines.job, k=replicas)
     document = isolate_document(plan, machines, horizontal=horizontal, vertical=vertical)
-    answer(document, partial(_print, machines=machines), as_json=as_json, html=html)
-
-
-def _print(out: Console, document: IsolateDocument, machines: Machines) -> None:
-    good = document.answer == "culprit" or (document.answer == "plan" and document.unique)
-    out.print(document.verdict, style=GOOD if good else BAD if document.answer == "none" else SO_SO)
-    title = f"{document.groups} groups of {document.group_size} machines, DP {document.k} each"
-    runs = ("first run (horizontal)", "second run (vertical)")
-    first, second = (
-        [_cell(machines.spelled(members), failed=group in broken) for group, members in enumerate(cut[:LONGEST])]
-        for cut, broken in (
-            (document.horizontal, document.failed_horizontal),
-            (document.vertical, document.failed_vertical),
-        )
-    )
-    unseen = [""] * (document.groups - len(first))
-    rows = list(zip(range(document.groups), first + unseen, second + unseen, strict=True))
-    print_rows(out, ("group", *runs), rows, title=title, left=runs, most=LONGEST)
-    print_sentences(out, "Notes", document.notes)
-
-
-def _cell(names: str, *, failed: bool) -> str:
-    """Return the machines of a group, as far as a column is wide."""
-    return (names if len(names) <= 44 else f"{names[:41]}...") + ("  FAILED" if failed else "")
+    answer(document, partial(print_isolation, machines=machines), as_json=as_json, html=html)

@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
-from arnold.console.output import answer, print_rows, progress
+from arnold.console.output import answer, progress
 from arnold.options.command import JsonCommand
 from arnold.options.field_options import FILE, ResultFile, file_option
 from arnold.options.shared_options import SAVE_HELP
 from ground.files import read_source
-from ground.quantities import plural
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from arnold.documents.straggler_answers import OpTraceDocument
 
 TRACE = ResultFile("trace.parquet", "meta.yaml", "conversion.json")
 EXAMPLES = """\b
@@ -64,7 +56,7 @@ def command(
     --meta; of any other as many as there are. Or a log with `--timing-log-level 2 --timing-log-option all`. What cannot
     be recovered is listed with what that disables.
     """
-    from arnold.documents.straggler_answers import op_trace_document
+    from arnold.documents.straggler_answers import op_trace_document, print_op_trace
     from health.whatif.conversion import ConversionSettings, write_conversion
     from health.whatif.converters import convert as convert_files
     from health.whatif.converters import sizes_of
@@ -79,21 +71,4 @@ def command(
         conversion = convert_files(files, layout, settings, source=source)
     written = write_conversion(conversion, sizes, save)
     document = op_trace_document(conversion, layout, [str(path) for path in written])
-    answer(document, _print, as_json=as_json)
-
-
-def _print(out: Console, document: OpTraceDocument) -> None:
-    from arnold.texts.step_findings_text import print_findings
-
-    gaps = plural(len(document.missing), "gap") if document.missing else "nothing missing"
-    steps, workers = plural(document.steps, "step"), plural(document.workers, "worker")
-    out.print(f"{document.rows:,} operations of {steps} on {workers}, {gaps}: {document.files[0]}", style="bold")
-    rows = [(optype, f"{count:,}") for optype, count in document.recovered.items()]
-    print_rows(out, ("operation", "rows"), rows, title="Recovered", gap=False)
-    print_findings(out, document.arrivals, document.breakdown)
-    if document.missing:
-        out.print("\nNot recovered", style="bold")
-        for entry in document.missing:
-            out.print(f"- {entry.optype}: {entry.reason}. Disables {entry.disables}.")
-    for note in document.notes:
-        out.print(f"Note: {note}")
+    answer(document, print_op_trace, as_json=as_json)

@@ -1,4 +1,4 @@
-"""``arnold place``: where a job goes."""
+"""``arnold place``: where a job goes, or several at once."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import click
 
 from arnold.console.output import answer, exit_code, log_outcome, progress, to_json
 from arnold.options.command import JsonCommand
-from arnold.options.field_options import options_of, takes
+from arnold.options.field_options import options_of, refuse_clashes, takes
 from arnold.options.job_options import JointInputs, PlacementInputs, joint_inputs
 from arnold.options.placement_outputs import PlaceOptions
 from arnold.options.shared_options import complete_algorithm
@@ -17,10 +17,10 @@ from ground.errors import InvalidInput
 from ground.files import write_files
 
 if TYPE_CHECKING:
-    from scheduler.outcome import Instance, Outcome
-    from scheduler.placement.types import Limits, PlacementAlgorithm
+    from scheduler.placement.types import Limits
 
 SECONDS_A_CHANGE = 2.0  # Time for each changed instance that is solved to answer "would it fit if ...?"
+JOB = "{job}"  # What stands for the name of the job in the name of a file, where there are several
 EXAMPLES = """\b
 Examples:
   arnold place --cluster cluster.csv --job job.yaml
@@ -50,22 +50,23 @@ def command(*, inputs: PlacementInputs | JointInputs, options: PlaceOptions, as_
     """
     options.formats()
     if isinstance(inputs, JointInputs):
-        from arnold.commands.place_jobs import place_jobs
-
         return place_jobs(inputs, options, as_json=as_json)
     return place_job(inputs, options, as_json=as_json)
 
 
 def place_job(inputs: PlacementInputs, options: PlaceOptions, *, as_json: bool) -> int:
     """Place one job, write its files and print the answer."""
-    from arnold.documents.place_answer import place_document
-    from arnold.texts.place_text import print_placement
+    from arnold.documents.place_answer import place_document, print_placement
     from scheduler.algorithm_run import fits, run
+    from scheduler.placement.types import ALGORITHMS
 
     if inputs.running and options.certificate is not None:
         fix = "leave one of the two out, or name the nodes of running jobs with --busy instead"
         raise InvalidInput("a certificate is of a cluster as its files say it", where="--running", fix=fix)
-    solver = load_algorithm(options.algorithm)
+    if "," in options.algorithm:
+        fix = f"give one, or compare them: arnold compare --algorithm {options.algorithm}"
+        raise InvalidInput("a job is placed by one algorithm", where="--algorithm", fix=fix)
+    solver = ALGORITHMS.load(options.algorithm)
     instance = inputs.read()
     cluster, job = instance.cluster, instance.job
     with progress(f"Placing {job.name}") as say:
@@ -75,14 +76,19 @@ def place_job(inputs: PlacementInputs, options: PlaceOptions, *, as_json: bool) 
         would_fit = None
         if outcome.status == "infeasible":
             # asked of exact, whatever was chosen: the rule of another algorithm may refuse what fits
-            would_fit = fits(cluster.emptied(), job, solver=load_algorithm("exact"), limits=of_a_change(limits))
+            exact = ALGORITHMS.load("exact")
+            would_fit = fits(cluster.emptied(), job, solver=exact, limits=of_a_change(limits))
         instance = instance.settled(outcome)
         document = place_document(instance, outcome, would_fit_if_empty=would_fit)
-    texts = {} if options.certificate is None else certificate_text(options.certificate, instance, outcome)
+    texts: dict[str, str] = {}
+    if options.certificate is not None and outcome.status in ("optimal", "feasible", "infeasible"):
+        from scheduler.certificates.certificate_writer import certificate_of
+
+        texts[options.certificate] = to_json(certificate_of(instance, outcome)) + "\n"
     if outcome.evaluation is not None:
         texts |= options.texts(document, instance.job, asked=inputs.files.asked_of_slurm)
         if options.html is not None:
-            from arnold.pages.placement import placement_page
+            from arnold.pages.placement_page import placement_page
 
             texts[options.html] = placement_page(cluster, instance.job, [outcome])
     write_files(texts)
@@ -90,29 +96,66 @@ def place_job(inputs: PlacementInputs, options: PlaceOptions, *, as_json: bool) 
     return exit_code(outcome.status)
 
 
-def load_algorithm(name: str) -> PlacementAlgorithm:
-    """Return the algorithm of a name.
-
-    :raises InvalidInput: several are named; UnknownName: no package offers it.
-    """
-    from scheduler.placement.types import ALGORITHMS
-
-    if "," in name:
-        fix = f"give one, or compare them: arnold compare --algorithm {name}"
-        raise InvalidInput("a job is placed by one algorithm", where="--algorithm", fix=fix)
-    return ALGORITHMS.load(name)
-
-
-def certificate_text(file: str, instance: Instance, outcome: Outcome) -> dict[str, str]:
-    """Return the file with what proves an outcome; none where nothing does."""
-    from scheduler.certificates.certificate_writer import certificate_of
-
-    if outcome.status not in ("optimal", "feasible", "infeasible"):
-        return {}
-    proof = certificate_of(instance, outcome)
-    return {file: to_json(proof) + "\n"}
-
-
 def of_a_change(limits: Limits) -> Limits:
     """Return the limits of each changed instance that is solved."""
     return replace(limits, seconds=min(limits.seconds, SECONDS_A_CHANGE))
+
+
+def place_jobs(inputs: JointInputs, options: PlaceOptions, *, as_json: bool) -> int:
+    """Place several jobs at once, write their files and print the answer."""
+    from arnold.documents.place_answer import joint_cards, joint_document, print_joint_placement
+    from scheduler.placement.types import ALGORITHMS
+    from scheduler.several.together import place_together
+
+    for of_one_job, option, why in (
+        (options.algorithm != "exact", "--algorithm", "several jobs at once are placed by exact alone"),
+        (options.certificate is not None, "--certificate", "a certificate is of one job"),
+        (inputs.running, "--running", "running jobs are looked at for one job"),
+    ):
+        if of_one_job:
+            raise InvalidInput(why, where=option, fix=f"leave {option} out, or place one job at a time")
+    instances, weights = inputs.read()
+    jobs = [instance.job for instance in instances]
+    options_for = {
+        job.name: replace(
+            options,
+            output=tuple(_file(pattern, job.name) for pattern in options.output),
+            html=None if options.html is None else _file(options.html, job.name),
+        )
+        for job in jobs
+    }
+    written = [file for own in options_for.values() for file in (*own.output, own.html) if file is not None]
+    refuse_clashes(written, click.get_current_context())
+    with progress(f"Placing {len(jobs)} jobs") as say:
+        limits = replace(inputs.limits, progress=say)
+        solver = ALGORITHMS.load(options.algorithm)
+        joint = place_together(instances[0].cluster, jobs, weights, solver=solver, limits=limits)
+    # without a placement no job has nodes of one size
+    placed = zip(instances, joint.outcomes, strict=True) if joint.outcomes else ()
+    instances = [instance.settled(outcome) for instance, outcome in placed] or instances
+    document = joint_document(instances, weights, joint)
+    texts: dict[str, str] = {}
+    for instance, outcome in zip(instances, joint.outcomes, strict=False):
+        job = instance.job
+        texts |= options_for[job.name].texts(document.jobs[job.name], job, asked=inputs.files.asked_of_slurm)
+        if (page := options_for[job.name].html) is not None:
+            from arnold.pages.placement_page import placement_page
+
+            texts[page] = placement_page(instances[0].cluster, job, [outcome], more=joint_cards(document))
+    write_files(texts)
+    answer(document, lambda out, shown: print_joint_placement(out, instances, shown), as_json=as_json)
+    return exit_code(joint.status)
+
+
+def _file(pattern: str, job: str) -> str:
+    """Return the file of one job.
+
+    :raises InvalidInput: the pattern would give all jobs one file, or the name of the job is none for a file.
+    """
+    if JOB not in pattern:
+        fix = f"put {JOB} into its name: placement-{JOB}.json"
+        raise InvalidInput("several jobs go to one file", where=pattern, fix=fix)
+    if "/" in job:
+        fix = "give the job a name without /"
+        raise InvalidInput(f"the name of the job {job!r} cannot stand in a file name", where=pattern, fix=fix)
+    return pattern.replace(JOB, job)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
 
-from arnold.console.output import GOOD, answer, print_rows, print_sentences, progress
+from arnold.console.output import answer, progress
 from arnold.options.cluster_options import ClusterFiles, cluster_options
 from arnold.options.command import JsonCommand
 from arnold.options.field_options import EARLIER, check_stdin, options_of, takes
@@ -16,12 +16,10 @@ from arnold.options.placement_outputs import PlacementOutputs
 from arnold.options.shared_options import PLACEMENT_HELP, html_option
 from ground.errors import UnknownName, did_you_mean
 from ground.files import read_source, write_files
-from ground.quantities import decimal, plural
+from ground.quantities import plural
 from scheduler.placement.types import Limits, Proposal
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from arnold.documents.place_answer import RepairDocument
     from scheduler.job import Job
     from scheduler.repair import Prefer, Repair
@@ -73,7 +71,7 @@ def command(
     Cells that do not move keep their node and every cell keeps its rank. Whether the cluster file shows the job's own
     nodes as in use makes no difference. Exits 3 if too few nodes are left.
     """
-    from arnold.documents.place_answer import repair_document
+    from arnold.documents.place_answer import print_repair, repair_document
     from scheduler.job_files.placement_file import load_placement
     from scheduler.outcome import Instance
     from scheduler.repair import repair
@@ -91,12 +89,12 @@ def command(
     document = repair_document(Instance(cluster, saved.job, files.cluster, loaded.notes), repaired, lost=gone)
     pages = {} if html is None else {html: _page(cluster, saved.job, repaired, document)}
     write_files(outputs.texts(document, saved.job, asked=files.asked_of_slurm) | pages)
-    answer(document, _print, as_json=as_json)
+    answer(document, print_repair, as_json=as_json)
 
 
 def _page(cluster: Cluster, job: Job, repaired: Repair, document: RepairDocument) -> str:
     """Return the page of the placement now, with the lost nodes as faulty ones and the moves."""
-    from arnold.pages.placement import placement_page
+    from arnold.pages.placement_page import placement_page
     from scheduler.algorithm_run import judge
     from topology.flags import FAULTY, NodeFlag
 
@@ -109,10 +107,10 @@ def _page(cluster: Cluster, job: Job, repaired: Repair, document: RepairDocument
     proposal = Proposal(repaired.nodes, lower_bound=bound, solve_seconds=repaired.solve_seconds, notes=repaired.notes)
     # a repair takes as few slow nodes as it can, and weighs no step times
     priceless = job.replace(avoid="ignore") if job.avoid == "price" else job
-    fewer, better = _known(document)
-    known = [f"{plural(len(document.moves), 'cell')} moved: {fewer}."]
+    fewer, better = document.sure
+    sure = [f"{plural(len(document.moves), 'cell')} moved: {fewer}."]
     if repaired.prefer == "moves":
-        known.append("What more moves would give, --prefer objective finds.")
+        sure.append("What more moves would give, --prefer objective finds.")
     moves = [
         f"Rank {move.node_rank} (row {move.dp}, stage {move.pp}): {move.source} to {move.target}."
         for move in document.moves
@@ -123,8 +121,8 @@ def _page(cluster: Cluster, job: Job, repaired: Repair, document: RepairDocument
         job,
         [judge("repair", now, priceless, proposal)],
         title=title,
-        known=better,
-        more=[("Moves", [*known, *moves])],
+        sure=better,
+        more=[("Moves", [*sure, *moves])],
     )
 
 
@@ -136,9 +134,18 @@ def _lost_nodes(hostlists: Sequence[str], cluster: Cluster) -> list[str]:
     """
     from topology.node_names import NodeNames, expand_hostlist
 
+    written: list[tuple[str, str]] = []  # hostlists, each with where it stands
+    for text in hostlists:
+        if not text.startswith("@"):
+            written.append((text, "--lost"))
+            continue
+        source = read_source(text.removeprefix("@"), may_be_empty=True)
+        for number, line in enumerate(source.lines(), 1):
+            if hostlist := line.partition("#")[0].strip():
+                written.append((hostlist, source.at(number)))
     names: dict[str, None] = {}
     spellings = NodeNames(cluster.index_of)
-    for text, where in _written(hostlists):
+    for text, where in written:
         # a node whose own name has brackets or commas is that node
         listed = [text] if text in cluster.index_of else expand_hostlist(text, where=where)
         for name in listed:
@@ -147,36 +154,3 @@ def _lost_nodes(hostlists: Sequence[str], cluster: Cluster) -> list[str]:
                 raise UnknownName(f"the cluster has no node {name!r}", where=where, fix=fix)
             names[own] = None
     return list(names)
-
-
-def _written(hostlists: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield the hostlists, those of the lines of ``@FILE`` among them, each with where it stands."""
-    for text in hostlists:
-        if not text.startswith("@"):
-            yield text, "--lost"
-            continue
-        source = read_source(text.removeprefix("@"), may_be_empty=True)
-        for number, line in enumerate(source.lines(), 1):
-            if hostlist := line.partition("#")[0].strip():
-                yield hostlist, source.at(number)
-
-
-def _known(document: RepairDocument) -> tuple[str, str]:
-    """Return how sure it is that no fewer moves, and no better objective, can be had: as text and page have it."""
-    fewer = "fewer are impossible" if document.moves_proved else f"{document.fewest_moves} at least"
-    better = "proved best" if document.objective_proved else f"at least {decimal(document.objective_bound)}"
-    return fewer, f"{better} with as few moves" if document.prefer == "moves" else better
-
-
-def _print(out: Console, document: RepairDocument) -> None:
-    fewer, better = _known(document)
-    lost, moved = plural(len(document.lost), "node"), plural(len(document.moves), "cell")
-    out.print(f"{document.job.name}: {lost} lost, {moved} moved ({fewer})", style=GOOD)
-    out.print(
-        f"objective {decimal(document.before.objective)} -> {decimal(document.objective)} ({better}), "
-        f"DP spread {document.before.spread.dp} -> {document.spread.dp}, "
-        f"PP spread {document.before.spread.pp} -> {document.spread.pp}"
-    )
-    rows = [(move.node_rank, move.dp, move.pp, move.source, move.target) for move in document.moves]
-    print_rows(out, ("rank", "row (dp)", "stage (pp)", "from", "to"), rows, title="Moves", left=["from", "to"])
-    print_sentences(out, "Notes", document.notes)

@@ -15,7 +15,7 @@ import click
 
 from arnold.commands.command_table import arnold
 from arnold.console.interrupts import INTERRUPTED
-from arnold.console.output import emit_json, settle_streams, silence
+from arnold.console.output import emit_json, error_document, settle_streams, silence
 from ground.errors import ArnoldError, TooLarge
 from ground.plugins import PluginFailed, failed_plugin
 
@@ -62,7 +62,14 @@ def run(args: Sequence[str]) -> int:
     try:
         if "_ARNOLD_COMPLETE" in os.environ:
             arnold.main(list(args), prog_name="arnold")
-        code = _invoke(args)
+        try:
+            with arnold.make_context("arnold", list(args)) as context:
+                code = arnold.invoke(context)
+        except click.exceptions.Exit as end:
+            code = end.exit_code
+        except click.exceptions.NoArgsIsHelpError as missing:
+            _say(missing.format_message())
+            code = missing.exit_code
         if sys.stdout is not None:
             sys.stdout.flush()
     except BrokenPipeError:
@@ -77,22 +84,19 @@ def run(args: Sequence[str]) -> int:
             import traceback
 
             traceback.print_exception(error)
-        code = _report(explained, as_json=as_json)
+        printed = False
+        if as_json:
+            try:
+                emit_json(error_document(explained))
+                printed = True
+            except OSError:
+                silence(sys.stdout)
+        if not printed:
+            _say(f"Error: {explained}")
         if isinstance(explained, _SystemRefused):
             silence(sys.stdout)
-    return code
-
-
-def _invoke(args: Sequence[str]) -> int:
-    try:
-        with arnold.make_context("arnold", list(args)) as context:
-            code = arnold.invoke(context)
-            return code if isinstance(code, int) else 0
-    except click.exceptions.Exit as end:
-        return end.exit_code
-    except click.exceptions.NoArgsIsHelpError as missing:
-        _say(missing.format_message())
-        return missing.exit_code
+        return explained.exit_code
+    return code if isinstance(code, int) else 0
 
 
 def _explain(error: Exception) -> ArnoldError:
@@ -120,20 +124,6 @@ def _explain(error: Exception) -> ArnoldError:
         f"Arnold failed unexpectedly: {type(error).__name__}: {error}",
         fix="report this as a bug with the command line and its input; ARNOLD_DEBUG=1 shows where it happened",
     )
-
-
-def _report(error: ArnoldError, *, as_json: bool) -> int:
-    if as_json:
-        from arnold.console.output import error_document
-
-        try:
-            emit_json(error_document(error))
-        except OSError:
-            silence(sys.stdout)
-        else:
-            return error.exit_code
-    _say(f"Error: {error}")
-    return error.exit_code
 
 
 def _say(sentence: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import click
@@ -65,13 +65,16 @@ def schema_of(name: str) -> dict[str, Any]:
     from ground.records import json_schema
 
     others = _others()
-    target = others.get(name) or _document_of(name.split())
+    member: click.Command | None = arnold
+    for word in name.split():
+        member = member.get_command(click.Context(member), word) if isinstance(member, click.Group) else None
+    target = others.get(name) or (member.document if isinstance(member, JsonCommand) else None)
     if target is None:
-        known = schema_names()
+        names = schema_names()
         raise UnknownName(
             f"there is no schema for {name!r}",
             where="arnold schema",
-            fix=f"{did_you_mean(name, known)}use one of: {', '.join(known)}",
+            fix=f"{did_you_mean(name, names)}use one of: {', '.join(names)}",
         )
     return json_schema(object_at(target), written=name not in others)
 
@@ -80,14 +83,6 @@ def _others() -> dict[str, str]:
     """Return our documents beside those of commands, and those that other packages offer."""
     offered = {name: target for table in offers(ENTRY_POINTS) for name, target in table.items()}
     return {**OTHERS, **offered}
-
-
-def _document_of(words: Sequence[str]) -> str | None:
-    """Return where the document of a command is found; ``None`` = there is no such command, or it prints none."""
-    found: click.Command | None = arnold
-    for word in words:
-        found = found.get_command(click.Context(found), word) if isinstance(found, click.Group) else None
-    return found.document if isinstance(found, JsonCommand) else None
 
 
 def _documented(group: click.Group, prefix: str = "") -> Iterator[str]:

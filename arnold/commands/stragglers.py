@@ -17,10 +17,6 @@ from ground.files import read_source, write_file
 from ground.quantities import capitalised
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
-    from arnold.documents.straggler_answers import StragglersDocument
-    from health.whatif import Analysis, Replayed
     from health.whatif.worker_nodes import Nodes
 
 EXAMPLES = """\b
@@ -74,88 +70,62 @@ def command(
             where="--flags-out",
             fix="add --node-map FILE: a CSV with dp,stage,node or the JSON of `arnold place`",
         )
+    from arnold.documents.straggler_answers import print_stragglers, stragglers_document
     from arnold.options.shared_options import parse_time
-    from arnold.texts.stragglers_text import print_stragglers
-
-    end = None if ended is None else parse_time(ended, option="--ended")[1]
-    document = _analyse(trace, node_map, ended=end, meta=meta, lenient=lenient, html=html, chrome_trace=chrome_trace)
-    save_flags(document.flags, flags_out)
-    answer(document, print_stragglers, as_json=as_json)
-
-
-def _analyse(
-    file: str,
-    nodes: str | None,
-    *,
-    ended: datetime | None,
-    meta: str | None,
-    lenient: bool,
-    html: str | None,
-    chrome_trace: str | None,
-) -> StragglersDocument:
-    from arnold.documents.straggler_answers import stragglers_document
     from health import whatif
     from health.whatif.conversion import heed, read_statement
 
+    end = None if ended is None else parse_time(ended, option="--ended")[1]
     with progress("Reading the trace", total=None) as say:
         sizes = None if meta is None else whatif.read_metadata(read_source(meta))
-        statement = read_statement(file)
-        trace = whatif.read_trace(
-            file, sizes=sizes, lenient=lenient, partial=statement is not None and bool(statement.absent)
-        )
-        at: Nodes = {}
-        if nodes is not None:
-            ranks = max(trace.sizes.dp, trace.dp_ranks[-1] + 1)
-            at = whatif.read_nodes(read_source(nodes), dp=ranks, pp=trace.sizes.pp)
+        statement = read_statement(trace)
+        partial = statement is not None and bool(statement.absent)
+        traced = whatif.read_trace(trace, sizes=sizes, lenient=lenient, partial=partial)
+        nodes: Nodes = {}
+        if node_map is not None:
+            ranks = max(traced.sizes.dp, traced.dp_ranks[-1] + 1)
+            nodes = whatif.read_nodes(read_source(node_map), dp=ranks, pp=traced.sizes.pp)
         say("replaying")
-        replayed = whatif.prepare(trace, lenient=lenient)
+        replayed = whatif.prepare(traced, lenient=lenient)
         analysis, of_source = heed(whatif.analyse(replayed), statement)
-    workers = whatif.slow_workers(replayed, analysis, at)
+    workers = whatif.slow_workers(replayed, analysis, nodes)
     notes = [*whatif.notes_on(replayed, analysis), *of_source]
     document = stragglers_document(
         analysis,
-        source=trace.source,
+        source=traced.source,
         statement=statement,
         help=whatif.help_for(replayed, analysis, workers),
         slow_workers=workers,
-        flags=whatif.flags_of(workers, analysis, ended=ended),
+        flags=whatif.flags_of(workers, analysis, ended=end),
         dropped=replayed.trace.dropped,
         notes=notes,
-        nodes=at,
+        nodes=nodes,
     )
     if html is not None:
-        _write_page(html, replayed, analysis, document, at)
+        from arnold.pages.straggler_page import slowest_step, straggler_page
+
+        page = straggler_page(
+            analysis,
+            whatif.timelines_of(replayed, [slowest_step(analysis)]),
+            title=Path(document.source).name,
+            verdict=[capitalised(document.verdict), *document.help],
+            workers=document.slow_workers,
+            nodes=nodes,
+            flags=document.flags,
+            notes=document.notes,
+        )
+        write_file(html, page)
     if chrome_trace is not None:
-        document = replace(document, notes=(*notes, *_write_chrome_trace(chrome_trace, replayed, analysis)))
-    return document
+        from health.whatif import replay
 
-
-def _write_page(file: str, replayed: Replayed, analysis: Analysis, document: StragglersDocument, at: Nodes) -> None:
-    """Write the page of an analysis."""
-    from arnold.pages.stragglers import slowest_step, straggler_page
-    from health.whatif import timelines_of
-
-    page = straggler_page(
-        analysis,
-        timelines_of(replayed, [slowest_step(analysis)]),
-        title=Path(document.source).name,
-        verdict=[capitalised(document.verdict), *document.help],
-        workers=document.slow_workers,
-        nodes=at,
-        flags=document.flags,
-        notes=document.notes,
-    )
-    write_file(file, page)
-
-
-def _write_chrome_trace(file: str, replayed: Replayed, analysis: Analysis) -> list[str]:
-    """Write the trace for Perfetto, gzip if the name ends so; says which steps did not fit."""
-    from health.whatif import timelines_of
-    from health.whatif.replay import chrome_trace, steps_to_export
-
-    steps = steps_to_export(analysis, len(replayed.trace.operations))
-    timelines = timelines_of(replayed, steps)
-    write_file(file, chrome_trace(timelines, analysis.dp_ranks, packed=file.endswith(".gz")))
-    if len(steps) == len(analysis.steps):
-        return []
-    return [f"{file} has the {len(steps)} slowest of {len(analysis.steps)} steps: a viewer opens no more."]
+        steps = replay.steps_to_export(analysis, len(replayed.trace.operations))
+        timelines = whatif.timelines_of(replayed, steps)
+        packed = chrome_trace.endswith(".gz")
+        write_file(chrome_trace, replay.chrome_trace(timelines, analysis.dp_ranks, packed=packed))
+        if len(steps) < len(analysis.steps):
+            some = (
+                f"{chrome_trace} has the {len(steps)} slowest of {len(analysis.steps)} steps: a viewer opens no more."
+            )
+            document = replace(document, notes=(*notes, some))
+    save_flags(document.flags, flags_out)
+    answer(document, print_stragglers, as_json=as_json)

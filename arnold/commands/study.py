@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import click
 from annotated_types import Interval
 
-from arnold.commands.command_table import CommandRow, LazyGroup, own_row
+from arnold.commands.capacity_questions import QuestionGroup
+from arnold.commands.command_table import CommandRow, own_row
 from arnold.console.output import answer, print_rows, progress
 from arnold.options.command import JsonCommand
 from arnold.options.field_options import options_of, takes
@@ -41,12 +42,14 @@ Examples:
 STUDIES: Mapping[str, CommandRow] = {
     "table1": own_row("study:table1", "Recompute Table 1 of the Arnold paper, with the optimum."),
     "fragmented": own_row("study:fragmented", "Compare algorithms on seeded fragmented clusters."),
-    "generations": own_row("study_generations", "Compare queue policies on several generations of GPUs."),
+    "generations": CommandRow(
+        "simulator.capacity.generations:GenerationsQuestion", "Compare queue policies on several generations of GPUs."
+    ),
 }
 """Our own studies; others come through the entry points ``arnold.studies``."""
 
 
-@click.group("study", cls=LazyGroup, table=STUDIES, plugins="arnold.studies")
+@click.group("study", cls=QuestionGroup, table=STUDIES, plugins="arnold.studies")
 def command() -> None:
     """Run a study.  Same seed, same results, whatever the number of processes."""
 
@@ -75,8 +78,8 @@ def table1(*, as_json: bool, unevenness: float, limits: SweepLimits) -> None:
     from scheduler.study import table1 as study
 
     cases = study.cases(unevenness=unevenness, seed=limits.seed)
-    found = study.table1(cases, _sweep(cases, study.ALGORITHMS, limits))
-    answer(found, _print_table1, as_json=as_json)
+    table = study.table1(cases, _sweep(cases, study.ALGORITHMS, limits))
+    answer(table, _print_table1, as_json=as_json)
 
 
 @click.command(
@@ -94,8 +97,8 @@ def fragmented(*, as_json: bool, clusters: int, algorithm: str | None, limits: S
     named = ALGORITHMS.names() if algorithm is None else tuple(name.strip() for name in algorithm.split(","))
     chosen = tuple(dict.fromkeys((EXACT, *named)))
     cases = study.cases(clusters, limits.seed)
-    found = study.fragmented_study(cases, _sweep(cases, chosen, limits), limits)
-    answer(found, _print_fragmented, as_json=as_json)
+    result = study.fragmented_study(cases, _sweep(cases, chosen, limits), limits)
+    answer(result, _print_fragmented, as_json=as_json)
 
 
 def _sweep(cases: Sequence[Case], algorithms: Sequence[str], limits: SweepLimits) -> list[CaseResults]:
@@ -107,16 +110,25 @@ def _sweep(cases: Sequence[Case], algorithms: Sequence[str], limits: SweepLimits
 
 
 def _print_table1(out: Console, document: Table1) -> None:
+    from scheduler.outcome import STATUS
+
     algorithms = [result.algorithm for result in document.settings[0].results]
     split = f"split unevenly by up to {document.unevenness:.0%}" if document.unevenness else "split evenly"
     # names break at their hyphens: six of them stand side by side
     names = [name.replace("-", "-\n") for name in algorithms]
     title = f"Table 1: objective (DP spread, PP spread), nodes {split}; * = proved optimal"
     ratio_names = ("base/\npaper", "paper/\nexact")
+
+    def cell(result: CaseResult) -> str:
+        if result.spread is None or result.objective is None:
+            return STATUS[result.status]
+        star = "*" if result.status == "optimal" else ""
+        return f"{result.objective:.1f} ({result.spread.dp},{result.spread.pp}){star}"
+
     rows = []
     for line in document.settings:
         compared = map(_number, (line.baseline_to_paper, line.paper_to_exact))
-        rows.append((f"({line.setting})", f"{line.alpha:g}", *map(_cell, line.results), *compared))
+        rows.append((f"({line.setting})", f"{line.alpha:g}", *map(cell, line.results), *compared))
     print_rows(out, ("setting", "alpha", *names, *ratio_names), rows, title=title, spare=ratio_names, gap=False)
     ratios = (
         ("best baseline / paper, published", document.published, "the paper's split and baselines are not published"),
@@ -150,15 +162,6 @@ def _line(line: AlgorithmLine) -> tuple[object, ...]:
     worth = map(_number, (line.objective, line.mean_ratio, line.largest_ratio))
     seconds = f"{line.mean_seconds:.3f}", f"{line.median_seconds:.3f}"
     return (line.algorithm, *counts, *worth, line.level_with_exact, *seconds)
-
-
-def _cell(result: CaseResult) -> str:
-    from scheduler.outcome import STATUS
-
-    if result.spread is None or result.objective is None:
-        return STATUS[result.status]
-    star = "*" if result.status == "optimal" else ""
-    return f"{result.objective:.1f} ({result.spread.dp},{result.spread.pp}){star}"
 
 
 def _number(value: float | None) -> str:

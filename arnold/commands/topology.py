@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import click
 
-from arnold.console.output import answer, emit_json, is_quiet, plain, print_rows, progress
+from arnold.console.output import answer, emit_json, plain, progress
 from arnold.options.cluster_options import ClusterFiles, state_options
 from arnold.options.command import Group, JsonCommand
 from arnold.options.field_options import FILE, file_option, takes
 from ground.errors import InvalidInput
 from ground.files import write_file
-from ground.quantities import plural
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from arnold.documents.topology_answer import ValidateDocument
-    from topology.summary import LevelSummary
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -73,7 +66,7 @@ def convert(*, as_json: bool, to: str, output: str | None, files: ClusterFiles) 
 
     What the new format cannot carry is said on standard error and left out.
     """
-    from arnold.documents.topology_answer import convert_document
+    from arnold.documents.topology_answer import convert_document, print_notes
     from topology.writers import TOPOLOGY_WRITERS
 
     writer = TOPOLOGY_WRITERS.load(to)
@@ -88,7 +81,7 @@ def convert(*, as_json: bool, to: str, output: str | None, files: ClusterFiles) 
     if as_json:
         emit_json(convert_document(topology, rendering, to=to, output=output))
         return
-    _print_notes([*topology.notes, *rendering.notes], err=True)
+    print_notes([*topology.notes, *rendering.notes], err=True)
     if output is None:
         click.echo(rendering.text.encode(), nl=False)
 
@@ -100,7 +93,7 @@ def convert(*, as_json: bool, to: str, output: str | None, files: ClusterFiles) 
 )
 def show(*, as_json: bool, figure: str | None, depth: int | None, files: ClusterFiles) -> None:
     """Show a cluster as a tree with counts, and draw it.  FILE may be - for standard input."""
-    from arnold.documents.topology_answer import show_document
+    from arnold.documents.topology_answer import beside_the_tree, print_notes, show_document, types_of_gpu
     from topology.drawing import draw_cluster
     from topology.summary import summarise_second, text_tree
 
@@ -113,10 +106,10 @@ def show(*, as_json: bool, figure: str | None, depth: int | None, files: Cluster
         return
     # not by click's own choice, which is UTF-8 where the encoding is ASCII
     click.echo(text_tree(topology.cluster, depth=depth), file=sys.stdout)
-    for line in (*_second(summarise_second(topology.cluster)), _types(topology.cluster.nodes_of_type)):
+    for line in (*beside_the_tree(summarise_second(topology.cluster)), types_of_gpu(topology.cluster.nodes_of_type)):
         if line:
             click.echo(line.encode(errors="replace"))
-    _print_notes(topology.notes)
+    print_notes(topology.notes)
 
 
 @_file_command("validate", "ValidateDocument", VALIDATE_EXAMPLES)
@@ -125,49 +118,6 @@ def validate(*, as_json: bool, files: ClusterFiles) -> None:
 
     Exits 0 if it is valid, 2 if not: the message has the line, what is wrong and what to do.
     """
-    from arnold.documents.topology_answer import validate_document
+    from arnold.documents.topology_answer import print_validation, validate_document
 
-    document = validate_document(files.read_aloud())
-    answer(document, _print_validation, as_json=as_json)
-
-
-def _print_validation(out: Console, document: ValidateDocument) -> None:
-    cluster = document.cluster
-    name = cluster.source if cluster.source != "-" else "standard input"
-    out.print(f"{name}: valid {document.format}", style="bold green")
-    out.print(f"{cluster.nodes:,} nodes, {cluster.free:,} free, {cluster.flagged:,} flagged")
-    held = {"faulty": cluster.faulty, **cluster.kept_out}
-    if any(held.values()):
-        line = ", ".join(f"{count:,} {why}" for why, count in held.items() if count)
-        out.print(line, soft_wrap=True, markup=False)
-    if types := _types(cluster.gpu_types):
-        out.print(types, soft_wrap=True, markup=False)
-    rows = [
-        (level.name, f"{level.domains:,}", f"{level.smallest:,}", f"{level.median:,g}", f"{level.largest:,}")
-        for level in document.levels
-    ]
-    headers = ("level", "domains", "smallest", "median", "largest")
-    print_rows(out, headers, rows, title="Levels, nodes in a domain", gap=False)
-    for line in _second(document.second_levels):
-        out.print(line, soft_wrap=True, markup=False)
-    _print_notes(document.notes)
-    _print_notes(document.warnings, word="Warning")
-
-
-def _second(levels: Sequence[LevelSummary]) -> Iterator[str]:
-    """Yield a line for each second hierarchy."""
-    for level in levels:
-        sizes = f"{level.smallest:,} to {level.largest:,} nodes" if level.domains else "no nodes"
-        alone = f"; {plural(level.implicit_nodes, 'node')} in none" if level.implicit_nodes else ""
-        yield f"{level.name}, beside the tree: {plural(level.domains, 'domain')} of {sizes}{alone}"
-
-
-def _types(nodes: Mapping[str, int]) -> str:
-    """Return nodes of each type of GPU as a line; empty where no type is said."""
-    listed = [f"{name} on {plural(count, 'node')}" for name, count in nodes.items()]
-    return f"GPUs: {', '.join(listed)}" if listed else ""
-
-
-def _print_notes(notes: Sequence[str], *, word: str = "Note", err: bool = False) -> None:
-    for sentence in () if err and is_quiet() else notes:
-        click.echo(f"{word}: {sentence}".encode(errors="replace"), err=err)
+    answer(validate_document(files.read_aloud()), print_validation, as_json=as_json)

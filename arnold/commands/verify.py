@@ -54,22 +54,22 @@ def command(*, as_json: bool, certificate: str, solver: bool, inputs: PlacementI
     limits = inputs.limits
     solve = solver_check(seconds=limits.seconds, seed=limits.seed, workers=limits.workers) if solver else None
     with progress(f"Verifying {plain(claimed.job)}"):
-        found = verify(claimed, instance.cluster, instance.job, solve=solve)
-    answer(found, _print, as_json=as_json)
-    return EXIT_CODES[found.verdict]
+        verification = verify(claimed, instance.cluster, instance.job, solve=solve)
+    answer(verification, _print, as_json=as_json)
+    return EXIT_CODES[verification.verdict]
 
 
-def _print(out: Console, found: Verification) -> None:
-    if found.objective is not None and found.bound is not None:
-        proved = f"nothing costs less than {decimal(found.bound)}"
+def _print(out: Console, verification: Verification) -> None:
+    if verification.objective is not None and verification.bound is not None:
         out.print(
-            f"{plain(found.job)}: objective {decimal(found.objective)} by the evaluator, {proved} by what was recounted"
+            f"{plain(verification.job)}: objective {decimal(verification.objective)} by the evaluator, "
+            f"nothing costs less than {decimal(verification.bound)} by what was recounted"
         )
-    told = Counter(one.told for one in found.checked)
-    counts = ", ".join(f"{count:,} {TOLD[word]}" for word, count in told.items())
-    title = f"{plural(len(found.checked), 'refuted pair')}, {counts}, in {found.seconds:.2f} s"
-    print_sentences(out, title, [one.line for one in found.checked])
-    print_sentences(out, "What is wrong", found.faults)
-    print_sentences(out, "What it does not show", found.untold)
+    counted = Counter(pair.told for pair in verification.checked)
+    counts = ", ".join(f"{count:,} {TOLD[word]}" for word, count in counted.items())
+    title = f"{plural(len(verification.checked), 'refuted pair')}, {counts}, in {verification.seconds:.2f} s"
+    print_sentences(out, title, [pair.line for pair in verification.checked])
+    print_sentences(out, "What is wrong", verification.faults)
+    print_sentences(out, "What it does not show", verification.untold)
     out.print()
-    out.print(plain(found.sentence), style=STYLES[found.verdict])
+    out.print(plain(verification.sentence), style=STYLES[verification.verdict])

@@ -8,7 +8,7 @@ least are left out, then cells break.  ``--json`` always has everything; the pag
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -21,15 +21,8 @@ from rich.text import Text
 from ground.files import write_file
 from topology.drawing.page_kit import render
 
-# -- fitted_table --
-# Tables for a terminal.  The columns that tell rows apart are never cut, however narrow the terminal is.
-#
-# They are the first, and as many after it as it takes until no two rows are alike.  Where rows do not fit, headers
-# break between words, then the columns worth least are left out, then cells break.
-# ``--json`` always has everything.
-
-
 GAP, TIGHT = 2, 1  # Blanks between columns; where nothing else is left to save
+T = TypeVar("T")
 ENOUGH = 24  # Characters a line of a column of sentences needs at least to be read with ease
 
 
@@ -47,7 +40,8 @@ class FittedTable:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Yield what fits into the width there is."""
-        columns, widths, gap = self._fit(options.max_width)
+        room = options.max_width
+        columns, widths, gap = self._fit(room)
         made = Table(
             title=self.title,
             title_justify="left",
@@ -56,7 +50,7 @@ class FittedTable:
             pad_edge=False,
             padding=(0, gap, 0, 0),
         )
-        keys = self._keys(options.max_width)
+        keys = self._keys(room)
         for i in columns:
             header = self.headers[i]
             left = i == 0 or header in self.left
@@ -70,7 +64,11 @@ class FittedTable:
     def _fit(self, room: int) -> tuple[list[int], dict[int, int], int]:
         """Return which columns are shown, the widths of those that must not break, and the blanks between columns."""
         keys = self._keys(room)
-        for columns in self._choices(keys):
+        # all columns, then without those that can be spared, one after the other, but no key
+        choices = [list(range(len(self.headers)))]
+        for header in self.spare:
+            choices.append([i for i in choices[-1] if i < keys or self.headers[i] != header])
+        for columns in choices:
             for parts in (str.splitlines, str.split):
                 most = {i: self._widest(i) if i < keys else min(self._widest(i), ENOUGH) for i in columns}
                 least = {i: max(_longest(parts(self.headers[i])), most[i]) for i in columns}
@@ -88,14 +86,6 @@ class FittedTable:
                 return keys if fits else 1
         return 1
 
-    def _choices(self, keys: int) -> Iterator[list[int]]:
-        """Yield columns to show: all, then without those that can be spared, one after the other, but no key."""
-        columns = list(range(len(self.headers)))
-        yield columns
-        for header in self.spare:
-            columns = [i for i in columns if i < keys or self.headers[i] != header]
-            yield columns
-
     def _widest(self, column: int) -> int:
         return _longest([row[column] for row in self.rows])
 
@@ -108,54 +98,26 @@ def _longest(texts: Sequence[str]) -> int:
     return max(map(cell_len, texts), default=0)
 
 
-# -- printed_page --
-# What a command prints, as a page: the verdict as its heading, then tables and lists.
-
-
-@dataclass(frozen=True, slots=True)
-class PrintedPart:
-    """A table, or without headers a list of sentences."""
-
-    title: str
-    rows: Sequence[Sequence[str]] | Sequence[str]
-    headers: Sequence[str] = ()
-    left: Collection[str] = ()  # headers of columns that are aligned left, besides the first
-
-
-def printed_page(title: str, sentences: Sequence[str], parts: Sequence[PrintedPart]) -> str:
-    """Return one self-contained page; same input, same text.
-
-    :param title: words of the command.
-    :param sentences: the verdict, then what else there is to say at once; one at least.
-    """
-    return render(
-        "arnold.pages",
-        "printed.html.j2",
-        styles=("pages.css",),
-        title=title,
-        verdict=sentences[0],
-        lead=sentences[1:],
-        parts=parts,
-        data={},
-    )
-
-
-# -- saved_answer --
-# The text of an answer as a page, with ``--html``: the same sentences and tables, these with all their columns.
-
-
-T = TypeVar("T")
-
-
 def save_answer(file: str, document: T, show: Callable[[Console, T], None]) -> None:
-    """Write the page of what ``show`` prints of a document.
+    """Write the page of what ``show`` prints of a document: the verdict as its heading, then tables and lists.
+
+    Same input, same text.
 
     :raises InvalidInput: the file cannot be written.
     """
     printed = _Printed()
     show(printed, document)
-    command = click.get_current_context().command_path
-    write_file(file, printed_page(command, printed.sentences, printed.parts))
+    page = render(
+        "arnold.pages",
+        "printed.html.j2",
+        styles=("pages.css",),
+        title=click.get_current_context().command_path,
+        verdict=printed.sentences[0],
+        lead=printed.sentences[1:],
+        parts=printed.parts,
+        data={},
+    )
+    write_file(file, page)
 
 
 class _Printed(Console):
@@ -163,17 +125,17 @@ class _Printed(Console):
 
     def __init__(self) -> None:
         super().__init__(file=io.StringIO())
-        self.sentences: list[str] = []
-        self.parts: list[PrintedPart] = []
+        self.sentences: list[str] = []  # the verdict, then what else there is to say at once
+        self.parts: list[tuple[str, FittedTable | list[str]]] = []
         self._title = ""
 
     def print(self, *objects: Any, **_: Any) -> None:
-        for one in objects:
-            if isinstance(one, FittedTable):
-                self.parts.append(PrintedPart(one.title, one.rows, one.headers, one.left))
-            elif isinstance(one, Text):
-                self._title = one.plain
-            elif isinstance(one, Table):  # of print_sentences: a dash, a sentence
-                self.parts.append(PrintedPart(self._title, [str(cell) for cell in one.columns[1].cells]))
-            elif one:
-                self.sentences.append(one if one.endswith((".", "?")) else f"{one}.")
+        for shown in objects:
+            if isinstance(shown, FittedTable):
+                self.parts.append((shown.title, shown))
+            elif isinstance(shown, Text):
+                self._title = shown.plain
+            elif isinstance(shown, Table):  # of print_sentences: a dash, a sentence
+                self.parts.append((self._title, [str(cell) for cell in shown.columns[1].cells]))
+            elif shown:
+                self.sentences.append(shown if shown.endswith((".", "?")) else f"{shown}.")

@@ -33,140 +33,6 @@ if TYPE_CHECKING:
     from scheduler.placement.types import Status
     from topology.flags import NodeFlag
 
-# -- verbosity --
-# How much a run says on standard error: ``--quiet`` nothing but errors, ``--verbose`` also what it read and chose.
-#
-# Both may stand before or after the name of a command.  Results on standard output are the same with either.
-
-
-PACKAGES = ("topology", "scheduler", "health", "simulator", "arnold")
-"""Whose log lines ``--verbose`` shows; the service `arnold extender serve` has its own log."""
-
-_QUIET, _LINES = "arnold.quiet", "arnold.verbose"  # Keys of the context's notes, which all commands of a run share
-
-
-def verbosity_options() -> list[click.Option]:
-    """Return new options ``-q`` and ``-v``, for a command or a group of commands."""
-    return [
-        click.Option([short, long], is_flag=True, is_eager=True, expose_value=False, callback=does, help=words)
-        for short, long, does, words in (
-            ("-q", "--quiet", _be_quiet, "Print no progress and no notes on standard error, only errors."),
-            ("-v", "--verbose", _be_verbose, "Print on standard error what was read and chosen, and how long it took."),
-        )
-    ]
-
-
-def is_quiet() -> bool:
-    """Return whether this run was asked to be quiet."""
-    context = click.get_current_context(silent=True)
-    return context is not None and bool(context.meta.get(_QUIET))
-
-
-def note(*sentences: str) -> None:
-    """Print notes on standard error, a line each, unless the run is to be quiet."""
-    for sentence in () if is_quiet() else sentences:
-        click.echo(sentence, err=True)
-
-
-class _Lines(logging.Handler):
-    """Writes log lines to standard error."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.started = perf_counter(), process_time()
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Write one line, without what would move the cursor or change colours."""
-        said = record.getMessage()
-        click.echo("".join(character if character.isprintable() else " " for character in said), err=True)
-
-    def end(self) -> None:
-        """Say how long the run took, and write no more."""
-        wall, processor = (now - then for now, then in zip((perf_counter(), process_time()), self.started, strict=True))
-        logging.getLogger(PACKAGES[0]).info("took %.2f s, %.2f s of it this process computed", wall, processor)
-        for name in PACKAGES:
-            logger = logging.getLogger(name)
-            logger.removeHandler(self)
-            logger.setLevel(logging.NOTSET)
-            logger.propagate = True
-
-
-def _be_quiet(context: click.Context, _: click.Parameter, wanted: bool) -> None:
-    if wanted:
-        context.meta[_QUIET] = True
-
-
-def _be_verbose(context: click.Context, _: click.Parameter, wanted: bool) -> None:
-    """Write the log lines of our packages until the run ends."""
-    if not wanted or _LINES in context.meta:
-        return
-    lines = context.meta[_LINES] = _Lines()
-    for name in PACKAGES:
-        logger = logging.getLogger(name)
-        logger.addHandler(lines)
-        logger.setLevel(logging.INFO)
-        logger.propagate = False  # said once, also by a service that writes a log of its own
-    context.find_root().call_on_close(lines.end)
-
-
-# -- search_end --
-# How searches ended, in exit codes and for ``--verbose``.
-
-
-EXIT_CODES = {"optimal": 0, "feasible": 0, "infeasible": 3}
-OUT_OF_TIME = 4  # Of every other status: nothing valid was found, and nothing proved
-
-
-def log_outcome(outcome: Outcome) -> None:
-    """Tell `--verbose` how a search ended."""
-    solver = logging.getLogger(__name__)
-    solver.info("%s, %.3f s: %s", outcome.algorithm, outcome.proposal.solve_seconds, outcome.verdict)
-
-
-def exit_code(*statuses: Status) -> int:
-    """Return the best exit code of the statuses of some outcomes: 0 if any has a placement."""
-    return min((EXIT_CODES.get(status, OUT_OF_TIME) for status in statuses), default=OUT_OF_TIME)
-
-
-# -- error --
-# What any command prints with ``--json`` when it fails.
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ErrorDetails(JsonRecord):
-    """One error."""
-
-    kind: str
-    """Stable name of the kind: InvalidJob, UnknownName, UsageError, ..."""
-    message: str
-    """What is wrong, one sentence."""
-    where: str
-    """File and line, or option; empty when there is no such place."""
-    fix: str
-    """What to do about it."""
-
-
-@dataclass(frozen=True, slots=True)
-class ErrorDocument(JsonRecord):
-    """The one JSON document of a failed run."""
-
-    error: ErrorDetails
-    """What went wrong."""
-
-
-def error_document(error: ArnoldError) -> ErrorDocument:
-    """Return the document of an error."""
-    return ErrorDocument(ErrorDetails(kind=error.kind, message=error.message, where=error.where, fix=error.fix))
-
-
-# -- output --
-# Where output goes: results to stdout, progress to stderr.
-#
-# The result of a command is either one JSON document or text for a person, never both.  Colours and bars appear on a
-# terminal only; rich honours ``NO_COLOR``.  The streams are taken as they may be: closed, full, read by a program that
-# stops reading, in an encoding without bars.
-
-
 T = TypeVar("T")
 
 PLAIN_WIDTH = 120  # Width of text that goes to a file or a pipe unless COLUMNS says another, and of lines of JSON
@@ -174,13 +40,6 @@ DIGITS, DECIMALS = 12, 6  # Of a number in JSON: what is beyond them is rounding
 LARGE = 10.0 ** (DIGITS - DECIMALS)  # From here on DIGITS would leave fewer than DECIMALS
 GOOD, SO_SO, BAD = "bold green", "bold yellow", "bold red"
 """Styles of what went well, of what may do, and of what did not."""
-
-
-ERRORS = "arnold.lookalike"  # Name of the error handler that writes what an encoding does not have
-_LOOKALIKES = str.maketrans(
-    {"█": "#", "▒": "+", "░": ".", "─": "-", "│": "|", "├": "+", "└": "+", "…": "...", "±": "+-", "µ": "u"}
-)
-"""Of the bars, branches and signs that texts are drawn with."""
 
 
 def to_json(document: object) -> str:
@@ -328,8 +187,8 @@ def console() -> Console:
         def on_broken_pipe(self) -> None:
             raise BrokenPipeError
 
-    told = os.environ.get("COLUMNS", "").strip("0").isdigit()  # 0 is no width
-    width = None if sys.stdout.isatty() or told else PLAIN_WIDTH
+    width_is_given = os.environ.get("COLUMNS", "").strip("0").isdigit()  # 0 is no width
+    width = None if sys.stdout.isatty() or width_is_given else PLAIN_WIDTH
     return Plain(highlight=False, markup=False, emoji=False, width=width)
 
 
@@ -353,6 +212,123 @@ def progress(label: str, *, total: int | None = None) -> Iterator[Callable[[str]
         yield lambda sentence: bar.update(task, description=sentence, advance=0 if total is None else 1)
 
 
+PACKAGES = ("topology", "scheduler", "health", "simulator", "arnold")
+"""Whose log lines ``--verbose`` shows; the service `arnold extender serve` has its own log."""
+
+_QUIET, _LINES = "arnold.quiet", "arnold.verbose"  # Keys of the context's notes, which all commands of a run share
+
+
+def is_quiet() -> bool:
+    """Return whether this run was asked to be quiet."""
+    context = click.get_current_context(silent=True)
+    return context is not None and bool(context.meta.get(_QUIET))
+
+
+def note(*sentences: str) -> None:
+    """Print notes on standard error, a line each, unless the run is to be quiet."""
+    for sentence in () if is_quiet() else sentences:
+        click.echo(sentence, err=True)
+
+
+class _Lines(logging.Handler):
+    """Writes log lines to standard error."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.started = perf_counter(), process_time()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write one line, without what would move the cursor or change colours."""
+        click.echo(plain(record.getMessage()), err=True)
+
+    def end(self) -> None:
+        """Say how long the run took, and write no more."""
+        wall, processor = (now - then for now, then in zip((perf_counter(), process_time()), self.started, strict=True))
+        logging.getLogger(PACKAGES[0]).info("took %.2f s, %.2f s of it this process computed", wall, processor)
+        for name in PACKAGES:
+            logger = logging.getLogger(name)
+            logger.removeHandler(self)
+            logger.setLevel(logging.NOTSET)
+            logger.propagate = True
+
+
+def verbosity_options() -> list[click.Option]:
+    """Return new options ``-q`` and ``-v``, for a command or a group of commands."""
+
+    def be_quiet(context: click.Context, _: click.Parameter, wanted: bool) -> None:
+        if wanted:
+            context.meta[_QUIET] = True
+
+    def be_verbose(context: click.Context, _: click.Parameter, wanted: bool) -> None:
+        """Write the log lines of our packages until the run ends."""
+        if not wanted or _LINES in context.meta:
+            return
+        lines = context.meta[_LINES] = _Lines()
+        for name in PACKAGES:
+            logger = logging.getLogger(name)
+            logger.addHandler(lines)
+            logger.setLevel(logging.INFO)
+            logger.propagate = False  # said once, also by a service that writes a log of its own
+        context.find_root().call_on_close(lines.end)
+
+    return [
+        click.Option([short, long], is_flag=True, is_eager=True, expose_value=False, callback=does, help=words)
+        for short, long, does, words in (
+            ("-q", "--quiet", be_quiet, "Print no progress and no notes on standard error, only errors."),
+            ("-v", "--verbose", be_verbose, "Print on standard error what was read and chosen, and how long it took."),
+        )
+    ]
+
+
+EXIT_CODES = {"optimal": 0, "feasible": 0, "infeasible": 3}
+OUT_OF_TIME = 4  # Of every other status: nothing valid was found, and nothing proved
+
+
+def log_outcome(outcome: Outcome) -> None:
+    """Tell `--verbose` how a search ended."""
+    solver = logging.getLogger(__name__)
+    solver.info("%s, %.3f s: %s", outcome.algorithm, outcome.proposal.solve_seconds, outcome.verdict)
+
+
+def exit_code(*statuses: Status) -> int:
+    """Return the best exit code of the statuses of some outcomes: 0 if any has a placement."""
+    return min((EXIT_CODES.get(status, OUT_OF_TIME) for status in statuses), default=OUT_OF_TIME)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErrorDetails(JsonRecord):
+    """One error."""
+
+    kind: str
+    """Stable name of the kind: InvalidJob, UnknownName, UsageError, ..."""
+    message: str
+    """What is wrong, one sentence."""
+    where: str
+    """File and line, or option; empty when there is no such place."""
+    fix: str
+    """What to do about it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorDocument(JsonRecord):
+    """The one JSON document of a failed run."""
+
+    error: ErrorDetails
+    """What went wrong."""
+
+
+def error_document(error: ArnoldError) -> ErrorDocument:
+    """Return the document of an error."""
+    return ErrorDocument(ErrorDetails(kind=error.kind, message=error.message, where=error.where, fix=error.fix))
+
+
+ERRORS = "arnold.lookalike"  # Name of the error handler that writes what an encoding does not have
+_LOOKALIKES = str.maketrans(
+    {"█": "#", "▒": "+", "░": ".", "─": "-", "│": "|", "├": "+", "└": "+", "…": "...", "±": "+-", "µ": "u"}
+)
+"""Of the bars, branches and signs that texts are drawn with."""
+
+
 def settle_streams() -> None:
     """Make stdout and stderr fit for any text: where one is closed, what is written to it is gone, as was asked for;
     what its encoding does not have is written by characters that look alike.
@@ -362,7 +338,12 @@ def settle_streams() -> None:
     for name, number in (("stdout", 1), ("stderr", 2)):
         stream = getattr(sys, name)
         if stream is None:
-            setattr(sys, name, _nowhere(number))
+            # on the number of the one that is closed: no file that is opened later may get it
+            opened = os.open(os.devnull, os.O_WRONLY)
+            if opened != number:
+                os.dup2(opened, number)
+                os.close(opened)
+            setattr(sys, name, os.fdopen(number, "w", encoding="utf-8", errors="replace"))
         elif isinstance(stream, io.TextIOWrapper) and name == "stdout":
             stream.reconfigure(errors=ERRORS)
 
@@ -375,15 +356,6 @@ def silence(stream: IO[str] | None) -> None:
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, stream.fileno())
         os.close(nowhere)
-
-
-def _nowhere(number: int) -> IO[str]:
-    """Return a stream to nowhere, on the number of the one that is closed: no file that is opened later may get it."""
-    opened = os.open(os.devnull, os.O_WRONLY)
-    if opened != number:
-        os.dup2(opened, number)
-        os.close(opened)
-    return os.fdopen(number, "w", encoding="utf-8", errors="replace")
 
 
 def _lookalike(error: UnicodeError) -> tuple[str | bytes, int]:

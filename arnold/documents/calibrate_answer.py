@@ -1,12 +1,16 @@
-"""What ``arnold calibrate --json`` prints."""
+"""The answer of ``arnold calibrate``."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
+from arnold.console.output import print_rows, print_sentences
 from ground.records import JsonRecord
 from simulator.cost.gain_fit import LEAST_STEPS, GainEstimate, GainFit, MeasuredPlacement
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 ASSUMPTIONS = (
     "Over more than two domains what spread costs grows as the published losses of NCCL do.",
@@ -44,18 +48,45 @@ class CalibrateDocument(JsonRecord):
 
 def calibrate_document(fit: GainFit, *, source: str) -> CalibrateDocument:
     """Return the document of a fit."""
+    if fit.together:
+        verdict = "What spread costs cannot be told by family: S and R change together."
+        notes = [
+            "Measure a placement in which one of them is as small as can be, such as with PP groups aligned (R = 1)."
+        ]
+    else:
+        costs = ", ".join(
+            f"{family} groups {'cannot be told' if gain is None else f'{name} = ' + in_words(gain, '%')}"
+            for family, name, gain in (("DP", "j_dp", fit.dp), ("PP", "j_pp", fit.pp))
+        )
+        alpha = "" if fit.alpha is None else f"; alpha {in_words(fit.alpha)}"
+        verdict = f"Over two domains instead of one the step takes longer by: {costs}{alpha}."
+        notes, first = [], next(iter(fit.placements))
+        for family, letter, spread, gain in (("DP", "S", first.dp, fit.dp), ("PP", "R", first.pp, fit.pp)):
+            if gain is None:
+                notes.append(
+                    f"What spread costs {family} groups cannot be told: {letter} is {spread} in all placements."
+                )
+            elif gain.value < 0.0:
+                sure = "" if gain.high is None or gain.high >= 0.0 else ", by more than the noise of steps"
+                notes.append(
+                    f"Steps are shorter with more spread of {family} groups{sure}: a file has it as a gain of 0."
+                )
+        if any(placement.steps < LEAST_STEPS for placement in fit.placements):
+            notes.append(
+                f"How sure the numbers are is not known: a pair of spreads has fewer than {LEAST_STEPS} step times."
+            )
     unknowns = 1 + (fit.dp is not None) + (fit.pp is not None)
     off = max(abs(placement.seconds / placement.fitted - 1.0) for placement in fit.placements)
     return CalibrateDocument(
         source=source,
-        verdict=_verdict(fit),
+        verdict=verdict,
         dp_gain=fit.dp,
         pp_gain=fit.pp,
         alpha=fit.alpha,
         step_seconds=fit.step_seconds,
         misfit=100.0 * off if len(fit.placements) > unknowns and not fit.together else None,
         placements=fit.placements,
-        notes=tuple(_notes(fit)),
+        notes=tuple(notes),
         assumptions=ASSUMPTIONS,
     )
 
@@ -66,28 +97,23 @@ def in_words(estimate: GainEstimate, unit: str = "") -> str:
     return f"{estimate.value:.2f}{unit} ({band})"
 
 
-def _verdict(fit: GainFit) -> str:
-    if fit.together:
-        return "What spread costs cannot be told by family: S and R change together."
-    families = (("DP", "j_dp", fit.dp), ("PP", "j_pp", fit.pp))
-    said = ", ".join(
-        f"{family} groups {'cannot be told' if gain is None else f'{name} = ' + in_words(gain, '%')}"
-        for family, name, gain in families
-    )
-    alpha = "" if fit.alpha is None else f"; alpha {in_words(fit.alpha)}"
-    return f"Over two domains instead of one the step takes longer by: {said}{alpha}."
-
-
-def _notes(fit: GainFit) -> Iterator[str]:
-    if fit.together:
-        yield "Measure a placement in which one of them is as small as can be, such as with PP groups aligned (R = 1)."
-        return
-    for family, letter, gain in (("DP", "S", fit.dp), ("PP", "R", fit.pp)):
-        if gain is None:
-            spread = next(iter(fit.placements)).dp if letter == "S" else next(iter(fit.placements)).pp
-            yield f"What spread costs {family} groups cannot be told: {letter} is {spread} in all placements."
-        elif gain.value < 0.0:
-            sure = "" if gain.high is None or gain.high >= 0.0 else ", by more than the noise of steps"
-            yield f"Steps are shorter with more spread of {family} groups{sure}: a file has it as a gain of 0."
-    if any(placement.steps < LEAST_STEPS for placement in fit.placements):
-        yield f"How sure the numbers are is not known: a pair of spreads has fewer than {LEAST_STEPS} step times."
+def print_calibration(out: Console, document: CalibrateDocument) -> None:
+    """Print what spread costs, what was measured, and how sure that is."""
+    out.print(document.verdict)
+    rows = [
+        (
+            placement.dp,
+            placement.pp,
+            placement.runs,
+            placement.steps,
+            f"{placement.seconds:.4g} s",
+            f"{placement.fitted:.4g} s",
+        )
+        for placement in document.placements
+    ]
+    headers = ("DP spread (S)", "PP spread (R)", "runs", "steps", "median step", "by the fit")
+    print_rows(out, headers, rows, title="What was measured")
+    if document.misfit is not None:
+        out.print(f"The placements lie within {document.misfit:.2f}% of the fit.")
+    print_sentences(out, "Notes", document.notes)
+    print_sentences(out, "Assumptions", document.assumptions)

@@ -1,17 +1,21 @@
-"""JSON of ``arnold health collectives``: what happened, where it began, what is to blame and how sure that is."""
+"""The answer of ``arnold health collectives``: what happened, where it began, what is to blame and how sure that is."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
+from arnold.console.output import BAD, GOOD, SO_SO, print_rows
 from ground.records import JsonRecord, record_of
 from health.collectives.diagnosis import Certainty, Diagnosis, Status, verdict
 from health.collectives.flagging import withheld
 from health.collectives.stalls import Condition
 from topology.flags import NodeFlag
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +122,28 @@ def collectives_document(
     diagnosis: Diagnosis, *, format: str, node_of: Mapping[int, str], flags: Sequence[NodeFlag]
 ) -> CollectivesDocument:
     """Return the document of a diagnosis."""
+
+    def time_of(seconds: float | None) -> datetime | None:
+        return datetime.fromtimestamp(seconds, UTC) if seconds is not None else None
+
     labels = [member.label for member in diagnosis.members]
+    # where it began, the victims, and other groups that stand still
+    groups, stalls = [], {stall.group: stall for stall in diagnosis.stalls}
+    for number in dict.fromkeys((*diagnosis.groups, *diagnosis.victims, *stalls)):
+        group, stall = diagnosis.all_groups[number], stalls.get(number)
+        role: Literal["origin", "victim", "other"] = "victim" if number in diagnosis.victims else "other"
+        groups.append(
+            CollectiveGroup(
+                group=group.name,
+                kind=group.kind,
+                role="origin" if number in diagnosis.groups else role,
+                seq=None if stall is None else stall.seq,
+                op=None if stall is None else stall.op,
+                standing=() if stall is None else tuple(labels[member] for member in sorted(stall.standing)),
+                absent=() if stall is None else tuple(labels[member] for member in sorted(stall.absent)),
+                since=None if stall is None else time_of(stall.since),
+            )
+        )
     return record_of(
         CollectivesDocument,
         diagnosis,
@@ -134,11 +159,11 @@ def collectives_document(
             )
             for culprit in diagnosis.culprits
         ),
-        since=_time(diagnosis.since),
-        seen=_time(diagnosis.alarm),
-        localised=_time(diagnosis.localised),
+        since=time_of(diagnosis.since),
+        seen=time_of(diagnosis.alarm),
+        localised=time_of(diagnosis.localised),
         ranks=len(labels),
-        groups=_groups(diagnosis, labels),
+        groups=tuple(groups),
         flows=tuple(
             record_of(
                 WaitingFlow,
@@ -154,27 +179,41 @@ def collectives_document(
     )
 
 
-def _groups(diagnosis: Diagnosis, labels: Sequence[str]) -> tuple[CollectiveGroup, ...]:
-    """Return where it began, the victims, and other groups that stand still."""
-    stalls = {stall.group: stall for stall in diagnosis.stalls}
-    found = []
-    for number in dict.fromkeys((*diagnosis.groups, *diagnosis.victims, *stalls)):
-        group, stall = diagnosis.all_groups[number], stalls.get(number)
-        role: Literal["origin", "victim", "other"] = "victim" if number in diagnosis.victims else "other"
-        found.append(
-            CollectiveGroup(
-                group=group.name,
-                kind=group.kind,
-                role="origin" if number in diagnosis.groups else role,
-                seq=None if stall is None else stall.seq,
-                op=None if stall is None else stall.op,
-                standing=() if stall is None else tuple(labels[member] for member in sorted(stall.standing)),
-                absent=() if stall is None else tuple(labels[member] for member in sorted(stall.absent)),
-                since=None if stall is None else _time(stall.since),
-            )
-        )
-    return tuple(found)
+STYLES = {"healthy": GOOD, "straggler": SO_SO, "failure": BAD}
+ROLES = {"origin": "began here", "victim": "waits", "other": "-"}
+CONDITIONS = ("gpu-not-ready", "not-delivered", "not-transmitted", "starved", "complete")  # In the order of the text
+MOST_FLOWS = 24  # Flows shown as text; --json has all
 
 
-def _time(seconds: float | None) -> datetime | None:
-    return datetime.fromtimestamp(seconds, UTC) if seconds is not None else None
+def print_collectives(out: Console, document: CollectivesDocument) -> None:
+    """Print what happened, the groups, the flows that all wait for, and the flags."""
+    out.print(document.verdict, style=STYLES[document.status])
+    if document.seen is not None and document.localised is not None and document.since is not None:
+        after = (document.seen - document.since).total_seconds()
+        named = (document.localised - document.since).total_seconds()
+        well = f"{document.since:%Y-%m-%d %H:%M:%S} UTC"
+        out.print(f"All was well until {well}; seen {after:.1f} s later, judged {named:.1f} s later")
+    rows = []
+    for group in document.groups:
+        absent = ", ".join(group.absent[:3]) + (f", {len(group.absent) - 3} more" if len(group.absent) > 3 else "")
+        rows.append((group.group, ROLES[group.role], group.seq, group.op or "-", len(group.standing), absent or "-"))
+    headers = ("group", "role", "number", "operation", "waiting", "absent")
+    print_rows(out, headers, rows, title="Groups, where it began first", left=["role", "operation", "absent"])
+    flows = sorted(document.flows, key=lambda flow: (CONDITIONS.index(flow.condition), flow.done))
+    counted = [
+        (flow.source, flow.target, flow.channel, flow.ready, flow.transmitted, flow.done, flow.total, flow.condition)
+        for flow in flows[:MOST_FLOWS]
+    ]
+    columns = ("from", "to", "channel", "ready", "transmitted", "done", "of", "state")
+    title = "Flows of the collective that all wait for, in chunks"
+    print_rows(out, columns, counted, title=title, left=["to", "state"])
+    if len(flows) > MOST_FLOWS:
+        out.print(f"and {len(flows) - MOST_FLOWS} more, in --json")
+    flags = []
+    for flag in document.flags:
+        until = "-" if flag.until is None else f"{flag.until:%Y-%m-%d %H:%M} UTC"
+        flags.append((flag.node, flag.kind, "-" if flag.kind == "faulty" else f"{flag.slowdown:.2f}", until))
+    print_rows(out, ("node", "kind", "slowdown", "until"), flags, title="Flags", left=["kind", "until"])
+    for note in [document.withheld, *document.notes]:
+        if note:
+            out.print(f"Note: {note}")

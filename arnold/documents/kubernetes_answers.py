@@ -1,5 +1,5 @@
-"""JSON about a live Kubernetes cluster: ``arnold kube``, and ``arnold flags list``, ``apply``, ``clear`` and
-``sync``.
+"""Answers about a live Kubernetes cluster: of ``arnold kube``, and of ``arnold flags list``, ``apply``, ``clear`` and
+``sync``, which are about annotations of its nodes.
 """
 
 from __future__ import annotations
@@ -7,23 +7,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from arnold.console.output import plain, print_rows, print_sentences
 from extender.gangs.types import GangKey
 from extender.node_flags import FlagChange, FlaggedNode
 from extender.plans.gang_plan import GangPlan
 from ground.errors import ArnoldError
+from ground.quantities import decimal, percent
 from ground.records import AwareTime, Count, JsonRecord, Share
-from scheduler.job import Family, Job
+from scheduler.job import FAMILIES, Family
 from scheduler.objective import Spread, spread_by_level
 from topology.cluster import Cluster
-from topology.flags import FAULTY, NodeFlag
+from topology.flags import FAULTY, NodeFlag, in_words
 from topology.load import LoadedTopology
 
-# -- gang_answers --
-# JSON of ``arnold kube``: the gangs of a Kubernetes cluster, one of them, and its nodes.
+if TYPE_CHECKING:
+    from rich.console import Console
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,48 +190,102 @@ def gang_document(plan: GangPlan, cluster: Cluster | None, notes: tuple[str, ...
 
     :param cluster: the nodes as their labels are now; ``None`` = they cannot be read, as a note says.
     """
-    spec, job = plan.spec, _job_of(plan)
-    held = (f"every {one.family} group inside one {one.level}" for one in spec.holds or ())
+    spec = plan.spec
+    hard = (f"every {hold.family} group inside one {hold.level}" for hold in spec.holds or ())
     soft = (f"{count.weight:g} times the {count.family} spread at {count.level}" for count in spec.counts)
+    # the job that was planned, on nodes; none where it cannot be made again, or has another number of them
+    try:
+        job = spec.job(plan.key.name)
+    except ArnoldError:
+        job = None
+    if job is not None:
+        job = job.replace(gpus_per_node=job.gpus_per_node * plan.pods_per_node)
+    cells: list[tuple[int | None, int | None]] = [(None, None)] * len(plan.node_names)
+    spread_now = None
+    if job is not None and job.grid.cells == len(plan.node_names):
+        row, column = job.grid.cell_of_rank
+        cells = list(zip((row // job.grid.parts).tolist(), column.tolist(), strict=True))
+        if cluster is not None and all(node in cluster.index_of for node in plan.node_names):
+            of_rank = np.array([cluster.index_of[node] for node in plan.node_names], dtype=np.int32)
+            spread_now = spread_by_level(cluster, job.grid, of_rank[job.grid.node_rank])
+    domains = {} if cluster is None else _domains_of(cluster, {*plan.node_names})
     return GangDocument(
         **_summary(plan),
         parallelism=spec.parallelism,
         order=spec.order,
         alpha=spec.alpha,
-        constraints=(*held, *soft),
+        constraints=(*hard, *soft),
         gpu_types=spec.gpu_types,
         conditions=tuple(
             GangCondition(condition.type, condition.status, condition.reason, condition.message, condition.since)
             for condition in plan.conditions
         ),
-        assignment=_assignment(plan, job, cluster),
-        spread_by_level=_spread_now(plan, job, cluster),
+        assignment=tuple(
+            PlacedRank(rank, *cells[rank // plan.pods_per_node], node, domains.get(node, {}))
+            for rank, node in plan.node_of_rank.items()
+        ),
+        spread_by_level=spread_now,
         notes=notes,
     )
 
 
-def _job_of(plan: GangPlan) -> Job | None:
-    """Return the job that was planned, on nodes; ``None`` = it cannot be made again, or has another number of them."""
-    try:
-        job = plan.spec.job(plan.key.name)
-    except ArnoldError:
-        return None
-    if job is None:
-        return None
-    job = job.replace(gpus_per_node=job.gpus_per_node * plan.pods_per_node)
-    return job if job.grid.cells == len(plan.node_names) else None
+def _worth(gang: GangSummary) -> tuple[str, str, str]:
+    """Return spread, objective and gap in words."""
+    spread = "-" if gang.spread is None else f"{gang.spread.dp}/{gang.spread.pp}"
+    return spread, "-" if gang.objective is None else decimal(gang.objective), percent(gang.gap)
 
 
-def _assignment(plan: GangPlan, job: Job | None, cluster: Cluster | None) -> tuple[PlacedRank, ...]:
-    domains = {} if cluster is None else _domains_of(cluster, {*plan.node_names})
-    cells = [(None, None)] * len(plan.node_names)
-    if job is not None:
-        row, column = job.grid.cell_of_rank
-        cells = list(zip((row // job.grid.parts).tolist(), column.tolist(), strict=True))
-    return tuple(
-        PlacedRank(rank, *cells[rank // plan.pods_per_node], node, domains.get(node, {}))
-        for rank, node in plan.node_of_rank.items()
-    )
+def print_gangs(out: Console, document: GangsDocument) -> None:
+    """Print a row for each gang."""
+    if not document.gangs:
+        out.print("no gangs")
+        return
+    headers = ("gang", "phase", "pods", "GPUs", "DP/PP spread", "objective", "gap", "message")
+    rows = []
+    for gang in document.gangs:
+        pods = f"{gang.bound_pods}/{gang.pods}" if gang.pods else "-"
+        message = plain(gang.message.partition("\n")[0])
+        gpus = f"{gang.gpus:,}" if gang.gpus else "-"
+        rows.append((f"{gang.namespace}/{gang.gang}", gang.phase, pods, gpus, *_worth(gang), message))
+    left, spare = ("phase", "message"), ("GPUs", "objective")
+    print_rows(out, headers, rows, title="Gangs", left=left, spare=spare, gap=False)
+
+
+def print_gang(out: Console, gang: GangDocument) -> None:
+    """Print what a gang asks, what was found about it, and where its ranks are."""
+    spread, objective, gap = _worth(gang)
+    out.print(f"{gang.namespace}/{gang.gang}: {gang.phase}", style="bold")
+    if gang.parallelism is not None:
+        alpha = "" if gang.alpha is None else f", alpha {decimal(gang.alpha)}"
+        out.print(f"{gang.parallelism}, order {gang.order}{alpha}")
+        out.print(f"{gang.bound_pods} of {gang.pods} pods on their nodes")
+    if gang.spread is not None:
+        out.print(f"DP/PP spread {spread} at {gang.level}, objective {objective}, gap {gap}")
+    if gang.message:
+        out.print(_in_line(gang.message), soft_wrap=True)
+    types = [f"GPUs of the type {' or '.join(gang.gpu_types)}"] if gang.gpu_types else []
+    print_sentences(out, "Asked", [*gang.constraints, *types])
+    conditions = [
+        (condition.type, condition.status, condition.reason, _in_line(condition.message))
+        for condition in gang.conditions
+    ]
+    headers = ("condition", "status", "reason", "message")
+    print_rows(out, headers, conditions, title="Conditions", left=headers)
+    if gang.spread_by_level is not None:
+        levels = [(level, *(of[family] for family in FAMILIES)) for level, of in gang.spread_by_level.items()]
+        print_rows(out, ("largest spread at", *FAMILIES), levels, title="Every level and family")
+    names = list(gang.assignment[0].domains if gang.assignment else ())
+    places = [
+        (placed.rank, placed.dp, placed.pp, placed.node, *(placed.domains.get(name) or "-" for name in names))
+        for placed in gang.assignment
+    ]
+    print_rows(out, ("rank", "dp", "pp", "node", *names), places, title="Ranks", left=["node", *names])
+    print_sentences(out, "Notes", gang.notes)
+
+
+def _in_line(message: str) -> str:
+    """Return a message of several lines on one."""
+    return plain(message.replace("\n", "; "))
 
 
 def _domains_of(cluster: Cluster, wanted: set[str]) -> dict[str, dict[str, str]]:
@@ -239,13 +295,6 @@ def _domains_of(cluster: Cluster, wanted: set[str]) -> dict[str, dict[str, str]]
     return {
         node: {name: of_nodes[i] for name, of_nodes in named} for i, node in enumerate(cluster.names) if node in wanted
     }
-
-
-def _spread_now(plan: GangPlan, job: Job | None, cluster: Cluster | None) -> Mapping[str, Mapping[Family, int]] | None:
-    if job is None or cluster is None or not all(node in cluster.index_of for node in plan.node_names):
-        return None
-    of_rank = np.array([cluster.index_of[node] for node in plan.node_names], dtype=np.int32)
-    return spread_by_level(cluster, job.grid, of_rank[job.grid.node_rank])
 
 
 def nodes_document(loaded: LoadedTopology, promised: Mapping[str, GangKey]) -> KubernetesNodesDocument:
@@ -272,8 +321,35 @@ def nodes_document(loaded: LoadedTopology, promised: Mapping[str, GangKey]) -> K
     )
 
 
-# -- annotation_answers --
-# JSON of ``arnold flags list``, ``apply``, ``clear`` and ``sync``: annotations of a Kubernetes cluster's nodes.
+def print_nodes(out: Console, document: KubernetesNodesDocument) -> None:
+    """Print a row for each node."""
+    free = sum(node.free_gpus == node.gpus and node.flag is None and not node.sharing for node in document.nodes)
+    out.print(f"{document.cluster}: {len(document.nodes):,} nodes with GPUs, {free:,} free and without a flag")
+    names = list(document.nodes[0].domains)
+    typed, shared = (any(getattr(node, name) for node in document.nodes) for name in ("gpu_type", "sharing"))
+    rows = [
+        (
+            node.node,
+            *(node.domains[name] or "-" for name in names),
+            f"{node.free_gpus}/{node.gpus}",
+            *([node.gpu_type or "-"] if typed else []),
+            *([node.sharing or "-"] if shared else []),
+            "-" if node.flag is None else plain(": ".join(filter(None, (in_words(node.flag), node.flag.evidence)))),
+            node.gang or "-",
+        )
+        for node in document.nodes
+    ]
+    headers = (
+        "node",
+        *names,
+        "free GPUs",
+        *(["type"] if typed else []),
+        *(["sharing"] if shared else []),
+        "flag",
+        "gang",
+    )
+    print_rows(out, headers, rows, title="Nodes", left=[*names, "type", "sharing", "flag", "gang"])
+    print_sentences(out, "Notes", document.notes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,12 +402,38 @@ class FlagsSyncedDocument(JsonRecord):
 
 def flags_document(nodes: Mapping[str, FlaggedNode], now: datetime) -> FlagsDocument:
     """Return the flags of a cluster."""
-    flagged = (_annotated_flag(node, now) for _, node in sorted(nodes.items()) if not node.bare)
-    return FlagsDocument(len(nodes), tuple(flagged))
+    flags = []
+    for _, node in sorted(nodes.items()):
+        if not node.bare:
+            active = node.flag is not None and node.flag.active(now)
+            faulty = active and node.flag is not None and node.flag.slowdown == FAULTY
+            flags.append(AnnotatedFlag(node.node, node.slowdown, node.until, faulty, active, node.problem or None))
+    return FlagsDocument(len(nodes), tuple(flags))
 
 
-def _annotated_flag(node: FlaggedNode, now: datetime) -> AnnotatedFlag:
-    flag = node.flag
-    active = flag is not None and flag.active(now)
-    faulty = active and flag is not None and flag.slowdown == FAULTY
-    return AnnotatedFlag(node.node, node.slowdown, node.until, faulty, active, node.problem or None)
+def print_flags(out: Console, document: FlagsDocument) -> None:
+    """Print the nodes that have annotations of ours."""
+    if not document.flags:
+        out.print(f"none of {document.nodes} nodes is flagged")
+        return
+    rows = [
+        (flag.node, flag.slowdown or "-", flag.until or "-", flag.problem or ("" if flag.active else "has ended"))
+        for flag in document.flags
+    ]
+    headers = ("node", "slowdown", "until", "")
+    print_rows(out, headers, rows, title="Flags", left=headers, gap=False)
+
+
+def print_changed(out: Console, document: FlagsChangedDocument | FlagsSyncedDocument) -> None:
+    """Print what was done to each node, and what was left out."""
+    if document.changes:
+        rows = [(change.node, change.done, change.slowdown or "-", change.until or "-") for change in document.changes]
+        headers = ("node", "", "slowdown", "until")
+        print_rows(out, headers, rows, title="Flags", left=headers, gap=False)
+    else:
+        out.print("nothing to do")
+    if isinstance(document, FlagsSyncedDocument):
+        if document.strangers:
+            out.print(f"flagged in the store and no nodes of the cluster: {', '.join(document.strangers[:5])}")
+    elif document.expired:
+        out.print(f"left out, as they do not hold now: {document.expired}")

@@ -1,7 +1,10 @@
-"""Answers about placements as JSON: of ``arnold place``, ``repair``, ``explain``, ``compare``, ``defragment``,
-``demo``.
+"""Answers about placements, as JSON and as text: of ``arnold place``, ``repair``, ``explain``, ``compare``,
+``defragment`` and ``demo``.
 
-``arnold repair`` reads what ``arnold place`` and itself print.
+What they say of a placement and of its cells is told once, in :class:`PlacementAnswer` and :class:`CellAnswer`; each
+document declares those of their fields that it has, in the order of its JSON.  ``arnold repair`` reads what ``arnold
+place`` and itself print.  A text begins with the verdict; then comes where the cells are, then what could be had
+instead.
 """
 
 from __future__ import annotations
@@ -10,8 +13,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
+import numpy as np
+
+from arnold.console.output import BAD, GOOD, SO_SO, print_rows, print_sentences
+from ground.quantities import capitalised, decimal, plural
 from ground.records import Count, JsonRecord, NotNegative, Share, record_of
 from scheduler.explanation import (
     AvoidanceOption,
@@ -19,46 +26,42 @@ from scheduler.explanation import (
     Misfit,
     TypeBinding,
     cheaper_pairs,
+    comparison,
     left_over,
     what_binds,
+    why_not,
 )
-from scheduler.job import Family
+from scheduler.job import FAMILIES, Family
 from scheduler.job_files.job_file import JobDocument, job_document
-from scheduler.objective import TOLERANCE, Spread
-from scheduler.outcome import CloserSpread, ExpertSpread, Instance, Outcome, RefusedPlacement, TypeOption
+from scheduler.objective import TOLERANCE, Spread, objective_of
+from scheduler.outcome import CloserSpread, ExpertSpread, Instance, Outcome, RefusedPlacement, TypeOption, status_words
+from scheduler.placement.admission import typed
 from scheduler.placement.types import ALGORITHMS, ParetoPoint, PriceOption, Status
 from scheduler.repair import Prefer, Repair
 from scheduler.several.defragmentation import Defragmentation, MoveBudget
 from scheduler.several.together import JointOutcome, TurnResult
-from topology.cluster import Cluster, IntArray
-from topology.flags import NodeFlag
+from scheduler.subproblems import in_words as types_in_words
+from topology.cluster import IntArray, count_nodes
+from topology.flags import NodeFlag, in_words
+from topology.node_names import spell_names
 from topology.summary import ClusterSummary, summarise_cluster
 
-# -- place_answer --
-# What ``arnold place --json`` and ``arnold repair --json`` print, and ``arnold repair`` reads.
+if TYPE_CHECKING:
+    from rich.console import Console
+
+LONGEST = 40  # Most rows of a table on a terminal
+LONGEST_NAMES = 72  # Most characters of a list of nodes
+LONGEST_FLAGS = 8  # Most flags that are told one by one
+BAR = 10  # Characters of the bar of a domain of which all is taken
+COLOURS = {"optimal": GOOD, "feasible": SO_SO}  # Of verdicts; all others are bad
 
 
-@dataclass(frozen=True, slots=True)
-class PlacedCell(JsonRecord):
-    """Where one node-sized cell of the job goes."""
+class PlacementAnswer(JsonRecord):
+    """What answers say of a placement.  What belongs to it is null, or empty, when there is none."""
 
-    node: str
-    """Name of the node."""
-    dp: Count
-    """Row of the grid: which PP group; where a TP group takes several nodes, as many rows of the grid count as one."""
-    pp: Count
-    """Column of the grid: which stage, and so which DP group."""
-    part: Count
-    """Which of the nodes of its TP group; 0 where a node has room for TP groups."""
-    node_rank: Count
-    """Rank of the node among the job's nodes; in the default order (pp * rows + dp) * nodes of a TP group + part."""
+    __slots__ = ()
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlaceDocument(JsonRecord):
-    """A placement, or why there is none.  What belongs to a placement is null, or empty, when there is none."""
-
-    status: Literal["optimal", "feasible", "infeasible", "timeout", "gave-up"]
+    status: Status
     """optimal: no placement is better in what decides, the predicted step time where slow nodes have a price, else the
     objective; feasible: valid, with a gap; infeasible; timeout: out of time with nothing valid; gave-up: a
     heuristic found nothing and proved nothing."""
@@ -66,22 +69,13 @@ class PlaceDocument(JsonRecord):
     """Seconds of the time limit that stopped the algorithm, or by the clock what came after its proof; null = it ended
     by itself, or proved its answer."""
     algorithm: str
-    """Name of the algorithm that made it."""
+    """Name of the algorithm."""
     reason: str | None
     """Why there is no placement."""
-    would_fit_if_empty: bool | None
-    """Whether the job would fit if no GPU of the cluster were in use; null = not asked, or not settled in time."""
     spread: Spread | None
     """Spread at the level that counts."""
     objective: float | None
     """alpha * spread.dp + beta * spread.pp, plus the soft constraints of the job and the levels that it weighs."""
-    ep: ExpertSpread | None
-    """Spread of the expert groups at the level that counts: of placements with equal objectives that with the smallest
-    is better; null = no expert group takes several nodes."""
-    closer: Mapping[str, CloserSpread]
-    """Level -> spread there, for levels closer than the one that counts, from the broadest: of placements still equal
-    the one with the least alpha * dp + beta * pp at the first is better, then at the next.  Levels that the
-    objective weighs are left out."""
     bound: float | None
     """No placement has a smaller objective, slow nodes and all; on other types of GPU none has a smaller objective /
     speed than this bound has at the speed of the chosen type."""
@@ -100,14 +94,104 @@ class PlaceDocument(JsonRecord):
     level: str
     """The level whose domains spread counts."""
     solve_seconds: NotNegative
-    """Wall time of the solver alone."""
-    run_seconds: float | None
-    """Wall time of the whole run, with what comes after the proof: closer levels, corners of the trade, seating on
-    nodes; null = the job was not placed alone."""
+    """Wall time of the algorithm alone."""
     pareto: tuple[ParetoPoint, ...]
     """The trade between DP and PP spread, as far as known."""
     spread_by_level: Mapping[str, Mapping[Family, int]]
     """Largest spread of a group, for every level and family."""
+    prices: tuple[PriceOption, ...]
+    """How slow nodes were weighed."""
+    types: tuple[TypeOption, ...]
+    """What each type of GPU that the job may be on would give; empty where nothing says the types of nodes."""
+    notes: tuple[str, ...]
+    """What is worth knowing about this run, one sentence each."""
+    job: JobDocument
+    """The job as it was understood."""
+    cluster: ClusterSummary
+    """The cluster as it was read."""
+
+
+class CellAnswer(JsonRecord):
+    """What answers say of a node-sized cell of a job."""
+
+    __slots__ = ()
+
+    node: str
+    """Name of the node."""
+    source: str
+    """Node that it leaves."""
+    target: str
+    """Node that it goes to."""
+    dp: Count
+    """Row of the grid: which PP group; where a TP group takes several nodes, as many rows of the grid count as one."""
+    pp: Count
+    """Column of the grid: which stage, and so which DP group."""
+    part: Count
+    """Which of the nodes of its TP group; 0 where a node has room for TP groups."""
+    node_rank: Count
+    """Rank of its node among the job's nodes; in the default order (pp * rows + dp) * nodes of a TP group + part.  It
+    stays when the cell moves."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedCell(CellAnswer):
+    """Where one node-sized cell of the job goes."""
+
+    node: str
+    dp: Count
+    pp: Count
+    part: Count
+    node_rank: Count
+
+
+def placed_cells(instance: Instance, nodes: IntArray | None) -> tuple[PlacedCell, ...]:
+    """Return one row for each cell, in order of node rank; none without a placement.
+
+    :param nodes: shape [rows, columns], index of the node of each cell.
+    """
+    if nodes is None:
+        return ()
+    grid, names = instance.job.grid, instance.cluster.names
+    rows, columns = grid.cell_of_rank
+    cells = zip(nodes[rows, columns].tolist(), rows.tolist(), columns.tolist(), strict=True)
+    return tuple(
+        PlacedCell(names[node], row // grid.parts, column, row % grid.parts, rank)
+        for rank, (node, row, column) in enumerate(cells)
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlaceDocument(PlacementAnswer):
+    """A placement, or why there is none.  What belongs to a placement is null, or empty, when there is none."""
+
+    status: Literal["optimal", "feasible", "infeasible", "timeout", "gave-up"]
+    stopped_at: float | None
+    algorithm: str
+    reason: str | None
+    would_fit_if_empty: bool | None
+    """Whether the job would fit if no GPU of the cluster were in use; null = not asked, or not settled in time."""
+    spread: Spread | None
+    objective: float | None
+    ep: ExpertSpread | None
+    """Spread of the expert groups at the level that counts: of placements with equal objectives that with the smallest
+    is better; null = no expert group takes several nodes."""
+    closer: Mapping[str, CloserSpread]
+    """Level -> spread there, for levels closer than the one that counts, from the broadest: of placements still equal
+    the one with the least alpha * dp + beta * pp at the first is better, then at the next.  Levels that the
+    objective weighs are left out."""
+    bound: float | None
+    gap: Share | None
+    step_time: float | None
+    step_time_bound: float | None
+    alpha: Share
+    beta: Share
+    level: str
+    solve_seconds: NotNegative
+    run_seconds: float | None
+    """Wall time of the whole run, with what comes after the proof: closer levels, corners of the trade, seating on
+    nodes; null = the job was not placed alone."""
+    pareto: tuple[ParetoPoint, ...]
+    spread_by_level: Mapping[str, Mapping[Family, int]]
     avoided: tuple[str, ...]
     """Flagged nodes that were otherwise usable and were left out."""
     used_flagged: tuple[str, ...]
@@ -117,35 +201,261 @@ class PlaceDocument(JsonRecord):
     domains: Mapping[str, int]
     """Cells in each domain of the level that counts; domains without cells are left out."""
     prices: tuple[PriceOption, ...]
-    """How slow nodes were weighed."""
     types: tuple[TypeOption, ...]
-    """What each type of GPU that the job may be on would give; empty where nothing says the types of nodes."""
     assignment: tuple[PlacedCell, ...]
     """One row for each cell, in order of node rank."""
     notes: tuple[str, ...]
-    """What is worth knowing about this run, one sentence each."""
     job: JobDocument
-    """The job as it was understood."""
     cluster: ClusterSummary
-    """The cluster as it was read."""
 
 
-@dataclass(frozen=True, slots=True)
-class MovedCell(JsonRecord):
-    """One cell that changes its node."""
+def place_document(instance: Instance, outcome: Outcome, *, would_fit_if_empty: bool | None = None) -> PlaceDocument:
+    """Return the document of an outcome; notes of reading the instance stand before those of the algorithm.
 
-    source: str
-    """Node that it leaves."""
-    target: str
-    """Node that it goes to."""
-    dp: Count
-    """Row of the cell: which PP group."""
-    pp: Count
-    """Column of the cell: which stage."""
-    part: Count
-    """Which of the nodes of its TP group."""
-    node_rank: Count
-    """Rank of the cell among the job's nodes; it does not change."""
+    :raises RefusedPlacement: the evaluator refused what the algorithm proposed.
+    """
+    if outcome.status == "refused":
+        raise RefusedPlacement(outcome)
+    cluster, job, proposal, worth = instance.cluster, instance.job, outcome.proposal, outcome.evaluation
+    used = tuple(cluster.names[i] for i in worth.flagged) if worth else ()
+    avoided = {flag.node for flag in instance.flags} - {*used}
+    return record_of(
+        PlaceDocument,
+        outcome,
+        reason=outcome.reason or None,
+        would_fit_if_empty=would_fit_if_empty,
+        alpha=job.alpha,
+        beta=job.beta,
+        level=instance.level.name,
+        solve_seconds=proposal.solve_seconds,
+        pareto=proposal.corners if worth else (),
+        spread_by_level=worth.by_level if worth else {},
+        avoided=tuple(sorted(avoided, key=cluster.index_of.__getitem__)) if worth else (),
+        used_flagged=used,
+        flags=instance.flags,
+        domains=worth.domains if worth else {},
+        prices=proposal.prices,
+        assignment=placed_cells(instance, proposal.nodes),
+        notes=(*instance.notes, *outcome.notes),
+        job=job_document(instance),
+        cluster=summarise_cluster(cluster, instance.source),
+    )
+
+
+def print_placement(out: Console, instance: Instance, outcome: Outcome, document: PlaceDocument) -> None:
+    """Print all that `arnold place` says of a job."""
+    from rich.text import Text
+
+    print_head(out, instance)
+    whole = "" if document.run_seconds is None else f"; {document.run_seconds:.2f} s in all"
+    seconds = f"  ({outcome.algorithm}, {document.solve_seconds:.2f} s{whole})"
+    out.print()
+    out.print(Text(outcome.verdict, COLOURS.get(outcome.status, BAD)) + Text(seconds, "dim"))
+    if outcome.proposal.nodes is not None and outcome.evaluation is not None:
+        _print_domains(out, instance, outcome, outcome.proposal.nodes)
+        print_pareto(out, instance, outcome)
+        levels = [(level, *(of[family] for family in FAMILIES)) for level, of in document.spread_by_level.items()]
+        print_rows(out, ("largest spread at", *FAMILIES), levels, title="Every level and family")
+        # what decides between equal objectives, in order
+        proved = {True: "the least with this objective, proved", False: "not proved to be the least"}
+        ties = []
+        if document.ep is not None:
+            ties.append(f"{document.level}: EP spread {document.ep.spread}, {proved[document.ep.proved]}")
+        for level, spread in document.closer.items():
+            ties.append(f"{level}: DP spread {spread.dp}, PP spread {spread.pp}, {proved[spread.proved]}")
+        print_sentences(out, "Of equal objectives", ties)
+        flagged = [
+            f"{len(names)} {words}: {spell_names(names, most=LONGEST_NAMES)}"
+            for words, names in (("left out", document.avoided), ("in use", document.used_flagged))
+            if names
+        ]
+        print_sentences(out, "Flagged nodes", [*flagged, *flag_sentences(document.flags)])
+    elif document.status == "infeasible":
+        if document.would_fit_if_empty is not None:
+            kept_out = instance.cluster.kept_out
+            but = f", without the {plural(len(kept_out), 'node')} that it is kept out of" if kept_out else ""
+            fits = "would fit if" if document.would_fit_if_empty else "would not fit even if"
+            out.print(f"It {fits} the cluster were empty{but}.")
+        out.print("`arnold explain` with the same options shows what would have to change.")
+    else:
+        out.print("A longer --time-limit may help.")
+    print_sentences(out, "Slow nodes", [price.sentence for price in document.prices])
+    print_sentences(out, "Types of GPU", [option.sentence for option in document.types if len(document.types) > 1])
+    print_sentences(out, "Notes", document.notes)
+
+
+def print_head(out: Console, instance: Instance) -> None:
+    """Print one line about the job, one about the cluster."""
+    from rich.text import Text
+
+    job, cluster, level = instance.job, instance.cluster, instance.level
+    grid = job.grid
+    size = f": {grid.rows} x {grid.columns} cells, {grid.cells:,} nodes of {job.gpus_per_node} GPUs; "
+    out.print(Text(job.name, "bold") + Text(size + f"alpha {decimal(job.alpha)}, beta {decimal(job.beta)}"))
+    out.print(
+        f"{instance.source}: {len(cluster):,} nodes, {int(instance.usable.sum()):,} usable; "
+        f"spread counts {plural(len(level), level.name)}"
+    )
+
+
+def _print_domains(out: Console, instance: Instance, outcome: Outcome, nodes: IntArray) -> None:
+    cluster, level = instance.cluster, instance.level
+    domain = level.domain_of[nodes]
+    cells = np.bincount(domain.ravel(), minlength=len(level))
+    of_types = instance.usable
+    for option in outcome.types:
+        if option.chosen:
+            of_types = of_types & typed(cluster, option.gpu_types)
+    usable = count_nodes(level, of_types)
+    used = sorted(np.flatnonzero(cells), key=lambda k: (-cells[k], level.domains[k]))
+    rows = list[tuple[object, ...]]()
+    for k in used[:LONGEST]:  # the fullest domains
+        names = spell_names((cluster.names[i] for i in np.sort(nodes[domain == k])), most=LONGEST_NAMES)
+        filled = round(BAR * cells[k] / usable[k]) if usable[k] else 0
+        rows.append((level.domains[k], cells[k], usable[k], "█" * filled + "░" * (BAR - filled), names))
+    if len(used) > LONGEST:
+        rows.append((f"... {len(used) - LONGEST} more", cells[used[LONGEST:]].sum(), "", "", ""))
+    headers, title = (level.name, "cells", "usable", "", "nodes"), f"Cells in {plural(len(used), level.name)}"
+    print_rows(out, headers, rows, title=title, left=["", "nodes"], spare=[""])
+
+
+def print_pareto(out: Console, instance: Instance, outcome: Outcome) -> None:
+    """Print the corners of the trade between the two spreads."""
+    points, evaluation = outcome.proposal.corners, outcome.evaluation
+    if not points or evaluation is None:
+        return
+    rows, bold = [], []
+    for i, point in enumerate(points):
+        remark = "" if point.proved else "(not proved)"
+        if (point.dp, point.pp) == (evaluation.dp, evaluation.pp):
+            remark = f"this one {remark}".strip()
+            bold.append(i)
+        rows.append((point.dp, point.pp, decimal(objective_of(instance.job, point.dp, point.pp)), remark))
+    headers = ("DP spread", "PP spread", f"at alpha {decimal(instance.job.alpha)}", "")
+    print_rows(out, headers, rows, title="Trade between the spreads", left=[""], bold=bold)
+
+
+def flag_sentences(flags: Sequence[NodeFlag]) -> list[str]:
+    """Return what is held against nodes, by which source and why; the slowest first, a few of them."""
+    ordered = sorted(flags, key=lambda flag: (flag.kind == "faulty", -flag.slowdown, flag.node))
+    lines = []
+    for flag in ordered[:LONGEST_FLAGS]:
+        source = f" (source: {flag.source})" if flag.source else ""
+        lines.append(f"{flag.node}: {in_words(flag)}{source}" + (f": {flag.evidence}" if flag.evidence else ""))
+    if len(flags) > LONGEST_FLAGS:
+        lines.append(f"{len(flags) - LONGEST_FLAGS} more are in `--json`")
+    return lines
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JointDocument(PlacementAnswer):
+    """Where several jobs go, no two on one node; or which of them do not fit."""
+
+    status: Literal["optimal", "feasible", "infeasible", "timeout", "gave-up"]
+    """Status of all jobs together. optimal: no placement of all has a smaller sum, where slow nodes have a price on
+    nodes that are no slower than each job takes alone; infeasible: they do not all fit."""
+    stopped_at: float | None
+    """Seconds of the time limit that ended the search; null = it ended by itself, or proved its answer."""
+    jobs: Mapping[str, PlaceDocument]
+    """Name of the job -> its placement.  Its bound and its status are those of the job alone on the cluster, so a job
+    may be feasible where the sum is optimal.  Empty without a placement of all."""
+    objective: float | None
+    """Sum of weight * objective / speed over the jobs; speed is 1 where a job names none.  null = no placement."""
+    bound: float | None
+    """No placement of all jobs has a smaller sum, slow nodes and all."""
+    gap: Share | None
+    """(objective - bound) / objective, 0 when it is proved the least of all."""
+    weights: Mapping[str, float]
+    """Name of the job -> weight of its objective."""
+    left_out: tuple[str, ...]
+    """Where not all fit: a smallest set of jobs without which the others do; empty where none is known."""
+    reason: str | None
+    one_after_the_other: tuple[TurnResult, ...]
+    """What the jobs would get one after the other: in the order given, and in reverse."""
+    solve_seconds: NotNegative
+    """Wall time of the whole search."""
+    notes: tuple[str, ...]
+
+
+def joint_document(instances: Sequence[Instance], weights: Sequence[float], outcome: JointOutcome) -> JointDocument:
+    """Return the document of a joint placement; notes of reading a job stand in the document of that job."""
+    names = [instance.job.name for instance in instances]
+    placed = zip(names, instances, outcome.outcomes, strict=False)
+    return record_of(
+        JointDocument,
+        outcome,
+        status=outcome.status if outcome.status != "refused" else "gave-up",
+        jobs={name: place_document(instance, alone) for name, instance, alone in placed},
+        weights=dict(zip(names, weights, strict=True)),
+        left_out=tuple(names[j] for j in outcome.left_out),
+        reason=outcome.reason or None,
+        one_after_the_other=outcome.turns,
+    )
+
+
+def print_joint_placement(out: Console, instances: Sequence[Instance], document: JointDocument) -> None:
+    """Print where several jobs go, or which of them to leave out."""
+    from rich.text import Text
+
+    cluster = instances[0].cluster
+    idle = int(cluster.idle.sum())
+    out.print(
+        f"{plural(len(instances), 'job')} at once on {instances[0].source}: {len(cluster):,} nodes, {idle:,} idle"
+    )
+    out.print()
+    seconds = Text(f"  ({document.solve_seconds:.2f} s)", "dim")
+    verdict = status_words(document.status, document.stopped_at)
+    if document.objective is None:
+        out.print(Text(f"{verdict}: {document.reason}", BAD) + seconds)
+        if document.left_out:
+            out.print(f"Fewest jobs to leave out: {', '.join(document.left_out)}")
+        return
+    if document.gap:
+        verdict += f", gap {document.gap:.1%}"
+    worth = f"{verdict}: sum {decimal(document.objective)}, proved bound {decimal(document.bound or 0.0)}"
+    out.print(Text(worth, COLOURS.get(document.status, BAD)) + seconds)
+    rows, jobs_of_note = [], dict[str, list[str]]()
+    for name, placed in document.jobs.items():
+        for note in placed.notes:
+            jobs_of_note.setdefault(note, []).append(name)
+        if placed.spread is not None and placed.objective is not None:
+            numbers = placed.spread.dp, placed.spread.pp, decimal(placed.objective), decimal(placed.bound or 0.0)
+            where = spell_names(placed.domains, most=LONGEST_NAMES)
+            rows.append((name, decimal(document.weights[name]), len(placed.assignment), *numbers, where))
+    headers = ("job", "weight", "nodes", "DP spread", "PP spread", "objective", "alone", "where")
+    print_rows(out, headers, rows, title="Jobs", left=["where"])
+    turns = [_turn_in_words(turn, document.objective) for turn in document.one_after_the_other]
+    print_sentences(out, "One job after the other", turns)
+    # a note of a job once, with the names of its jobs unless it is of all
+    notes = [
+        note if len(names) == len(document.jobs) else f"{', '.join(names)}: {note}"
+        for note, names in jobs_of_note.items()
+    ]
+    print_sentences(out, "Notes", [*document.notes, *notes])
+
+
+def joint_cards(document: JointDocument) -> list[tuple[str, list[str]]]:
+    """Return a card of the pages: the sum and how sure it is, each job, and what one after the other would give."""
+    if document.objective is None:
+        return []
+    bound = f"proved bound {decimal(document.bound or 0.0)}"
+    jobs = [
+        f"{name}: {plural(len(placed.assignment), 'node')}, objective {decimal(placed.objective or 0.0)}, alone "
+        f"{decimal(placed.bound or 0.0)}, weight {decimal(document.weights[name])}."
+        for name, placed in document.jobs.items()
+    ]
+    turns = [
+        f"One after the other, {_turn_in_words(turn, document.objective)}." for turn in document.one_after_the_other
+    ]
+    return [("Placed at once", [f"Weighted sum of objectives {decimal(document.objective)}, {bound}.", *jobs, *turns])]
+
+
+def _turn_in_words(turn: TurnResult, objective: float) -> str:
+    order = ", ".join(turn.order)
+    if turn.objective is None:
+        return f"{order}: {turn.stuck} finds no place any more"
+    more = turn.objective / objective - 1.0
+    return f"{order}: sum {decimal(turn.objective)}, {f'{more:.1%} more' if more > 1e-9 else 'as good'}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,8 +468,20 @@ class PlacementWorth(JsonRecord):
     """Eq. 2 plus soft constraints."""
 
 
+@dataclass(frozen=True, slots=True)
+class MovedCell(CellAnswer):
+    """One cell that changes its node."""
+
+    source: str
+    target: str
+    dp: Count
+    pp: Count
+    part: Count
+    node_rank: Count
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RepairDocument(JsonRecord):
+class RepairDocument(PlacementAnswer):
     """A placement after a repair."""
 
     prefer: Prefer
@@ -184,9 +506,7 @@ class RepairDocument(JsonRecord):
     objective_proved: bool
     """A better objective is impossible, in the same sense."""
     level: str
-    """The level whose domains spread counts."""
     spread_by_level: Mapping[str, Mapping[Family, int]]
-    """Largest spread of a group, for every level and family."""
     used_flagged: tuple[str, ...]
     """Flagged nodes in use."""
     domains: Mapping[str, int]
@@ -196,45 +516,16 @@ class RepairDocument(JsonRecord):
     assignment: tuple[PlacedCell, ...]
     """One row for each cell, in order of node rank."""
     notes: tuple[str, ...]
-    """What is worth knowing, one sentence each."""
     job: JobDocument
     """The job as it was saved."""
     cluster: ClusterSummary
-    """The cluster as it was read."""
 
-
-def place_document(instance: Instance, outcome: Outcome, *, would_fit_if_empty: bool | None = None) -> PlaceDocument:
-    """Return the document of an outcome; notes of reading the instance stand before those of the algorithm.
-
-    :raises RefusedPlacement: the evaluator refused what the algorithm proposed.
-    """
-    if outcome.status == "refused":
-        raise RefusedPlacement(outcome)
-    cluster, job, proposal, worth = instance.cluster, instance.job, outcome.proposal, outcome.evaluation
-    assignment = placed_cells(instance, proposal.nodes)
-    used = tuple(cluster.names[i] for i in worth.flagged) if worth else ()
-    avoided = {flag.node for flag in instance.flags} - {*used}
-    return record_of(
-        PlaceDocument,
-        outcome,
-        reason=outcome.reason or None,
-        would_fit_if_empty=would_fit_if_empty,
-        alpha=job.alpha,
-        beta=job.beta,
-        level=instance.level.name,
-        solve_seconds=proposal.solve_seconds,
-        pareto=proposal.corners if worth else (),
-        spread_by_level=worth.by_level if worth else {},
-        avoided=tuple(sorted(avoided, key=cluster.index_of.__getitem__)) if worth else (),
-        used_flagged=used,
-        flags=instance.flags,
-        domains=worth.domains if worth else {},
-        prices=proposal.prices,
-        assignment=assignment,
-        notes=(*instance.notes, *outcome.notes),
-        job=job_document(instance),
-        cluster=summarise_cluster(cluster, instance.source),
-    )
+    @property
+    def sure(self) -> tuple[str, str]:
+        """How sure it is that no fewer moves, and no better objective, can be had, in words."""
+        fewer = "fewer are impossible" if self.moves_proved else f"{self.fewest_moves} at least"
+        better = "proved best" if self.objective_proved else f"at least {decimal(self.objective_bound)}"
+        return fewer, f"{better} with as few moves" if self.prefer == "moves" else better
 
 
 def repair_document(instance: Instance, repair: Repair, *, lost: Sequence[str]) -> RepairDocument:
@@ -273,94 +564,305 @@ def repair_document(instance: Instance, repair: Repair, *, lost: Sequence[str]) 
     )
 
 
-def placed_cells(instance: Instance, nodes: IntArray | None) -> tuple[PlacedCell, ...]:
-    """Return one row for each cell, in order of node rank; none without a placement.
-
-    :param nodes: shape [rows, columns], index of the node of each cell.
-    """
-    if nodes is None:
-        return ()
-    grid, names = instance.job.grid, instance.cluster.names
-    rows, columns = grid.cell_of_rank
-    cells = zip(nodes[rows, columns].tolist(), rows.tolist(), columns.tolist(), strict=True)
-    return tuple(
-        PlacedCell(names[node], row // grid.parts, column, row % grid.parts, rank)
-        for rank, (node, row, column) in enumerate(cells)
+def print_repair(out: Console, document: RepairDocument) -> None:
+    """Print what a repair moves, and how sure it is that less would not do."""
+    fewer, better = document.sure
+    lost, moved = plural(len(document.lost), "node"), plural(len(document.moves), "cell")
+    out.print(f"{document.job.name}: {lost} lost, {moved} moved ({fewer})", style=GOOD)
+    out.print(
+        f"objective {decimal(document.before.objective)} -> {decimal(document.objective)} ({better}), "
+        f"DP spread {document.before.spread.dp} -> {document.spread.dp}, "
+        f"PP spread {document.before.spread.pp} -> {document.spread.pp}"
     )
-
-
-# -- joint_answer --
-# What ``arnold place --json`` prints for several jobs.
+    rows = [(move.node_rank, move.dp, move.pp, move.source, move.target) for move in document.moves]
+    print_rows(out, ("rank", "row (dp)", "stage (pp)", "from", "to"), rows, title="Moves", left=["from", "to"])
+    print_sentences(out, "Notes", document.notes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JointDocument(JsonRecord):
-    """Where several jobs go, no two on one node; or which of them do not fit."""
+class ExplainDocument(PlacementAnswer):
+    """Why a placement cannot be better, or why there is none."""
 
-    status: Literal["optimal", "feasible", "infeasible", "timeout", "gave-up"]
-    """Status of all jobs together. optimal: no placement of all has a smaller sum, where slow nodes have a price on
-    nodes that are no slower than each job takes alone; infeasible: they do not all fit."""
+    status: Status
+    """Status of the exact solver: optimal, feasible, infeasible or timeout."""
     stopped_at: float | None
-    """Seconds of the time limit that ended the search; null = it ended by itself, or proved its answer."""
-    jobs: Mapping[str, PlaceDocument]
-    """Name of the job -> its placement.  Its bound and its status are those of the job alone on the cluster, so a job
-    may be feasible where the sum is optimal.  Empty without a placement of all."""
+    verdict: str
+    """The answer in one sentence."""
+    alpha: float
+    beta: float
+    level: str
+    spread: Spread | None
     objective: float | None
-    """Sum of weight * objective / speed over the jobs; speed is 1 where a job names none.  null = no placement."""
     bound: float | None
-    """No placement of all jobs has a smaller sum, slow nodes and all."""
-    gap: Share | None
-    """(objective - bound) / objective, 0 when it is proved the least of all."""
-    weights: Mapping[str, float]
-    """Name of the job -> weight of its objective."""
-    left_out: tuple[str, ...]
-    """Where not all fit: a smallest set of jobs without which the others do; empty where none is known."""
-    reason: str | None
-    """Why there is no placement."""
-    one_after_the_other: tuple[TurnResult, ...]
-    """What the jobs would get one after the other: in the order given, and in reverse."""
-    solve_seconds: NotNegative
-    """Wall time of the whole search."""
+    gap: float | None
+    step_time: float | None
+    step_time_bound: float | None
+    cheaper: tuple[CheaperPair, ...]
+    """Every pair that would cost less, dearest first, with what rules it out."""
+    pareto: tuple[ParetoPoint, ...]
+    prices: tuple[PriceOption, ...]
+    types: tuple[TypeOption, ...]
+    """What each type of GPU that the job may be on would give, each solved; the pairs and the trade are those of the
+    chosen one.  Empty where nothing says the types of nodes."""
+    binding: tuple[TypeBinding, ...]
+    """What binds on each of these types; empty where there is nothing to choose."""
+    options: tuple[AvoidanceOption, ...]
+    """To avoid slow nodes against to use them, each solved; empty where no node that the job could use is slow."""
+    flags: tuple[NodeFlag, ...]
+    """Why: the flags of the nodes that the options name, and of faulty ones that are idle, by node."""
+    diagnosis: Misfit | None
+    """Why the job does not fit; null when it does."""
+    solve_seconds: float
+    """Wall time of the solver on the instance itself."""
     notes: tuple[str, ...]
-    """What is worth knowing about this run, one sentence each."""
+    job: JobDocument
+    cluster: ClusterSummary
 
 
-def joint_document(instances: Sequence[Instance], weights: Sequence[float], found: JointOutcome) -> JointDocument:
-    """Return the document of a joint placement; notes of reading a job stand in the document of that job."""
-    names = [instance.job.name for instance in instances]
-    placed = zip(names, instances, found.outcomes, strict=False)
+def explain_document(
+    instance: Instance, outcome: Outcome, *, options: Sequence[AvoidanceOption], diagnosis: Misfit | None
+) -> ExplainDocument:
+    """Return the document of an explanation."""
     return record_of(
-        JointDocument,
-        found,
-        status=found.status if found.status != "refused" else "gave-up",
-        jobs={name: place_document(instance, outcome) for name, instance, outcome in placed},
-        weights=dict(zip(names, weights, strict=True)),
-        left_out=tuple(names[j] for j in found.left_out),
-        reason=found.reason or None,
-        one_after_the_other=found.turns,
+        ExplainDocument,
+        outcome,
+        alpha=instance.job.alpha,
+        beta=instance.job.beta,
+        level=instance.level.name,
+        cheaper=cheaper_pairs(instance.cluster, instance.job, outcome),
+        pareto=outcome.proposal.corners,
+        prices=outcome.proposal.prices,
+        binding=what_binds(instance.cluster, outcome),
+        options=tuple(options),
+        flags=instance.flags,
+        diagnosis=diagnosis,
+        solve_seconds=outcome.proposal.solve_seconds,
+        notes=(
+            *instance.notes,
+            *outcome.notes,
+            *(f"{sentence}." for sentence in left_over(instance.cluster, instance.job)),
+        ),
+        job=job_document(instance),
+        cluster=summarise_cluster(instance.cluster, instance.source),
     )
 
 
-# -- defragment_answer --
-# What ``arnold defragment --json`` prints.
+BINDS = {
+    "nodes": "There are too few nodes, whatever the shape of the job.",
+    "hold": "There are enough nodes; a hard constraint of the job binds.",
+    "unknown": "There are enough nodes.",
+}
+EMPTY = {
+    True: "If the cluster were empty, the job would fit.",
+    False: "Even if the cluster were empty, the job would not fit.",
+    None: "Whether it would fit on the empty cluster was not settled in time.",
+}
+
+
+def print_explanation(out: Console, instance: Instance, outcome: Outcome, document: ExplainDocument) -> None:
+    """Print why a placement cannot be better, or why there is none."""
+    print_head(out, instance)
+    out.print()
+    out.print(document.verdict, style=COLOURS.get(outcome.status, BAD))
+    if outcome.evaluation is not None:
+        title = "Nothing can be cheaper"
+        if document.cheaper:
+            avoided = any(option.chosen and option.way == "avoid" for option in document.options)
+            where = " without slow nodes" if avoided else ""
+            if len(document.types) > 1:
+                where += "".join(f" on {types_in_words(kind.gpu_types)}" for kind in document.types if kind.chosen)
+            why = "why it cannot be" if document.status == "optimal" else "what is known of it"
+            pairs = "1 pair" if len(document.cheaper) == 1 else f"{len(document.cheaper):,} pairs"
+            title = f"What would be cheaper, and {why}{where}: {pairs} of (DP spread, PP spread)"
+        # a line for each pair that no other exceeds, with the smaller ones that go with it
+        reasons = []
+        for reason in why_not(document.cheaper):
+            reasons.append(reason.line)
+            if reason.with_it:
+                names = [f"({pair.dp}, {pair.pp})" for pair in reason.with_it]
+                more = f" and {len(names) - LONGEST:,} more" if len(names) > LONGEST else ""
+                reasons.append(f"{', '.join(names[:LONGEST])}{more}: {reason.rest}")
+        print_sentences(out, title, reasons or ["every group touches one domain"])
+        print_pareto(out, instance, outcome)
+    for card, sentences in explanation_cards(document):
+        print_sentences(out, card, sentences)
+    print_sentences(out, "Types of GPU", [option.sentence for option in document.types if len(document.types) > 1])
+    print_sentences(out, "Notes", document.notes)
+
+
+def explanation_cards(document: ExplainDocument) -> list[tuple[str, Sequence[str]]]:
+    """Return title and sentences of what is said besides the cheaper pairs; some have no sentence."""
+    cards: list[tuple[str, Sequence[str]]] = []
+    if document.diagnosis is not None:
+        changes = [change.sentence for change in document.diagnosis.changes]
+        none = "No single change that was tried: a smaller dp, fewer constraints, nodes freed, slow nodes, taints."
+        cards = [
+            ("Why", [BINDS[document.diagnosis.constraint], EMPTY[document.diagnosis.would_fit_if_empty]]),
+            ("Any one of these would help", changes) if changes else ("What would help", [none]),
+        ]
+    # what avoiding slow nodes costs against using them, and which they are
+    ways = []
+    for option in document.options:
+        named = {"in use": option.used, "left out" if option.way == "avoid" else "not needed": option.left_out}
+        parts = (f"{words} {spell_names(names, most=LONGEST_NAMES)}" for words, names in named.items() if names)
+        ways.append("; ".join([capitalised(option.sentence), *parts]))
+    if compared := comparison(document.options):
+        ways.append(compared)
+    prices = document.prices if len(document.prices) > len(document.options) else ()
+    binding = [f"{types_in_words(option.gpu_types)}: {option.sentence}" for option in document.binding]
+    return [
+        *cards,
+        ("Slow nodes: avoid them or use them", ways),
+        ("Why they are flagged", flag_sentences(document.flags)),
+        ("Slow nodes, by how slow", [price.sentence for price in prices]),
+        ("What binds on each type", binding),
+    ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MovedNode(JsonRecord):
+class ComparedAlgorithm(PlacementAnswer):
+    """What one algorithm made of the instance.  Numbers of a placement are null when there is none."""
+
+    algorithm: str
+    status: Status
+    """optimal, feasible, infeasible, timeout, gave-up (found, proved nothing), refused (its placement is invalid)."""
+    stopped_at: float | None
+    reason: str | None
+    spread: Spread | None
+    objective: float | None
+    bound: float | None
+    """What this algorithm proved: no placement has a smaller objective."""
+    gap: float | None
+    ratio: float | None
+    """Objective over the best objective of all algorithms here; 1 = the best."""
+    domains: int | None
+    """Number of domains in use."""
+    used_flagged: int | None
+    """Number of flagged nodes in use."""
+    gpu_types: tuple[str, ...]
+    """Types of GPU of its nodes; empty where nothing says the types, or there is no placement."""
+    solve_seconds: NotNegative
+    notes: tuple[str, ...]
+    """What the algorithm has to say."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompareDocument(PlacementAnswer):
+    """Every algorithm on one instance, best objective first."""
+
+    job: JobDocument
+    cluster: ClusterSummary
+    level: str
+    best: float | None
+    """Smallest objective found; null = no algorithm found a placement."""
+    bound: float | None
+    """Best bound that any of the algorithms proved."""
+    results: tuple[ComparedAlgorithm, ...]
+    """One for each algorithm."""
+    notes: tuple[str, ...]
+    """What is worth knowing about how the input was read."""
+
+
+def compare_document(instance: Instance, outcomes: Sequence[Outcome]) -> CompareDocument:
+    """Return the document of several outcomes on one instance."""
+    best = min((outcome.objective for outcome in outcomes if outcome.objective is not None), default=None)
+    results = []
+    for outcome in sorted(outcomes, key=lambda outcome: inf if outcome.objective is None else outcome.objective):
+        worth, objective = outcome.evaluation, outcome.objective
+        result = record_of(
+            ComparedAlgorithm,
+            outcome,
+            reason=outcome.reason or None,
+            objective=objective,
+            ratio=None if objective is None or best is None else objective / best,
+            domains=len(worth.domains) if worth else None,
+            used_flagged=len(worth.flagged) if worth else None,
+            gpu_types=next((option.gpu_types for option in outcome.types if option.chosen), ()),
+            solve_seconds=outcome.proposal.solve_seconds,
+        )
+        results.append(result)
+    return CompareDocument(
+        job=job_document(instance),
+        cluster=summarise_cluster(instance.cluster, instance.source),
+        level=instance.level.name,
+        best=best,
+        bound=max((outcome.bound for outcome in outcomes if outcome.bound is not None), default=None),
+        results=tuple(results),
+        notes=instance.notes,
+    )
+
+
+def print_results(out: Console, document: CompareDocument) -> None:
+    """Print the table, best objective first; below it those that found no placement, with the reason."""
+    gpus = ("GPUs",) if len(document.cluster.gpu_types) > 1 else ()
+    worth_of = ("objective", "x best", "DP spread", "PP spread", "domains", "flagged", "seconds")
+    spare = ("domains", "flagged", "seconds", "x best")
+    rows, bold, without = list[tuple[str, ...]](), list[int](), list[str]()
+    for result in document.results:
+        status = status_words(result.status, result.stopped_at)
+        if result.spread is None or result.objective is None or result.ratio is None:
+            without.append(f"{result.algorithm}: {status}: {result.reason}")
+            continue
+        worth = decimal(result.objective), f"{result.ratio:.2f}", str(result.spread.dp), str(result.spread.pp)
+        counts = str(result.domains), str(result.used_flagged), f"{result.solve_seconds:.3f}"
+        types = [" + ".join(result.gpu_types)] if gpus else []
+        bold += [len(rows)] if result.ratio == 1.0 else []
+        rows.append((result.algorithm, *worth, *counts, *types, status))
+    headers = ("algorithm", *worth_of, *gpus, "status")
+    print_rows(out, headers, rows, title="Algorithms, best first", left=["status"], spare=spare, bold=bold)
+    print_sentences(out, "Without a placement", without)
+
+
+@dataclass(frozen=True, slots=True)
+class InstalledAlgorithm(JsonRecord):
+    """An installed algorithm."""
+
+    name: str
+    """Name for --algorithm."""
+    summary: str
+    """What it does, in one line."""
+
+
+@dataclass(frozen=True, slots=True)
+class AlgorithmsDocument(JsonRecord):
+    """What ``arnold compare --list --json`` prints."""
+
+    algorithms: tuple[InstalledAlgorithm, ...]
+    """All installed algorithms."""
+
+
+def algorithms_document() -> AlgorithmsDocument:
+    """Return all installed algorithms."""
+    names = ALGORITHMS.names()
+    return AlgorithmsDocument(tuple(InstalledAlgorithm(name, ALGORITHMS.load(name).summary) for name in names))
+
+
+CompareOutput = CompareDocument | AlgorithmsDocument  # Either of the two
+
+
+@dataclass(frozen=True, slots=True)
+class DemoDocument(JsonRecord):
+    """What ``arnold demo --json`` prints: what the demonstration wrote, and the comparison it shows."""
+
+    page: str
+    """The HTML page."""
+    files: tuple[str, ...]
+    """Files to try other commands on, with --save: cluster and job first."""
+    comparison: CompareDocument
+    """Every algorithm on the demonstration's instance."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MovedNode(CellAnswer):
     """One cell of a running job that changes its node."""
 
     job: str
     """Name of the job, as in `running`."""
     source: str
-    """Node that it leaves."""
     target: str
-    """Node that it goes to."""
     dp: Count
-    """Row of the cell: which PP group."""
     pp: Count
-    """Column of the cell: which stage."""
     node_rank: Count
-    """Rank of the cell among the job's nodes; it does not change."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -386,7 +888,7 @@ class RunningDocument(JsonRecord):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DefragmentDocument(JsonRecord):
+class DefragmentDocument(PlacementAnswer):
     """Where a new job goes, and which nodes of running jobs move for it."""
 
     status: Literal["optimal", "feasible", "infeasible", "timeout", "gave-up"]
@@ -419,265 +921,83 @@ class DefragmentDocument(JsonRecord):
     solve_seconds: NotNegative
     """Wall time of the search, seconds."""
     notes: tuple[str, ...]
-    """What is worth knowing about this run, one sentence each."""
 
 
-def defragment_document(instance: Instance, found: Defragmentation, budget: MoveBudget) -> DefragmentDocument:
+def defragment_document(instance: Instance, result: Defragmentation, budget: MoveBudget) -> DefragmentDocument:
     """Return the document of a defragmentation; ``instance`` is the new job on the cluster as it was read."""
     by_hours = budget.gpu_hours is not None
-    placed = found.outcome.evaluation
-    running = _running(instance.cluster, found)
-    return record_of(
-        DefragmentDocument,
-        found,
-        status="gave-up" if found.status == "refused" else found.status,
-        reached=placed is not None and found.reached <= found.target + TOLERANCE,
-        now=found.now.objective,
-        objective=found.outcome.objective,
-        measure="gpu-hours" if by_hours else "moves",
-        allowed=budget.gpu_hours if by_hours else budget.moves,
-        moves=tuple(move for _, moved in running for move in moved),
-        running=tuple(one for one, _ in running),
-        placement=place_document(instance, found.outcome),
-    )
-
-
-def _running(cluster: Cluster, found: Defragmentation) -> Sequence[tuple[RunningDocument, tuple[MovedNode, ...]]]:
-    """Return each running job with its moves."""
-    documents = []
-    often = Counter(one.running.job.name for one in found.running)
-    for one in found.running:
-        running, instance = one.running, Instance(cluster, one.running.job)
-        name = running.job.name if often[running.job.name] == 1 else f"{running.job.name} ({running.source})"
-        cells = placed_cells(instance, one.nodes)
-        old = placed_cells(instance, running.nodes)
-        moves = tuple(
+    placed = result.outcome.evaluation
+    running, moves = list[RunningDocument](), list[MovedNode]()
+    often = Counter(moved.running.job.name for moved in result.running)
+    for moved in result.running:
+        job, of_job = moved.running.job, Instance(instance.cluster, moved.running.job)
+        name = job.name if often[job.name] == 1 else f"{job.name} ({moved.running.source})"
+        cells, old = placed_cells(of_job, moved.nodes), placed_cells(of_job, moved.running.nodes)
+        moves += [
             MovedNode(job=name, source=was.node, target=now.node, dp=now.dp, pp=now.pp, node_rank=now.node_rank)
             for was, now in zip(old, cells, strict=True)
             if was.node != now.node
-        )
+        ]
         document = RunningDocument(
-            file=running.source,
+            file=moved.running.source,
             job=name,
             nodes=len(cells),
-            moved=one.moved,
-            gpu_hours=one.lost_hours,
-            before=PlacementWorth(one.before.spread, one.before.objective),
-            after=PlacementWorth(one.after.spread, one.after.objective),
-            assignment=cells if one.moved else (),
+            moved=moved.moved,
+            gpu_hours=moved.lost_hours,
+            before=PlacementWorth(moved.before.spread, moved.before.objective),
+            after=PlacementWorth(moved.after.spread, moved.after.objective),
+            assignment=cells if moved.moved else (),
         )
-        documents.append((document, moves))
-    return documents
-
-
-# -- explain_answer --
-# What ``arnold explain --json`` prints.
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExplainDocument(JsonRecord):
-    """Why a placement cannot be better, or why there is none."""
-
-    status: Status
-    """Status of the exact solver: optimal, feasible, infeasible or timeout."""
-    stopped_at: float | None
-    """Seconds of the time limit that stopped it, or by the clock what came after a proof; null = it ended by itself, or
-    proved its answer."""
-    verdict: str
-    """The answer in one sentence."""
-    alpha: float
-    """DP affinity."""
-    beta: float
-    """PP affinity."""
-    level: str
-    """The level whose domains spread counts."""
-    spread: Spread | None
-    """Spread of the placement found."""
-    objective: float | None
-    """Its objective."""
-    bound: float | None
-    """No placement has a smaller objective, slow nodes and all."""
-    gap: float | None
-    """(objective - bound) / objective."""
-    step_time: float | None
-    """Predicted step time, 1 = no spread and no slow node; null = slow nodes have no price, or there are none that the
-    job might have."""
-    step_time_bound: float | None
-    """No placement on the chosen types of GPU has a shorter predicted step."""
-    cheaper: tuple[CheaperPair, ...]
-    """Every pair that would cost less, dearest first, with what rules it out."""
-    pareto: tuple[ParetoPoint, ...]
-    """The trade between DP and PP spread, as far as known."""
-    prices: tuple[PriceOption, ...]
-    """How slow nodes were weighed."""
-    types: tuple[TypeOption, ...]
-    """What each type of GPU that the job may be on would give, each solved; the pairs and the trade are those of the
-    chosen one.  Empty where nothing says the types of nodes."""
-    binding: tuple[TypeBinding, ...]
-    """What binds on each of these types; empty where there is nothing to choose."""
-    options: tuple[AvoidanceOption, ...]
-    """To avoid slow nodes against to use them, each solved; empty where no node that the job could use is slow."""
-    flags: tuple[NodeFlag, ...]
-    """Why: the flags of the nodes that the options name, and of faulty ones that are idle, by node."""
-    diagnosis: Misfit | None
-    """Why the job does not fit; null when it does."""
-    solve_seconds: float
-    """Wall time of the solver on the instance itself."""
-    notes: tuple[str, ...]
-    """What is worth knowing about this run."""
-    job: JobDocument
-    """The job as it was understood."""
-    cluster: ClusterSummary
-    """The cluster as it was read."""
-
-
-def explain_document(
-    instance: Instance, outcome: Outcome, *, options: Sequence[AvoidanceOption], diagnosis: Misfit | None
-) -> ExplainDocument:
-    """Return the document of an explanation."""
+        running.append(document)
     return record_of(
-        ExplainDocument,
-        outcome,
-        alpha=instance.job.alpha,
-        beta=instance.job.beta,
-        level=instance.level.name,
-        cheaper=cheaper_pairs(instance.cluster, instance.job, outcome),
-        pareto=outcome.proposal.corners,
-        prices=outcome.proposal.prices,
-        binding=what_binds(instance.cluster, outcome),
-        options=tuple(options),
-        flags=instance.flags,
-        diagnosis=diagnosis,
-        solve_seconds=outcome.proposal.solve_seconds,
-        notes=(*instance.notes, *outcome.notes, *(f"{one}." for one in left_over(instance.cluster, instance.job))),
-        job=job_document(instance),
-        cluster=summarise_cluster(instance.cluster, instance.source),
+        DefragmentDocument,
+        result,
+        status="gave-up" if result.status == "refused" else result.status,
+        reached=placed is not None and result.reached <= result.target + TOLERANCE,
+        now=result.now.objective,
+        objective=result.outcome.objective,
+        measure="gpu-hours" if by_hours else "moves",
+        allowed=budget.gpu_hours if by_hours else budget.moves,
+        moves=tuple(moves),
+        running=tuple(running),
+        placement=place_document(instance, result.outcome),
     )
 
 
-# -- compare_answer --
-# What ``arnold compare --json`` and ``arnold demo --json`` print.
+def print_defragmentation(out: Console, instance: Instance, document: DefragmentDocument) -> None:
+    """Print what moves, what that costs, and where the new job goes then."""
+    from rich.text import Text
 
+    def amount(cost: float) -> str:
+        if document.measure == "moves":
+            return f"{plural(round(cost), 'node')} moved"
+        return f"{decimal(cost)} GPU-hours lost"
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ComparedAlgorithm(JsonRecord):
-    """What one algorithm made of the instance.  Numbers of a placement are null when there is none."""
-
-    algorithm: str
-    """Name of the algorithm."""
-    status: Status
-    """optimal, feasible, infeasible, timeout, gave-up (found, proved nothing), refused (its placement is invalid)."""
-    stopped_at: float | None
-    """Seconds of the time limit that stopped the algorithm, or by the clock what came after its proof; null = it ended
-    by itself, or proved its answer."""
-    reason: str | None
-    """Why there is no placement."""
-    spread: Spread | None
-    """Spread at the level that counts."""
-    objective: float | None
-    """Eq. 2 plus soft constraints."""
-    bound: float | None
-    """What this algorithm proved: no placement has a smaller objective."""
-    gap: float | None
-    """(objective - bound) / objective."""
-    ratio: float | None
-    """Objective over the best objective of all algorithms here; 1 = the best."""
-    domains: int | None
-    """Number of domains in use."""
-    used_flagged: int | None
-    """Number of flagged nodes in use."""
-    gpu_types: tuple[str, ...]
-    """Types of GPU of its nodes; empty where nothing says the types, or there is no placement."""
-    solve_seconds: NotNegative
-    """Wall time of the algorithm alone."""
-    notes: tuple[str, ...]
-    """What the algorithm has to say."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompareDocument(JsonRecord):
-    """Every algorithm on one instance, best objective first."""
-
-    job: JobDocument
-    """The job as it was understood."""
-    cluster: ClusterSummary
-    """The cluster as it was read."""
-    level: str
-    """The level whose domains spread counts."""
-    best: float | None
-    """Smallest objective found; null = no algorithm found a placement."""
-    bound: float | None
-    """Best bound that any of the algorithms proved."""
-    results: tuple[ComparedAlgorithm, ...]
-    """One for each algorithm."""
-    notes: tuple[str, ...]
-    """What is worth knowing about how the input was read."""
-
-
-@dataclass(frozen=True, slots=True)
-class InstalledAlgorithm(JsonRecord):
-    """An installed algorithm."""
-
-    name: str
-    """Name for --algorithm."""
-    summary: str
-    """What it does, in one line."""
-
-
-@dataclass(frozen=True, slots=True)
-class AlgorithmsDocument(JsonRecord):
-    """What ``arnold compare --list --json`` prints."""
-
-    algorithms: tuple[InstalledAlgorithm, ...]
-    """All installed algorithms."""
-
-
-CompareOutput = CompareDocument | AlgorithmsDocument  # Either of the two
-
-
-@dataclass(frozen=True, slots=True)
-class DemoDocument(JsonRecord):
-    """What ``arnold demo --json`` prints: what the demonstration wrote, and the comparison it shows."""
-
-    page: str
-    """The HTML page."""
-    files: tuple[str, ...]
-    """Files to try other commands on, with --save: cluster and job first."""
-    comparison: CompareDocument
-    """Every algorithm on the demonstration's instance."""
-
-
-def algorithms_document() -> AlgorithmsDocument:
-    """Return all installed algorithms."""
-    names = ALGORITHMS.names()
-    return AlgorithmsDocument(tuple(InstalledAlgorithm(name, ALGORITHMS.load(name).summary) for name in names))
-
-
-def compare_document(instance: Instance, outcomes: Sequence[Outcome]) -> CompareDocument:
-    """Return the document of several outcomes on one instance."""
-    best = min((outcome.objective for outcome in outcomes if outcome.objective is not None), default=None)
-    ordered = sorted(outcomes, key=lambda outcome: inf if outcome.objective is None else outcome.objective)
-    return CompareDocument(
-        job=job_document(instance),
-        cluster=summarise_cluster(instance.cluster, instance.source),
-        level=instance.level.name,
-        best=best,
-        bound=max((outcome.bound for outcome in outcomes if outcome.bound is not None), default=None),
-        results=tuple(_result(outcome, best) for outcome in ordered),
-        notes=instance.notes,
-    )
-
-
-def _result(outcome: Outcome, best: float | None) -> ComparedAlgorithm:
-    worth, objective = outcome.evaluation, outcome.objective
-    return record_of(
-        ComparedAlgorithm,
-        outcome,
-        reason=outcome.reason or None,
-        objective=objective,
-        ratio=None if objective is None or best is None else objective / best,
-        domains=len(worth.domains) if worth else None,
-        used_flagged=len(worth.flagged) if worth else None,
-        gpu_types=next((type_.gpu_types for type_ in outcome.types if type_.chosen), ()),
-        solve_seconds=outcome.proposal.solve_seconds,
-    )
+    print_head(out, instance)
+    out.print()
+    verdict = status_words(document.status, document.stopped_at)
+    seconds = Text(f"  ({document.solve_seconds:.2f} s)", "dim")
+    if document.objective is None:
+        out.print(Text(f"{verdict}: {document.placement.reason}", BAD) + seconds)
+        print_sentences(out, "Notes", [*document.placement.notes, *document.notes])
+        return
+    cost = amount(document.cost)
+    if document.cost > document.least_cost + 1e-9:
+        cost += f" (at least {amount(document.least_cost)})"
+    now = "does not fit" if document.now is None else f"objective {decimal(document.now)}"
+    worth = f"{verdict}: {cost}, then objective {decimal(document.objective)}; if nothing moves: {now}"
+    out.print(Text(worth, COLOURS.get(document.status, BAD)) + seconds)
+    out.print(f"target {decimal(document.target)}: {'reached' if document.reached else 'not reached'}")
+    rows = []
+    for job in document.running:
+        hours = "?" if job.gpu_hours is None else f"{job.gpu_hours:,.1f}"
+        if job.moved:
+            objectives = decimal(job.before.objective), decimal(job.after.objective)
+            rows.append((job.job, job.nodes, job.moved, hours, *objectives))
+    headers = ["job", "nodes", "moved", "GPU-hours lost", "objective", "then"]
+    print_rows(out, headers, rows, title="Running jobs that move", most=LONGEST)
+    table = [[move.job, move.node_rank, move.source, move.target] for move in document.moves]
+    print_rows(out, ["job", "rank", "from", "to"], table, title="Moves", left=["from", "to"], most=LONGEST)
+    placed = spell_names((cell.node for cell in document.placement.assignment), most=LONGEST_NAMES)
+    print_sentences(out, f"Nodes of {instance.job.name}", [placed])
+    print_sentences(out, "Notes", [*document.placement.notes, *document.notes])

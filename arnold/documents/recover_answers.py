@@ -1,14 +1,16 @@
-"""JSON of ``arnold health evict``, ``backups`` and ``isolate``."""
+"""Answers of ``arnold health evict``, ``backups`` and ``isolate``."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Annotated, Literal
+from itertools import takewhile
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
 from annotated_types import Ge
 
+from arnold.console.output import BAD, GOOD, SO_SO, print_rows, print_sentences
 from ground.records import AtLeastOne, Count, JsonRecord, record_of
 from health.recovery.checkpoint_peers import CheckpointPeer, Peers, Rule, peer_notes, peer_sentence
 from health.recovery.eviction import Doubt, Eviction, Unit, evict_notes, evict_sentence
@@ -26,7 +28,12 @@ from topology.cluster import Cluster
 from topology.flags import NodeFlag
 from topology.summary import ClusterSummary, summarise_cluster
 
+if TYPE_CHECKING:
+    from rich.console import Console
+
 AtLeastTwo = Annotated[int, Ge(2)]
+CALLS = 3  # Innermost calls of a stack that are shown
+LONGEST, LONGEST_OF_STACKS = 40, 20  # Most rows of a table on a terminal
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +196,53 @@ def evict_document(
     )
 
 
+def print_eviction(out: Console, document: EvictDocument) -> None:
+    """Print the decision, the stacks that led to it, and the machines."""
+    out.print(document.verdict, style=GOOD if document.unit is None else SO_SO if document.doubt else BAD)
+    last = max(stack.round for stack in document.stacks)
+    shown = [stack for stack in document.stacks if stack.round == last]
+    title = "Stacks" if document.looks == 1 else f"Stacks of the last of {document.looks} looks"
+    calls = _telling_calls([stack.stacks for stack in shown[:LONGEST_OF_STACKS]])
+    calls += [""] * (len(shown) - len(calls))
+    rows = [
+        (f"{len(stack.ranks):,}", f"{len(stack.outliers):,}", innermost)
+        for stack, innermost in zip(shown, calls, strict=True)
+    ]
+    headers = ["ranks", "out of place", "innermost calls"]
+    print_rows(out, headers, rows, title=title, left=headers[2:], most=LONGEST_OF_STACKS)
+    headers = ["machine", "node rank", "row (dp)", "stage (pp)", "out of place", "looks"]
+    evicted = [
+        (
+            machine.node or f"machine{machine.node_rank}",
+            machine.node_rank,
+            machine.dp,
+            machine.pp,
+            machine.outliers,
+            machine.rounds,
+        )
+        for machine in document.machines
+    ]
+    print_rows(out, headers, evicted, title="Evicted", most=LONGEST_OF_STACKS)
+    print_sentences(out, "Left out", [drop.reason for drop in document.dropped])
+    print_sentences(out, "Flags", [f"{flag.node}: {flag.kind}; {flag.evidence}" for flag in document.flags])
+    print_sentences(out, "Notes", document.notes)
+
+
+def _telling_calls(signatures: Sequence[Sequence[Sequence[str]]]) -> list[str]:
+    """Of each group the innermost calls of a thread that is elsewhere in the first group; of that, than in the second.
+
+    Calls that all of them begin with, as the system call they all wait in, are left out.
+    """
+    threads = []
+    for i, stacks in enumerate(signatures):
+        other = signatures[min(1, len(signatures) - 1)] if i == 0 else signatures[0]
+        threads.append(next((stack for stack in stacks if stack not in other), stacks[0]))
+    alike = sum(1 for _ in takewhile(lambda calls: len(set(calls)) == 1, zip(*threads, strict=False)))
+    start = max(0, min(alike, *(len(calls) - 1 for calls in threads))) if len(threads) > 1 else 0
+    lead = "... < " if start else ""
+    return [lead + " < ".join(calls[start:][:CALLS]) if calls else "(no Python)" for calls in threads]
+
+
 def peers_document(
     peers: Peers, cluster: Cluster, *, source: str, level: str | None, notes: Sequence[str]
 ) -> CheckpointPeersDocument:
@@ -206,6 +260,18 @@ def peers_document(
         notes=(*notes, *peer_notes(peers, level)),
         cluster=summarise_cluster(cluster, source),
     )
+
+
+def print_peers(out: Console, document: CheckpointPeersDocument) -> None:
+    """Print the assignment, a row for each machine."""
+    out.print(document.verdict, style=SO_SO if document.conflict else GOOD)
+    headers = ("node", "rank", "row (dp)", "stage (pp)", "backup on", "rank", "shares")
+    rows = [
+        (peer.node or "", peer.node_rank, peer.dp, peer.pp, peer.peer_node, peer.peer, ", ".join(peer.shares) or "-")
+        for peer in document.peers
+    ]
+    print_rows(out, headers, rows, title="Checkpoint peers", left=["backup on", "shares"], most=LONGEST)
+    print_sentences(out, "Notes", document.notes)
 
 
 def isolate_document(
@@ -227,3 +293,26 @@ def isolate_document(
         suspects=tuple(map(machines.machine, suspects)),
         notes=replay_notes(plan, suspects, horizontal=horizontal, vertical=vertical),
     )
+
+
+def print_isolation(out: Console, document: IsolateDocument, machines: Machines) -> None:
+    """Print the plan, or what is left of it where groups have failed."""
+    good = document.answer == "culprit" or (document.answer == "plan" and document.unique)
+    out.print(document.verdict, style=GOOD if good else BAD if document.answer == "none" else SO_SO)
+    title = f"{document.groups} groups of {document.group_size} machines, DP {document.k} each"
+    runs = ("first run (horizontal)", "second run (vertical)")
+
+    def cells(cut: Sequence[Sequence[int]], failed: Sequence[int]) -> list[str]:
+        """Return the machines of each group, as far as a column is wide."""
+        names = [machines.spelled(members) for members in cut[:LONGEST]]
+        return [
+            (spelled if len(spelled) <= 44 else f"{spelled[:41]}...") + ("  FAILED" if group in failed else "")
+            for group, spelled in enumerate(names)
+        ]
+
+    first = cells(document.horizontal, document.failed_horizontal)
+    second = cells(document.vertical, document.failed_vertical)
+    unseen = [""] * (document.groups - len(first))
+    rows = list(zip(range(document.groups), first + unseen, second + unseen, strict=True))
+    print_rows(out, ("group", *runs), rows, title=title, left=runs, most=LONGEST)
+    print_sentences(out, "Notes", document.notes)

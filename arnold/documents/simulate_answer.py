@@ -18,9 +18,6 @@ from simulator.start_ups import StartUpShare, startup_shares
 if TYPE_CHECKING:
     from simulator.replay import Replay
 
-# -- simulate_answer --
-# The JSON of ``arnold simulate``.  Each number has its formula in metrics.md of the docs.
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulateDocument(JsonRecord):
@@ -101,10 +98,6 @@ def simulate_document(
         data=None if settings.data is None else shared_loads(past, settings.data),
         startup=None if replay.startups is None else startup_shares(past, replay.startups.log),
     )
-
-
-# -- replay_tables --
-# What a replay says of power, data and start-up as tables: the same for the terminal and for the page.
 
 
 def replay_tables(document: SimulateDocument) -> Iterator[TextTable]:

@@ -1,14 +1,24 @@
-"""JSON of ``arnold flags record``, ``lift``, ``show``, ``why``, ``import`` and ``export``: what a flag store says."""
+"""Answers of commands about a flag store: ``arnold flags record``, ``lift``, ``show``, ``why``, ``import`` and
+``export``; and of ``arnold health watch``, which writes to one.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
+from arnold.console.output import ErrorDetails, error_document, plain, print_rows, print_sentences
 from ground.records import AwareTime, JsonRecord, record_of
 from health.flags.history import Spell
 from health.flags.rules import Rules
 from topology.flags import EventName, FlagEvent, NodeFlag
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from health.peers.watch import WatchRound
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,12 +169,148 @@ class ExportDocument(JsonRecord):
 
 def written(events: Iterable[FlagEvent]) -> tuple[WrittenEvent, ...]:
     """Return the events that are about nodes, as they are printed."""
-    return tuple(
-        record_of(
-            WrittenEvent,
-            event,
-            flag=next(iter(event.flags), None),
+    return tuple(record_of(WrittenEvent, event, flag=next(iter(event.flags), None)) for event in events if event.node)
+
+
+LONGEST = 60  # Most events of a table on a terminal; --json has them all
+
+
+def print_events(out: Console, events: Sequence[WrittenEvent], *, title: str) -> None:
+    """Print events of a store, the last ones where there are too many; nothing when there are none."""
+    rows = []
+    for event in events[-LONGEST:]:
+        about = event.flag or event.finding
+        why = event.because + (f" (by {event.by})" if event.by else "")
+        if about is not None and about.evidence:
+            why += f": {about.evidence}"
+        what = (event.event, plain(event.node), plain(event.source), factor(about), plain(why))
+        rows.append((minute(event.time), *what))
+    headers = ("time", "", "node", "source", "slowdown", "why")
+    print_rows(out, headers, rows, title=title, left=headers, gap=False)
+    if len(events) > LONGEST:
+        out.print(f"... and {len(events) - LONGEST} before; --json shows all")
+
+
+def factor(flag: NodeFlag | None) -> str:
+    """Return ``1.5``, ``faulty``, or a dash."""
+    if flag is None:
+        return "-"
+    return "faulty" if flag.kind == "faulty" else f"{flag.slowdown:.4g}"
+
+
+def minute(time: datetime | None) -> str:
+    """Return ``2026-11-17 14:20Z``, or a dash."""
+    return "-" if time is None else f"{time.astimezone(UTC):%Y-%m-%d %H:%M}Z"
+
+
+def print_recorded(out: Console, document: RecordDocument) -> None:
+    """Print what was done."""
+    print_events(out, document.events, title="Written")
+    if not document.events:
+        out.print("nothing new")
+    left_out = {
+        "known already": document.known,
+        "left out, as they have ended": document.over,
+        "left out, as they begin later": document.early,
+    }
+    for words, count in left_out.items():
+        if count:
+            out.print(f"findings {words}: {count}")
+    if document.torn:
+        out.print(f"left out: {document.torn} bytes of a line that a writer had not finished")
+    out.print(f"nodes flagged now: {document.flagged}")
+    if document.size > document.most / 2:
+        share = f"{document.size / 2**20:.0f} of {document.most / 2**20:.0f} MB"
+        out.print(f"the store has {share}: `arnold flags compact` forgets old history", style="yellow")
+
+
+def print_held_flags(out: Console, document: HeldFlagsDocument) -> None:
+    """Print the nodes that are flagged, and those that are not yet."""
+    if not document.nodes:
+        out.print(f"no node is flagged at {minute(document.at)}")
+    else:
+        rows = []
+        for flag in document.nodes:
+            why = f"{flag.source}: {flag.evidence}" if len(flag.sources) == 1 else flag.evidence
+            rows.append((plain(flag.node), flag.kind, factor(flag), minute(flag.until), plain(why)))
+        headers = ("node", "kind", "slowdown", "until", "why")
+        print_rows(out, headers, rows, title=f"Flagged at {minute(document.at)}", left=headers, gap=False)
+    for noted in document.noted:
+        out.print(
+            f"not flagged yet: {noted.node}, found {noted.findings} times by {noted.source or 'an unnamed source'}"
         )
-        for event in events
-        if event.node
+
+
+def print_why_flagged(out: Console, document: WhyFlaggedDocument) -> None:
+    """Print when a node was flagged and why."""
+    if document.since is None:
+        span = f"up to {minute(document.until)}"
+    elif document.since == document.until:
+        span = f"at {minute(document.until)}"
+    else:
+        span = f"between {minute(document.since)} and {minute(document.until)}"
+    out.print(f"{document.node} was {'' if document.avoided else 'not '}flagged {span}")
+    print_sentences(out, "When", [spell.sentence for spell in document.spells])
+    if document.events:
+        out.print()
+        print_events(out, document.events, title="What was written")
+    if document.gap:
+        out.print(f"Note: {document.gap}; the answer may lack what was then.")
+
+
+def print_imported(out: Console, document: ImportDocument) -> None:
+    """Print what a monitor found, and what the store made of it."""
+    headers = ("node", "kind", "slowdown", "since", "why")
+    rows = [
+        (plain(flag.node), flag.kind, factor(flag), minute(flag.since), plain(flag.evidence)) for flag in document.flags
+    ]
+    print_rows(out, headers, rows, title=f"What {document.source} holds against nodes", left=headers, gap=False)
+    out.print(
+        f"{document.source}: {document.nodes} nodes, {len(document.flags)} with findings, {document.healthy} healthy, "
+        f"the others not looked at"
+    )
+    if document.recorded is not None:
+        out.print()
+        print_recorded(out, document.recorded)
+
+
+@dataclass(frozen=True, slots=True)
+class WatchDocument(JsonRecord):
+    """One line of what ``arnold health watch --json`` prints: one round."""
+
+    at: AwareTime
+    """When the round began."""
+    verdict: str | None
+    """What was found, in words; null = nothing could be judged."""
+    machines: int
+    """How many machines were compared."""
+    flags: tuple[NodeFlag, ...]
+    """All flags that hold, earlier ones that have not run out among them."""
+    notes: tuple[str, ...]
+    """What was left out, and what limits the verdict."""
+    error: ErrorDetails | None
+    """Why nothing could be judged; null = it could."""
+    recorded: RecordDocument | None
+    """What was written to --store; null = no such option, or nothing could be judged."""
+
+    @property
+    def line(self) -> str:
+        """The round on one line, for a person."""
+        words = self.verdict if self.error is None else f"cannot judge: {self.error.where}: {self.error.message}"
+        events = self.recorded.events if self.recorded else ()
+        recorded = "".join(f"; {event.event} {event.node} in the store" for event in events)
+        return f"{self.at:%Y-%m-%dT%H:%M:%SZ} {words}{recorded}"
+
+
+def watch_document(made: WatchRound, recorded: RecordDocument | None) -> WatchDocument:
+    """Return the document of a round, and of what it wrote to a flag store."""
+    verdict = made.verdict
+    return WatchDocument(
+        at=made.at,
+        verdict=verdict.verdict if verdict else None,
+        machines=verdict.machines if verdict else 0,
+        flags=tuple(sorted(made.flags, key=lambda flag: flag.node)),
+        notes=verdict.notes if verdict else (),
+        error=error_document(made.error).error if made.error else None,
+        recorded=recorded,
     )

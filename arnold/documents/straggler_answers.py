@@ -1,4 +1,8 @@
-"""JSON of ``arnold stragglers`` and ``arnold health op-trace``, and of ``arnold anonymise``."""
+"""Answers of ``arnold stragglers`` and ``arnold health op-trace``.
+
+The text of an analysis begins with the verdict; then comes what would help, then the numbers.  Where the trace was made
+from profiles it says where the step of each rank goes, and which rank comes last.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from arnold.console.output import BAD, GOOD, SO_SO, print_rows, print_sentences
+from ground.quantities import fixed, percent, plural, seconds
 from ground.records import JsonRecord, record_of
 from health.whatif.analysis import with_nodes
 from health.whatif.analysis_result import Analysis, Cause, LinkShare, Share, TracedJob
@@ -14,11 +20,10 @@ from health.whatif.slow_workers import SlowWorker
 from topology.flags import NodeFlag
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from health.whatif.conversion import Conversion
     from health.whatif.trace import RankLayout
-
-# -- straggler_answers --
-# What ``arnold stragglers --json`` prints.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,8 +131,96 @@ def stragglers_document(
     )
 
 
-# -- traces_answer --
-# JSON of ``arnold health op-trace`` and ``arnold anonymise``: what became of a trace, what could not be recovered.
+LONGEST, LONGEST_OF_RANKS = 12, 16  # Most rows of a table
+NOTICED = 1.0005  # Slowdowns that do not round to 1.000
+
+
+def print_stragglers(out: Console, document: StragglersDocument) -> None:
+    """Print all of an analysis."""
+    from rich.text import Text
+
+    job = document.job
+    out.print(Text(document.verdict, {"none": GOOD, "worker": BAD}.get(document.cause, SO_SO)))
+    out.print()
+    out.print(
+        f"{document.source}: dp {job.dp} x pp {job.pp} x tp {job.tp}"
+        + (f", {job.vpp} chunks a stage" if job.vpp > 1 else "")
+        + f"; {len(document.steps)} steps"
+    )
+    out.print(
+        f"a step takes {seconds(document.step_seconds)} and could take {seconds(document.ideal_step_seconds)}: "
+        f"{percent(max(document.waste, 0.0))} of the time is lost (traced {seconds(document.traced_step_seconds)})"
+    )
+    out.print(document.why)
+    print_sentences(out, "What would help", document.help)
+    if document.flags:
+        flags = [
+            (flag.node, "faulty" if flag.kind == "faulty" else fixed(flag.slowdown), flag.evidence)
+            for flag in document.flags
+        ]
+        print_rows(out, ("node", "slowdown", "evidence"), flags, title="Flags", left=["evidence"])
+    elif document.slow_workers:
+        unknown = any(worker.node is None for worker in document.slow_workers)
+        out.print()
+        out.print(
+            "No node is flagged: --node-map FILE says where these workers ran." if unknown else "No node is flagged."
+        )
+    links = []
+    for link in document.links.links[:LONGEST] if document.links else ():
+        low, high = link.stages
+        nodes = " - ".join(node or "unknown" for node in link.nodes)
+        links.append((f"dp {link.dp}: stage {low} - {high}", fixed(link.factor), nodes))
+    print_rows(out, ("link", "slowdown", "nodes"), links, title="Slow links", left=["nodes"])
+    out.print()
+    out.print("The slowdown that would be left if all else were ideal, by operation type, worker and stage:")
+    optypes = sorted(document.by_optype.items(), key=lambda item: -item[1])
+    operations = [(name, fixed(slowdown, digits=3)) for name, slowdown in optypes]
+    print_rows(out, ("operation", "slowdown"), operations, title="Operations")
+    slow_workers = {(worker.dp, worker.stage): worker for worker in document.slow_workers}
+    cells = [
+        (slowdown, job.dp_ranks[row], stage)
+        for row, line in enumerate(document.worker_slowdown)
+        for stage, slowdown in enumerate(line)
+        if slowdown >= NOTICED
+    ]
+    workers = []
+    for slowdown, rank, stage in sorted(cells, key=lambda cell: (-cell[0], *cell[1:])):
+        slow = slow_workers.get((rank, stage))
+        own = (fixed(slow.factor), slow.node or "") if slow else ("", "")
+        workers.append((f"dp {rank} / stage {stage}", fixed(slowdown, digits=3), *own))
+    _print_first_rows(out, ("worker", "slowdown", "own factor", "node"), workers, title="Workers", most=LONGEST)
+    if job.pp > 1:
+        stages = [(stage, fixed(slowdown, digits=3)) for stage, slowdown in enumerate(document.stage_slowdown)]
+        # the last stage has the loss, and is looked at first
+        print_rows(out, ("stage", "slowdown"), [*stages[:LONGEST], *stages[LONGEST:][-1:]], title="Stages")
+    _print_profiles(out, document.arrivals, document.breakdown)
+    print_sentences(out, "Notes", document.notes)
+
+
+def _print_profiles(out: Console, arrivals: Arrivals | None, breakdown: Sequence[StepBreakdown]) -> None:
+    """Print what profiles show beside the op trace, as far as it is known."""
+    steps = []
+    for rank in breakdown:
+        parts = (rank.step, rank.forward, rank.backward, rank.optimizer, rank.waiting, rank.idle)
+        steps.append((rank.rank, rank.steps, *map(seconds, parts)))
+    headers = ("rank", "steps", "step", "forward", "backward", "optimizer", "waiting", "idle")
+    _print_first_rows(out, headers, steps, title="Steps", most=LONGEST_OF_RANKS)
+    if arrivals is not None:
+        late = [
+            (rank.rank, f"{rank.last} of {arrivals.collectives}", seconds(rank.seconds), percent(rank.share))
+            for rank in arrivals.latecomers
+        ]
+        columns = ("rank", "came last", "others waited, a step", "share")
+        _print_first_rows(out, columns, late, title="Latecomers to collectives", most=LONGEST_OF_RANKS)
+
+
+def _print_first_rows(
+    out: Console, headers: Sequence[str], rows: Sequence[Sequence[object]], *, title: str, most: int
+) -> None:
+    """Print the first rows of a table, and below it how many more there are."""
+    print_rows(out, headers, rows[:most], title=title)
+    if len(rows) > most:
+        out.print(f"  and {len(rows) - most:,} more; --json has all of them")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,20 +237,6 @@ class OpTraceDocument(ConversionStatement):
     """Operations in it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AnonymiseDocument(JsonRecord):
-    """What ``arnold anonymise --json`` prints."""
-
-    output: str
-    """The file that was written."""
-    replaced: Mapping[str, int]
-    """How many different names became pseudonyms: `user`, `group`, `job`, and `text` that may repeat them."""
-    kept_key: bool
-    """Whether the key is of a file: then other files made with it have the same pseudonyms."""
-    still_named: Sequence[str]
-    """Users and groups after whom something that was kept is called: a partition, a QOS, a job id."""
-
-
 def op_trace_document(conversion: Conversion, layout: RankLayout, files: Sequence[str]) -> OpTraceDocument:
     """Return the document of a conversion."""
     return record_of(
@@ -168,3 +247,19 @@ def op_trace_document(conversion: Conversion, layout: RankLayout, files: Sequenc
         steps=len({op.step for op in conversion.ops}),
         rows=len(conversion.ops),
     )
+
+
+def print_op_trace(out: Console, document: OpTraceDocument) -> None:
+    """Print what became of a trace, and what could not be recovered."""
+    gaps = plural(len(document.missing), "gap") if document.missing else "nothing missing"
+    steps, workers = plural(document.steps, "step"), plural(document.workers, "worker")
+    out.print(f"{document.rows:,} operations of {steps} on {workers}, {gaps}: {document.files[0]}", style="bold")
+    rows = [(optype, f"{count:,}") for optype, count in document.recovered.items()]
+    print_rows(out, ("operation", "rows"), rows, title="Recovered", gap=False)
+    _print_profiles(out, document.arrivals, document.breakdown)
+    if document.missing:
+        out.print("\nNot recovered", style="bold")
+        for entry in document.missing:
+            out.print(f"- {entry.optype}: {entry.reason}. Disables {entry.disables}.")
+    for note in document.notes:
+        out.print(f"Note: {note}")

@@ -1,18 +1,24 @@
-"""JSON of ``arnold topology``: what was read, what was written, what is worth knowing."""
+"""Answers of ``arnold topology``: what was read, what was written, what is worth knowing."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import click
 import numpy as np
 
+from arnold.console.output import is_quiet, print_rows
+from ground.quantities import plural
 from ground.records import JsonRecord
-from topology.cluster import ROOT, Cluster, count_nodes
+from topology.cluster import ROOT, count_nodes
 from topology.load import LoadedTopology
 from topology.summary import ClusterSummary, LevelSummary, summarise, summarise_cluster, summarise_second, warnings
 from topology.writers import Rendering
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +97,19 @@ def show_document(topology: LoadedTopology, *, output: str | None, depth: int | 
 
     :param depth: levels whose domains are in it; ``None`` = all.
     """
-    return ShowTopologyDocument(**_read(topology), output=output, domains=tuple(_domains(topology.cluster, depth)))
+    cluster = topology.cluster
+    everything = np.ones(len(cluster), dtype=np.bool_)
+    domains: list[DomainSummary] = []
+    broader: tuple[str, ...] = ()
+    for level in (*cluster.levels[:depth], *cluster.second_levels):
+        broader = () if level in cluster.second_levels else broader
+        nodes, free = count_nodes(level, everything).tolist(), count_nodes(level, cluster.idle).tolist()
+        for k, name in enumerate(level.domains):
+            parent = broader[level.parent_of[k]] if broader else ROOT
+            if not level.implicit[k]:
+                domains.append(DomainSummary(level.name, name, None if parent == ROOT else parent, nodes[k], free[k]))
+        broader = tuple(level.domains)
+    return ShowTopologyDocument(**_read(topology), output=output, domains=tuple(domains))
 
 
 def validate_document(topology: LoadedTopology) -> ValidateDocument:
@@ -111,14 +129,45 @@ def _read(topology: LoadedTopology) -> dict[str, Any]:
     return {"format": topology.format, "cluster": cluster, "notes": topology.notes}
 
 
-def _domains(cluster: Cluster, depth: int | None) -> Iterator[DomainSummary]:
-    everything = np.ones(len(cluster), dtype=np.bool_)
-    broader: tuple[str, ...] = ()
-    for level in (*cluster.levels[:depth], *cluster.second_levels):
-        broader = () if level in cluster.second_levels else broader
-        nodes, free = count_nodes(level, everything).tolist(), count_nodes(level, cluster.idle).tolist()
-        for k, name in enumerate(level.domains):
-            parent = broader[level.parent_of[k]] if broader else ROOT
-            if not level.implicit[k]:
-                yield DomainSummary(level.name, name, None if parent == ROOT else parent, nodes[k], free[k])
-        broader = tuple(level.domains)
+def print_validation(out: Console, document: ValidateDocument) -> None:
+    """Print what was understood of a valid file."""
+    cluster = document.cluster
+    name = cluster.source if cluster.source != "-" else "standard input"
+    out.print(f"{name}: valid {document.format}", style="bold green")
+    out.print(f"{cluster.nodes:,} nodes, {cluster.free:,} free, {cluster.flagged:,} flagged")
+    held = {"faulty": cluster.faulty, **cluster.kept_out}
+    if any(held.values()):
+        line = ", ".join(f"{count:,} {why}" for why, count in held.items() if count)
+        out.print(line, soft_wrap=True, markup=False)
+    if types := types_of_gpu(cluster.gpu_types):
+        out.print(types, soft_wrap=True, markup=False)
+    rows = [
+        (level.name, f"{level.domains:,}", f"{level.smallest:,}", f"{level.median:,g}", f"{level.largest:,}")
+        for level in document.levels
+    ]
+    headers = ("level", "domains", "smallest", "median", "largest")
+    print_rows(out, headers, rows, title="Levels, nodes in a domain", gap=False)
+    for line in beside_the_tree(document.second_levels):
+        out.print(line, soft_wrap=True, markup=False)
+    print_notes(document.notes)
+    print_notes(document.warnings, word="Warning")
+
+
+def beside_the_tree(levels: Sequence[LevelSummary]) -> Iterator[str]:
+    """Yield a line for each second hierarchy."""
+    for level in levels:
+        sizes = f"{level.smallest:,} to {level.largest:,} nodes" if level.domains else "no nodes"
+        alone = f"; {plural(level.implicit_nodes, 'node')} in none" if level.implicit_nodes else ""
+        yield f"{level.name}, beside the tree: {plural(level.domains, 'domain')} of {sizes}{alone}"
+
+
+def types_of_gpu(nodes: Mapping[str, int]) -> str:
+    """Return nodes of each type of GPU as a line; empty where no type is said."""
+    listed = [f"{name} on {plural(count, 'node')}" for name, count in nodes.items()]
+    return f"GPUs: {', '.join(listed)}" if listed else ""
+
+
+def print_notes(notes: Sequence[str], *, word: str = "Note", err: bool = False) -> None:
+    """Print notes; those on standard error unless the run is to be quiet."""
+    for sentence in () if err and is_quiet() else notes:
+        click.echo(f"{word}: {sentence}".encode(errors="replace"), err=err)

@@ -1,4 +1,9 @@
-"""The options of commands that read a cluster, and what they describe."""
+"""The options of commands that read a cluster, and what they describe: a file or a live cluster, and what is over it.
+
+``kube:[CONTEXT]`` is the Kubernetes cluster of a context of the kubeconfig, its current one unless said; ``slurm:`` the
+Slurm that ``scontrol`` reaches.  A live cluster is only read, as the files that its own tools print of it, by the same
+readers.  A file with such a name is given as ``./kube:...``.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +13,26 @@ from typing import TYPE_CHECKING, Literal
 
 from arnold.console.output import note
 from arnold.options.field_options import options_of
+from ground.errors import InvalidInput
+from ground.files import Source
 from ground.records import AtLeastOne
 
 if TYPE_CHECKING:
-    from arnold.live_clusters import OpenedCluster
+    from extender.live_cluster import ListedCluster
     from topology.load import LoadedTopology
     from topology.slurm_snapshot import SlurmRequest
+
+
+KUBERNETES, SLURM = "kube:", "slurm:"  # With what the name of a live cluster begins
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedCluster:
+    """What was read of a cluster, and what lies over it by its own word."""
+
+    topology: Source | str  # the text of a format that is known, or the name of its file, which is yet to be read
+    in_use: tuple[Source, ...] = ()  # lists of nodes in use, or with states, as of --busy
+    notes: tuple[str, ...] = ()  # what a user should know, one sentence each
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,12 +106,33 @@ class ClusterFiles:
 
         :raises ArnoldError: a file is unusable, or a live cluster cannot be read.
         """
-        from arnold.live_clusters import open_cluster
+        return self.over(self.opened())
 
-        request = self.request()
-        return self.over(
-            open_cluster(self.cluster, format=self.format, gpu_resource=self.gpu_resource, request=request)
-        )
+    def opened(self) -> OpenedCluster:
+        """Return what is to be read of the cluster; a file is left to its reader.
+
+        :raises ArnoldError: a live cluster cannot be read; each error says what to do.
+        """
+        if self.cluster.startswith((KUBERNETES, SLURM)) and self.format is not None:
+            has_none = f"{self.cluster} is a live cluster, and no file of a format"
+            raise InvalidInput(has_none, where="--format", fix="leave --format out, or give a file")
+        if self.cluster.startswith(SLURM):
+            if self.cluster != SLURM:
+                fix = "write slurm: and choose the Slurm by SLURM_CONF, its partition by --partition"
+                raise InvalidInput(f"{self.cluster!r}: nothing follows slurm:", where="--cluster", fix=fix)
+            from topology.slurm_snapshot import ask_slurm
+
+            return OpenedCluster(*ask_slurm(self.request()))
+        if self.cluster.startswith(KUBERNETES):
+            from extender.cluster_api.connect import WhichCluster
+            from extender.live_cluster import list_cluster
+            from topology.node_gpus import GPUS
+
+            which = WhichCluster(context=self.cluster.removeprefix(KUBERNETES) or None)
+            return open_kubernetes(
+                list_cluster(which, gpus=GPUS if self.gpu_resource is None else (self.gpu_resource,))
+            )
+        return OpenedCluster(self.cluster)
 
     def request(self) -> SlurmRequest:
         """Return what the job asks of Slurm."""
@@ -142,6 +182,21 @@ class ClusterFiles:
         if loaded.assumed:
             note(loaded.assumed)
         return loaded
+
+
+def open_kubernetes(listed: ListedCluster) -> OpenedCluster:
+    """Return what a live Kubernetes cluster said of its nodes; those that plans of gangs promise are in use."""
+    promised = sorted(listed.promised)
+    notes = []
+    if promised:
+        notes.append(f"promised to gangs by their plans, and so in use: {len(promised):,} nodes")
+    if listed.plans is None:
+        notes.append(
+            "plans of gangs (gangplans.arnold.dev) may not be listed: nodes that are promised and not in use yet "
+            "count as free"
+        )
+    plans = Source(f"plans of gangs of {listed.nodes.name}", "\n".join(promised), numbered=False)
+    return OpenedCluster(listed.nodes, (plans,) if promised else (), tuple(notes))
 
 
 cluster_options = options_of(ClusterFiles)  # Give a command --cluster and what lies over it

@@ -14,71 +14,6 @@ from arnold.console.output import verbosity_options
 from arnold.options.field_options import check_results, finite
 from ground.errors import InvalidInput
 
-# -- option_help --
-# What ``--help`` says of an option: its words, whether it may be repeated, its default and its range.
-
-
-LARGE = 1e9  # Bounds from here on keep out what no number can be stored as; they say nothing to a reader
-
-
-class OptionHelp(NamedTuple):
-    """What there is to say of an option."""
-
-    words: str  # its sentence, and whether it may be repeated
-    default: str  # what holds without it, or "required"; empty for a flag that is off
-    bounds: str  # the range of its numbers; empty where it has none that a person would leave
-
-
-def option_help(option: click.Option) -> OptionHelp:
-    """Return what there is to say of an option."""
-    words, _, default = (option.help or "").partition("  [default: ")
-    words += " May be repeated." if option.multiple else ""
-    bounds = _bounds(option.type) if isinstance(option.type, click.IntRange | click.FloatRange) else ""
-    return OptionHelp(words, _default(option, default.removesuffix("]")), bounds)
-
-
-def explained(option: click.Option) -> str:
-    """Return the help of an option in a line: ``Threads that a solver may use.  [default: 2; 1 to 1024]``."""
-    words, default, bounds = option_help(option)
-    default = default if option.required or not default else f"default: {default}"
-    extra = "; ".join(filter(None, (default, bounds)))
-    return f"{words}  [{extra}]" if extra else words
-
-
-def _default(option: click.Option, in_words: str) -> str:
-    if option.required:
-        return "required"
-    if in_words or isinstance(option.show_default, str):
-        return in_words or str(option.show_default)
-    if option.is_flag:
-        return ""
-    return _written(option.default) if option.show_default else "none"
-
-
-def _bounds(numbers: click.IntRange | click.FloatRange) -> str:
-    """Return a range in words; empty where it keeps out nothing that a person would give."""
-    low, high = numbers.min, numbers.max
-    high = None if high is None or high >= LARGE else high
-    if low is None:
-        return "" if high is None else f"at most {_written(high)}"
-    if high is None:
-        return f"above {_written(low)}" if numbers.min_open else f"at least {_written(low)}"
-    if numbers.min_open or numbers.max_open:
-        beyond = "below" if numbers.max_open else "at most"
-        return f"{'above' if numbers.min_open else 'at least'} {_written(low)}, {beyond} {_written(high)}"
-    return f"{_written(low)} to {_written(high)}"
-
-
-def _written(value: object) -> str:
-    """Return a value as it is typed: 10 and not 10.0; several with commas between them."""
-    if isinstance(value, tuple | list):
-        return ", ".join(map(_written, value))
-    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
-
-
-# -- command --
-# What all commands share: ``-q`` and ``-v``; no value of an option is lost; documents of one JSON shape.
-
 
 class Command(click.Command):
     """A command that refuses a second value of an option that takes one: click would keep the last and say nothing.
@@ -115,7 +50,10 @@ class Command(click.Command):
         _, _, given = self.make_parser(ctx).parse_args(args=list(args))
         if not ctx.resilient_parsing and self.get_help_option(ctx) not in given:
             for option, count in Counter(given).items():
-                if count > 1 and isinstance(option, click.Option) and _takes_one(option):
+                if count == 1 or not isinstance(option, click.Option):
+                    continue
+                # a list has all its values, and a flag without an opposite says the same twice
+                if not option.multiple and (not option.is_flag or option.secondary_opts):
                     name = "/".join([option.opts[0], *option.secondary_opts[:1]])
                     raise InvalidInput(
                         f"{name} is given twice", where=ctx.command_path, fix="give it once: it takes one value"
@@ -124,11 +62,6 @@ class Command(click.Command):
         if not ctx.resilient_parsing:
             check_results(ctx)
         return left
-
-
-def _takes_one(option: click.Option) -> bool:
-    """Return whether a second value would replace the first: no list, and no flag without an opposite."""
-    return not option.multiple and (not option.is_flag or bool(option.secondary_opts))
 
 
 class Group(click.Group):
@@ -163,3 +96,56 @@ def object_at(target: str) -> Any:
     """Import what stands at ``module:name``."""
     module, _, name = target.partition(":")
     return getattr(import_module(module), name)
+
+
+LARGE = 1e9  # Bounds from here on keep out what no number can be stored as; they say nothing to a reader
+
+
+class OptionHelp(NamedTuple):
+    """What there is to say of an option."""
+
+    words: str  # its sentence, and whether it may be repeated
+    default: str  # what holds without it, or "required"; empty for a flag that is off
+    bounds: str  # the range of its numbers; empty where it has none that a person would leave
+
+
+def option_help(option: click.Option) -> OptionHelp:
+    """Return what there is to say of an option."""
+    words, _, in_words = (option.help or "").partition("  [default: ")
+    words += " May be repeated." if option.multiple else ""
+    in_words = in_words.removesuffix("]") or (option.show_default if isinstance(option.show_default, str) else "")
+    if option.required:
+        default = "required"
+    elif in_words or option.is_flag:
+        default = in_words
+    else:
+        default = _written(option.default) if option.show_default else "none"
+    if not isinstance(numbers := option.type, click.IntRange | click.FloatRange):
+        return OptionHelp(words, default, "")
+    low, high = numbers.min, numbers.max
+    high = None if high is None or high >= LARGE else high
+    lower, upper = "above" if numbers.min_open else "at least", "below" if numbers.max_open else "at most"
+    if low is None:
+        bounds = "" if high is None else f"at most {_written(high)}"
+    elif high is None:
+        bounds = f"{lower} {_written(low)}"
+    elif numbers.min_open or numbers.max_open:
+        bounds = f"{lower} {_written(low)}, {upper} {_written(high)}"
+    else:
+        bounds = f"{_written(low)} to {_written(high)}"
+    return OptionHelp(words, default, bounds)
+
+
+def explained(option: click.Option) -> str:
+    """Return the help of an option in a line: ``Threads that a solver may use.  [default: 2; 1 to 1024]``."""
+    words, default, bounds = option_help(option)
+    default = default if option.required or not default else f"default: {default}"
+    extra = "; ".join(filter(None, (default, bounds)))
+    return f"{words}  [{extra}]" if extra else words
+
+
+def _written(value: object) -> str:
+    """Return a value as it is typed: 10 and not 10.0; several with commas between them."""
+    if isinstance(value, tuple | list):
+        return ", ".join(map(_written, value))
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)

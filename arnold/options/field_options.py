@@ -38,13 +38,7 @@ import click
 
 from ground.errors import InvalidInput
 from ground.files import STDIN
-from ground.records import FieldType, field_docs, field_types
-
-# -- result_files --
-# Files of a command line: standard input is read once, no result takes the place of an input or of another result.
-#
-# The type of an option says which it names: :data:`~arnold.options.field_options.FILE` what is read, :data:`RESULT`
-# what is written.  What is both, like a checkpoint, counts as written; a placement may be replaced by its repair.
+from ground.records import field_docs, field_types
 
 
 class ResultFile(click.Path):
@@ -63,98 +57,9 @@ class EarlierResult(click.Path):
     """What an earlier run wrote and this one reads, and may replace by what is true now."""
 
 
+FILE = click.Path()  # Any file name; what is wrong with the file is said by its reader.  Shells complete it
 RESULT = ResultFile()
 EARLIER = EarlierResult()
-
-
-def check_results(context: click.Context) -> None:
-    """Check the files that the options of a command name, before anything is computed.
-
-    Raises as :func:`check_stdin` and :func:`refuse_clashes`.
-    """
-    check_stdin(context)
-    named = [(option.type, file) for option, file in _named(context)]
-    refuse_clashes([one for kind, file in named if isinstance(kind, ResultFile) for one in kind.files(file)], context)
-
-
-def check_stdin(context: click.Context, others: Mapping[str, Iterable[str]] = MappingProxyType({})) -> None:
-    """Make sure that at most one of the files that a command reads is standard input.
-
-    :param others: option -> files that are named inside its values.
-    :raises InvalidInput: it would be read twice.
-    """
-    read = ((one, file) for one, file in _named(context) if not isinstance(one.type, ResultFile))
-    from_stdin = [_spelt(one, context) for one, file in read if file == STDIN]
-    from_stdin += [option for option, files in others.items() for file in files if file == STDIN]
-    if len(from_stdin) > 1:
-        raise InvalidInput(
-            f"{' and '.join(from_stdin)} both read standard input, which can be read once only",
-            where=from_stdin[1],
-            fix="give a file for all but one",
-        )
-
-
-def refuse_clashes(results: Iterable[str], context: click.Context) -> None:
-    """Make sure that each result has a file of its own, which is none that the options of the command name as read.
-
-    :raises InvalidInput: two results go to one file, or a result to a file that is read.
-    """
-    read = ((one, file) for one, file in _named(context) if not isinstance(one.type, ResultFile | EarlierResult))
-    # no terminal, and no live cluster
-    inputs = {_place(file): one for one, file in read if Path(file).is_file()}
-    written = set[str]()
-    for file in results:
-        path = _place(file)
-        if path in written:
-            raise InvalidInput("two results go to one file", where=file, fix="give each a file of its own")
-        if (reader := inputs.get(path)) is not None:
-            raise InvalidInput(f"is read as {_spelt(reader, context)}", where=file, fix="give the result another file")
-        written.add(path)
-
-
-def _spelt(named: click.Parameter, context: click.Context) -> str:
-    return named.opts[0] if isinstance(named, click.Option) else named.make_metavar(context)
-
-
-def _place(file: str) -> str:
-    """Return where a file is, whatever links lead to it; a circle of links is an error of its reader or writer."""
-    return os.path.realpath(file)
-
-
-def _named(context: click.Context) -> Iterator[tuple[click.Parameter, str]]:
-    """Yield the options and arguments that name files, each with a file."""
-    for option in context.command.params:
-        if isinstance(option.type, click.Path):
-            value = context.params.get(option.name or "")
-            for named in value if isinstance(value, tuple) else (value,):
-                if named is not None:
-                    yield option, named
-
-
-# -- field_options --
-# The options of a command from the fields of a dataclass: each is declared once, where the code uses it.
-#
-# .. code-block:: python
-#
-#     @dataclass(frozen=True, kw_only=True)
-#     class PlanQuestion:
-#         nodes: Annotated[int, Ge(1)]  # noqa: ERA001
-#         time_limit: Annotated[float, Interval(gt=0, le=60)] = field(default=1.0, metadata={"metavar": "SECONDS"})  # noqa: ERA001
-#         shapes: tuple[str, ...] = field(default=(), metadata={"option": "--shape"})  # noqa: ERA001
-#
-#     @click.command("plan")
-#     @options_of(PlanQuestion)
-#     @takes(question=PlanQuestion)
-#     def command(*, question: PlanQuestion) -> None: ...  # noqa: ERA001
-#
-# The module of the dataclass imports neither click nor this one.  The type of a field says what its option takes:
-# ``bool`` is a flag, ``Literal`` a choice of words, ``tuple[T, ...]`` an option that may be repeated, ``Annotated``
-# with marks of ``annotated_types`` a range; a field without a default is a required option.  The docstring under a
-# field is its help.  NaN and infinities are refused.  What a type leaves open is in the ``metadata`` of the field
-# (:data:`WORDS`).
-
-
-FILE = click.Path()  # Any file name; what is wrong with the file is said by its reader.  Shells complete it
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
 
@@ -196,7 +101,8 @@ def options_of(
     def decorate(command: F) -> F:
         for field in reversed(_option_fields(kind)):
             if only is None or field.name in only:
-                default = defaults.get(field.name, _default(field))
+                own = field.default if field.default_factory is MISSING else field.default_factory()
+                default = defaults.get(field.name, own)
                 command = _option(kind, field, default, completions.get(field.name))(command)
         return command
 
@@ -253,12 +159,8 @@ def _name(field: Field[Any]) -> str:
     return str(field.metadata.get("option") or "--" + field.name.replace("_", "-"))
 
 
-def _default(field: Field[Any]) -> Any:
-    """Return the default of a field; ``MISSING`` = it has none."""
-    return field.default if field.default_factory is MISSING else field.default_factory()
-
-
 def _option(kind: type, field: Field[Any], default: Any, completion: Completion | None) -> Callable[[F], F]:
+    """Return the option of a field; a ``default`` that is ``MISSING`` = the option is required."""
     where = f"{kind.__name__}.{field.name}"
     if unknown := field.metadata.keys() - WORDS.keys():
         raise TypeError(f"{where}: no key of metadata is called {', '.join(sorted(unknown))}")
@@ -266,18 +168,35 @@ def _option(kind: type, field: Field[Any], default: Any, completion: Completion 
     admitted, separator = field_types(kind).get(field.name), words.get("separator")
     if admitted is None or (separator is not None and (admitted.kind, admitted.many) != (str, True)):
         raise TypeError(f"{where}: no option takes a value of type {field.type}")
+    value_type: Any = admitted.kind
+    if words.get("file"):
+        value_type = RESULT if words["file"] == "result" else FILE
+    elif admitted.choices:
+        value_type = click.Choice(admitted.choices)
+    elif admitted.bounded:
+        ranged: Any = click.IntRange if admitted.kind is int else click.FloatRange
+        low = None if admitted.low == -inf else admitted.low
+        high = None if admitted.high == inf else admitted.high
+        value_type = ranged(low, high, min_open=admitted.low_open, max_open=admitted.high_open)
+    # the first paragraph of the docstring, as a terminal shows it
+    doc = " ".join(field_docs(kind).get(field.name, "").partition("\n\n")[0].split()).replace("``", "`")
     settings: dict[str, Any] = {
-        "type": _type(admitted) if not words.get("file") else RESULT if words["file"] == "result" else FILE,
-        "help": words.get("help") or _help(field_docs(kind).get(field.name, "")),
+        "type": value_type,
+        "help": words.get("help") or doc,
         "metavar": words.get("metavar") or ("FILE" if words.get("file") else None),
         "envvar": words.get("envvar"),
         "shell_complete": completion,
     }
-    if separator is not None:
-        settings["callback"] = lambda ctx, parameter, value: _parts(value, separator)  # noqa: ARG005
-    else:
+    if separator is None:
         settings["multiple"] = admitted.many
         settings["callback"] = finite if admitted.kind is float else None
+    else:
+
+        def parts(_: click.Context, __: click.Parameter, value: str | None) -> tuple[str, ...]:
+            """Return the parts of a value, without spaces around them; each once."""
+            return () if value is None else tuple(dict.fromkeys(part.strip() for part in value.split(separator)))
+
+        settings["callback"] = parts
     if admitted.kind is bool:
         del settings["type"], settings["metavar"]
         settings["is_flag"] = True
@@ -292,22 +211,6 @@ def _option(kind: type, field: Field[Any], default: Any, completion: Completion 
     return click.option(*([words["short"]] if "short" in words else []), name, field.name, **settings)
 
 
-def _help(doc: str) -> str:
-    """Return the first paragraph of a docstring, as a terminal shows it."""
-    return " ".join(doc.partition("\n\n")[0].split()).replace("``", "`")
-
-
-def _type(admitted: FieldType) -> Any:
-    if admitted.choices:
-        return click.Choice(admitted.choices)
-    if not admitted.bounded:
-        return admitted.kind
-    ranged: Any = click.IntRange if admitted.kind is int else click.FloatRange
-    low = None if admitted.low == -inf else admitted.low
-    high = None if admitted.high == inf else admitted.high
-    return ranged(low, high, min_open=admitted.low_open, max_open=admitted.high_open)
-
-
 def complete_names(names: Iterable[str], typed: str) -> list[str]:
     """Return what completes the last of the names that were typed with commas between them."""
     before, comma, last = typed.rpartition(",")
@@ -319,12 +222,70 @@ def finite(_: click.Context, parameter: click.Parameter, value: Any) -> Any:
 
     :param value: a number, several, or ``None``.
     """
-    for one in value if isinstance(value, tuple) else (value,):
-        if one is not None and not isfinite(one):
-            raise click.BadParameter(f"{one} is not a finite number.", param=parameter)
+    for number in value if isinstance(value, tuple) else (value,):
+        if number is not None and not isfinite(number):
+            raise click.BadParameter(f"{number} is not a finite number.", param=parameter)
     return value
 
 
-def _parts(value: str | None, separator: str) -> tuple[str, ...]:
-    """Return the parts of a value, without spaces around them; each once."""
-    return () if value is None else tuple(dict.fromkeys(part.strip() for part in value.split(separator)))
+def check_results(context: click.Context) -> None:
+    """Check the files that the options of a command name, before anything is computed.
+
+    Raises as :func:`check_stdin` and :func:`refuse_clashes`.
+    """
+    check_stdin(context)
+    kinds = [(option.type, file) for option, file in _named_files(context)]
+    results = [written for kind, file in kinds if isinstance(kind, ResultFile) for written in kind.files(file)]
+    refuse_clashes(results, context)
+
+
+def check_stdin(context: click.Context, others: Mapping[str, Iterable[str]] = MappingProxyType({})) -> None:
+    """Make sure that at most one of the files that a command reads is standard input.
+
+    :param others: option -> files that are named inside its values.
+    :raises InvalidInput: it would be read twice.
+    """
+    read = ((option, file) for option, file in _named_files(context) if not isinstance(option.type, ResultFile))
+    from_stdin = [_spelt(option, context) for option, file in read if file == STDIN]
+    from_stdin += [option for option, files in others.items() for file in files if file == STDIN]
+    if len(from_stdin) > 1:
+        raise InvalidInput(
+            f"{' and '.join(from_stdin)} both read standard input, which can be read once only",
+            where=from_stdin[1],
+            fix="give a file for all but one",
+        )
+
+
+def refuse_clashes(results: Iterable[str], context: click.Context) -> None:
+    """Make sure that each result has a file of its own, which is none that the options of the command name as read.
+
+    :raises InvalidInput: two results go to one file, or a result to a file that is read.
+    """
+    # a circle of links is an error of the file's reader or writer; a terminal or a live cluster is no file
+    inputs = {
+        os.path.realpath(file): option
+        for option, file in _named_files(context)
+        if not isinstance(option.type, ResultFile | EarlierResult) and Path(file).is_file()
+    }
+    written = set[str]()
+    for file in results:
+        path = os.path.realpath(file)
+        if path in written:
+            raise InvalidInput("two results go to one file", where=file, fix="give each a file of its own")
+        if (reader := inputs.get(path)) is not None:
+            raise InvalidInput(f"is read as {_spelt(reader, context)}", where=file, fix="give the result another file")
+        written.add(path)
+
+
+def _spelt(option: click.Parameter, context: click.Context) -> str:
+    return option.opts[0] if isinstance(option, click.Option) else option.make_metavar(context)
+
+
+def _named_files(context: click.Context) -> Iterator[tuple[click.Parameter, str]]:
+    """Yield the options and arguments that name files, each with a file."""
+    for option in context.command.params:
+        if isinstance(option.type, click.Path):
+            value = context.params.get(option.name or "")
+            for file in value if isinstance(value, tuple) else (value,):
+                if file is not None:
+                    yield option, file

@@ -26,95 +26,7 @@ if TYPE_CHECKING:
     from topology.cluster import Cluster
     from topology.load import LoadedTopology
 
-# -- running_files --
-# The files of ``--running``: where jobs run, as ``arnold place --output`` saved it of each.
-
-
-def running_files(patterns: Sequence[str]) -> list[str]:
-    """Return the files that patterns name, each once, in order.
-
-    :raises InvalidInput: a pattern names none.
-    """
-    files: list[str] = []
-    for pattern in patterns:
-        matches = sorted(glob(pattern))  # noqa: PTH207  (a pattern may begin with /, which Path.glob refuses)
-        found = matches or ([] if any(sign in pattern for sign in "*?[") else [pattern])
-        if not found:
-            fix = "name the files that `arnold place --output` saved"
-            raise InvalidInput("no file has such a name", where=f"--running {pattern}", fix=fix)
-        files += found
-    return list(dict.fromkeys(files))
-
-
-def running_job(file: str, cluster: Cluster, *, with_age: bool = False) -> RunningJob:
-    """Read where a job runs.
-
-    :raises ArnoldError: the file is unusable, or says not how old the checkpoint is where that is needed.
-    """
-    from scheduler.job_files.placement_file import load_placement
-    from scheduler.several.running_jobs import RunningJob
-
-    saved = load_placement(read_source(file), cluster)
-    if with_age and saved.checkpoint_age is None:
-        fix = "add checkpoint_age, the seconds since its last checkpoint, or use --moves"
-        raise InvalidInput(f"nothing says how old the checkpoint of {saved.job.name!r} is", where=file, fix=fix)
-    return RunningJob(file, saved.job, saved.nodes, saved.checkpoint_age, saved.place_of)
-
-
-def running_jobs(patterns: Sequence[str], cluster: Cluster) -> list[RunningJob]:
-    """Read where all jobs run that patterns name.
-
-    :raises ArnoldError: a file is unusable, or a pattern names none.
-    """
-    return [running_job(file, cluster) for file in running_files(patterns)]
-
-
-# -- running_job_options --
-# ``--job`` and ``--placement`` of commands about a job that runs: the options and what they give.
-
-
 F = TypeVar("F", bound=Callable[..., Any])
-
-
-def running_job_options(function: F) -> F:
-    """Give a command ``--job`` and ``--placement``."""
-    placement = file_option("--placement", help=PLACEMENT_HELP)
-    job = file_option(
-        "--job", "job_file", help="The job, YAML or JSON; - for standard input.  [default: that of --placement]"
-    )
-    return job(placement(function))
-
-
-def read_machines(job_file: str | None, placement: str | None) -> Machines:
-    """Return the machines that ``running_job_options`` describe.
-
-    :raises ArnoldError: a file is unusable; neither was given; the placement is of another job.
-    """
-    from health.recovery.machines import Machines
-    from scheduler.job_files.job_file import load_job
-    from scheduler.job_files.placement_file import load_names
-
-    saved = None if placement is None else load_names(read_source(placement))
-    if job_file is None:
-        if saved is None:
-            raise InvalidInput("no job is given", where="--job", fix="give --job FILE, or --placement FILE")
-        return Machines(saved.job, saved.names)
-    if saved is None:
-        return Machines(load_job(read_source(job_file)).job)
-    job = load_job(read_source(job_file), gpus_per_node=saved.job.gpus_per_node).job
-    if (job.parallelism, job.gpus_per_node) != (saved.job.parallelism, saved.job.gpus_per_node):
-        raise InvalidInput(
-            f"the placement is of {saved.job.name!r}, whose degrees of parallelism differ from those of {job.name!r}",
-            where="--placement",
-            fix="give the placement of this job, or leave out --job",
-        )
-    return Machines(job, saved.names)
-
-
-# -- job_options --
-# The options of commands that place one job, or several, on a cluster, and what they describe.
-
-
 LEAST_WEIGHT, MOST_WEIGHT = 1e-3, 1e6  # Of a job: beyond these one job is all that counts
 
 
@@ -199,43 +111,35 @@ class JointInputs(_Inputs):
     def read(self) -> tuple[list[Instance], list[float]]:
         """Return an instance for each job, all on one cluster, and the weights of the jobs.
 
-        :raises ArnoldError: a file is unusable, two jobs have one name, or a weight is none.
+        :raises ArnoldError: a file is unusable, two jobs have one name, or a weight is no number above 0, of no job or
+            said twice.
         """
         loaded, jobs = self._read_files()
         named: dict[str, str] = {}
         for file, job in zip(self.job.job, jobs, strict=True):
             if job.job.name in named:
-                said = f"two jobs are called {job.job.name!r}: that of {named[job.job.name]} is the other"
-                raise InvalidJob(said, where=job.where("name"), fix="give each job a name of its own (name: ...)")
+                twice = f"two jobs are called {job.job.name!r}: that of {named[job.job.name]} is the other"
+                raise InvalidJob(twice, where=job.where("name"), fix="give each job a name of its own (name: ...)")
             named[job.job.name] = file
-        weights = _weights(self.job.weight, [*named])
+        weights: dict[str, float] = {}
+        for text in self.job.weight:
+            name, separator, number = text.rpartition("=")
+            if not separator:
+                raise InvalidInput(f"{text!r} is no weight", where="--weight", fix="give NAME=NUMBER, such as big=2")
+            if name not in named:
+                fix = f"{did_you_mean(name, named)}jobs: {', '.join(named)}"
+                raise UnknownName(f"no job is called {name!r}", where="--weight", fix=fix)
+            if name in weights:
+                raise InvalidInput(f"the weight of {name} is given twice", where="--weight", fix="give it once")
+            try:
+                weights[name] = float(number)
+            except ValueError:
+                weights[name] = nan
+            if not LEAST_WEIGHT <= weights[name] <= MOST_WEIGHT:
+                fix = f"give a number above 0: {LEAST_WEIGHT:g} to {MOST_WEIGHT:g}"
+                raise InvalidInput(f"the weight of {name} is {number!r}", where="--weight", fix=fix)
         instances = [self._instance(loaded, job) for job in jobs]
         return instances, [weights.get(name, 1.0) for name in named]
-
-
-def _weights(given: Sequence[str], names: Sequence[str]) -> dict[str, float]:
-    """Return the weight of each job that has one: ``a=2``.
-
-    :raises InvalidInput: no number above 0, or a job twice; UnknownName: there is no such job.
-    """
-    weights: dict[str, float] = {}
-    for text in given:
-        name, separator, number = text.rpartition("=")
-        if not separator:
-            raise InvalidInput(f"{text!r} is no weight", where="--weight", fix="give NAME=NUMBER, such as big=2")
-        if name not in names:
-            fix = f"{did_you_mean(name, names)}jobs: {', '.join(names)}"
-            raise UnknownName(f"no job is called {name!r}", where="--weight", fix=fix)
-        if name in weights:
-            raise InvalidInput(f"the weight of {name} is given twice", where="--weight", fix="give it once")
-        try:
-            weights[name] = float(number)
-        except ValueError:
-            weights[name] = nan
-        if not LEAST_WEIGHT <= weights[name] <= MOST_WEIGHT:
-            fix = f"give a number above 0: {LEAST_WEIGHT:g} to {MOST_WEIGHT:g}"
-            raise InvalidInput(f"the weight of {name} is {number!r}", where="--weight", fix=fix)
-    return weights
 
 
 def placement_inputs(command: F) -> F:
@@ -276,3 +180,78 @@ def _with_options(command: F, jobs: type) -> F:
     for part in (Limits, Overrides, OwnRecords, jobs, ClusterFiles):
         command = options_of(part)(command)
     return command
+
+
+def running_files(patterns: Sequence[str]) -> list[str]:
+    """Return the files that patterns name, each once, in order.
+
+    :raises InvalidInput: a pattern names none.
+    """
+    files: list[str] = []
+    for pattern in patterns:
+        matches = sorted(glob(pattern))  # noqa: PTH207  (a pattern may begin with /, which Path.glob refuses)
+        if not matches and not any(sign in pattern for sign in "*?["):
+            matches = [pattern]  # the reader of the file says that it is not there
+        if not matches:
+            fix = "name the files that `arnold place --output` saved"
+            raise InvalidInput("no file has such a name", where=f"--running {pattern}", fix=fix)
+        files += matches
+    return list(dict.fromkeys(files))
+
+
+def running_job(file: str, cluster: Cluster, *, with_age: bool = False) -> RunningJob:
+    """Read where a job runs.
+
+    :raises ArnoldError: the file is unusable, or says not how old the checkpoint is where that is needed.
+    """
+    from scheduler.job_files.placement_file import load_placement
+    from scheduler.several.running_jobs import RunningJob
+
+    saved = load_placement(read_source(file), cluster)
+    if with_age and saved.checkpoint_age is None:
+        fix = "add checkpoint_age, the seconds since its last checkpoint, or use --moves"
+        raise InvalidInput(f"nothing says how old the checkpoint of {saved.job.name!r} is", where=file, fix=fix)
+    return RunningJob(file, saved.job, saved.nodes, saved.checkpoint_age, saved.place_of)
+
+
+def running_jobs(patterns: Sequence[str], cluster: Cluster) -> list[RunningJob]:
+    """Read where all jobs run that patterns name.
+
+    :raises ArnoldError: a file is unusable, or a pattern names none.
+    """
+    return [running_job(file, cluster) for file in running_files(patterns)]
+
+
+def running_job_options(function: F) -> F:
+    """Give a command ``--job`` and ``--placement``."""
+    placement = file_option("--placement", help=PLACEMENT_HELP)
+    job = file_option(
+        "--job", "job_file", help="The job, YAML or JSON; - for standard input.  [default: that of --placement]"
+    )
+    return job(placement(function))
+
+
+def read_machines(job_file: str | None, placement: str | None) -> Machines:
+    """Return the machines that ``running_job_options`` describe.
+
+    :raises ArnoldError: a file is unusable; neither was given; the placement is of another job.
+    """
+    from health.recovery.machines import Machines
+    from scheduler.job_files.job_file import load_job
+    from scheduler.job_files.placement_file import load_names
+
+    saved = None if placement is None else load_names(read_source(placement))
+    if job_file is None:
+        if saved is None:
+            raise InvalidInput("no job is given", where="--job", fix="give --job FILE, or --placement FILE")
+        return Machines(saved.job, saved.names)
+    if saved is None:
+        return Machines(load_job(read_source(job_file)).job)
+    job = load_job(read_source(job_file), gpus_per_node=saved.job.gpus_per_node).job
+    if (job.parallelism, job.gpus_per_node) != (saved.job.parallelism, saved.job.gpus_per_node):
+        raise InvalidInput(
+            f"the placement is of {saved.job.name!r}, whose degrees of parallelism differ from those of {job.name!r}",
+            where="--placement",
+            fix="give the placement of this job, or leave out --job",
+        )
+    return Machines(job, saved.names)

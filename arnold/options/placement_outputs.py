@@ -29,23 +29,6 @@ if TYPE_CHECKING:
     from arnold.documents.place_answer import PlaceDocument, RepairDocument
     from scheduler.job import Job
 
-# -- launcher_files --
-# A placement as the files that launchers read: Slurm, Open MPI, torchrun; a table of formats.
-#
-# Sources:
-#
-# - Slurm: srun(1) and sbatch(1), https://slurm.schedmd.com/srun.html.  ``--distribution=arbitrary`` lays tasks out in
-# the
-#   order of the file that ``SLURM_HOSTFILE`` names, one host a line, and cannot be combined with ``--nodes`` on the
-# same
-#   command line; ``--nodelist`` takes a hostlist and forgets its order.
-# - Open MPI: mpirun(1), "Rankfiles", https://docs.open-mpi.org/en/main/man-openmpi/man1/mpirun.1.html: a line
-#   ``rank N=HOST slot=CORES`` for each process.
-# - torchrun: https://docs.pytorch.org/docs/stable/elastic/run.html and the help of ``torch.distributed.run``:
-#   ``--node-rank``, ``--master-addr`` and ``--master-port`` are heeded by the static rendezvous alone; the rendezvous
-#   ``c10d`` chooses ranks by itself.
-
-
 LauncherFormat = Literal["hostfile", "rankfile", "nodelist", "slurm", "torchrun", "mpi"]
 
 MASTER_PORT = 29_500  # The default of torchrun; the node of rank 0 is the job's alone, so nothing else takes it
@@ -82,84 +65,73 @@ class LaunchOrder:
         first = node_rank * self.gpus_per_node
         return range(first, min(first + self.gpus_per_node, self.ranks))
 
+    def hostfile(self) -> str:
+        """Return one node a line."""
+        return "".join(f"{name}\n" for name in self.nodes)
 
-def _hostfile(order: LaunchOrder) -> str:
-    """Return one node a line."""
-    return "".join(f"{name}\n" for name in order.nodes)
+    def nodelist(self) -> str:
+        """Return a hostlist on one line, for ``--nodelist``: which nodes, not in which order."""
+        return self.hostlist + "\n"
 
+    def slurm(self) -> str:
+        """Return a batch script; its lines can be put in another.
 
-def _nodelist(order: LaunchOrder) -> str:
-    """Return a hostlist on one line, for ``--nodelist``: which nodes, not in which order."""
-    return order.hostlist + "\n"
-
-
-def _slurm(order: LaunchOrder) -> str:
-    """Return a batch script; its lines can be put in another.
-
-    The delimiter of the list of nodes has spaces, which no name of a node has.
-    """
-    nodes = len(order.nodes)
-    asked = "".join(f"#SBATCH --{option}={quote(value)}\n" for option, value in order.asked.items())
-    return f"""\
+        The delimiter of the list of nodes has spaces, which no name of a node has.
+        """
+        nodes = len(self.nodes)
+        asked = "".join(f"#SBATCH --{option}={quote(value)}\n" for option, value in self.asked.items())
+        return f"""\
 #!/bin/bash
 # To start one task a GPU:   sbatch THIS_FILE COMMAND
 # To start one task a node:  sbatch --ntasks={nodes} --ntasks-per-node=1 THIS_FILE COMMAND
-#SBATCH --nodelist={order.hostlist}
+#SBATCH --nodelist={self.hostlist}
 #SBATCH --nodes={nodes}
-#SBATCH --ntasks={order.ranks}
-#SBATCH --ntasks-per-node={order.gpus_per_node}
-#SBATCH --gpus-per-node={order.gpus_per_node}
+#SBATCH --ntasks={self.ranks}
+#SBATCH --ntasks-per-node={self.gpus_per_node}
+#SBATCH --gpus-per-node={self.gpus_per_node}
 {asked}
 # Slurm sorts the nodes of a job by name; here they are in order of ranks, a line for each task.
 export SLURM_HOSTFILE=$(mktemp)
 awk -v tasks="$SLURM_NTASKS_PER_NODE" '{{ for (i = 0; i < tasks; i++) print }}' > "$SLURM_HOSTFILE" << 'END OF NODES'
-{_hostfile(order)}END OF NODES
+{self.hostfile()}END OF NODES
 srun --distribution=arbitrary --ntasks="$SLURM_NTASKS" "$@"
 """
 
+    def torchrun(self) -> str:
+        """Return a line for each node: its name, and the command that is run there, up to the training script."""
+        common = (
+            f"--nnodes={len(self.nodes)} --rdzv-backend=static "
+            f"--master-addr={quote(self.nodes[0])} --master-port={MASTER_PORT}"
+        )
+        return "".join(
+            f"{quote(name)} torchrun {common} --nproc-per-node={len(self.ranks_on(rank))} --node-rank={rank}\n"
+            for rank, name in enumerate(self.nodes)
+        )
 
-def _torchrun(order: LaunchOrder) -> str:
-    """Return a line for each node: its name, and the command that is run there, up to the training script."""
-    common = (
-        f"--nnodes={len(order.nodes)} --rdzv-backend=static "
-        f"--master-addr={quote(order.nodes[0])} --master-port={MASTER_PORT}"
-    )
-    return "".join(
-        f"{quote(name)} torchrun {common} --nproc-per-node={len(order.ranks_on(rank))} --node-rank={rank}\n"
-        for rank, name in enumerate(order.nodes)
-    )
+    def rankfile(self) -> str:
+        """Return a rankfile of Open MPI with one process a node."""
+        return "".join(f"rank {rank}={name} slot=0:*\n" for rank, name in enumerate(self.nodes))
 
-
-def _rankfile(order: LaunchOrder) -> str:
-    """Return a rankfile of Open MPI with one process a node."""
-    return "".join(f"rank {rank}={name} slot=0:*\n" for rank, name in enumerate(order.nodes))
-
-
-def _mpi(order: LaunchOrder) -> str:
-    """Return a rankfile of Open MPI with one process a GPU, each on a core of its own."""
-    return "".join(
-        f"rank {rank}={name} slot={slot}\n"
-        for node_rank, name in enumerate(order.nodes)
-        for slot, rank in enumerate(order.ranks_on(node_rank))
-    )
+    def mpi(self) -> str:
+        """Return a rankfile of Open MPI with one process a GPU, each on a core of its own."""
+        return "".join(
+            f"rank {rank}={name} slot={slot}\n"
+            for node_rank, name in enumerate(self.nodes)
+            for slot, rank in enumerate(self.ranks_on(node_rank))
+        )
 
 
 LAUNCHER_FILES: Mapping[LauncherFormat, Callable[[LaunchOrder], str]] = MappingProxyType(
     {
-        "hostfile": _hostfile,
-        "rankfile": _rankfile,
-        "nodelist": _nodelist,
-        "slurm": _slurm,
-        "torchrun": _torchrun,
-        "mpi": _mpi,
+        "hostfile": LaunchOrder.hostfile,
+        "rankfile": LaunchOrder.rankfile,
+        "nodelist": LaunchOrder.nodelist,
+        "slurm": LaunchOrder.slurm,
+        "torchrun": LaunchOrder.torchrun,
+        "mpi": LaunchOrder.mpi,
     }
 )
 """Format -> text of its file."""
-
-
-# -- placement_outputs --
-# What `arnold place` and `arnold repair` save a placement to, and what else `arnold place` is asked.
-
 
 PlacementFormat = Literal["json", LauncherFormat]
 ENDS: dict[str, PlacementFormat] = {
@@ -190,8 +162,19 @@ class PlacementOutputs:
             given = f"{plural(len(self.output_format), 'format')} for {plural(len(self.output), 'file')}"
             fix = "give each --output FILE its own --output-format, in the same order"
             raise InvalidInput(given, where="--output-format", fix=fix)
-        formats = self.output_format or tuple(_format_of(file) for file in self.output)
-        return dict(zip(self.output, formats, strict=True))
+        if self.output_format:
+            return dict(zip(self.output, self.output_format, strict=True))
+        formats: dict[str, PlacementFormat] = {}
+        for file in self.output:
+            # job.hostfile or just hostfile
+            name = Path(file).name.lower()
+            end = name.rpartition(".")[2]
+            if end not in ENDS and "." in name:
+                ends = ", ".join(f".{end}" for end in ENDS)
+                fix = f"{did_you_mean(end, ENDS)}end the name in one of {ends}, or say --output-format"
+                raise InvalidInput(f"'.{end}' says no format of a placement", where=file, fix=fix)
+            formats[file] = ENDS.get(end, "json")
+        return formats
 
     def texts(self, document: PlaceDocument | RepairDocument, job: Job, *, asked: Mapping[str, str]) -> dict[str, str]:
         """Return file -> what stands in it.
@@ -200,10 +183,17 @@ class PlacementOutputs:
         :param asked: option of sbatch -> its value, as it was asked which nodes are free.
         :raises InvalidInput: a name cannot stand in a file of its format.
         """
+        from arnold.console.output import to_json
+
         texts: dict[str, str] = {}
         for file, kind in self.formats().items():
+            if kind == "json":
+                texts[file] = to_json(document) + "\n"
+                continue
+            nodes = [cell.node for cell in document.assignment]
             try:
-                texts[file] = _text(kind, document, job, asked)
+                order = LaunchOrder(nodes, job.gpus_per_node, job.parallelism.gpus, asked)
+                texts[file] = LAUNCHER_FILES[kind](order)
             except InvalidInput as error:
                 error.where = file
                 raise
@@ -218,28 +208,3 @@ class PlaceOptions(PlacementOutputs):
     certificate: str | None = field(default=None, metadata={"file": "result"})
     """Save what proves the answer, JSON, for `arnold verify`."""
     html: str | None = field(default=None, metadata={"file": "result", "help": PAGE_HELP})
-
-
-def _format_of(file: str) -> PlacementFormat:
-    """Return the format that the end of a file's name says, ``job.hostfile`` or just ``hostfile``; JSON without an end.
-
-    :raises InvalidInput: the name has an end that says none.
-    """
-    name = Path(file).name.lower()
-    end = name.rpartition(".")[2]
-    if (kind := ENDS.get(end)) is not None:
-        return kind
-    if "." not in name:
-        return "json"
-    ends = ", ".join(f".{known}" for known in ENDS)
-    fix = f"{did_you_mean(end, ENDS)}end the name in one of {ends}, or say --output-format"
-    raise InvalidInput(f"'.{end}' says no format of a placement", where=file, fix=fix)
-
-
-def _text(kind: PlacementFormat, document: PlaceDocument | RepairDocument, job: Job, asked: Mapping[str, str]) -> str:
-    from arnold.console.output import to_json
-
-    if kind == "json":
-        return to_json(document) + "\n"
-    nodes = [cell.node for cell in document.assignment]
-    return LAUNCHER_FILES[kind](LaunchOrder(nodes, job.gpus_per_node, job.parallelism.gpus, asked))

@@ -15,10 +15,6 @@ import click
 from arnold.options.field_options import complete_names, file_option
 from ground.errors import InvalidInput
 
-# -- shared_options --
-# Options of several commands that no dataclass has, and their help: the same words wherever a name is used.
-
-
 ALGORITHM_HELP = "Placement algorithm, one that `arnold compare --list` names."
 AT_HELP = "Time that counts as now, such as 2026-11-17T14:00:00Z, or a day in UTC."
 CLUSTER_HELP = "The cluster: a file in any known format, - for standard input; kube:[CONTEXT] or slurm: for a live one."
@@ -67,17 +63,12 @@ def complete_policy(_: click.Context, __: click.Parameter, incomplete: str) -> l
     return complete_names(POLICIES.names(), incomplete)
 
 
-# -- time_options --
-# ``--at`` and other options that name a time, as people write times.
-
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 def at_option(function: F) -> F:
     """Give a command ``--at``, the present by default."""
-    option = click.option("--at", metavar="TIME", help=f"{AT_HELP}  [default: now]")
-    return option(function)
+    return click.option("--at", metavar="TIME", help=f"{AT_HELP}  [default: now]")(function)
 
 
 def present(at: str | None) -> datetime:
@@ -88,14 +79,14 @@ def present(at: str | None) -> datetime:
     now = datetime.now(UTC)
     if at is None:
         return now
-    found = parse_time(at, option="--at")[0]
-    if found > now:
+    instant = parse_time(at, option="--at")[0]
+    if instant > now:
         raise InvalidInput(
             f"{at} lies in the future: nothing would be taken in before",
             where="--at",
             fix="give the time at which it was found; a flag that is to begin later says so itself (since)",
         )
-    return found
+    return instant
 
 
 def parse_time(text: str, *, option: str) -> tuple[datetime, datetime]:
@@ -120,10 +111,6 @@ def parse_time(text: str, *, option: str) -> tuple[datetime, datetime]:
     )
 
 
-# -- kubeconfig_options --
-# The options of commands that ask a live Kubernetes cluster which cluster that is.
-
-
 def kubeconfig_options(command: F) -> F:
     """Give a command ``--kubeconfig`` and ``--context``, as one record ``which``."""
 
@@ -133,10 +120,7 @@ def kubeconfig_options(command: F) -> F:
 
         return command(which=WhichCluster(kubeconfig, context), **options)
 
-    asked = click.option("--context", metavar="NAME", help="Context of the kubeconfig.  [default: its current one]")(
-        call
-    )
-    file = file_option(
-        "--kubeconfig", help="File that names cluster and user.  [default: $KUBECONFIG or ~/.kube/config]"
-    )
-    return cast("F", file(asked))
+    context_help = "Context of the kubeconfig.  [default: its current one]"
+    file_help = "File that names cluster and user.  [default: $KUBECONFIG or ~/.kube/config]"
+    with_context = click.option("--context", metavar="NAME", help=context_help)(call)
+    return cast("F", file_option("--kubeconfig", help=file_help)(with_context))

@@ -30,9 +30,6 @@ if TYPE_CHECKING:
     from topology.cluster import Cluster
     from topology.flags import NodeFlag
 
-# -- model_files --
-# Files of models that a replay may have: what starts wait for, which data jobs read, what nodes draw.
-
 
 @dataclass(frozen=True, slots=True)
 class ModelFiles:
@@ -61,8 +58,8 @@ class ModelFiles:
         notes: tuple[str, ...] = ()
         if self.startup is not None:
             if restart is not None:
-                wrong = "what a restart takes is said by --startup, after the time until a failure is seen"
-                raise InvalidInput(wrong, where="--restart", fix="leave out --restart, or --startup")
+                problem = "what a restart takes is said by --startup, after the time until a failure is seen"
+                raise InvalidInput(problem, where="--restart", fix="leave out --restart, or --startup")
             settings = replace(settings, startup=read_startup(read_source(self.startup)))
         if self.data is not None:
             source = read_source(self.data)
@@ -77,10 +74,6 @@ class ModelFiles:
             if others:
                 notes = (f"{self.power}: no job of the trace is called {others[0][:60]!r}; nothing there counts.",)
         return settings, notes
-
-
-# -- replay_files --
-# What ``arnold simulate`` writes besides its numbers: rows of jobs, series over time, a Perfetto trace, the page.
 
 
 PAGE_BUCKETS = 300  # Most buckets of a chart of the page
@@ -123,10 +116,10 @@ class ReplayFiles:
         if self.series_step is not None and self.series_out is None:
             raise InvalidInput("there is no series to cut", where="--series-step", fix="add --series-out FILE")
         files = (self.jobs_out, self.series_out, self.chrome_trace, self.html)
-        for one in (Path(file).absolute() for file in files if file):
-            if one.is_dir() or not one.parent.is_dir():
-                reason = "it is a folder" if one.is_dir() else f"there is no folder {one.parent}"
-                raise InvalidInput(f"cannot be written: {reason}", where=str(one), fix="name a file in a folder")
+        for path in (Path(file).absolute() for file in files if file):
+            if path.is_dir() or not path.parent.is_dir():
+                reason = "it is a folder" if path.is_dir() else f"there is no folder {path.parent}"
+                raise InvalidInput(f"cannot be written: {reason}", where=str(path), fix="name a file in a folder")
 
     @property
     def buckets(self) -> Mapping[str, tuple[float | None, int]]:
@@ -188,10 +181,6 @@ def _chrome_trace(file: str, past: RunHistory, over_time: TimeSeries) -> tuple[b
     return content, [f"{file} has the {len(chosen):,} largest of {all_of_them:,} runs of jobs: a viewer opens no more."]
 
 
-# -- simulate_options --
-# Which jobs a run replays and what goes wrong in it, on the command line.
-
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -243,18 +232,20 @@ class TraceOptions:
         from simulator.traces.trace_loading import TRACE_READERS
         from topology.readers.reading import TOPOLOGY_READERS
 
-        found: dict[str, str] = {}
-        known = {"trace": TRACE_READERS.names(), "cluster": TOPOLOGY_READERS.names()}
+        chosen: dict[str, str] = {}
+        formats = {"trace": TRACE_READERS.names(), "cluster": TOPOLOGY_READERS.names()}
         for name in (part.strip() for part in (self.format or "").split(",") if part.strip()):
-            free = [one for one, names in known.items() if name in names and one not in found]
+            free = [source for source, names in formats.items() if name in names and source not in chosen]
             if not free:
-                names = sorted({*known["trace"], *known["cluster"]})
-                fix = f"{did_you_mean(name, names)}formats of traces: {', '.join(known['trace'])}; of clusters: "
+                names = sorted({*formats["trace"], *formats["cluster"]})
                 raise UnknownName(
-                    f"no input is left of the format {name!r}", where="--format", fix=fix + ", ".join(known["cluster"])
+                    f"no input is left of the format {name!r}",
+                    where="--format",
+                    fix=f"{did_you_mean(name, names)}formats of traces: {', '.join(formats['trace'])}; "
+                    f"of clusters: {', '.join(formats['cluster'])}",
                 )
-            found[free[0]] = name
-        return found.get("trace"), found.get("cluster")
+            chosen[free[0]] = name
+        return chosen.get("trace"), chosen.get("cluster")
 
     def read(self) -> JobTrace:
         """Return the trace, merged and cut.
@@ -264,15 +255,15 @@ class TraceOptions:
         from simulator.traces import max_gpus, merge, parse_columns, parse_window, read_trace, window
 
         columns = parse_columns(self.column)
-        found = read_trace(
+        trace = read_trace(
             self.trace, format=self.formats()[0], lenient=self.lenient, columns=columns, time_format=self.time_format
         )
         if self.merge:
             others = (read_trace(other, lenient=self.lenient, time_format=self.time_format) for other in self.merge)
-            found = merge([found, *others])
+            trace = merge([trace, *others])
         if self.window is not None:
-            found = window(found, *parse_window(self.window, found))
-        return found if self.max_gpus is None else max_gpus(found, self.max_gpus)
+            trace = window(trace, *parse_window(self.window, trace))
+        return trace if self.max_gpus is None else max_gpus(trace, self.max_gpus)
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,8 +290,8 @@ class FlagOptions:
         if self.starts_at is not None:
             epoch = parse_time(self.starts_at, option="--starts-at")[0].timestamp() - first
         read = [flags_over_time(file, nodes) for file in self.flags]
-        flags = tuple(flag for found, _ in read for flag in found)
-        notes = [note for _, more in read for note in more]
+        flags = tuple(flag for of_file, _ in read for flag in of_file)
+        notes = [note for _, of_file in read for note in of_file]
         if epoch is not None and flags:
             notes += _out_of_time(flags, first + epoch, trace.records[-1].submit + epoch)
         return replace(settings, flags=flags, epoch=epoch), tuple(notes)
@@ -348,7 +339,7 @@ class FailureOptions:
         :raises UnknownName: no rate or mix is called that.
         """
         if self.failures is None and not self.stragglers:
-            changed = [one.name for one in fields(self) if getattr(self, one.name) != one.default]
+            changed = [option.name for option in fields(self) if getattr(self, option.name) != option.default]
             if changed:
                 where = option_names(FailureOptions)[changed[0]]
                 fix = "add for example --failures rsc-1"

@@ -18,10 +18,6 @@ from simulator.sheet import Chart, Series
 from topology.drawing.layout import fit, text_width
 from topology.drawing.page_kit import XY, area, circle, label, line, path, rect, svg
 
-# -- axis --
-# Axes: from values to places on a drawing, and the round numbers that stand beside them.
-
-
 _DAY = 86_400.0
 _CLOCK = tuple(
     count * size
@@ -133,10 +129,6 @@ def axis_range(
     return bottom, high if ceiling is not None else ceil(high / step - _HAIR) * step
 
 
-# -- plot --
-# The part of a chart that has its data in it, with rules, numbers and titles along its borders.
-
-
 WIDTH = 620.0  # Of a chart, pixels: two stand side by side on a page, with type of its own size
 
 
@@ -184,7 +176,7 @@ class Plot:
     def points(self, values: Iterable[XY]) -> list[XY]:
         """Return the places of pairs of values."""
         x, y = self.x, self.y
-        return [(x(one), y(other)) for one, other in values]
+        return [(x(across), y(upward)) for across, upward in values]
 
     def x_axis(self, ticks: Iterable[Tick], *, rules: bool = True) -> Iterator[str]:
         """Yield the numbers below, each with an upright rule if asked for."""
@@ -208,20 +200,20 @@ class Plot:
         yield label(14, y, upward, anchor="middle", transform=f"rotate(-90 14 {y:.2f})")
 
 
-# -- line_chart --
-# Quantities along an axis as an inline drawing: lines or steps, with bands, dots and error bars.
-
+pass
+pass
 
 COLOURS = 8  # Colours of the style sheet, l0 to l7; a ninth line has the first again
 HEIGHT, TITLED = 206.0, 290.0  # Of a chart whose page says what its axes are, and of one that says it itself
 GAP = 8.0  # Pixels between the words of two marks at least
+STEP = 48.0  # Pixels of a step of an upright axis, about
 PAD = 0.04  # What stays free at both ends of an axis with dots, as a share of its values
 
 
-def _corners(one: Series, values: Sequence[float]) -> list[XY]:
+def _corners(series: Series, values: Sequence[float]) -> list[XY]:
     """Return the corners of a line through values at the places of a series."""
-    places = [x for x, _ in one.points]
-    if one.shape != "step":
+    places = [x for x, _ in series.points]
+    if series.shape != "step":
         return list(zip(places, values, strict=True))
     ends = [*places[1:], places[-1]]
     return list(chain.from_iterable(((x, y), (end, y)) for x, end, y in zip(places, ends, values, strict=False)))
@@ -229,19 +221,19 @@ def _corners(one: Series, values: Sequence[float]) -> list[XY]:
 
 def _toned(chart: Chart) -> list[tuple[str, Series]]:
     """Return each series with its class of the style sheet."""
-    numbers = [i if one.colour is None else one.colour for i, one in enumerate(chart.series)]
-    return [(f"l{number % COLOURS}", one) for number, one in zip(numbers, chart.series, strict=True)]
+    numbers = [i if series.colour is None else series.colour for i, series in enumerate(chart.series)]
+    return [(f"l{number % COLOURS}", series) for number, series in zip(numbers, chart.series, strict=True)]
 
 
 def keys_of(chart: Chart) -> list[tuple[str, str]]:
     """Return colour and name of each series, where there are several."""
-    return [(tone, one.name) for tone, one in _toned(chart)] if len(chart.series) > 1 else []
+    return [(tone, series.name) for tone, series in _toned(chart)] if len(chart.series) > 1 else []
 
 
 def data_of(chart: Chart) -> dict[str, object]:
     """Return what the script of a page says when the pointer rests on a step: names and values."""
     # where the last step ends, nothing begins
-    steps = [(one.name, one.values[:-1]) for one in chart.series]
+    steps = [(series.name, series.values[:-1]) for series in chart.series]
     lines = [[name, [float(f"{y:.4g}") if isfinite(y) else None for y in values]] for name, values in steps]
     return {"kind": chart.kind, "lines": lines}
 
@@ -249,51 +241,41 @@ def data_of(chart: Chart) -> dict[str, object]:
 def line_chart(chart: Chart) -> str:
     """Return the chart as one ``<svg>``."""
     plot = plot_of(chart)
-    kind = "chart" + (" titled" if chart.x_label else "") + (" time" if chart.key else "")
-    wide = plot.right - plot.left if chart.key else None
-    parts = chart_parts(chart, plot)
     return svg(
-        kind,
+        "chart" + (" titled" if chart.x_label else "") + (" time" if chart.key else ""),
         plot.width,
         plot.height,
-        parts,
+        chart_parts(chart, plot),
         title=chart.title,
         data_chart=chart.key or None,
         data_left=plot.left if chart.key else None,
-        data_wide=wide,
+        data_wide=plot.right - plot.left if chart.key else None,
     )
 
 
 def plot_of(chart: Chart) -> Plot:
     """Return axes that hold all of a chart."""
     height, bottom = (TITLED, 44.0) if chart.x_label else (HEIGHT, 26.0)
-    places = [x for one in chart.series for x, _ in one.points] + [x for x, _ in chart.ticks]
+    places = [x for series in chart.series for x, _ in series.points] + [x for x, _ in chart.ticks]
     left, right = min(places, default=0.0), max(places, default=1.0)
-    if not all(one.shape == "step" for one in chart.series) or right <= left:
+    if not all(series.shape == "step" for series in chart.series) or right <= left:
         pad = PAD * (right - left) or 0.5
         left, right = left - pad, right + pad
-    values = [y for one in chart.series for y in _heights(one) if isfinite(y)]
-    upward = axis_range(values, chart.kind, most=_steps(height), floor_at=chart.floor, ceiling=chart.ceiling)
+    heights: list[float] = []
+    for series in chart.series:
+        heights += [*series.values, *(chain(*series.band) if series.band else ())]
+        heights += [y + error for y, error in zip(series.values, series.errors, strict=False)]
+    finite = [y for y in heights if isfinite(y)]
+    upward = axis_range(finite, chart.kind, most=int(height // STEP), floor_at=chart.floor, ceiling=chart.ceiling)
     return Plot(WIDTH, height, (60.0, 12.0, 20.0 if chart.lines else 10.0, bottom), (left, right), upward)
-
-
-def _steps(height: float) -> int:
-    """Return the steps of an upright axis: about 48 pixels each."""
-    return int(height // 48)
-
-
-def _heights(one: Series) -> Iterator[float]:
-    """Yield all that an axis must hold of a line."""
-    yield from one.values
-    yield from chain(*one.band) if one.band else ()
-    for y, error in zip(one.values, one.errors, strict=False):
-        yield y + error
 
 
 def chart_parts(chart: Chart, plot: Plot) -> Iterator[str]:
     """Yield what is in a chart: axes, marks, bands, lines, dots."""
-    up = round_ticks(*plot.upward, most=_steps(plot.height), kind=chart.kind)
-    if chart.kind == "count" and all(float(y).is_integer() for one in chart.series for y in one.values if isfinite(y)):
+    up = round_ticks(*plot.upward, most=int(plot.height // STEP), kind=chart.kind)
+    if chart.kind == "count" and all(
+        float(y).is_integer() for series in chart.series for y in series.values if isfinite(y)
+    ):
         up = [tick for tick in up if tick[0].is_integer()]  # there is no half of what is counted
     yield from plot.y_axis(up)
     along = round_ticks(*plot.across, most=7, kind="seconds") if chart.key else round_ticks(*plot.across, most=10)
@@ -309,42 +291,35 @@ def chart_parts(chart: Chart, plot: Plot) -> Iterator[str]:
         yield label(middle, plot.top + (12 if middle - wide / 2 < end + GAP else -4), words, anchor="middle")
         end = middle + wide / 2
     toned = _toned(chart)
-    for tone, one in toned:
-        bands = [one.band] if one.band else []
-        if one.filled:
-            bands.append(([plot.upward[0] if isfinite(y) else nan for y in one.values], one.values))
+    for tone, series in toned:
+        bands = [series.band] if series.band else []
+        if series.filled:
+            bands.append(([plot.upward[0] if isfinite(y) else nan for y in series.values], series.values))
         for low, high in bands:
-            yield area(plot.points(_corners(one, high)), plot.points(_corners(one, low)), f"band {tone}")
-    for tone, one in toned:
-        if one.shape != "dots":
-            dashed = " dashes" if one.shape == "dashes" else ""
-            yield path(plot.points(_corners(one, one.values)), f"line {tone}{dashed}")
-    for tone, one in toned:
-        yield from _dots(one, tone, plot, one.tips or _tips(chart, one))
+            yield area(plot.points(_corners(series, high)), plot.points(_corners(series, low)), f"band {tone}")
+    for tone, series in toned:
+        if series.shape != "dots":
+            dashed = " dashes" if series.shape == "dashes" else ""
+            yield path(plot.points(_corners(series, series.values)), f"line {tone}{dashed}")
+    ticks = dict(chart.ticks)
+    for tone, series in toned:
+        tips, errors = series.tips, series.errors or [0.0] * len(series.points)
+        if not tips and chart.x_label and series.shape not in ("step", "dashes"):
+            # where each point is, and its value
+            places = [ticks.get(x) or f"{chart.x_label} {label_of(x, 'count')}" for x, _ in series.points]
+            halves = [f" ± {label_of(error, chart.kind)}" if error else "" for error in errors]
+            values = [label_of(y, chart.kind) for y in series.values]
+            points = zip(places, values, halves, strict=True)
+            tips = [f"{series.name}\n{place}: {value}{half}" for place, value, half in points]
+        for (place, _), value, error, tip in zip(series.points, series.values, errors, tips, strict=False):
+            if isfinite(value):
+                x, y = plot.x(place), plot.y(value)
+                if error:
+                    yield line((x, plot.y(value - error)), (x, plot.y(value + error)), f"stem {tone}")
+                yield circle(x, y, 4, f"spot {tone}", tip=tip)
     if chart.key:
         yield line((-9, plot.top), (-9, plot.bottom), "cursor")
         yield rect(plot.left, 0, plot.right - plot.left, plot.bottom, "hit")
-
-
-def _tips(chart: Chart, one: Series) -> Sequence[str]:
-    """Return words for the points of a series: where each is, and its value."""
-    if not chart.x_label or one.shape in ("step", "dashes"):
-        return ()
-    ticks, errors = dict(chart.ticks), one.errors or [0.0] * len(one.points)
-    places = [ticks.get(x) or f"{chart.x_label} {label_of(x, 'count')}" for x, _ in one.points]
-    halves = [f" ± {label_of(error, chart.kind)}" if error else "" for error in errors]
-    values = [label_of(y, chart.kind) for y in one.values]
-    return [f"{one.name}\n{at}: {value}{half}" for at, value, half in zip(places, values, halves, strict=True)]
-
-
-def _dots(one: Series, tone: str, plot: Plot, tips: Sequence[str]) -> Iterator[str]:
-    errors = one.errors or [0.0] * len(tips)
-    for (place, _), value, error, tip in zip(one.points, one.values, errors, tips, strict=False):
-        if isfinite(value):
-            x, y = plot.x(place), plot.y(value)
-            if error:
-                yield line((x, plot.y(value - error)), (x, plot.y(value + error)), f"stem {tone}")
-            yield circle(x, y, 4, f"spot {tone}", tip=tip)
 
 
 class ChartCard(NamedTuple):
@@ -361,9 +336,8 @@ def card_of(chart: Chart) -> ChartCard:
     return ChartCard(chart.title, chart.note, line_chart(chart), keys_of(chart))
 
 
-# -- row_chart --
-# A row for each of several things on one level axis: its mean as a dot, and the range around it.
-
+pass
+pass
 
 ROW, NAME, BAR = 46.0, 15.0, 31.0
 """Height of a row, and where in it the name stands and the bar's middle lies, pixels.  Names stand above their bars, so
@@ -394,16 +368,15 @@ def row_chart(rows: Sequence[ChartRow], *, name: str, title: str, kind: Kind, lo
     height = ROW * len(rows) + 30
     plot = Plot(WIDTH, height, MARGINS, ends, logarithmic=(log_from is not None, False))
     ticks = round_ticks(*ends, most=4, kind=kind) if log_from is None else log_ticks(plot.x, kind=kind)
-    drawn = (part for i, row in enumerate(rows) for part in _row(row, plot, plot.top + ROW * i))
-    return svg(f"chart {name}", WIDTH, height, [*plot.x_axis(ticks), *drawn], title=title)
-
-
-def _row(row: ChartRow, plot: Plot, top: float) -> Iterator[str]:
-    x, y = plot.x, top + BAR
-    yield label(plot.left, top + NAME, fit(row.name, 12.0, plot.right - plot.left))
-    yield line((x(row.stem[0]), y), (x(row.stem[1]), y), f"stem {row.tone}")
-    if row.bar is not None:
-        left, right = x(row.bar[0]) - 1, x(row.bar[1]) + 1
-        yield rect(left, y - 8, right - left, 16, f"span {row.tone}", rx=3)
-    yield circle(x(row.mean), y, 4.5, f"spot {row.tone}")
-    yield rect(0, top, WIDTH, ROW, "hit", tip=row.tip)
+    parts = [*plot.x_axis(ticks)]
+    for i, row in enumerate(rows):
+        top = plot.top + ROW * i
+        y, stem = top + BAR, [plot.x(end) for end in row.stem]
+        parts.append(label(plot.left, top + NAME, fit(row.name, 12.0, plot.right - plot.left)))
+        parts.append(line((stem[0], y), (stem[1], y), f"stem {row.tone}"))
+        if row.bar is not None:
+            left, right = plot.x(row.bar[0]) - 1, plot.x(row.bar[1]) + 1
+            parts.append(rect(left, y - 8, right - left, 16, f"span {row.tone}", rx=3))
+        parts.append(circle(plot.x(row.mean), y, 4.5, f"spot {row.tone}"))
+        parts.append(rect(0, top, WIDTH, ROW, "hit", tip=row.tip))
+    return svg(f"chart {name}", WIDTH, height, parts, title=title)

@@ -1,10 +1,11 @@
 """The page of a placement: the cluster with the job on it, the job's own grid, the proof, the comparison.
 
-A panel says what there is to say of one placement; the script of the page shows another algorithm's placement by
-exchanging all of it.  In the job's own grid a line is a row (PP group), a column a stage (DP group), coloured by
-domain: the number of colours in a row is the PP spread of that pipeline, the number of colours in a column the DP
-spread of that stage.  The trade between DP and PP spread is a small chart: the Pareto front, what is impossible, what
-each algorithm found.
+The first outcome is the one that the page is about; others are compared with it.  A panel says what there is to say of
+one placement: the script of the page shows another algorithm's placement by exchanging all of it.  Below the cluster
+stand two drawings of the job alone.  Its own grid has a line for each row (PP group) and a column for each stage (DP
+group), coloured by domain: the number of colours in a row is the PP spread of that pipeline, the number of colours in a
+column the DP spread of that stage, so the objective can be read off.  The trade between DP and PP spread is a small
+chart: the Pareto front, what is impossible, what each algorithm found.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from ground.errors import InvalidInput
 from ground.quantities import decimal, fixed, one_of, percent, plural, seconds, several
 from scheduler.explanation import CheaperPair, cheaper_pairs, why_not
 from scheduler.job import FAMILIES, Job
-from scheduler.objective import TOLERANCE, Evaluation, objective_of
+from scheduler.objective import TOLERANCE, objective_of
 from scheduler.outcome import Outcome, status_words
 from scheduler.placement.types import Pair
 from topology.cluster import Cluster, IntArray, Level
@@ -32,513 +33,6 @@ from topology.drawing.layout import Layout, Shape, layout, text_width
 from topology.drawing.page_kit import XY, area, circle, label, path, ramp, rect, render, svg, svg_number, wheel
 from topology.drawing.renderers import node_data, svg_drawing
 from topology.flags import HEALTHY
-
-# -- panel --
-# What a page says of one placement: the sentence, the tiles, the spread at every level.
-#
-# The script of the page shows another algorithm's placement by exchanging all of it.
-
-
-@dataclass(frozen=True, slots=True)
-class Panel:
-    """Words and numbers of one placement."""
-
-    verdict: str
-    proved: bool
-    # large number, what it is, small print; of every placement of a page the same ones
-    facts: tuple[tuple[str, str, str], ...]
-    # level and its largest spread of each family, in the order of FAMILIES
-    spreads: tuple[tuple[str, tuple[int, ...]], ...]
-
-
-def panel(
-    cluster: Cluster,
-    job: Job,
-    outcome: Outcome,
-    *,
-    main: Outcome,
-    cheaper: Sequence[CheaperPair],
-    known: str | None = None,
-) -> Panel:
-    """Return what a page says of one of its outcomes.
-
-    :param main: the outcome that the page is about; its bound holds for all.
-    :param cheaper: pairs of spreads that would cost less than the placement of ``main``.
-    :param known: what is known of the objective of ``main``; ``None`` = what its status and bound say.
-    """
-    level = cluster.level(job.level)
-    if outcome is not main:
-        words = _beside(job, outcome, level, main)
-    elif known is not None and outcome.evaluation is not None:
-        start = _start(job, outcome, outcome.evaluation, level)
-        words = f"{start} Objective {decimal(outcome.evaluation.objective)}: {known}."
-    else:
-        words = _verdict(job, outcome, level, cheaper)
-    spreads = {} if outcome.evaluation is None else outcome.evaluation.by_level
-    return Panel(
-        words,
-        outcome.status == "optimal",
-        tuple(_facts(cluster, job, outcome, bound=main.bound, known=known if outcome is main else None)),
-        tuple((one_of(name), tuple(families[family] for family in FAMILIES)) for name, families in spreads.items()),
-    )
-
-
-def _facts(
-    cluster: Cluster, job: Job, outcome: Outcome, *, bound: float | None, known: str | None
-) -> list[tuple[str, str, str]]:
-    worth = outcome.evaluation
-    if worth is None or bound is None:
-        return []
-    levels = several(cluster.level(job.level).name)
-    flagged = np.count_nonzero((cluster.slowdown > HEALTHY) & (cluster.free_gpus == cluster.gpus))
-    weights = f"{decimal(job.alpha)} x {worth.dp} + {decimal(job.beta)} x {worth.pp}"
-    soft = worth.objective - objective_of(job, worth.dp, worth.pp)
-    if soft > TOLERANCE:
-        weights += f" + {decimal(soft)} of soft terms"
-    if known is None:
-        known = "proved: nothing is lower" if outcome.gap == 0.0 else f"nothing below {decimal(bound)}"
-    facts = [
-        (decimal(worth.objective), "objective", f"{weights}; {known}"),
-        (str(worth.dp), "DP spread", f"{levels} that the widest DP group touches"),
-        (str(worth.pp), "PP spread", f"{levels} that the widest PP group touches"),
-        (f"{job.grid.cells:,}", "nodes", f"{plural(job.grid.rows, 'row')} x {plural(job.grid.columns, 'stage')}"),
-        (
-            seconds(outcome.proposal.solve_seconds),
-            "to solve",
-            outcome.algorithm + ("" if outcome.run_seconds is None else f"; {seconds(outcome.run_seconds)} in all"),
-        ),
-    ]
-    if flagged:
-        avoided = flagged - len(worth.flagged)
-        noun = "flagged node" if avoided == 1 else "flagged nodes"
-        facts.append((str(avoided), f"{noun} avoided", f"{len(worth.flagged)} of {flagged} used"))
-    return facts
-
-
-def _verdict(job: Job, outcome: Outcome, level: Level, cheaper: Sequence[CheaperPair]) -> str:
-    """Return what is known about the placement, in a few sentences.
-
-    :param level: the level that spread counts.
-    :param cheaper: pairs of spreads that would cost less.
-    """
-    if outcome.evaluation is None or outcome.bound is None or outcome.gap is None:
-        return f"No placement: {outcome.reason}."
-    start = _start(job, outcome, outcome.evaluation, level)
-    below = f"no placement can have an objective below {decimal(outcome.bound)}"
-    if outcome.status != "optimal":
-        short = "" if outcome.step is None else f" {outcome.step.in_words.capitalize()}."
-        return (
-            f"{start} Not proved optimal: {below}, so the best possible is at most {percent(outcome.gap)} lower than "
-            f"this one.{short}"
-        )
-    how = ""
-    if cheaper and all(pair.refuted is not None for pair in cheaper):
-        each = "The one cheaper pair" if len(cheaper) == 1 else f"Each of the {len(cheaper):,} cheaper pairs"
-        how = f" {each} of spreads was refuted."
-    if outcome.step is not None and outcome.gap > 0.0:
-        return (
-            f"{start} Proved optimal: slow nodes have a price, and no placement has a shorter predicted step. With "
-            f"slower nodes the objective might be less: {below}.{how}"
-        )
-    return f"{start} Proved optimal: no placement has a smaller objective.{how}"
-
-
-def _beside(job: Job, outcome: Outcome, level: Level, main: Outcome) -> str:
-    """Return what is to be said of the placement of another algorithm, in a few sentences.
-
-    :param main: the outcome that the page is about.
-    """
-    if outcome.evaluation is None or main.evaluation is None:
-        return f"No placement: {outcome.reason or main.reason}."
-    mine, other = outcome.evaluation.objective, main.evaluation.objective
-    times = "the same as that of" if abs(mine - other) <= TOLERANCE else f"{fixed(mine / other)} times that of"
-    return (
-        f"{_start(job, outcome, outcome.evaluation, level)} Objective {decimal(mine)}, {times} "
-        f"{main.algorithm} ({decimal(other)}, {status_words(main.status, main.stopped_at)})."
-    )
-
-
-def _start(job: Job, outcome: Outcome, worth: Evaluation, level: Level) -> str:
-    """Return how far the job is spread, and what stopped the algorithm if anything did."""
-    stopped = "" if outcome.stopped_at is None else f" {status_words(outcome.status, outcome.stopped_at).capitalize()}."
-    experts = ""
-    if outcome.ep is not None:
-        known = ", the least with this objective" if outcome.ep.proved else ""
-        experts = f", an expert group at most {plural(outcome.ep.spread, level.name)}{known}"
-    return (
-        f"{plural(job.grid.cells, 'node')} on {plural(len(worth.domains), level.name)}: a DP group touches at most "
-        f"{plural(worth.dp, level.name)}, a PP group at most {plural(worth.pp, level.name)}{experts}.{stopped}"
-    )
-
-
-# -- grid --
-# The job's own grid: one line a row (PP group), one column a stage (DP group), coloured by domain.
-#
-# The number of colours in a row is the PP spread of that pipeline, the number of colours in a column the DP spread of
-# that stage: the objective can be read off.  A job of many rows is cut into blocks of rows that stand side by side;
-# each is a drawing of its own, so that a page can stand as many beside each other as its screen has room for.
-
-
-WIDTH = 1140.0  # Of all blocks side by side, gaps included: what a page on a laptop has
-LEFT, TOP, RIGHT = 34.0, 16.0, 1.0
-"""Room for the numbers of rows, for the numbers of stages, and for the stroke of a cell that is lit."""
-
-GAP = 12.0  # Between blocks
-LARGEST, BESIDE, LEAST = 60.0, 16.0, 6.5
-"""Most width of a cell with its gap, where there is one block; where there are several, so that two fit on a telephone
-(2 x (34 + 8 x 16) + 12 pixels for eight stages); and the least."""
-
-LINES = (20.0, 18.0, 16.0, 14.0, 12.0, 11.0, 10.0, 9.0, 8.0, 7.0, 6.0, 5.0, 4.0)
-"""Heights of a row to try, the largest first."""
-
-HEIGHTS = (320.0, 640.0, 1280.0)  # Heights of a block to try, the lowest first: half a screen, one, and two
-LANDSCAPE = 1.25  # Width by height of a cell at least, where there is a choice: names lie within a row, not across
-FONT = 10.0
-FEW = 10  # Rows of a block up to which each has its number, if there is room
-TIDY = 5  # Blocks of more rows have a multiple of it, so that the next one begins with a number that its axis has
-
-
-@dataclass(frozen=True, slots=True)
-class _Plan:
-    """Where cells stand."""
-
-    rows: int
-    columns: int
-    each: int  # rows in one block
-    pitch: float  # width of a cell with the gap
-    line: float  # height of a cell with the gap
-
-    @property
-    def blocks(self) -> list[range]:
-        """Rows of each block."""
-        return [range(first, min(first + self.each, self.rows)) for first in range(0, self.rows, self.each)]
-
-    @property
-    def width(self) -> float:
-        """Of a block."""
-        return LEFT + self.columns * self.pitch + RIGHT
-
-    def x(self, column: float) -> float:
-        return LEFT + column * self.pitch
-
-    def y(self, row: float) -> float:
-        """Within the block of the row."""
-        return TOP + row % self.each * self.line
-
-
-def _plan(rows: int, columns: int) -> _Plan:
-    """Return the largest cells with which the whole job fits; beyond that small ones, and as high as it gets."""
-    for height in HEIGHTS:
-        for line in LINES:
-            blocks = ceil(rows / max(1, int((height - TOP) / line)))
-            room = (WIDTH - (blocks - 1) * GAP) / blocks - LEFT - RIGHT
-            pitch = min(room / columns, LARGEST if blocks == 1 else BESIDE)
-            if pitch >= (LEAST if blocks == 1 else max(LEAST, LANDSCAPE * line)):
-                return _Plan(rows, columns, _tidy(ceil(rows / blocks)), pitch, line)
-    beside = max(1, int((WIDTH + GAP) / (LEFT + columns * LEAST + RIGHT + GAP)))
-    return _Plan(rows, columns, _tidy(ceil(rows / beside)), LEAST, LINES[-1])
-
-
-def _tidy(rows: int) -> int:
-    return rows if rows <= TIDY else ceil(rows / TIDY) * TIDY
-
-
-def grid_drawing(runs: Sequence[IntArray], names: Sequence[str], colours: Sequence[str], *, title: str) -> str:
-    """Return the grid as ``<svg>`` blocks in one ``<div>``, coloured for the first run, with labels for every run.
-
-    Cell (row, column) is the (row * columns + column)-th ``<rect class="g">``; the labels of run i are in
-    ``<g data-labels="i">``, one in each block, hidden but for the first run.
-
-    :param runs: for each placement shape [rows, columns], the domain of each cell.
-    :param names: of the domains.
-    :param colours: of the domains.
-    :param title: what a screen reader says.
-    """
-    plan = _plan(*runs[0].shape)
-    labels = [_labels(plan, run, names) for run in runs]
-    parts = [
-        f'<div class="blocks" role="group" aria-label="{escape(title)}" style="--block:{svg_number(plan.width)}px">',
-        *(_block(plan, rows, runs[0], colours, [found[i] for found in labels]) for i, rows in enumerate(plan.blocks)),
-        "</div>",
-    ]
-    return "\n".join(parts)
-
-
-def _block(plan: _Plan, rows: range, domains: IntArray, colours: Sequence[str], labels: Sequence[Sequence[str]]) -> str:
-    height = TOP + len(rows) * plan.line + RIGHT
-    title = f"Row {rows[0]}" if len(rows) == 1 else f"Rows {rows[0]} to {rows[-1]}"
-    parts = list(_axes(plan, rows))
-    for row in rows:
-        for column in range(plan.columns):
-            colour = colours[domains[row, column]]
-            x, y = plan.x(column), plan.y(row)
-            # a gap of 0.7 pixels shows where cells end
-            parts.append(rect(x, y, plan.pitch - 0.7, plan.line - 0.7, "g", fill=colour))
-    for i, texts in enumerate(labels):
-        parts += [f'<g data-labels="{i}"{" hidden" if i else ""}>', *texts, "</g>"]
-    return svg("grid", plan.width, height, parts, title=title)
-
-
-def _axes(plan: _Plan, rows: range) -> Iterator[str]:
-    """Yield numbers of rows at the left, numbers of stages above."""
-    room = FONT if plan.each <= FEW else 3 * FONT
-    for row in rows[:: cells_between(plan.line, room)]:
-        middle = plan.y(row) + plan.line / 2 + 3.2
-        yield label(LEFT - 6, middle, str(row), kind="note", size=FONT, anchor="end")
-    for column in range(0, plan.columns, cells_between(plan.pitch, 6.0 + text_width(str(plan.columns), FONT))):
-        yield label(plan.x(column) + plan.pitch / 2, TOP - 5, str(column), kind="note", size=FONT, anchor="middle")
-
-
-@dataclass(frozen=True, slots=True)
-class _Patch:
-    """A rectangle of cells of one domain: columns ``first`` to before ``stop``, rows ``top`` to before ``bottom``."""
-
-    first: int
-    stop: int
-    domain: int
-    top: int
-    bottom: int
-
-    @property
-    def area(self) -> int:
-        return (self.stop - self.first) * (self.bottom - self.top)
-
-
-def _labels(plan: _Plan, domains: IntArray, names: Sequence[str]) -> list[list[str]]:
-    """Return for each block the names of domains: each once in the job, in its largest patch, where it fits."""
-    largest: dict[int, tuple[int, _Patch]] = {}
-    for i, rows in enumerate(plan.blocks):
-        for patch in _patches(domains, rows):
-            if patch.domain not in largest or patch.area > largest[patch.domain][1].area:
-                largest[patch.domain] = i, patch
-    found: list[list[str]] = [[] for _ in plan.blocks]
-    for domain, (i, patch) in sorted(largest.items()):
-        width, height = (patch.stop - patch.first) * plan.pitch, (patch.bottom - patch.top) * plan.line
-        if height >= FONT + 1 and text_width(names[domain], FONT) + 6 <= width:
-            x, y = plan.x((patch.first + patch.stop) / 2), plan.y(patch.top) + height / 2 + 3.4
-            found[i].append(label(x, y, names[domain], kind="tag", size=FONT))
-    return found
-
-
-def _patches(domains: IntArray, rows: range) -> Iterator[_Patch]:
-    """Yield rectangles of one domain in a block: stretches of a row that span the same columns in the rows below belong
-    together.
-    """
-    open_runs: dict[tuple[int, int, int], int] = {}
-    for row in range(rows[0], rows[-1] + 2):  # one row more, which ends all patches
-        runs = list(_runs(domains[row])) if row in rows else []
-        for run in [run for run in open_runs if run not in runs]:
-            yield _Patch(*run, top=open_runs.pop(run), bottom=row)
-        for run in runs:
-            open_runs.setdefault(run, row)
-
-
-def _runs(row: IntArray) -> Iterator[tuple[int, int, int]]:
-    """Yield stretches of one domain in a row: first column, column after the last, domain."""
-    borders = [0, *(int(cut) + 1 for cut in np.flatnonzero(np.diff(row))), len(row)]
-    for first, stop in pairwise(borders):
-        yield first, stop, int(row[first])
-
-
-# -- front --
-# The trade between DP and PP spread as a small chart: the Pareto front, what is impossible, what each algorithm found.
-#
-# Both axes are logarithmic: pairs of equal product, of which the bounds speak, lie on a straight line.  Each label
-# takes the first free place around its point, so that none lies on another.
-
-
-CHOSEN, FRONT, OTHER = 11.0, 6.0, 4.0  # Radii of points
-FRONT_LEAST = 0.75  # Where both axes begin, below the smallest spread
-CURVE = 80  # Pieces of the curve of equal cost
-BOLD = 1.13  # How much wider bold type is
-APART = 2.5
-"""Least distance of a label from what stands beside it: half the width of a digit, so that two do not read as one."""
-
-Box = tuple[float, float, float, float]  # Left, top, right, bottom
-Dots = Mapping[Pair, Sequence[str]]  # Names of the other algorithms that found a pair of spreads
-
-
-def front_chart(job: Job, outcome: Outcome, placed: Sequence[Outcome], level: str) -> str:
-    """Return the chart as one ``<svg>``; nothing where it would show one point and no more.
-
-    :param outcome: the one of which the front and the refutations are shown.
-    :param placed: outcomes with a placement, in the order of their numbers on the page; each has a ring, ``<circle
-        data-ring="number">``, of which that of ``outcome`` is seen.  Those of other algorithms are small labelled dots.
-    :param level: name of the level that spread counts.
-    """
-    runs = [(one, (one.evaluation.dp, one.evaluation.pp)) for one in placed if one.evaluation is not None]
-    dots: dict[Pair, list[str]] = {}
-    for other, pair in runs:
-        if other is not outcome:
-            dots.setdefault(pair, []).append(other.algorithm)
-    front = [(point.dp, point.pp) for point in outcome.proposal.corners]
-    chosen = [pair for one, pair in runs if one is outcome]
-    seen: list[Pair] = [*front, *(pair for _, pair in runs)]
-    if len(set(seen)) < 2 and not outcome.proposal.refutations:
-        return ""
-    # room for the labels at the right and above
-    across = FRONT_LEAST, 1.45 * max((dp for dp, _ in seen), default=2)
-    upward = FRONT_LEAST, 1.3 * max((pp for _, pp in seen), default=2)
-    plot = Plot(520.0, 400.0, (52.0, 16.0, 14.0, 48.0), across, upward, logarithmic=(True, True))
-    stair = plot.points(_stair(front, plot))
-    title = f"Pareto front of DP and PP spread: {', '.join(f'({dp}, {pp})' for dp, pp in front) or 'not known'}"
-    levels = several(level)
-    parts = [
-        *_impossible([refutation.pair for refutation in outcome.proposal.refutations], plot),
-        *plot.x_axis(log_ticks(plot.x)),
-        *plot.y_axis(log_ticks(plot.y)),
-        *plot.titles(f"DP spread: {levels} a DP group touches", f"PP spread: {levels} a PP group touches"),
-        *(_equal_cost(job, outcome.objective, plot) if outcome.objective is not None else ()),
-        *([path(stair, "stair")] if stair else ()),
-        *_marks(outcome, runs, dots, plot),
-        *_names(plot, [*chosen, *front], dots, chosen=chosen, stair=stair),
-    ]
-    return svg("chart front", plot.width, plot.height, parts, title=title)
-
-
-def _impossible(refuted: Sequence[Pair], plot: Plot) -> Iterator[str]:
-    """Yield pairs that were refuted, each with everything below and to the left of it, as one area."""
-    corners: list[XY] = []
-    edge = FRONT_LEAST
-    # a pair shades up to half way to the next: corners from the upper left to the lower right
-    for dp, pp in sorted(refuted, key=lambda pair: (-pair[1], -pair[0])):
-        if min(dp + 0.5, plot.across[1]) > edge:
-            corners += [(edge, pp + 0.5), (dp + 0.5, pp + 0.5)]
-            edge = dp + 0.5
-    if corners:
-        yield area(plot.points(corners), plot.points((dp, FRONT_LEAST) for dp, _ in corners), "impossible")
-
-
-def _equal_cost(job: Job, objective: float, plot: Plot) -> Iterator[str]:
-    """Yield all pairs that would cost as much as what was found: alpha * S + beta * R = objective."""
-    most = plot.across[1]
-    places = [FRONT_LEAST * (most / FRONT_LEAST) ** (step / CURVE) for step in range(CURVE + 1)]
-    points = [(dp, (objective - job.alpha * dp) / job.beta) for dp in places] if job.beta > 0 else []
-    inside = [(dp, pp) for dp, pp in points if FRONT_LEAST <= pp <= plot.upward[1]]
-    if len(inside) > 1:
-        yield path(plot.points(inside), "cost")
-
-
-def _stair(front: Sequence[Pair], plot: Plot) -> list[XY]:
-    """Return the border of what can be had, as a stair through the front from the upper left to the lower right."""
-    if not front:
-        return []
-    before = [plot.upward[1], *(pp for _, pp in front)]
-    corners = chain.from_iterable(((dp, last), (dp, pp)) for last, (dp, pp) in zip(before, front, strict=False))
-    return [*corners, (plot.across[1], front[-1][1])]
-
-
-def _marks(outcome: Outcome, runs: Sequence[tuple[Outcome, Pair]], dots: Dots, plot: Plot) -> Iterator[str]:
-    """Yield other algorithms below, the front above them, and a ring around each placement; one ring is seen."""
-
-    def mark(pair: Pair, radius: float, kind: str, tip: str, **more: int | bool) -> str:
-        return circle(plot.x(pair[0]), plot.y(pair[1]), radius, kind, tip=tip, **more)
-
-    for pair, names in dots.items():
-        yield mark(pair, OTHER, "other", f"{', '.join(names)}\n{_spreads(pair)}")
-    for point in outcome.proposal.pareto:
-        kind, words = ("proved", "proved") if point.proved else ("unproved", "not proved")
-        pair = (point.dp, point.pp)
-        yield mark(pair, FRONT, f"point {kind}", f"{_spreads(pair)}\n{words}")
-    for i, (one, pair) in enumerate(runs):
-        tip = f"{one.algorithm}: {_spreads(pair)}"
-        yield mark(pair, CHOSEN, "chosen", tip, data_ring=i, hidden=one is not outcome)
-
-
-def _names(
-    plot: Plot, front: Sequence[Pair], dots: Dots, *, chosen: Sequence[Pair], stair: Sequence[XY]
-) -> Iterator[str]:
-    """Yield pairs beside the points of the front, names beside the dots of other algorithms, where there is room."""
-    x, y = plot.x, plot.y
-    points = [
-        LabelledPoint(x(dp), y(pp), CHOSEN if (dp, pp) in chosen else FRONT, f"({dp}, {pp})", 12.0, "name")
-        for dp, pp in dict.fromkeys(front)
-    ]
-    for (dp, pp), names in dots.items():
-        text = names[0] if len(names) == 1 else f"{names[0]} +{len(names) - 1}"
-        points.append(LabelledPoint(x(dp), y(pp), FRONT, text, 10.5, "note"))
-    treads = [(min(x0, x1), min(y0, y1), max(x0, x1), max(y0, y1)) for (x0, y0), (x1, y1) in pairwise(stair)]
-    for place_label in place_labels(points, within=(plot.left, 0.0, plot.width, plot.bottom), lines=treads):
-        yield label(
-            place_label.x,
-            place_label.y,
-            place_label.point.text,
-            kind=place_label.point.kind,
-            size=place_label.point.size,
-        )
-
-
-def _spreads(pair: Pair) -> str:
-    return f"DP spread {pair[0]}, PP spread {pair[1]}"
-
-
-@dataclass(frozen=True, slots=True)
-class LabelledPoint:
-    """A point that wants a label."""
-
-    x: float
-    y: float
-    radius: float  # of the dot drawn there
-    text: str
-    size: float  # of the type
-    kind: str  # class of the style sheet for its label; name is bold
-
-
-@dataclass(frozen=True, slots=True)
-class PlacedLabel:
-    """Where a label stands: left end and base line."""
-
-    x: float
-    y: float
-    point: LabelledPoint
-
-
-def place_labels(points: Sequence[LabelledPoint], *, within: Box, lines: Sequence[Box] = ()) -> Iterator[PlacedLabel]:
-    """Place labels, the first points first; a label that finds no room is left out.
-
-    :param within: where labels may stand.
-    :param lines: which labels keep off, as boxes without width or height.
-    """
-    taken: list[Box] = [(p.x - p.radius, p.y - p.radius, p.x + p.radius, p.y + p.radius) for p in points]
-    taken += lines
-    for point in points:
-        width = text_width(point.text, point.size) * (BOLD if point.kind == "name" else 1.0)
-        for left, base in _places(point, width):
-            box = (left, base - 0.8 * point.size, left + width, base + 0.25 * point.size)
-            around = (box[0] - APART, box[1], box[2] + APART, box[3])
-            if _inside(box, within) and not any(_overlap(around, other) for other in taken):
-                taken.append(box)
-                yield PlacedLabel(left, base, point)
-                break
-
-
-def _places(point: LabelledPoint, width: float) -> Iterator[tuple[float, float]]:
-    """Yield left end and base line of the places around a point, the best first."""
-    aside, low, high = point.radius + 3, point.size * 0.9 + point.radius + 2, point.radius + 5
-    yield point.x + aside, point.y - high + 2
-    yield point.x + aside, point.y + 0.35 * point.size
-    yield point.x - width / 2, point.y - high
-    yield point.x - width / 2, point.y + low
-    yield point.x - width - aside, point.y - high + 2
-    yield point.x - width - aside, point.y + 0.35 * point.size
-    yield point.x + aside, point.y + low
-    yield point.x - width - aside, point.y + low
-    for further in (1, 2, 3):
-        yield point.x - width / 2, point.y + low + further * point.size * 1.15
-        yield point.x - width / 2, point.y - high - further * point.size * 1.15
-
-
-def _inside(box: Box, within: Box) -> bool:
-    return box[0] >= within[0] and box[1] >= within[1] and box[2] <= within[2] and box[3] <= within[3]
-
-
-def _overlap(one: Box, other: Box) -> bool:
-    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
-
-
-# -- outcome_page --
-# The page of a placement: the cluster with the job on it, the job's own grid, the proof, the comparison.
-
 
 MOST_CELLS = 16_000  # Cells up to which the job's grid is drawn
 MOST_REFUTATIONS = 400  # Cheaper pairs that a page lists at most
@@ -597,7 +91,7 @@ def placement_page(
     outcomes: Sequence[Outcome],
     *,
     title: str = "",
-    known: str | None = None,
+    sure: str | None = None,
     more: Sequence[tuple[str, Sequence[str]]] = (),
 ) -> str:
     """Return one self-contained page; same input, same text.
@@ -605,28 +99,73 @@ def placement_page(
     :param outcomes: of one job on one cluster.  The first is the one the page is about; the others are compared with
         it, and a reader can draw their placements too.  A single one is enough.
     :param title: headline; empty = that the job is placed, or is not.
-    :param known: what is known of the first one's objective where it is the best of some placements, not of all;
+    :param sure: what is known of the first one's objective where it is the best of some placements, not of all;
         ``None`` = what its status and bound say.
     :param more: what else there is to say, title and sentences of each card.
     :raises InvalidInput: no outcome at all.
     """
     if not outcomes:
         raise InvalidInput("a page needs at least one outcome", fix="run at least one algorithm")
-    chosen = outcomes[0]
+    chosen, level = outcomes[0], cluster.level(job.level)
     placed = [outcome for outcome in outcomes if outcome.proposal.nodes is not None and outcome.evaluation is not None]
     plan = layout(cluster)
     painting = paint(cluster, job, chosen)
     interactive = chosen.evaluation is not None and not plan.bars and job.grid.cells <= MOST_CELLS
     cheaper = cheaper_pairs(cluster, job, chosen)
-    panels = {id(one): panel(cluster, job, one, main=chosen, cheaper=cheaper, known=known) for one in [chosen, *placed]}
-    runs = [(one, panels[id(one)]) for one in placed]
+    panels = {
+        id(outcome): panel(cluster, job, outcome, main=chosen, cheaper=cheaper, sure=sure)
+        for outcome in [chosen, *placed]
+    }
+    grid = ""
+    if interactive:
+        size = f"{plural(job.grid.rows, 'row')}, {plural(job.grid.columns, 'stage')}"
+        heading = f"Cells of the job by {one_of(level.name)}: {size}"
+        runs = [level.domain_of[outcome.proposal.nodes] for outcome in placed]
+        grid = grid_drawing(runs, level.domains, wheel(len(level)), title=heading)
+    # columns of the table of nodes by rank: what the script calls each, and its header
+    place = " / ".join(one_of(broader.name) for broader in cluster.levels)
+    rank_columns = [("rank", "node rank"), ("node", "node"), ("place", place)]
+    rank_columns += [("dp", "row (dp)"), ("pp", "stage (pp)")] if job.grid.aligned else []
+    rank_columns += [("part", "part of TP")] if job.grid.parts > 1 else []
+    # smaller pairs stand behind the one that they go with
+    refutations: list[tuple[CheaperPair, str, str]] = []
+    for reason in why_not(cheaper) if any(pair.refuted for pair in cheaper) else ():
+        refutations.append((reason.pair, reason.pair.refuted_by or "", reason.sentence))
+        refutations += [(pair, "", reason.rest) for pair in reason.with_it]
+    # the best objective first, those without a placement last; each with its number among the placements that are drawn
+    drawn = {id(outcome): i for i, outcome in enumerate(placed)}
+    ranked = sorted(
+        outcomes,
+        key=lambda outcome: (
+            outcome.objective is None,
+            outcome.objective or 0.0,
+            outcome.status != "optimal",
+            outcome.proposal.lower_bound is None,
+        ),
+    )
+    objectives = [outcome.objective or 0.0 for outcome in placed]
+
+    def gap_of(outcome: Outcome) -> str:
+        """Return the gap, where the algorithm vouches for a bound or any bound will do."""
+        if outcome.gap is None or (outcome.gap > 0.0 and outcome.proposal.lower_bound is None):
+            return ""
+        return "0" if outcome.gap == 0.0 else percent(outcome.gap)
+
     return render(
-        "arnold.pages.placement",
+        "arnold.pages",
         "placement.html.j2",
         raw={
-            "cluster": _cluster_drawing(cluster, plan, painting, chosen, title=job.name),
-            "front": front_chart(job, chosen, placed, cluster.level(job.level).name),
-            "grid": _grid(cluster, job, placed) if interactive else "",
+            "cluster": svg_drawing(
+                cluster,
+                plan,
+                painting.paint,
+                painting.classes,
+                title=f"{job.name} on the cluster",
+                note=_note(cluster, chosen.proposal.nodes if chosen.evaluation is not None else None),
+                marks=painting.marks,
+            ),
+            "front": front_chart(job, chosen, placed, level.name),
+            "grid": grid,
         },
         styles=("pages.css", "charts.css", "placement.css"),
         scripts=("zoom.js", "modes.js", "placement.js") if interactive else ("zoom.js",),
@@ -636,67 +175,29 @@ def placement_page(
         panel=panels[id(chosen)],
         interactive=interactive,
         bars=bool(plan.bars),
+        level=one_of(level.name),
+        levels=several(level.name),
+        rank_columns=rank_columns,
+        stages=list(enumerate(painting.stage_colours)),
+        row_colours=ramp(9),  # a gradient; the legend need not have every row
+        summary=painting.rest,
+        families=FAMILIES,
+        types=[option.sentence for option in chosen.types if len(chosen.types) > 1],
         cheaper=len(cheaper),
-        refutations=_refutations(cheaper),
+        refutations=refutations[:MOST_REFUTATIONS],
         more=more,
-        data=_data(cluster, job, plan, painting, runs) if interactive else node_data(cluster, plan),
-        **_words(cluster, job, painting, chosen),
-        **_comparison(outcomes, placed, interactive=interactive),
-    )
-
-
-def _words(cluster: Cluster, job: Job, painting: Painting, chosen: Outcome) -> dict[str, Any]:
-    """Return names of levels, legends, and what is said of types of GPU."""
-    level = cluster.level(job.level)
-    return {
-        "level": one_of(level.name),
-        "levels": several(level.name),
-        "rank_columns": _rank_columns(cluster, job),
-        "stages": list(enumerate(painting.stage_colours)),
-        "row_colours": ramp(9),  # a gradient; the legend need not have every row
-        "summary": painting.rest,
-        "families": FAMILIES,
-        "types": [type_.sentence for type_ in chosen.types if len(chosen.types) > 1],
-    }
-
-
-def _comparison(outcomes: Sequence[Outcome], placed: Sequence[Outcome], *, interactive: bool) -> dict[str, Any]:
-    """Return what the table of algorithms is made of."""
-    worths = [one.objective or 0.0 for one in placed]
-    return {
-        "placed": outcomes[0].evaluation is not None,
-        "choices": [one.algorithm for one in placed] if interactive and len(placed) > 1 else [],
-        "algorithms": _ranked(outcomes, placed),
-        "best": min(worths, default=1.0),  # ratios are to it; 1 where there is none
-        "worst": max(worths, default=1.0),
-        "status_words": status_words,
-        "gap_of": _gap,
-        "bound": outcomes[0].bound if placed else None,
-        "infeasible": bool(placed) and any(outcome.status == "infeasible" for outcome in outcomes),
-    }
-
-
-def _rank_columns(cluster: Cluster, job: Job) -> list[tuple[str, str]]:
-    """Return the columns of the table of nodes by rank: what the script calls each, and its header."""
-    columns = [
-        ("rank", "node rank"),
-        ("node", "node"),
-        ("place", " / ".join(one_of(level.name) for level in cluster.levels)),
-    ]
-    if job.grid.aligned:
-        columns += [("dp", "row (dp)"), ("pp", "stage (pp)")]
-    return [*columns, ("part", "part of TP")] if job.grid.parts > 1 else columns
-
-
-def _cluster_drawing(cluster: Cluster, plan: Layout, painting: Painting, chosen: Outcome, *, title: str) -> str:
-    return svg_drawing(
-        cluster,
-        plan,
-        painting.paint,
-        painting.classes,
-        title=f"{title} on the cluster",
-        note=_note(cluster, chosen.proposal.nodes if chosen.evaluation is not None else None),
-        marks=painting.marks,
+        placed=chosen.evaluation is not None,
+        choices=[outcome.algorithm for outcome in placed] if interactive and len(placed) > 1 else [],
+        algorithms=[(outcome, drawn.get(id(outcome))) for outcome in ranked],
+        best=min(objectives, default=1.0),  # ratios are to it; 1 where there is none
+        worst=max(objectives, default=1.0),
+        status_words=status_words,
+        gap_of=gap_of,
+        bound=chosen.bound if placed else None,
+        infeasible=bool(placed) and any(outcome.status == "infeasible" for outcome in outcomes),
+        data=_data(cluster, job, plan, painting, [(outcome, panels[id(outcome)]) for outcome in placed])
+        if interactive
+        else node_data(cluster, plan),
     )
 
 
@@ -706,47 +207,6 @@ def _note(cluster: Cluster, nodes: IntArray | None) -> Callable[[Shape], str]:
     if nodes is not None:
         used[nodes.ravel()] = True
     return lambda shape: f"{int(used[shape.nodes].sum()):,}/{len(shape.nodes):,}"
-
-
-def _grid(cluster: Cluster, job: Job, placed: Sequence[Outcome]) -> str:
-    level = cluster.level(job.level)
-    size = f"{plural(job.grid.rows, 'row')}, {plural(job.grid.columns, 'stage')}"
-    title = f"Cells of the job by {one_of(level.name)}: {size}"
-    runs = [level.domain_of[one.proposal.nodes] for one in placed]
-    return grid_drawing(runs, level.domains, wheel(len(level)), title=title)
-
-
-def _ranked(outcomes: Sequence[Outcome], placed: Sequence[Outcome]) -> list[tuple[Outcome, int | None]]:
-    """Return all outcomes, the best objective first, those without a placement last; each with its number among the
-    placements that the page can draw.
-    """
-    number = {id(outcome): i for i, outcome in enumerate(placed)}
-
-    def rank(one: Outcome) -> tuple[bool, float, bool, bool]:
-        worth = one.objective or 0.0
-        return one.objective is None, worth, one.status != "optimal", one.proposal.lower_bound is None
-
-    return [(outcome, number.get(id(outcome))) for outcome in sorted(outcomes, key=rank)]
-
-
-def _gap(outcome: Outcome) -> str:
-    """Return the gap, where the algorithm vouches for a bound or any bound will do."""
-    if outcome.gap is None or (outcome.gap > 0.0 and outcome.proposal.lower_bound is None):
-        return ""
-    return "0" if outcome.gap == 0.0 else percent(outcome.gap)
-
-
-def _refutations(cheaper: Sequence[CheaperPair]) -> list[tuple[CheaperPair, str, str]]:
-    """Return each cheaper pair, what rules it out, and the sentence; smaller ones behind the one that they go with.
-    None where nothing is ruled out.
-    """
-    if not any(pair.refuted for pair in cheaper):
-        return []
-    rows = []
-    for one in why_not(cheaper):
-        rows.append((one.pair, one.pair.refuted_by or "", one.sentence))
-        rows += [(pair, "", one.rest) for pair in one.with_it]
-    return rows[:MOST_REFUTATIONS]
 
 
 def _data(
@@ -774,12 +234,434 @@ def _data(
         },
         "runs": [
             {
-                "name": one.algorithm,
-                "cells": position[one.proposal.nodes].ravel().tolist(),
+                "name": outcome.algorithm,
+                "cells": position[outcome.proposal.nodes].ravel().tolist(),
                 "notes": {str(i): note(frame.shape) for i, frame in enumerate(plan.frames) if frame.header},
             }
             | asdict(shown)
-            for one, shown in runs
-            for note in [_note(cluster, one.proposal.nodes)]
+            for outcome, shown in runs
+            for note in [_note(cluster, outcome.proposal.nodes)]
         ],
     }
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """Words and numbers of one placement: the sentence, the tiles, the spread at every level."""
+
+    verdict: str
+    proved: bool
+    # large number, what it is, small print; of every placement of a page the same ones
+    facts: tuple[tuple[str, str, str], ...]
+    # level and its largest spread of each family, in the order of FAMILIES
+    spreads: tuple[tuple[str, tuple[int, ...]], ...]
+
+
+def panel(
+    cluster: Cluster,
+    job: Job,
+    outcome: Outcome,
+    *,
+    main: Outcome,
+    cheaper: Sequence[CheaperPair],
+    sure: str | None = None,
+) -> Panel:
+    """Return what a page says of one of its outcomes.
+
+    :param main: the outcome that the page is about; its bound holds for all.
+    :param cheaper: pairs of spreads that would cost less than the placement of ``main``.
+    :param sure: what is known of the objective of ``main``; ``None`` = what its status and bound say.
+    """
+    level, worth = cluster.level(job.level), outcome.evaluation
+    facts: list[tuple[str, str, str]] = []
+    if worth is not None and main.bound is not None:
+        levels = several(level.name)
+        weights = f"{decimal(job.alpha)} x {worth.dp} + {decimal(job.beta)} x {worth.pp}"
+        soft = worth.objective - objective_of(job, worth.dp, worth.pp)
+        if soft > TOLERANCE:
+            weights += f" + {decimal(soft)} of soft terms"
+        proved = "proved: nothing is lower" if outcome.gap == 0.0 else f"nothing below {decimal(main.bound)}"
+        facts = [
+            (
+                decimal(worth.objective),
+                "objective",
+                f"{weights}; {proved if sure is None or outcome is not main else sure}",
+            ),
+            (str(worth.dp), "DP spread", f"{levels} that the widest DP group touches"),
+            (str(worth.pp), "PP spread", f"{levels} that the widest PP group touches"),
+            (f"{job.grid.cells:,}", "nodes", f"{plural(job.grid.rows, 'row')} x {plural(job.grid.columns, 'stage')}"),
+            (
+                seconds(outcome.proposal.solve_seconds),
+                "to solve",
+                outcome.algorithm + ("" if outcome.run_seconds is None else f"; {seconds(outcome.run_seconds)} in all"),
+            ),
+        ]
+        if flagged := np.count_nonzero((cluster.slowdown > HEALTHY) & (cluster.free_gpus == cluster.gpus)):
+            avoided = flagged - len(worth.flagged)
+            noun = "flagged node" if avoided == 1 else "flagged nodes"
+            facts.append((str(avoided), f"{noun} avoided", f"{len(worth.flagged)} of {flagged} used"))
+    return Panel(
+        _verdict(job, outcome, level, main=main, cheaper=cheaper, sure=sure),
+        outcome.status == "optimal",
+        tuple(facts),
+        tuple(
+            (one_of(name), tuple(families[family] for family in FAMILIES))
+            for name, families in ({} if worth is None else worth.by_level).items()
+        ),
+    )
+
+
+def _verdict(
+    job: Job, outcome: Outcome, level: Level, *, main: Outcome, cheaper: Sequence[CheaperPair], sure: str | None
+) -> str:
+    """Return what is known about a placement, in a few sentences; parameters as :func:`panel` has them.
+
+    :param level: the level that spread counts.
+    """
+    worth = outcome.evaluation
+    if worth is None or main.evaluation is None:
+        return f"No placement: {outcome.reason or main.reason}."
+    experts = ""
+    if outcome.ep is not None:
+        least = ", the least with this objective" if outcome.ep.proved else ""
+        experts = f", an expert group at most {plural(outcome.ep.spread, level.name)}{least}"
+    stopped = "" if outcome.stopped_at is None else f" {status_words(outcome.status, outcome.stopped_at).capitalize()}."
+    start = (
+        f"{plural(job.grid.cells, 'node')} on {plural(len(worth.domains), level.name)}: a DP group touches at most "
+        f"{plural(worth.dp, level.name)}, a PP group at most {plural(worth.pp, level.name)}{experts}.{stopped}"
+    )
+    if outcome is not main:
+        mine, best = worth.objective, main.evaluation.objective
+        times = "the same as that of" if abs(mine - best) <= TOLERANCE else f"{fixed(mine / best)} times that of"
+        return (
+            f"{start} Objective {decimal(mine)}, {times} {main.algorithm} ({decimal(best)}, "
+            f"{status_words(main.status, main.stopped_at)})."
+        )
+    if sure is not None:
+        return f"{start} Objective {decimal(worth.objective)}: {sure}."
+    if outcome.bound is None or outcome.gap is None:
+        return f"No placement: {outcome.reason}."
+    below = f"no placement can have an objective below {decimal(outcome.bound)}"
+    if outcome.status != "optimal":
+        short = "" if outcome.step is None else f" {outcome.step.in_words.capitalize()}."
+        return (
+            f"{start} Not proved optimal: {below}, so the best possible is at most {percent(outcome.gap)} lower than "
+            f"this one.{short}"
+        )
+    how = ""
+    if cheaper and all(pair.refuted is not None for pair in cheaper):
+        pairs = "The one cheaper pair" if len(cheaper) == 1 else f"Each of the {len(cheaper):,} cheaper pairs"
+        how = f" {pairs} of spreads was refuted."
+    if outcome.step is not None and outcome.gap > 0.0:
+        return (
+            f"{start} Proved optimal: slow nodes have a price, and no placement has a shorter predicted step. With "
+            f"slower nodes the objective might be less: {below}.{how}"
+        )
+    return f"{start} Proved optimal: no placement has a smaller objective.{how}"
+
+
+# Of the job's own grid: width of all blocks side by side, gaps included: what a page on a laptop has
+WIDTH = 1140.0
+LEFT, TOP, RIGHT = 34.0, 16.0, 1.0
+"""Room for the numbers of rows, for the numbers of stages, and for the stroke of a cell that is lit."""
+
+GAP = 12.0  # Between blocks
+LARGEST, BESIDE, LEAST = 60.0, 16.0, 6.5
+"""Most width of a cell with its gap, where there is one block; where there are several, so that two fit on a telephone
+(2 x (34 + 8 x 16) + 12 pixels for eight stages); and the least."""
+
+LINES = (20.0, 18.0, 16.0, 14.0, 12.0, 11.0, 10.0, 9.0, 8.0, 7.0, 6.0, 5.0, 4.0)
+"""Heights of a row to try, the largest first."""
+
+HEIGHTS = (320.0, 640.0, 1280.0)  # Heights of a block to try, the lowest first: half a screen, one, and two
+LANDSCAPE = 1.25  # Width by height of a cell at least, where there is a choice: names lie within a row, not across
+FONT = 10.0
+FEW = 10  # Rows of a block up to which each has its number, if there is room
+TIDY = 5  # Blocks of more rows have a multiple of it, so that the next one begins with a number that its axis has
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """Where cells of the grid stand: in blocks of rows side by side, so that a page can wrap them as it has room."""
+
+    rows: int
+    columns: int
+    rows_of_block: int
+    pitch: float  # width of a cell with the gap
+    line: float  # height of a cell with the gap
+
+    @classmethod
+    def fitting(cls, rows: int, columns: int) -> _Plan:
+        """Return the largest cells with which the whole job fits; beyond that small ones, and as high as it gets."""
+
+        def tidy(rows: int) -> int:
+            return rows if rows <= TIDY else ceil(rows / TIDY) * TIDY
+
+        for height in HEIGHTS:
+            for line in LINES:
+                blocks = ceil(rows / max(1, int((height - TOP) / line)))
+                room = (WIDTH - (blocks - 1) * GAP) / blocks - LEFT - RIGHT
+                pitch = min(room / columns, LARGEST if blocks == 1 else BESIDE)
+                if pitch >= (LEAST if blocks == 1 else max(LEAST, LANDSCAPE * line)):
+                    return cls(rows, columns, tidy(ceil(rows / blocks)), pitch, line)
+        beside = max(1, int((WIDTH + GAP) / (LEFT + columns * LEAST + RIGHT + GAP)))
+        return cls(rows, columns, tidy(ceil(rows / beside)), LEAST, LINES[-1])
+
+    @property
+    def blocks(self) -> list[range]:
+        """Rows of each block."""
+        size = self.rows_of_block
+        return [range(first, min(first + size, self.rows)) for first in range(0, self.rows, size)]
+
+    @property
+    def width(self) -> float:
+        """Of a block."""
+        return LEFT + self.columns * self.pitch + RIGHT
+
+    def x(self, column: float) -> float:
+        return LEFT + column * self.pitch
+
+    def y(self, row: float) -> float:
+        """Within the block of the row."""
+        return TOP + row % self.rows_of_block * self.line
+
+
+def grid_drawing(runs: Sequence[IntArray], names: Sequence[str], colours: Sequence[str], *, title: str) -> str:
+    """Return the grid as ``<svg>`` blocks in one ``<div>``, coloured for the first run, with labels for every run.
+
+    Cell (row, column) is the (row * columns + column)-th ``<rect class="g">``; the labels of run i are in
+    ``<g data-labels="i">``, one in each block, hidden but for the first run.
+
+    :param runs: for each placement shape [rows, columns], the domain of each cell.
+    :param names: of the domains.
+    :param colours: of the domains.
+    :param title: what a screen reader says.
+    """
+    plan = _Plan.fitting(*runs[0].shape)
+    labels_of_run = [_labels(plan, run, names) for run in runs]
+    blocks = []
+    for block, rows in enumerate(plan.blocks):
+        parts = []
+        # numbers of rows at the left, numbers of stages above
+        for row in rows[:: cells_between(plan.line, FONT if plan.rows_of_block <= FEW else 3 * FONT)]:
+            middle = plan.y(row) + plan.line / 2 + 3.2
+            parts.append(label(LEFT - 6, middle, str(row), kind="note", size=FONT, anchor="end"))
+        for column in range(0, plan.columns, cells_between(plan.pitch, 6.0 + text_width(str(plan.columns), FONT))):
+            x = plan.x(column) + plan.pitch / 2
+            parts.append(label(x, TOP - 5, str(column), kind="note", size=FONT, anchor="middle"))
+        for row in rows:
+            for column in range(plan.columns):
+                colour = colours[runs[0][row, column]]
+                # a gap of 0.7 pixels shows where cells end
+                cell = plan.x(column), plan.y(row), plan.pitch - 0.7, plan.line - 0.7
+                parts.append(rect(*cell, "g", fill=colour))
+        for i, labels in enumerate(labels_of_run):
+            parts += [f'<g data-labels="{i}"{" hidden" if i else ""}>', *labels[block], "</g>"]
+        heading = f"Row {rows[0]}" if len(rows) == 1 else f"Rows {rows[0]} to {rows[-1]}"
+        blocks.append(svg("grid", plan.width, TOP + len(rows) * plan.line + RIGHT, parts, title=heading))
+    block_width = f'style="--block:{svg_number(plan.width)}px"'
+    frame = f'<div class="blocks" role="group" aria-label="{escape(title)}" {block_width}>'
+    return "\n".join([frame, *blocks, "</div>"])
+
+
+@dataclass(frozen=True, slots=True)
+class _Patch:
+    """A rectangle of cells of one domain: columns ``first`` to before ``stop``, rows ``top`` to before ``bottom``."""
+
+    first: int
+    stop: int
+    domain: int
+    top: int
+    bottom: int
+
+    @property
+    def area(self) -> int:
+        return (self.stop - self.first) * (self.bottom - self.top)
+
+
+def _labels(plan: _Plan, domains: IntArray, names: Sequence[str]) -> list[list[str]]:
+    """Return for each block the names of domains: each once in the job, in its largest patch, where it fits."""
+    largest: dict[int, tuple[int, _Patch]] = {}
+    for i, rows in enumerate(plan.blocks):
+        for patch in _patches(domains, rows):
+            if patch.domain not in largest or patch.area > largest[patch.domain][1].area:
+                largest[patch.domain] = i, patch
+    labels: list[list[str]] = [[] for _ in plan.blocks]
+    for domain, (i, patch) in sorted(largest.items()):
+        width, height = (patch.stop - patch.first) * plan.pitch, (patch.bottom - patch.top) * plan.line
+        if height >= FONT + 1 and text_width(names[domain], FONT) + 6 <= width:
+            x, y = plan.x((patch.first + patch.stop) / 2), plan.y(patch.top) + height / 2 + 3.4
+            labels[i].append(label(x, y, names[domain], kind="tag", size=FONT))
+    return labels
+
+
+def _patches(domains: IntArray, rows: range) -> Iterator[_Patch]:
+    """Yield rectangles of one domain in a block: stretches of a row that span the same columns in the rows below belong
+    together.
+    """
+    open_runs: dict[tuple[int, int, int], int] = {}
+    for row in range(rows[0], rows[-1] + 2):  # one row more, which ends all patches
+        runs: list[tuple[int, int, int]] = []  # first column, column after the last, domain
+        if row in rows:
+            borders = [0, *(int(cut) + 1 for cut in np.flatnonzero(np.diff(domains[row]))), domains.shape[1]]
+            runs = [(first, stop, int(domains[row, first])) for first, stop in pairwise(borders)]
+        for run in [run for run in open_runs if run not in runs]:
+            yield _Patch(*run, top=open_runs.pop(run), bottom=row)
+        for run in runs:
+            open_runs.setdefault(run, row)
+
+
+# Of the trade: both axes are logarithmic, so that pairs of equal product, of which the bounds speak, lie on a line
+CHOSEN, FRONT, OTHER = 11.0, 6.0, 4.0  # Radii of points
+LEAST_SPREAD = 0.75  # Where both axes begin, below the smallest spread
+CURVE = 80  # Pieces of the curve of equal cost
+BOLD = 1.13  # How much wider bold type is
+APART = 2.5
+"""Least distance of a label from what stands beside it: half the width of a digit, so that two do not read as one."""
+
+Box = tuple[float, float, float, float]  # Left, top, right, bottom
+
+
+def front_chart(job: Job, outcome: Outcome, placed: Sequence[Outcome], level: str) -> str:
+    """Return the chart as one ``<svg>``; nothing where it would show one point and no more.
+
+    :param outcome: the one of which the front and the refutations are shown.
+    :param placed: outcomes with a placement, in the order of their numbers on the page; each has a ring, ``<circle
+        data-ring="number">``, of which that of ``outcome`` is seen.  Those of other algorithms are small labelled dots.
+    :param level: name of the level that spread counts.
+    """
+    runs = [(run, (run.evaluation.dp, run.evaluation.pp)) for run in placed if run.evaluation is not None]
+    dots: dict[Pair, list[str]] = {}  # names of the other algorithms that came to a pair of spreads
+    for run, pair in runs:
+        if run is not outcome:
+            dots.setdefault(pair, []).append(run.algorithm)
+    front = [(point.dp, point.pp) for point in outcome.proposal.corners]
+    chosen = [pair for run, pair in runs if run is outcome]
+    seen: list[Pair] = [*front, *(pair for _, pair in runs)]
+    if len(set(seen)) < 2 and not outcome.proposal.refutations:
+        return ""
+    # room for the labels at the right and above
+    across = LEAST_SPREAD, 1.45 * max((dp for dp, _ in seen), default=2)
+    upward = LEAST_SPREAD, 1.3 * max((pp for _, pp in seen), default=2)
+    plot = Plot(520.0, 400.0, (52.0, 16.0, 14.0, 48.0), across, upward, logarithmic=(True, True))
+    parts: list[str] = []
+    # pairs that were refuted, each with everything below and to the left of it, as one area: a pair shades up to half
+    # way to the next, with corners from the upper left to the lower right
+    corners: list[XY] = []
+    edge = LEAST_SPREAD
+    refuted = [refutation.pair for refutation in outcome.proposal.refutations]
+    for dp, pp in sorted(refuted, key=lambda pair: (-pair[1], -pair[0])):
+        if min(dp + 0.5, across[1]) > edge:
+            corners += [(edge, pp + 0.5), (dp + 0.5, pp + 0.5)]
+            edge = dp + 0.5
+    if corners:
+        parts.append(area(plot.points(corners), plot.points((dp, LEAST_SPREAD) for dp, _ in corners), "impossible"))
+    levels = several(level)
+    parts += [
+        *plot.x_axis(log_ticks(plot.x)),
+        *plot.y_axis(log_ticks(plot.y)),
+        *plot.titles(f"DP spread: {levels} a DP group touches", f"PP spread: {levels} a PP group touches"),
+    ]
+    if outcome.objective is not None and job.beta > 0:
+        # pairs that would cost as much as what was reached: alpha * S + beta * R = objective
+        places = [LEAST_SPREAD * (across[1] / LEAST_SPREAD) ** (step / CURVE) for step in range(CURVE + 1)]
+        points = [(dp, (outcome.objective - job.alpha * dp) / job.beta) for dp in places]
+        inside = [(dp, pp) for dp, pp in points if LEAST_SPREAD <= pp <= upward[1]]
+        parts += [path(plot.points(inside), "cost")] if len(inside) > 1 else []
+    stair: list[XY] = []
+    if front:
+        # the border of what can be had, as a stair through the front from the upper left to the lower right
+        before = [upward[1], *(pp for _, pp in front)]
+        steps = chain.from_iterable(((dp, last), (dp, pp)) for last, (dp, pp) in zip(before, front, strict=False))
+        stair = plot.points([*steps, (across[1], front[-1][1])])
+        parts.append(path(stair, "stair"))
+
+    def spreads(pair: Pair) -> str:
+        return f"DP spread {pair[0]}, PP spread {pair[1]}"
+
+    def mark(pair: Pair, radius: float, kind: str, tip: str, **more: int | bool) -> str:
+        return circle(plot.x(pair[0]), plot.y(pair[1]), radius, kind, tip=tip, **more)
+
+    # other algorithms below, the front above them, and a ring around each placement; one ring is seen
+    parts += [mark(pair, OTHER, "other", f"{', '.join(names)}\n{spreads(pair)}") for pair, names in dots.items()]
+    for point in outcome.proposal.pareto:
+        kind, words = ("proved", "proved") if point.proved else ("unproved", "not proved")
+        pair = point.dp, point.pp
+        parts.append(mark(pair, FRONT, f"point {kind}", f"{spreads(pair)}\n{words}"))
+    for i, (run, pair) in enumerate(runs):
+        tip = f"{run.algorithm}: {spreads(pair)}"
+        parts.append(mark(pair, CHOSEN, "chosen", tip, data_ring=i, hidden=run is not outcome))
+    # pairs beside the points of the front, names beside the dots of other algorithms, where there is room
+    labelled = [
+        LabelledPoint(plot.x(dp), plot.y(pp), CHOSEN if (dp, pp) in chosen else FRONT, f"({dp}, {pp})", 12.0, "name")
+        for dp, pp in dict.fromkeys([*chosen, *front])
+    ]
+    for (dp, pp), names in dots.items():
+        text = names[0] if len(names) == 1 else f"{names[0]} +{len(names) - 1}"
+        labelled.append(LabelledPoint(plot.x(dp), plot.y(pp), FRONT, text, 10.5, "note"))
+    treads = [(min(x0, x1), min(y0, y1), max(x0, x1), max(y0, y1)) for (x0, y0), (x1, y1) in pairwise(stair)]
+    for place in place_labels(labelled, within=(plot.left, 0.0, plot.width, plot.bottom), lines=treads):
+        parts.append(label(place.x, place.y, place.point.text, kind=place.point.kind, size=place.point.size))
+    title = f"Pareto front of DP and PP spread: {', '.join(f'({dp}, {pp})' for dp, pp in front) or 'not known'}"
+    return svg("chart front", plot.width, plot.height, parts, title=title)
+
+
+@dataclass(frozen=True, slots=True)
+class LabelledPoint:
+    """A point that wants a label."""
+
+    x: float
+    y: float
+    radius: float  # of the dot drawn there
+    text: str
+    size: float  # of the type
+    kind: str  # class of the style sheet for its label; name is bold
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedLabel:
+    """Where a label stands: left end and base line."""
+
+    x: float
+    y: float
+    point: LabelledPoint
+
+
+def place_labels(points: Sequence[LabelledPoint], *, within: Box, lines: Sequence[Box] = ()) -> Iterator[PlacedLabel]:
+    """Place labels, the first points first, each at the first free place around its point; a label that has no room
+    is left out.
+
+    :param within: where labels may stand.
+    :param lines: which labels keep off, as boxes without width or height.
+    """
+    taken: list[Box] = [(p.x - p.radius, p.y - p.radius, p.x + p.radius, p.y + p.radius) for p in points]
+    taken += lines
+    for point in points:
+        x, y, size = point.x, point.y, point.size
+        width = text_width(point.text, size) * (BOLD if point.kind == "name" else 1.0)
+        aside, low, high = point.radius + 3, size * 0.9 + point.radius + 2, point.radius + 5
+        # left end and base line of the places around the point, the best first
+        places = [
+            (x + aside, y - high + 2),
+            (x + aside, y + 0.35 * size),
+            (x - width / 2, y - high),
+            (x - width / 2, y + low),
+            (x - width - aside, y - high + 2),
+            (x - width - aside, y + 0.35 * size),
+            (x + aside, y + low),
+            (x - width - aside, y + low),
+        ]
+        for further in (1, 2, 3):
+            places.append((x - width / 2, y + low + further * size * 1.15))
+            places.append((x - width / 2, y - high - further * size * 1.15))
+        for left, base in places:
+            top, right, bottom = base - 0.8 * size, left + width, base + 0.25 * size
+            inside = left >= within[0] and top >= within[1] and right <= within[2] and bottom <= within[3]
+            overlaps = (
+                left - APART < other[2] and other[0] < right + APART and top < other[3] and other[1] < bottom
+                for other in taken
+            )
+            if inside and not any(overlaps):
+                taken.append((left, top, right, bottom))
+                yield PlacedLabel(left, base, point)
+                break

@@ -31,10 +31,6 @@ if TYPE_CHECKING:
     from simulator.replay import Replay
     from simulator.sheet import TextTable
 
-# -- job_tables --
-# Tables of a replay's page: jobs, waits by size, and what spread costs.
-
-
 MOST_JOBS = 4_000  # Jobs in the table; of longer traces those that waited longest, then those with most GPU time
 LEAST_WAIT = 1.0  # Seconds at the left end of the axis of waits; shorter ones stand there
 
@@ -106,10 +102,6 @@ def spread_rows(past: RunHistory) -> list[tuple[int, int, float, float | None, f
     if most <= 1e-9:
         return [(dp, gangs, held, None, 0.0) for dp, gangs, held, _ in rows]
     return [(dp, gangs, held, lost, round(100 * lost / most, 2)) for dp, gangs, held, lost in rows]
-
-
-# -- cluster_map --
-# The map of a replay's page: the cluster drawn, and at some instants which job each node mainly belongs to.
 
 
 MOST_FRAMES, LEAST_FRAMES = 480, 60
@@ -238,10 +230,6 @@ def _packed(data: bytes) -> str:
     return b64encode(zlib.compress(data, 9)).decode("ascii")
 
 
-# -- panels --
-# What is drawn over time: a chart for each question, or a sentence where there is nothing to draw.
-
-
 PARTLY_FREE = "Share of free GPUs on nodes of which another part is in use."
 NO_WAIT = "No job ever waited."
 NO_FAILURE = "Nothing failed and no job was preempted: no failures were asked for."
@@ -329,10 +317,6 @@ def _interruptions(over_time: TimeSeries) -> Iterator[Chart | str]:
     yield _chart("ettr", "ETTR", note, "share", *ettr)
 
 
-# -- replay_page --
-# The page of a replay: the cluster over time, what was used, how long jobs waited, what spread and failures cost.
-
-
 BY_SIZE = (
     "Bar: from the median to the 95th percentile; circle: mean; line: to the longest. Waits below a second stand at a "
     "second."
@@ -361,7 +345,7 @@ def simulation_page(
     charts, missing = panels(over_time, placed=past.cluster is not None)
     beside, compared_data = comparison_cards(compared) if compared is not None else ([], {})
     return render(
-        "arnold.pages.replay",
+        "arnold.pages",
         "simulation.html.j2",
         raw={"cluster": drawn.drawing, "sizes_style": _colours()},
         styles=("pages.css", "charts.css", "replay.css"),

@@ -31,7 +31,7 @@ def study_page(compared: Comparison, *, notes: Sequence[str] = ()) -> str:
     groups = plural(len(compared.groups), "group")
     of_groups = f": {groups} of runs that differ in the seed alone" if runs > len(compared.groups) else ""
     return render(
-        "arnold.pages.replay",
+        "arnold.pages",
         "study.html.j2",
         styles=("pages.css", "charts.css", "replay.css"),
         scripts=("charts.js",),

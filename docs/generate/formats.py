@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from arnold.documents.formats_answer import KINDS, formats_of
+from arnold.commands.formats import KINDS, formats_of
 from docs.generate.markdown import table
 
 HEADING = """\

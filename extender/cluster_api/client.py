@@ -144,7 +144,6 @@ class Resource:
     version: str
     plural: str
     kind: str
-    namespaced: bool = True
 
     def __str__(self) -> str:
         return "/".join(part for part in (self.group, self.version, self.plural) if part)
@@ -163,8 +162,8 @@ class Resource:
 
 
 PODS = Resource("", "v1", "pods", "Pod")
-NODES = Resource("", "v1", "nodes", "Node", namespaced=False)
-NAMESPACES = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
+NODES = Resource("", "v1", "nodes", "Node")
+NAMESPACES = Resource("", "v1", "namespaces", "Namespace")
 EVENTS = Resource("events.k8s.io", "v1", "events", "Event")
 LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease")
 GANGPLANS = Resource(names.GROUP, names.VERSION, names.PLURAL, names.KIND)
@@ -172,8 +171,8 @@ HISTORIES = Resource(names.GROUP, names.VERSION, names.HISTORY_PLURAL, names.HIS
 RESERVATIONS = Resource(names.GROUP, names.VERSION, names.RESERVATION_PLURAL, names.RESERVATION_KIND)
 
 ALLOCATION = (
-    Resource("resource.k8s.io", "v1", "resourceslices", "ResourceSlice", namespaced=False),
-    Resource("resource.k8s.io", "v1", "deviceclasses", "DeviceClass", namespaced=False),
+    Resource("resource.k8s.io", "v1", "resourceslices", "ResourceSlice"),
+    Resource("resource.k8s.io", "v1", "deviceclasses", "DeviceClass"),
     Resource("resource.k8s.io", "v1", "resourceclaimtemplates", "ResourceClaimTemplate"),
     Resource("resource.k8s.io", "v1", "resourceclaims", "ResourceClaim"),
 )

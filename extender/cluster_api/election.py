@@ -39,8 +39,6 @@ class LeaseTimes:
 class _Spec(msgspec.Struct, rename="camel"):
     holder_identity: str | None = None
     lease_duration_seconds: int | None = None
-    acquire_time: str | None = None
-    renew_time: str | None = None
     lease_transitions: int | None = None
 
 
@@ -67,7 +65,6 @@ class Election:
     clock: Callable[[], float] = monotonic  # steady seconds
     now: Callable[[], datetime] = lambda: datetime.now(UTC)  # the time of day, for people who read the Lease
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
-    leader: str = field(default="", init=False)  # its identity, as far as it is known here
     _until: float = field(default=float("-inf"), init=False)
     _seen: tuple[str, float] = field(default=("", 0.0), init=False)
     _leading: bool = field(default=False, init=False)
@@ -121,7 +118,7 @@ class Election:
             self._acquired = self._stamp()
             await self._write(None, holder=self.identity, seconds=round(self.terms.lease))
             return True
-        self.leader = holder = lease.spec.holder_identity or ""
+        holder = lease.spec.holder_identity or ""
         if holder not in ("", self.identity):
             # it is free when it has not changed for its whole duration, as we saw it
             version = lease.metadata.resource_version
@@ -165,7 +162,6 @@ class Election:
         else:
             metadata["resourceVersion"] = lease.metadata.resource_version
             await self.api.replace(LEASES, self.name, document, namespace=self.namespace)
-        self.leader = holder
 
     def _stamp(self) -> str:
         return self.now().astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
@@ -173,7 +169,5 @@ class Election:
     def _notice(self) -> None:
         if self._leading != self.leads():
             self._leading = self.leads()
-            if self.leads():
-                self.leader = self.identity
             logger.info("this replica %s", "leads" if self._leading else "does not lead any more")
             self.changed()

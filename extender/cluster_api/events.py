@@ -35,12 +35,6 @@ class Regarding:
     name: str
     uid: str
 
-    def reference(self) -> Document:
-        """Return the reference as the API wants it."""
-        of = self.resource
-        kind = {"apiVersion": f"{of.group}/{of.version}" if of.group else of.version, "kind": of.kind}
-        return kind | {"namespace": self.namespace, "name": self.name, "uid": self.uid}
-
 
 class EventRecorder:
     """Takes events at any time and posts them from :meth:`run`, in the name of one replica."""
@@ -67,7 +61,7 @@ class EventRecorder:
         if len(self._posted) > 10 * WAITING:
             self._posted = {key: at for key, at in self._posted.items() if now - at < REPEAT_SECONDS}
         self._posted[key] = now
-        namespace = regarding.namespace or "default"
+        namespace, kind_of = regarding.namespace or "default", regarding.resource
         document = {
             "apiVersion": "events.k8s.io/v1",
             "kind": "Event",
@@ -78,7 +72,13 @@ class EventRecorder:
             "action": action,
             "reason": reason,
             "type": kind,
-            "regarding": regarding.reference(),
+            "regarding": {
+                "apiVersion": f"{kind_of.group}/{kind_of.version}" if kind_of.group else kind_of.version,
+                "kind": kind_of.kind,
+                "namespace": regarding.namespace,
+                "name": regarding.name,
+                "uid": regarding.uid,
+            },
             "note": clip(note, LONGEST_NOTE),
         }
         try:

@@ -96,10 +96,9 @@ def decide(
         context = Context(key, state.fleet, state.plans, now, terms, decision, estimate, state.definitions)
         ended = gang is None or gang.over
         if gang is not None and plan is not None and plan.holding and not ended:
-            # all pods of its plan have succeeded, though others that say they are of the gang have not
+            # or all pods of its plan have succeeded, though others that say they are of the gang have not
             succeeded = {canonical_uid(pod.uid) for pod in gang.pods if pod.status.phase == "Succeeded"}
-            needed = any(canonical_uid(pod.uid) in plan.rank_of_pod for pod in gang.needed_pods)
-            ended = not needed and succeeded.issuperset(plan.rank_of_pod) and None not in plan.pods
+            ended = plan.rank_of_pod.keys() <= succeeded and None not in plan.pods
         if gang is None or ended:
             if plan is not None:
                 pods = () if gang is None else (pod for pod in gang.pods if canonical_uid(pod.uid) in plan.rank_of_pod)

@@ -66,360 +66,8 @@ from ground.errors import ArnoldError, InvalidInput
 from topology.kubernetes.pods import Pod
 
 logger = logging.getLogger(__name__)
-
-Claim = Callable[[GangKey], AbstractContextManager[bool]]
-"""Take a gang for as long as the block runs; false = another task has it, or it wants no nodes."""
-
-
-class PlanningOutcome(Enum):
-    """What came of a question."""
-
-    NODES = auto()  # the gang has nodes now
-    NO_ROOM = auto()  # there are none for it, until something changes
-    NOTHING = auto()  # the world moved on, or the answer could not be written: to be asked again
-
-
-@dataclass(frozen=True)
-class Planning:
-    """The solver's side of the controller: rounds over the gangs that want nodes, and repairs.
-
-    One question at a time, in a thread; a gang that gets nodes has them in the cache before the next is asked.  An
-    answer counts only if the world is still what the solver was told: the gang's pods, its plan's version, the nodes it
-    was given.
-    """
-
-    shared: Dependencies
-    stop: Callable[[GangKey, str], None]  # has a gang stopped that may be, for a reason
-    told: Callable[[GangKey], Awaitable[None]]  # waits until a gang has heard that it is in the queue, if it just does
-    reminders: Reminders = field(default_factory=Reminders)  # which gangs wait, and may be told more about it
-
-    async def round(
-        self, *, claim: Claim, failed: Callable[[GangKey, ArnoldError], None], glance: bool = False
-    ) -> frozenset[PlanningOutcome]:
-        """Ask about one gang after the other until all were, also those that come meanwhile.
-
-        :param failed: told of what cannot be written.
-        :param glance: only until one is met that blocks those behind it.
-        """
-        self.reminders.keep(self.shared.state.plans.keys())
-        queue, outcomes, blocked = PlanningRound(policy=self.shared.policy), set[PlanningOutcome](), False
-
-        async def settle(case: PlanningCase, answer: Answer) -> None:
-            try:
-                outcomes.add(await self._settle(case, answer))
-            except ArnoldError as error:
-                failed(answer.key, error)
-                outcomes.add(PlanningOutcome.NOTHING)
-
-        async def settle_aside(case: PlanningCase, answer: Answer, claimed: ExitStack) -> None:
-            with claimed:
-                await settle(case, answer)
-
-        async with SideWrites() as refusals:
-            while (question := queue.next(self.shared.state, self.shared.now())) is not None:
-                case, stops = question.case, question.case.stops_others
-                if blocked and glance and not stops:
-                    break
-                await refusals.done(key := case.gang.key)
-                with ExitStack() as claimed:
-                    if not claimed.enter_context(claim(key)):
-                        continue
-                    async with self.shared.solver:
-                        answer = await self._ask(question, "stop" if stops else "plan")
-                        if answer.placed and not stops:
-                            await settle(case, answer)
-                    if not answer.placed and not stops:
-                        # No gang waits for what it is told: the next is asked about meanwhile.
-                        blocked = blocked or answer.usable is not None
-                        refusals.start(key, settle_aside(case, answer, claimed.pop_all()))
-                    if (
-                        isinstance(question, Asked)
-                        and question.stopping is not None
-                        and answer.placed
-                        and not case.trial
-                    ):
-                        # Each gang is stopped in its own task: it gives back its nodes before its pods go.
-                        why, stopping = f"makes room for gang {key}", question.stopping.on(answer.plan.node_names)
-                        for victim in stopping.gangs:
-                            logger.info("stopped: it %s", why, extra={"gang": str(victim)})
-                            self.stop(victim, why)
-                        try:
-                            await asyncio.gather(*(self.shared.writer.stop("evict", pod, why) for pod in stopping.pods))
-                        except ArnoldError as error:
-                            failed(key, error)
-                            outcomes.add(PlanningOutcome.NOTHING)
-                    queue.tell(answer)
-                await refusals.place()
-        return frozenset(outcomes)
-
-    async def _settle(self, case: PlanningCase, answer: Answer) -> PlanningOutcome:
-        """Write what came of a question."""
-        await self.told(answer.key)
-        stored, now = self.shared.state.plans.get(answer.key), self.shared.now()
-        plan = self.shared.state.definitions.kept(answer.plan)
-        version = case.before and case.before.resource_version
-        if case.before is None and stored is not None and stored.reason == IN_LINE:
-            # it has heard meanwhile that it is in the queue
-            version, plan = stored.resource_version, plan.replace(uid=stored.uid)
-            plan = plan.replace(resource_version=stored.resource_version)
-        if (stored and stored.resource_version) != version:
-            return PlanningOutcome.NOTHING
-        extra = {"gang": str(answer.key)}
-        if not answer.placed:
-            if stored is None or _gist(stored) != _gist(plan):
-                await self._write(plan, EventNote(plan.reason, plan.message, "Warning"))
-                logger.info("%s: %s", plan.phase.value, plan.message, extra=extra)
-            elif stored.message != plan.message and self.reminders.due(plan.key):
-                await self._write(plan)
-            return PlanningOutcome.NO_ROOM
-        if self._stale(plan):
-            return PlanningOutcome.NOTHING
-        worth = f"{counted(len(plan.node_names), 'node')} planned"
-        if plan.spread is not None and plan.objective is not None:
-            proof = "proved best" if not plan.gap else f"at most {plan.gap:.1%} above the least"
-            worth = f"DP spread {plan.spread[0]}, PP spread {plan.spread[1]}, objective {plan.objective:g}, {proof}"
-        note = "; ".join(filter(None, (worth, plan.message)))
-        plan = plan.with_condition("Planned", True, "Planned", note, now).replace(expires=now + self.shared.terms.bind)
-        plan = plan.with_condition("Valid", True, "Consistent", "", now)
-        await self._write(plan, EventNote("Planned", note))
-        logger.info("%s: %s", plan.phase.value, note, extra=extra)
-        return PlanningOutcome.NODES
-
-    async def repair(self, action: RepairAction) -> None:
-        """Ask for other nodes and write the plan, or raise ``ClusterError``: there are none, or writing failed."""
-        before = action.plan
-        async with self.shared.solver:
-            question = repair_question(self.shared.state, before, action.lost, self.shared.now(), self.shared.policy)
-            answer = await self._ask(question, "repair")
-            if answer.placed and self._stale(answer.plan, answer.moved):
-                return
-            if answer.placed:
-                # new nodes, and new time for its pods
-                plan, now, gang = answer.plan, self.shared.now(), self.shared.state.gang(before.key)
-                if plan.phase is not PlanPhase.BOUND:
-                    phase = plan.phase if before.holding else PlanPhase.PLANNED
-                    plan = plan.replace(phase=phase, expires=now + self.shared.terms.bind)
-                    plan = plan.replace(reason="Repaired", message=action.why)
-                if gang is not None and len(gang.members) == len(plan.nodes):
-                    plan = plan.replace(pods=uids_of(gang))
-                plan = plan.with_condition("Planned", True, "Repaired", action.why, now)
-                note = f"{action.why}: {counted(len(answer.moved), 'rank')} moved"
-                await self._write(plan, EventNote("Repaired", note))
-                logger.info("Repaired: %s", note, extra={"gang": str(plan.key)})
-                return
-        reason = answer.plan.message or "no nodes are left"
-        if action.else_keep is not None:
-            note = f"{action.why}; other nodes cannot be had ({reason}): the same once more"
-            await self._write(action.else_keep, EventNote("Expired", note, "Warning"))
-            return
-        note = f"{action.why}, and no other node can be had: {reason}"
-        stored = self.shared.state.plans.get(before.key)
-        new = self.shared.state.definitions.kept(without_spare(before, stored, note, self.shared.now()))
-        if new != stored:
-            await self._write(new, EventNote("NoSpare", note, "Warning"))
-        raise ClusterError(note, where=f"GangPlan {before.key}", fix="add or free nodes")
-
-    async def weighed(self, plan: GangPlan) -> GangPlan:
-        """Return a plan with what its nodes are worth, as far as that can be told."""
-        async with self.shared.solver:
-            question = worth_question(self.shared.state, plan, self.shared.now())
-            return await self.shared.ask(weigh, question, what="weigh", found=lambda plan: plan.spread is not None)
-
-    async def _ask(self, question: Question, what: str) -> Answer:
-        return await self.shared.ask(answer_to, question, what=what, found=lambda answer: answer.placed)
-
-    def _stale(self, plan: GangPlan, moved: Iterable[int] | None = None) -> bool:
-        """Return whether the gang, or a node of its ranks (or of those that moved), is not what the solver was told."""
-        gang = self.shared.state.gang(plan.key)
-        if gang is None or (moved is None and (not gang.complete or uids_of(gang) != plan.pods)):
-            return True
-        nodes = plan.node_names if moved is None else nodes_of(plan, moved)
-        obstacles = Obstacles(self.shared.state.fleet, gang, plan, self.shared.now(), lost=timedelta(0))
-        return any(obstacles.at(node)[0] for node in nodes)
-
-    async def _write(self, plan: GangPlan, *events: EventNote) -> None:
-        self.reminders.written(plan.key)
-        announce(self.shared.events, await self.shared.writer.write(plan), events)
-
-
-def without_spare(before: GangPlan, stored: GangPlan | None, why: str, now: datetime) -> GangPlan:
-    """Return what is written of a gang that can have no other nodes: it keeps those that it has.
-
-    :param before: the plan that was to be repaired; one that holds no nodes was read off pods.
-    :param stored: the plan that is stored; ``None`` = none is.
-    """
-    new = before.with_condition("Healthy", False, "NoSpare", why, now)
-    if before.holding:
-        return new
-    stored = stored or GangPlan(before.key)
-    new = new.replace(phase=PlanPhase.QUEUED, reason="NoSpare", message=why, expires=stored.expires)
-    return new.replace(nodes=stored.nodes, pods=stored.pods, pods_per_node=stored.pods_per_node)
-
-
-def _gist(plan: GangPlan) -> tuple[object, ...]:
-    """Return what a plan says, but for words and numbers, which change with every node that is taken or left."""
-    doubts = (plan.condition(kind) for kind in (HINTS_READ, CHECKED))
-    words = (condition and (condition.status, condition.message) for condition in doubts)
-    return plan.phase, plan.reason, plan.would_fit_if_empty, plan.estimate, plan.spec, *words
-
-
-def announce(recorder: EventRecorder, plan: GangPlan, events: Sequence[EventNote]) -> None:
-    """Post events about a plan."""
-    regarding = Regarding(GANGPLANS, plan.key.namespace, object_name(plan.key), plan.uid)
-    for event in events:
-        recorder.say(regarding, reason=event.reason, note=event.note, kind=event.kind)
-
-
 PATIENCE = 0.8  # seconds: most gangs have the solver's answer by then
-
-
-@dataclass(eq=False)
-class Newcomers:
-    """Gangs that want nodes, and what they hear before the solver comes to them: that they are in the queue.
-
-    The solver is asked about one gang after the other.  Behind thousands a gang would hear nothing for minutes, and
-    its owner could not tell it from one that nobody sees.  So a complete gang that has no GangPlan after a moment gets
-    one that says so; namespaces take turns, so that the gangs of one do not keep those of another waiting.
-    """
-
-    shared: Dependencies
-    busy: Callable[[GangKey], bool]  # whether another task is at a gang: it will hear from that
-    _waiting: defaultdict[str, dict[GangKey, None]] = field(default_factory=lambda: defaultdict(dict))
-    _seen: set[GangKey] = field(default_factory=set)
-    _turns: dict[str, int] = field(default_factory=dict)  # namespace -> its last turn
-    _writes: SideWrites = field(default_factory=SideWrites)
-    _telling: asyncio.Task[None] | None = None
-    _draining: bool = False
-
-    @property
-    def tasks(self) -> tuple[asyncio.Task[None], ...]:
-        """What is under way."""
-        return (*self._writes.tasks, *(() if self._telling is None else (self._telling,)))
-
-    def look(self, unplaced: Collection[GangKey]) -> None:
-        """Take note of the gangs that want nodes now; those without a plan are told in a moment."""
-        here = frozenset(unplaced)
-        for key in sorted(here - self._seen):
-            if key not in self.shared.state.plans:
-                self._waiting[key.namespace][key] = None
-        self._seen = set(here)
-        if self._waiting and self._telling is None and not self._draining:
-            self._telling = asyncio.create_task(self._tell(), name="newcomers")
-
-    async def told(self, key: GangKey) -> None:
-        """Wait until a gang that is being told has been."""
-        await self._writes.done(key)
-
-    async def drain(self) -> None:
-        """Begin nothing more, and wait for what is under way."""
-        self._draining = True
-        if self._telling is not None:
-            self._telling.cancel()
-        if self.tasks:
-            await asyncio.wait(self.tasks)
-
-    async def _tell(self) -> None:
-        try:
-            await asyncio.sleep(PATIENCE)
-            while self._waiting and self.shared.active:
-                # the gang that came first of the namespace whose last turn is longest ago
-                namespace = min(self._waiting, key=lambda name: (self._turns.get(name, 0), name))
-                self._turns[namespace] = max(self._turns.values(), default=0) + 1
-                key = next(iter(self._waiting[namespace]))
-                del self._waiting[namespace][key]
-                if not self._waiting[namespace]:
-                    del self._waiting[namespace]
-                gang = self.shared.state.gang(key)
-                if gang is None or not gang.complete or key in self.shared.state.plans or self.busy(key):
-                    continue
-                self._writes.start(key, self._write(gang))
-                await self._writes.place()
-            self._waiting.clear()
-            self._turns.clear()
-        finally:
-            self._telling = None
-
-    async def _write(self, gang: Gang) -> None:
-        now, others = self.shared.now(), counted(len(self._seen) - 1, "other gang")
-        message = f"its turn will come: nodes are looked for, for it and {others}, one after the other"
-        plan = GangPlan(gang.key, PlanPhase.QUEUED, reason=IN_LINE, message=message, spec=spec_of(gang, PlanSpec()))
-        plan = with_doubts(plan.replace(estimate=self.shared.state.prediction(gang)), gang, now)
-        plan = plan.with_condition("Complete", True, "Complete", "", now)
-        try:
-            await self.shared.writer.write(plan.with_condition("Planned", False, IN_LINE, message, now))
-        except ArnoldError as error:
-            # It is tried by the round, which says more.
-            logger.debug("not told yet that it is queued: %s", error, extra={"gang": str(gang.key)})
-
-
 SETTLE = 1.0  # seconds in which the other replica, which may be asked, hears of it too, and other nodes are given back
-
-
-@dataclass(eq=False)
-class SinglePods:
-    """The nodes that single pods may not have, and which were given back since: then the pods hear of it.
-
-    kube-scheduler tries a pod again when something happens to pods or nodes.  The end of a promise is none of these: a
-    plan goes just after the pods of its gang, when those that wait have been tried once more and refused, and one that
-    expires goes with no pod at all.  They would be tried again when something else happens, or after five minutes.  So
-    the leader writes the condition ``arnold.dev/Planned``, false, into the status of as many as have room on the nodes
-    that were promised or kept in a zone, which makes kube-scheduler try them.
-    """
-
-    shared: Dependencies
-    _closed: frozenset[str] = frozenset()
-    _version: int = -1  # of the fleet when last looked
-    _opened: set[str] = field(default_factory=set)
-    _telling: asyncio.Task[None] | None = None
-
-    @property
-    def tasks(self) -> tuple[asyncio.Task[None], ...]:
-        """What is under way."""
-        return () if self._telling is None else (self._telling,)
-
-    def look(self) -> None:
-        """Take note of the nodes that are promised or reserved now; pods that wait hear of the others in a moment."""
-        state = self.shared.state
-        if state.fleet.version == self._version:
-            return
-        self._version = state.fleet.version
-        rows, hosts = np.flatnonzero(state.fleet.occupancy.promised), state.fleet.table.hosts
-        zones = (reservation.zone for reservation in state.reservations.values() if reservation.held)
-        closed = frozenset(hosts[row].name for row in rows).union(*zones)
-        self._opened = (self._opened | (self._closed - closed)) - closed
-        self._closed = closed
-        if self._opened and self._telling is None:
-            self._telling = asyncio.create_task(self._tell(), name="single pods")
-
-    async def _tell(self) -> None:
-        try:
-            while self._opened:
-                await asyncio.sleep(SETTLE)
-                # as many of the pods that were refused as have room there, by priority and age
-                state, fleet = self.shared.state, self.shared.state.fleet
-                rows = [row for name in self._opened if (row := fleet.table.index_of.get(name)) is not None]
-                free, hears = fleet.occupancy.available[rows], list[Pod]()
-                waiting = (pod for uid, pod in state.pods.items() if pod.node is None and state.member(uid) is None)
-                refused = [pod for pod in waiting if pod.unschedulable and pod.spec.scheduler_name == SCHEDULER]
-                for pod in sorted(refused, key=lambda pod: (-(pod.spec.priority or 0), pod.created, pod.uid)):
-                    gpus = pod.readable_gpus
-                    if gpus and not pod.leaving and len(free) and free.max() >= gpus:
-                        free[free.argmax()] -= gpus
-                        hears.append(pod)
-                self._opened.clear()
-                async with SideWrites() as writes:
-                    for pod in hears:
-                        writes.start(key_of_pod(pod), self._write(pod))
-                        await writes.place()
-        finally:
-            self._telling = None
-
-    async def _write(self, pod: Pod) -> None:
-        try:
-            await self.shared.writer.tell_of_room(pod)
-        except ArnoldError as error:
-            # It has gone, or is on a node; or it is tried again by itself.
-            logger.debug("not told of free nodes: %s", error, extra={"pod": f"{pod.namespace}/{pod.name}"})
 
 
 class GangController:
@@ -675,3 +323,352 @@ class GangController:
         self._looks.forget(key)
         self._state.changed(key)
         self._changed.set()
+
+
+Claim = Callable[[GangKey], AbstractContextManager[bool]]
+"""Take a gang for as long as the block runs; false = another task has it, or it wants no nodes."""
+
+
+class PlanningOutcome(Enum):
+    """What came of a question."""
+
+    NODES = auto()  # the gang has nodes now
+    NO_ROOM = auto()  # there are none for it, until something changes
+    NOTHING = auto()  # the world moved on, or the answer could not be written: to be asked again
+
+
+@dataclass(frozen=True)
+class Planning:
+    """The solver's side of the controller: rounds over the gangs that want nodes, and repairs.
+
+    One question at a time, in a thread; a gang that gets nodes has them in the cache before the next is asked.  An
+    answer counts only if the world is still what the solver was told: the gang's pods, its plan's version, the nodes it
+    was given.
+    """
+
+    shared: Dependencies
+    stop: Callable[[GangKey, str], None]  # has a gang stopped that may be, for a reason
+    told: Callable[[GangKey], Awaitable[None]]  # waits until a gang has heard that it is in the queue, if it just does
+    reminders: Reminders = field(default_factory=Reminders)  # which gangs wait, and may be told more about it
+
+    async def round(
+        self, *, claim: Claim, failed: Callable[[GangKey, ArnoldError], None], glance: bool = False
+    ) -> frozenset[PlanningOutcome]:
+        """Ask about one gang after the other until all were, also those that come meanwhile.
+
+        :param failed: told of what cannot be written.
+        :param glance: only until one is met that blocks those behind it.
+        """
+        self.reminders.keep(self.shared.state.plans.keys())
+        queue, outcomes, blocked = PlanningRound(policy=self.shared.policy), set[PlanningOutcome](), False
+
+        async def settle(case: PlanningCase, answer: Answer) -> None:
+            try:
+                outcomes.add(await self._settle(case, answer))
+            except ArnoldError as error:
+                failed(answer.key, error)
+                outcomes.add(PlanningOutcome.NOTHING)
+
+        async def settle_aside(case: PlanningCase, answer: Answer, claimed: ExitStack) -> None:
+            with claimed:
+                await settle(case, answer)
+
+        async with SideWrites() as refusals:
+            while (question := queue.next(self.shared.state, self.shared.now())) is not None:
+                case, stops = question.case, question.case.stops_others
+                if blocked and glance and not stops:
+                    break
+                await refusals.done(key := case.gang.key)
+                with ExitStack() as claimed:
+                    if not claimed.enter_context(claim(key)):
+                        continue
+                    async with self.shared.solver:
+                        answer = await self._ask(question, "stop" if stops else "plan")
+                        if answer.placed and not stops:
+                            await settle(case, answer)
+                    if not answer.placed and not stops:
+                        # No gang waits for what it is told: the next is asked about meanwhile.
+                        blocked = blocked or answer.usable is not None
+                        refusals.start(key, settle_aside(case, answer, claimed.pop_all()))
+                    if (
+                        isinstance(question, Asked)
+                        and question.stopping is not None
+                        and answer.placed
+                        and not case.trial
+                    ):
+                        # Each gang is stopped in its own task: it gives back its nodes before its pods go.
+                        why, stopping = f"makes room for gang {key}", question.stopping.on(answer.plan.node_names)
+                        for victim in stopping.gangs:
+                            logger.info("stopped: it %s", why, extra={"gang": str(victim)})
+                            self.stop(victim, why)
+                        try:
+                            await asyncio.gather(*(self.shared.writer.stop("evict", pod, why) for pod in stopping.pods))
+                        except ArnoldError as error:
+                            failed(key, error)
+                            outcomes.add(PlanningOutcome.NOTHING)
+                    queue.tell(answer)
+                await refusals.place()
+        return frozenset(outcomes)
+
+    async def _settle(self, case: PlanningCase, answer: Answer) -> PlanningOutcome:
+        """Write what came of a question."""
+        await self.told(answer.key)
+        stored, now = self.shared.state.plans.get(answer.key), self.shared.now()
+        plan = self.shared.state.definitions.kept(answer.plan)
+        version = case.before and case.before.resource_version
+        if case.before is None and stored is not None and stored.reason == IN_LINE:
+            # it has heard meanwhile that it is in the queue
+            version, plan = stored.resource_version, plan.replace(uid=stored.uid)
+            plan = plan.replace(resource_version=stored.resource_version)
+        if (stored and stored.resource_version) != version:
+            return PlanningOutcome.NOTHING
+        extra = {"gang": str(answer.key)}
+        if not answer.placed:
+            if stored is None or _gist(stored) != _gist(plan):
+                await self._write(plan, EventNote(plan.reason, plan.message, "Warning"))
+                logger.info("%s: %s", plan.phase.value, plan.message, extra=extra)
+            elif stored.message != plan.message and self.reminders.due(plan.key):
+                await self._write(plan)
+            return PlanningOutcome.NO_ROOM
+        if self._stale(plan):
+            return PlanningOutcome.NOTHING
+        worth = f"{counted(len(plan.node_names), 'node')} planned"
+        if plan.spread is not None and plan.objective is not None:
+            proof = "proved best" if not plan.gap else f"at most {plan.gap:.1%} above the least"
+            worth = f"DP spread {plan.spread[0]}, PP spread {plan.spread[1]}, objective {plan.objective:g}, {proof}"
+        note = "; ".join(filter(None, (worth, plan.message)))
+        plan = plan.with_condition("Planned", True, "Planned", note, now).replace(expires=now + self.shared.terms.bind)
+        plan = plan.with_condition("Valid", True, "Consistent", "", now)
+        await self._write(plan, EventNote("Planned", note))
+        logger.info("%s: %s", plan.phase.value, note, extra=extra)
+        return PlanningOutcome.NODES
+
+    async def repair(self, action: RepairAction) -> None:
+        """Ask for other nodes and write the plan, or raise ``ClusterError``: there are none, or writing failed."""
+        before = action.plan
+        async with self.shared.solver:
+            question = repair_question(self.shared.state, before, action.lost, self.shared.now(), self.shared.policy)
+            answer = await self._ask(question, "repair")
+            if answer.placed and self._stale(answer.plan, answer.moved):
+                return
+            if answer.placed:
+                # new nodes, and new time for its pods
+                plan, now, gang = answer.plan, self.shared.now(), self.shared.state.gang(before.key)
+                if plan.phase is not PlanPhase.BOUND:
+                    phase = plan.phase if before.holding else PlanPhase.PLANNED
+                    plan = plan.replace(phase=phase, expires=now + self.shared.terms.bind)
+                    plan = plan.replace(reason="Repaired", message=action.why)
+                if gang is not None and len(gang.members) == len(plan.nodes):
+                    plan = plan.replace(pods=uids_of(gang))
+                plan = plan.with_condition("Planned", True, "Repaired", action.why, now)
+                note = f"{action.why}: {counted(len(answer.moved), 'rank')} moved"
+                await self._write(plan, EventNote("Repaired", note))
+                logger.info("Repaired: %s", note, extra={"gang": str(plan.key)})
+                return
+        reason = answer.plan.message or "no nodes are left"
+        if action.else_keep is not None:
+            note = f"{action.why}; other nodes cannot be had ({reason}): the same once more"
+            await self._write(action.else_keep, EventNote("Expired", note, "Warning"))
+            return
+        note = f"{action.why}, and no other node can be had: {reason}"
+        stored = self.shared.state.plans.get(before.key)
+        new = self.shared.state.definitions.kept(without_spare(before, stored, note, self.shared.now()))
+        if new != stored:
+            await self._write(new, EventNote("NoSpare", note, "Warning"))
+        raise ClusterError(note, where=f"GangPlan {before.key}", fix="add or free nodes")
+
+    async def weighed(self, plan: GangPlan) -> GangPlan:
+        """Return a plan with what its nodes are worth, as far as that can be told."""
+        async with self.shared.solver:
+            question = worth_question(self.shared.state, plan, self.shared.now())
+            return await self.shared.ask(weigh, question, what="weigh", found=lambda plan: plan.spread is not None)
+
+    async def _ask(self, question: Question, what: str) -> Answer:
+        return await self.shared.ask(answer_to, question, what=what, found=lambda answer: answer.placed)
+
+    def _stale(self, plan: GangPlan, moved: Iterable[int] | None = None) -> bool:
+        """Return whether the gang, or a node of its ranks (or of those that moved), is not what the solver was told."""
+        gang = self.shared.state.gang(plan.key)
+        if gang is None or (moved is None and (not gang.complete or uids_of(gang) != plan.pods)):
+            return True
+        nodes = plan.node_names if moved is None else nodes_of(plan, moved)
+        obstacles = Obstacles(self.shared.state.fleet, gang, plan, self.shared.now(), lost=timedelta(0))
+        return any(obstacles.at(node)[0] for node in nodes)
+
+    async def _write(self, plan: GangPlan, *events: EventNote) -> None:
+        self.reminders.written(plan.key)
+        announce(self.shared.events, await self.shared.writer.write(plan), events)
+
+
+def without_spare(before: GangPlan, stored: GangPlan | None, why: str, now: datetime) -> GangPlan:
+    """Return what is written of a gang that can have no other nodes: it keeps those that it has.
+
+    :param before: the plan that was to be repaired; one that holds no nodes was read off pods.
+    :param stored: the plan that is stored; ``None`` = none is.
+    """
+    new = before.with_condition("Healthy", False, "NoSpare", why, now)
+    if before.holding:
+        return new
+    stored = stored or GangPlan(before.key)
+    new = new.replace(phase=PlanPhase.QUEUED, reason="NoSpare", message=why, expires=stored.expires)
+    return new.replace(nodes=stored.nodes, pods=stored.pods, pods_per_node=stored.pods_per_node)
+
+
+def _gist(plan: GangPlan) -> tuple[object, ...]:
+    """Return what a plan says, but for words and numbers, which change with every node that is taken or left."""
+    doubts = (plan.condition(kind) for kind in (HINTS_READ, CHECKED))
+    words = (condition and (condition.status, condition.message) for condition in doubts)
+    return plan.phase, plan.reason, plan.would_fit_if_empty, plan.estimate, plan.spec, *words
+
+
+def announce(recorder: EventRecorder, plan: GangPlan, events: Sequence[EventNote]) -> None:
+    """Post events about a plan."""
+    regarding = Regarding(GANGPLANS, plan.key.namespace, object_name(plan.key), plan.uid)
+    for event in events:
+        recorder.say(regarding, reason=event.reason, note=event.note, kind=event.kind)
+
+
+@dataclass(eq=False)
+class Newcomers:
+    """Gangs that want nodes, and what they hear before the solver comes to them: that they are in the queue.
+
+    The solver is asked about one gang after the other.  Behind thousands a gang would hear nothing for minutes, and
+    its owner could not tell it from one that nobody sees.  So a complete gang that has no GangPlan after a moment gets
+    one that says so; namespaces take turns, so that the gangs of one do not keep those of another waiting.
+    """
+
+    shared: Dependencies
+    busy: Callable[[GangKey], bool]  # whether another task is at a gang: it will hear from that
+    _waiting: defaultdict[str, dict[GangKey, None]] = field(default_factory=lambda: defaultdict(dict))
+    _seen: set[GangKey] = field(default_factory=set)
+    _turns: dict[str, int] = field(default_factory=dict)  # namespace -> its last turn
+    _writes: SideWrites = field(default_factory=SideWrites)
+    _telling: asyncio.Task[None] | None = None
+    _draining: bool = False
+
+    @property
+    def tasks(self) -> tuple[asyncio.Task[None], ...]:
+        """What is under way."""
+        return (*self._writes.tasks, *(() if self._telling is None else (self._telling,)))
+
+    def look(self, unplaced: Collection[GangKey]) -> None:
+        """Take note of the gangs that want nodes now; those without a plan are told in a moment."""
+        here = frozenset(unplaced)
+        for key in sorted(here - self._seen):
+            if key not in self.shared.state.plans:
+                self._waiting[key.namespace][key] = None
+        self._seen = set(here)
+        if self._waiting and self._telling is None and not self._draining:
+            self._telling = asyncio.create_task(self._tell(), name="newcomers")
+
+    async def told(self, key: GangKey) -> None:
+        """Wait until a gang that is being told has been."""
+        await self._writes.done(key)
+
+    async def drain(self) -> None:
+        """Begin nothing more, and wait for what is under way."""
+        self._draining = True
+        if self._telling is not None:
+            self._telling.cancel()
+        if self.tasks:
+            await asyncio.wait(self.tasks)
+
+    async def _tell(self) -> None:
+        try:
+            await asyncio.sleep(PATIENCE)
+            while self._waiting and self.shared.active:
+                # the gang that came first of the namespace whose last turn is longest ago
+                namespace = min(self._waiting, key=lambda name: (self._turns.get(name, 0), name))
+                self._turns[namespace] = max(self._turns.values(), default=0) + 1
+                key = next(iter(self._waiting[namespace]))
+                del self._waiting[namespace][key]
+                if not self._waiting[namespace]:
+                    del self._waiting[namespace]
+                gang = self.shared.state.gang(key)
+                if gang is None or not gang.complete or key in self.shared.state.plans or self.busy(key):
+                    continue
+                self._writes.start(key, self._write(gang))
+                await self._writes.place()
+            self._waiting.clear()
+            self._turns.clear()
+        finally:
+            self._telling = None
+
+    async def _write(self, gang: Gang) -> None:
+        now, others = self.shared.now(), counted(len(self._seen) - 1, "other gang")
+        message = f"its turn will come: nodes are looked for, for it and {others}, one after the other"
+        plan = GangPlan(gang.key, PlanPhase.QUEUED, reason=IN_LINE, message=message, spec=spec_of(gang, PlanSpec()))
+        plan = with_doubts(plan.replace(estimate=self.shared.state.prediction(gang)), gang, now)
+        plan = plan.with_condition("Complete", True, "Complete", "", now)
+        try:
+            await self.shared.writer.write(plan.with_condition("Planned", False, IN_LINE, message, now))
+        except ArnoldError as error:
+            # It is tried by the round, which says more.
+            logger.debug("not told yet that it is queued: %s", error, extra={"gang": str(gang.key)})
+
+
+@dataclass(eq=False)
+class SinglePods:
+    """The nodes that single pods may not have, and which were given back since: then the pods hear of it.
+
+    kube-scheduler tries a pod again when something happens to pods or nodes.  The end of a promise is none of these: a
+    plan goes just after the pods of its gang, when those that wait have been tried once more and refused, and one that
+    expires goes with no pod at all.  They would be tried again when something else happens, or after five minutes.  So
+    the leader writes the condition ``arnold.dev/Planned``, false, into the status of as many as have room on the nodes
+    that were promised or kept in a zone, which makes kube-scheduler try them.
+    """
+
+    shared: Dependencies
+    _closed: frozenset[str] = frozenset()
+    _version: int = -1  # of the fleet when last looked
+    _opened: set[str] = field(default_factory=set)
+    _telling: asyncio.Task[None] | None = None
+
+    @property
+    def tasks(self) -> tuple[asyncio.Task[None], ...]:
+        """What is under way."""
+        return () if self._telling is None else (self._telling,)
+
+    def look(self) -> None:
+        """Take note of the nodes that are promised or reserved now; pods that wait hear of the others in a moment."""
+        state = self.shared.state
+        if state.fleet.version == self._version:
+            return
+        self._version = state.fleet.version
+        rows, hosts = np.flatnonzero(state.fleet.occupancy.promised), state.fleet.table.hosts
+        zones = (reservation.zone for reservation in state.reservations.values() if reservation.held)
+        closed = frozenset(hosts[row].name for row in rows).union(*zones)
+        self._opened = (self._opened | (self._closed - closed)) - closed
+        self._closed = closed
+        if self._opened and self._telling is None:
+            self._telling = asyncio.create_task(self._tell(), name="single pods")
+
+    async def _tell(self) -> None:
+        try:
+            while self._opened:
+                await asyncio.sleep(SETTLE)
+                # as many of the pods that were refused as have room there, by priority and age
+                state, fleet = self.shared.state, self.shared.state.fleet
+                rows = [row for name in self._opened if (row := fleet.table.index_of.get(name)) is not None]
+                free, hears = fleet.occupancy.available[rows], list[Pod]()
+                waiting = (pod for uid, pod in state.pods.items() if pod.node is None and state.member(uid) is None)
+                refused = [pod for pod in waiting if pod.unschedulable and pod.spec.scheduler_name == SCHEDULER]
+                for pod in sorted(refused, key=lambda pod: (-(pod.spec.priority or 0), pod.created, pod.uid)):
+                    gpus = pod.readable_gpus
+                    if gpus and not pod.leaving and len(free) and free.max() >= gpus:
+                        free[free.argmax()] -= gpus
+                        hears.append(pod)
+                self._opened.clear()
+                async with SideWrites() as writes:
+                    for pod in hears:
+                        writes.start(key_of_pod(pod), self._write(pod))
+                        await writes.place()
+        finally:
+            self._telling = None
+
+    async def _write(self, pod: Pod) -> None:
+        try:
+            await self.shared.writer.tell_of_room(pod)
+        except ArnoldError as error:
+            # It has gone, or is on a node; or it is tried again by itself.
+            logger.debug("not told of free nodes: %s", error, extra={"pod": f"{pod.namespace}/{pod.name}"})

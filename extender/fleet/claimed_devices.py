@@ -13,13 +13,7 @@ from msgspec.structs import replace
 from extender.fleet.table import Problem
 from extender.objects import Owner, with_claims
 from extender.texts import counted
-from topology.kubernetes.claim_table import (
-    ClaimTable,
-    Reference,
-    claims_made,
-    reference_to,
-    references,
-)
+from topology.kubernetes.claim_table import ClaimTable, Reference, claims_made, reference_to, references
 from topology.kubernetes.claims import DeviceClass, ResourceClaim, ResourceClaimTemplate, gpus_of
 from topology.kubernetes.objects import AllocationObject, NodeObject
 from topology.kubernetes.pods import Pod

@@ -217,13 +217,7 @@ class Fleet:
         return next((level.name for level in tree.levels if int((~level.implicit).sum()) > 1), tree.levels[0].name)
 
     def view(
-        self,
-        demands: frozenset[Demand],
-        now: datetime,
-        *,
-        counted: frozenset[str],
-        pods: int = 1,
-        own: Own = NOWHERE,
+        self, demands: frozenset[Demand], now: datetime, *, counted: frozenset[str], pods: int = 1, own: Own = NOWHERE
     ) -> GangView:
         """Return the cluster for the pods of one gang, so many, as :func:`make_view` does."""
         tree = self.table.tree

@@ -19,13 +19,7 @@ from scheduler.occupancy import Occupancy
 from topology.build import build_cluster, with_second_levels
 from topology.cluster import SECOND, BoolArray, Cluster, IntArray, Node
 from topology.flags import FAULTY, NodeFlag
-from topology.kubernetes.labels import (
-    LabelledPlaces,
-    check_labels,
-    label_of,
-    passed_over,
-    places_by_labels,
-)
+from topology.kubernetes.labels import LabelledPlaces, check_labels, label_of, passed_over, places_by_labels
 from topology.node_gpus import alike_types
 from topology.taints import Taint, kept_out_by
 
@@ -250,7 +244,8 @@ def _leave_out(kept: BoolArray, refused: BoolArray, why: str, left_out: Counter[
 def _with_missing(cluster: Cluster, names: Sequence[str], own: Own) -> Cluster:
     """Return the cluster with nodes that are gone, faulty, at the places of others."""
     first = len(cluster)
-    like = np.array([cluster.index_of.get(own.likenesses.get(name, ""), 0) for name in names], dtype=np.int32)
+    likenesses = (own.likenesses.get(name) for name in names)
+    like = np.array([0 if name is None else cluster.index_of.get(name, 0) for name in likenesses], dtype=np.int32)
     levels, second_levels = (
         tuple(replace(level, domain_of=np.concatenate([level.domain_of, level.domain_of[like]])) for level in some)
         for some in (cluster.levels, cluster.second_levels)

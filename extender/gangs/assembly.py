@@ -14,172 +14,6 @@ from extender.gangs.types import Gang, GangKey, GangMember, GangRequest, Invalid
 from extender.kubernetes_names import GANG_SIZE, RANK
 from topology.kubernetes.pods import Pod
 
-_SHOWN = 5  # ranks or pods named in a sentence
-
-
-@dataclass(frozen=True, slots=True)
-class Ranks:
-    """Members by rank."""
-
-    members: tuple[GangMember | None, ...] = ()
-    done: frozenset[int] = frozenset()
-    waits: str = ""
-    misfits: tuple[InvalidGang, ...] = ()  # of a gang that has started: what is wrong with pods that fit no rank
-
-
-def ranks_of(members: Sequence[GangMember], size: int | None) -> Ranks:
-    """Make ranks of indices.
-
-    :raises InvalidGang: a pod without an index, two with the same, one out of range, more pods than the gang has.
-    """
-    needed = [member for member in members if member.needed]
-    taken: dict[tuple[int, ...], GangMember] = {}
-    for member in needed:
-        if member.index is None:
-            raise _without_rank(member.pod)
-        if (first := taken.setdefault(member.index, member)) is not member:
-            raise _taken_rank(first.pod, member.pod, ".".join(map(str, member.index)))
-    ended = (member.index for member in members if member.pod.status.phase == "Succeeded")
-    finished = {index for index in ended if index is not None} - taken.keys()
-    if len({len(index) for index in (*taken, *finished)}) > 1:
-        raise InvalidGang(
-            "some pods of the gang are numbered by one label and some by another",
-            reason="MixedRanks",
-            fix=f"number all of them with the label {RANK}, or none",
-        )
-    if size is None:
-        return Ranks(waits=f"nobody says how many pods the gang has: add the annotation {GANG_SIZE}")
-    if len(taken) + len(finished) > size:
-        raise InvalidGang(
-            f"the gang has {len(taken) + len(finished)} pods, more than its size, {size}",
-            reason="TooManyPods",
-            where=GANG_SIZE,
-            fix=f"say with {GANG_SIZE} how many pods start together (where nothing says it, a PodGroup's minimum is "
-            "read as the size), or give the others another gang name",
-        )
-    if any(len(index) > 1 for index in (*taken, *finished)):
-        parts = {member.parts for member in needed}
-        count = next(iter(parts)) if len(parts) == 1 else None
-        if count is None or size % count:
-            # ranks in the order of the indices, known when all pods are there
-            order = sorted((*taken, *finished))
-            if len(order) < size:
-                return Ranks(waits=f"{size - len(order)} of {size} pods are missing")
-            done = frozenset(rank for rank, index in enumerate(order) if index in finished)
-            return Ranks(tuple(taken.get(index) for index in order), done)
-        taken = {(_in_parts(member, size // count),): member for member in taken.values()}
-        finished = {(job * (size // count) + completion,) for job, completion in finished}
-    # the index is the rank
-    for (rank,), member in taken.items():
-        if rank >= size:
-            raise _beyond(member.pod, rank, size)
-    by_rank = {rank: member for (rank,), member in taken.items()}
-    return _seated(by_rank, {rank for (rank,) in finished if rank < size}, size)
-
-
-def _without_rank(pod: Pod) -> InvalidGang:
-    fix = f"number the pods from 0 with the label {RANK}, or use a controller that numbers its pods"
-    return InvalidGang.of_pod(pod, f"pod {pod.name} has no rank", reason="MissingRank", fix=fix)
-
-
-def _taken_rank(first: Pod, second: Pod, rank: str) -> InvalidGang:
-    message = f"pods {first.name} and {second.name} have the same rank, {rank}"
-    return InvalidGang.of_pod(second, message, reason="DuplicateRank", fix="give every pod of a gang a rank of its own")
-
-
-def _in_parts(member: GangMember, pods: int) -> int:
-    """Return the rank of a pod of one of several jobs that have so many pods each, or raise ``InvalidGang``: fewer."""
-    assert member.index is not None
-    job, completion = member.index
-    if completion >= pods:
-        has = f"completion index {completion}, its job has {pods} pods of the gang"
-        raise _out_of_range(member.pod, has, f"set {GANG_SIZE} to the pods of all jobs together")
-    return job * pods + completion
-
-
-def _out_of_range(pod: Pod, has: str, fix: str) -> InvalidGang:
-    return InvalidGang.of_pod(pod, f"pod {pod.name} has {has}", reason="RankOutOfRange", fix=fix)
-
-
-def _beyond(pod: Pod, rank: int, size: int) -> InvalidGang:
-    has = f"rank {rank}, the gang has ranks 0 to {size - 1}"
-    return _out_of_range(pod, has, f"number the pods from 0, or raise {GANG_SIZE}")
-
-
-def _seated(
-    taken: Mapping[int, GangMember], finished: set[int], size: int, misfits: Sequence[InvalidGang] = ()
-) -> Ranks:
-    missing = [rank for rank in range(size) if rank not in taken and rank not in finished]
-    waits = ""
-    if missing:
-        ranks = ", ".join(map(str, missing[:_SHOWN])) + (", ..." if len(missing) > _SHOWN else "")
-        waits = f"{len(missing)} of {size} pods are missing: rank {ranks}"
-    return Ranks(tuple(taken.get(rank) for rank in range(size)), frozenset(finished), waits, tuple(misfits))
-
-
-def seats_of(members: Sequence[GangMember], size: int, seats: Mapping[str, int]) -> Ranks:
-    """Return the ranks of a gang of which pods have started: they keep theirs, others get vacant ones by their index.
-
-    Of two pods for one rank the first in the order of ``members`` has it.  Where indices are ranks only when all are
-    there, pods without a seat wait until then.
-
-    :param seats: UID -> rank of the pods that the plan names; empty where the plan is lost.
-    """
-    taken = {seats[member.pod.uid]: member for member in members if member.needed and member.pod.uid in seats}
-    misfits: list[InvalidGang] = []
-    ranks = dict(seats)
-    order: Sequence[tuple[int, ...]] = ()
-    if any(member.index is not None and len(member.index) > 1 for member in members):
-        counted = (member for member in members if member.needed or member.pod.status.phase == "Succeeded")
-        order = sorted({member.index for member in counted if member.index is not None})
-    for member in members:
-        pod, seat = member.pod, seats.get(member.pod.uid)
-        if member.index is not None and member.index == (seat,):
-            continue
-        try:
-            rank = _rank_meant(member, members[0], size, order)
-        except InvalidGang as error:
-            misfits += [error] * member.needed
-            continue
-        if seat is not None and rank not in (None, seat) and member.needed:
-            fix = "leave the number of a pod that runs as it is"
-            message = f"pod {pod.name} says that it is rank {rank}, it was planned as rank {seat}"
-            misfits.append(InvalidGang.of_pod(pod, message, reason="RankChanged", fix=fix))
-        elif seat is None and rank is not None:
-            ranks[pod.uid] = rank
-            if member.needed and (first := taken.setdefault(rank, member)) is not member:
-                misfits.append(_taken_rank(first.pod, pod, str(rank)))
-    ended = [member for member in members if member.pod.status.phase == "Succeeded"]
-    done = {rank for member in ended if (rank := ranks.get(member.pod.uid)) is not None} - taken.keys()
-    return _seated(taken, done, size, misfits)
-
-
-def _rank_meant(member: GangMember, first: GangMember, size: int, order: Sequence[tuple[int, ...]]) -> int | None:
-    """Return the rank that a member's index means in a gang of so many; ``None`` = not known until all are there.
-
-    :param order: all indices of the gang.
-    :raises InvalidGang: none of its ranks, or the member is numbered otherwise than the first.
-    """
-    index = member.index
-    if index is None:
-        raise _without_rank(member.pod)
-    if first.index is not None and len(first.index) != len(index):
-        message = f"pod {member.pod.name} is numbered by another label than {first.pod.name}"
-        fix = f"number all pods of the gang with the label {RANK}, or none"
-        raise InvalidGang.of_pod(member.pod, message, reason="MixedRanks", fix=fix)
-    if len(index) == 1:
-        (rank,) = index
-    elif first.parts is not None and size % first.parts == 0:
-        rank = _in_parts(member, size // first.parts)
-    elif len(order) < size:
-        return None
-    else:
-        rank = bisect_left(order, index)
-    if rank >= size:
-        raise _beyond(member.pod, rank, size)
-    return rank
-
-
 _NO_SEATS: Mapping[str, int] = MappingProxyType({})
 
 
@@ -243,62 +77,6 @@ def assemble(
 def _size_of(members: Iterable[GangMember]) -> int | None:
     """Return the size as controllers say it; where it was changed in between, its pods say several: the largest."""
     return max((member.size for member in members if member.size), default=None)
-
-
-def _going_on(
-    key: GangKey,
-    everyone: Sequence[GangMember],
-    started: Sequence[GangMember],
-    *,
-    seats: Mapping[str, int],
-    size: int | None,
-) -> tuple[Understood, Ranks, tuple[InvalidGang, ...]]:
-    """Return what the eldest of a gang's started pods ask, the ranks of all that fit one, and what the others dispute.
-
-    :raises InvalidGang: no plan says how many ranks it has, and what those pods ask cannot be understood.
-    """
-    readable = [member for member in started if member.problem is None]
-    eldest, understood = (readable or started)[0], Understood()
-    disputes: list[InvalidGang] = []
-    try:
-        if eldest.problem is not None:
-            raise eldest.problem
-        words: dict[str, str] = {}  # of what several say about a field, the first
-        for member in readable:
-            texts = ((field, getattr(member.asked, field)) for field in ANNOTATIONS)
-            words = {field: text for field, text in texts if text is not None} | words
-        requests = {request: None for member in readable for request in member.asked.requests}
-        asked = GangRequest(**words, requests=tuple(requests))
-        understood = understand(key, asked, eldest.gpus, size=_size_of(readable))
-    except InvalidGang as error:
-        if size is None:
-            raise
-        disputes.append(error)
-    entitled = {member.pod.uid for member in started} | seats.keys()
-    fitting = [member for member in everyone if member.pod.uid in entitled]
-    others = [member for member in everyone if member.pod.uid not in entitled]
-    for member in sorted(others, key=lambda member: member.pod.created):
-        why = member.problem
-        if why is None and member.dialect != eldest.dialect:
-            why = _name_clash(eldest, member)
-        elif why is None and member.gpus > eldest.gpus:
-            why = _unequal([member, eldest])
-        if member.needed and why is not None:
-            disputes.append(why)
-        else:
-            fitting.append(member)
-    count = size or understood.size
-    ranks = ranks_of(everyone, None) if count is None else seats_of(fitting, count, seats)
-    disputes += ranks.misfits
-    # what would keep the others from being planned together
-    alike = [member for member in fitting if member.needed]
-    disputes += (member.problem for member in alike if member.problem is not None)
-    for check in (_agreed, _gpus, lambda members: check_rules([member.pod for member in members])):
-        try:
-            check(alike)
-        except InvalidGang as error:
-            disputes.append(error)
-    return replace(understood, size=count), ranks, tuple(disputes)
 
 
 def _of_one_run(members: Sequence[GangMember]) -> Sequence[GangMember]:
@@ -373,3 +151,225 @@ def _unequal(members: Sequence[GangMember]) -> InvalidGang:
     message = f"pods of one gang ask for different numbers of GPUs: {listed}"
     fix = "make all pods of a gang alike: each takes one whole node, or the same share of one"
     return InvalidGang(message, reason="UnequalPods", fix=fix)
+
+
+def _going_on(
+    key: GangKey,
+    everyone: Sequence[GangMember],
+    started: Sequence[GangMember],
+    *,
+    seats: Mapping[str, int],
+    size: int | None,
+) -> tuple[Understood, Ranks, tuple[InvalidGang, ...]]:
+    """Return what the eldest of a gang's started pods ask, the ranks of all that fit one, and what the others dispute.
+
+    :raises InvalidGang: no plan says how many ranks it has, and what those pods ask cannot be understood.
+    """
+    readable = [member for member in started if member.problem is None]
+    eldest, understood = (readable or started)[0], Understood()
+    disputes: list[InvalidGang] = []
+    try:
+        if eldest.problem is not None:
+            raise eldest.problem
+        words: dict[str, str] = {}  # of what several say about a field, the first
+        for member in readable:
+            texts = ((field, getattr(member.asked, field)) for field in ANNOTATIONS)
+            words = {field: text for field, text in texts if text is not None} | words
+        requests = {request: None for member in readable for request in member.asked.requests}
+        asked = GangRequest(**words, requests=tuple(requests))
+        understood = understand(key, asked, eldest.gpus, size=_size_of(readable))
+    except InvalidGang as error:
+        if size is None:
+            raise
+        disputes.append(error)
+    entitled = {member.pod.uid for member in started} | seats.keys()
+    fitting = [member for member in everyone if member.pod.uid in entitled]
+    others = [member for member in everyone if member.pod.uid not in entitled]
+    for member in sorted(others, key=lambda member: member.pod.created):
+        why = member.problem
+        if why is None and member.dialect != eldest.dialect:
+            why = _name_clash(eldest, member)
+        elif why is None and member.gpus > eldest.gpus:
+            why = _unequal([member, eldest])
+        if member.needed and why is not None:
+            disputes.append(why)
+        else:
+            fitting.append(member)
+    count = size or understood.size
+    ranks = ranks_of(everyone, None) if count is None else seats_of(fitting, count, seats)
+    disputes += ranks.misfits
+    # what would keep the others from being planned together
+    alike = [member for member in fitting if member.needed]
+    disputes += (member.problem for member in alike if member.problem is not None)
+    for check in (_agreed, _gpus, lambda members: check_rules([member.pod for member in members])):
+        try:
+            check(alike)
+        except InvalidGang as error:
+            disputes.append(error)
+    return replace(understood, size=count), ranks, tuple(disputes)
+
+
+_SHOWN = 5  # ranks or pods named in a sentence
+
+
+@dataclass(frozen=True, slots=True)
+class Ranks:
+    """Members by rank."""
+
+    members: tuple[GangMember | None, ...] = ()
+    done: frozenset[int] = frozenset()
+    waits: str = ""
+    misfits: tuple[InvalidGang, ...] = ()  # of a gang that has started: what is wrong with pods that fit no rank
+
+
+def ranks_of(members: Sequence[GangMember], size: int | None) -> Ranks:
+    """Make ranks of indices.
+
+    :raises InvalidGang: a pod without an index, two with the same, one out of range, more pods than the gang has.
+    """
+    needed = [member for member in members if member.needed]
+    taken: dict[tuple[int, ...], GangMember] = {}
+    for member in needed:
+        if member.index is None:
+            raise _without_rank(member.pod)
+        if (first := taken.setdefault(member.index, member)) is not member:
+            raise _taken_rank(first.pod, member.pod, ".".join(map(str, member.index)))
+    ended = (member.index for member in members if member.pod.status.phase == "Succeeded")
+    finished = {index for index in ended if index is not None} - taken.keys()
+    if len({len(index) for index in (*taken, *finished)}) > 1:
+        raise InvalidGang(
+            "some pods of the gang are numbered by one label and some by another",
+            reason="MixedRanks",
+            fix=f"number all of them with the label {RANK}, or none",
+        )
+    if size is None:
+        return Ranks(waits=f"nobody says how many pods the gang has: add the annotation {GANG_SIZE}")
+    if len(taken) + len(finished) > size:
+        raise InvalidGang(
+            f"the gang has {len(taken) + len(finished)} pods, more than its size, {size}",
+            reason="TooManyPods",
+            where=GANG_SIZE,
+            fix=f"say with {GANG_SIZE} how many pods start together (where nothing says it, a PodGroup's minimum is "
+            "read as the size), or give the others another gang name",
+        )
+    if any(len(index) > 1 for index in (*taken, *finished)):
+        parts = {member.parts for member in needed}
+        count = next(iter(parts)) if len(parts) == 1 else None
+        if count is None or size % count:
+            # ranks in the order of the indices, known when all pods are there
+            order = sorted((*taken, *finished))
+            if len(order) < size:
+                return Ranks(waits=f"{size - len(order)} of {size} pods are missing")
+            done = frozenset(rank for rank, index in enumerate(order) if index in finished)
+            return Ranks(tuple(taken.get(index) for index in order), done)
+        taken = {(_in_parts(member, size // count),): member for member in taken.values()}
+        finished = {(job * (size // count) + completion,) for job, completion in finished}
+    # the index is the rank
+    for (rank,), member in taken.items():
+        if rank >= size:
+            raise _beyond(member.pod, rank, size)
+    by_rank = {rank: member for (rank,), member in taken.items()}
+    return _seated(by_rank, {rank for (rank,) in finished if rank < size}, size)
+
+
+def seats_of(members: Sequence[GangMember], size: int, seats: Mapping[str, int]) -> Ranks:
+    """Return the ranks of a gang of which pods have started: they keep theirs, others get vacant ones by their index.
+
+    Of two pods for one rank the first in the order of ``members`` has it.  Where indices are ranks only when all are
+    there, pods without a seat wait until then.
+
+    :param seats: UID -> rank of the pods that the plan names; empty where the plan is lost.
+    """
+    taken = {seats[member.pod.uid]: member for member in members if member.needed and member.pod.uid in seats}
+    misfits: list[InvalidGang] = []
+    ranks = dict(seats)
+    order: Sequence[tuple[int, ...]] = ()
+    if any(member.index is not None and len(member.index) > 1 for member in members):
+        counted = (member for member in members if member.needed or member.pod.status.phase == "Succeeded")
+        order = sorted({member.index for member in counted if member.index is not None})
+    for member in members:
+        pod, seat = member.pod, seats.get(member.pod.uid)
+        if member.index is not None and member.index == (seat,):
+            continue
+        try:
+            rank = _rank_meant(member, members[0], size, order)
+        except InvalidGang as error:
+            misfits += [error] * member.needed
+            continue
+        if seat is not None and rank not in (None, seat) and member.needed:
+            fix = "leave the number of a pod that runs as it is"
+            message = f"pod {pod.name} says that it is rank {rank}, it was planned as rank {seat}"
+            misfits.append(InvalidGang.of_pod(pod, message, reason="RankChanged", fix=fix))
+        elif seat is None and rank is not None:
+            ranks[pod.uid] = rank
+            if member.needed and (first := taken.setdefault(rank, member)) is not member:
+                misfits.append(_taken_rank(first.pod, pod, str(rank)))
+    ended = [member for member in members if member.pod.status.phase == "Succeeded"]
+    done = {rank for member in ended if (rank := ranks.get(member.pod.uid)) is not None} - taken.keys()
+    return _seated(taken, done, size, misfits)
+
+
+def _rank_meant(member: GangMember, first: GangMember, size: int, order: Sequence[tuple[int, ...]]) -> int | None:
+    """Return the rank that a member's index means in a gang of so many; ``None`` = not known until all are there.
+
+    :param order: all indices of the gang.
+    :raises InvalidGang: none of its ranks, or the member is numbered otherwise than the first.
+    """
+    index = member.index
+    if index is None:
+        raise _without_rank(member.pod)
+    if first.index is not None and len(first.index) != len(index):
+        message = f"pod {member.pod.name} is numbered by another label than {first.pod.name}"
+        fix = f"number all pods of the gang with the label {RANK}, or none"
+        raise InvalidGang.of_pod(member.pod, message, reason="MixedRanks", fix=fix)
+    if len(index) == 1:
+        (rank,) = index
+    elif first.parts is not None and size % first.parts == 0:
+        rank = _in_parts(member, size // first.parts)
+    elif len(order) < size:
+        return None
+    else:
+        rank = bisect_left(order, index)
+    if rank >= size:
+        raise _beyond(member.pod, rank, size)
+    return rank
+
+
+def _in_parts(member: GangMember, pods: int) -> int:
+    """Return the rank of a pod of one of several jobs that have so many pods each, or raise ``InvalidGang``: fewer."""
+    assert member.index is not None
+    job, completion = member.index
+    if completion >= pods:
+        has = f"completion index {completion}, its job has {pods} pods of the gang"
+        raise _out_of_range(member.pod, has, f"set {GANG_SIZE} to the pods of all jobs together")
+    return job * pods + completion
+
+
+def _seated(
+    taken: Mapping[int, GangMember], finished: set[int], size: int, misfits: Sequence[InvalidGang] = ()
+) -> Ranks:
+    missing = [rank for rank in range(size) if rank not in taken and rank not in finished]
+    waits = ""
+    if missing:
+        ranks = ", ".join(map(str, missing[:_SHOWN])) + (", ..." if len(missing) > _SHOWN else "")
+        waits = f"{len(missing)} of {size} pods are missing: rank {ranks}"
+    return Ranks(tuple(taken.get(rank) for rank in range(size)), frozenset(finished), waits, tuple(misfits))
+
+
+def _without_rank(pod: Pod) -> InvalidGang:
+    fix = f"number the pods from 0 with the label {RANK}, or use a controller that numbers its pods"
+    return InvalidGang.of_pod(pod, f"pod {pod.name} has no rank", reason="MissingRank", fix=fix)
+
+
+def _taken_rank(first: Pod, second: Pod, rank: str) -> InvalidGang:
+    message = f"pods {first.name} and {second.name} have the same rank, {rank}"
+    return InvalidGang.of_pod(second, message, reason="DuplicateRank", fix="give every pod of a gang a rank of its own")
+
+
+def _out_of_range(pod: Pod, has: str, fix: str) -> InvalidGang:
+    return InvalidGang.of_pod(pod, f"pod {pod.name} has {has}", reason="RankOutOfRange", fix=fix)
+
+
+def _beyond(pod: Pod, rank: int, size: int) -> InvalidGang:
+    has = f"rank {rank}, the gang has ranks 0 to {size - 1}"
+    return _out_of_range(pod, has, f"number the pods from 0, or raise {GANG_SIZE}")

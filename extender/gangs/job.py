@@ -24,92 +24,6 @@ from ground.errors import InvalidJob
 from scheduler.job import MEGATRON_ORDER, Hold, Job, NodeSize, Parallelism
 from scheduler.job_affinity import job_affinity
 
-# pods to a node that are thought of while no node is known: as many as the parts that 8 GPUs can be cut into, 64
-_SHARING = (2, 4, 8, 16, 32, 64)
-
-
-def pods_of(parallelism: Parallelism, gpus: int) -> int:
-    """Return how many pods of so many GPUs a job has; of the last, some GPUs may have no rank."""
-    return -(-parallelism.gpus // gpus)
-
-
-def nodes_needed(pods: int, pods_per_node: int) -> int:
-    """Return how many nodes some pods take, the last perhaps in part."""
-    return -(-pods // pods_per_node)
-
-
-def nodes_of_pods(nodes: Sequence[str | None], pods: int, pods_per_node: int) -> tuple[str | None, ...]:
-    """Return the node of each pod by rank, from nodes by node rank."""
-    return tuple(nodes[rank // pods_per_node] for rank in range(pods))
-
-
-def ranks_by_node(pods: int, pods_per_node: int) -> Iterator[range]:
-    """Yield the ranks of the pods of each node, by node rank."""
-    for first in range(0, pods, pods_per_node):
-        yield range(first, min(first + pods_per_node, pods))
-
-
-def cut_into_nodes(parallelism: Parallelism, gpus: int, *, whole_nodes: bool) -> None:
-    """Make sure that there could be nodes for pods of so many GPUs into which degrees of parallelism cut.
-
-    :param whole_nodes: whether each pod takes one; else several may share a node.
-    :raises InvalidGang: they cut into none.
-    """
-    why = _uncut(parallelism, gpus)
-    if why is not None and (whole_nodes or all(_uncut(parallelism, number * gpus) for number in _SHARING)):
-        raise why
-
-
-def on_nodes(job: Job, sizes: Sequence[NodeSize]) -> Job:
-    """Return a job whose cells are pods as one whose cells are nodes.
-
-    :param sizes: GPUs of the nodes that there are, those that most nodes have first.
-    :returns: the job with the GPUs of most nodes that will do as ``gpus_per_node``, and all of them in ``node_sizes``
-        where they differ.
-    :raises InvalidGang: its pods would fill none of the nodes, or it does not cut into any.
-    """
-    fitting = _fitting(job.parallelism, job.gpus_per_node, job.gpu_types, tuple(sizes))
-    if not fitting:
-        return job
-    differ = len({size.gpus for size in fitting}) > 1
-    return job.replace(gpus_per_node=fitting[0].gpus, node_sizes=fitting if differ else ())
-
-
-@lru_cache(4096)
-def _fitting(
-    parallelism: Parallelism, gpus: int, gpu_types: tuple[str, ...] | None, sizes: tuple[NodeSize, ...]
-) -> tuple[NodeSize, ...]:
-    """Return the sizes of nodes of some types that pods of so many GPUs fill and degrees of parallelism cut into.
-
-    :returns: empty where there are no nodes of these types.
-    """
-    of_type = [size for size in sizes if gpu_types is None or size.gpu_type in gpu_types]
-    filled = [size for size in of_type if size.gpus % gpus == 0]
-    if of_type and not filled:
-        has = " or ".join(map(str, sorted({size.gpus for size in of_type})))
-        usual = of_type[0].gpus
-        even = ", ".join(str(number) for number in range(1, usual + 1) if usual % number == 0)
-        raise InvalidGang(
-            f"its pods ask for {gpus} GPUs each, of which no whole number fills a node: the nodes have {has}",
-            reason="PodsDoNotFillNodes",
-            where="the GPUs in the resources of its pods",
-            fix=f"ask for a number of GPUs that divides those of a node: {even}",
-        )
-    reasons = [_uncut(parallelism, size.gpus) for size in filled]
-    if reasons and (why := reasons[0]) is not None and all(reasons):
-        raise why
-    return tuple(size for size, why in zip(filled, reasons, strict=True) if why is None)
-
-
-def _uncut(parallelism: Parallelism, gpus: int) -> InvalidGang | None:
-    """Return why degrees of parallelism do not cut into nodes of so many GPUs; ``None`` = they do."""
-    try:
-        parallelism.shape(gpus)
-    except InvalidJob as error:
-        return written.impossible_degrees(f"{written.format_parallelism(parallelism)} on nodes of {gpus} GPUs", error)
-    return None
-
-
 MOST_HOLDS = 64  # hard requirements of one gang that its GangPlan can hold, and soft ones (maxItems of the CRD)
 
 
@@ -203,6 +117,32 @@ def _job(key: GangKey, asked: GangRequest, degrees: Parallelism, gpus: int) -> J
     return job if asked.avoid is None else job.replace(avoid=written.parse_avoid(asked.avoid))
 
 
+def _with_requests(job: Job, requests: tuple[TopologyRequest, ...], size: int) -> Understood:
+    """Return the job with what peers' annotations add; a soft request gives way to our own annotation.
+
+    :raises InvalidGang: a level that is none, slices that are no groups, or more than a GangPlan holds.
+    """
+    holds = list(job.holds)
+    notes: list[str] = []
+    for request in requests:
+        if request.level is not None:
+            written.parse_level(request.level, key=request.source)
+        if request.level is not None and request.hard:
+            holds += holds_for(job, request, request.level)
+            notes.append(f"{request.source}: kept inside one domain of {request.level}")
+        elif request.level is not None and job.level is None:
+            job = job.replace(level=request.level)
+            notes.append(f"{request.source}: domains of {request.level} count")
+    unique = tuple(dict.fromkeys(holds))
+    if (most := max(len(unique), len(job.counts))) > MOST_HOLDS:
+        message = f"its pods require {most} different things of the network, at most {MOST_HOLDS} are read"
+        fix = "give all pods of a gang the same annotations, and fewer constraints"
+        where = requests[0].source if requests else CONSTRAINTS
+        raise InvalidGang(message, reason="TooManyWishes", where=where, fix=fix)
+    tiers = tuple(request for request in requests if request.level is None)
+    return Understood(size, replace(job, holds=unique), tiers, tuple(notes))
+
+
 def holds_for(job: Job, request: TopologyRequest, level: str) -> tuple[Hold, ...]:
     """Return what keeps in one domain what a hard request is about, or raise ``InvalidGang``: slices are no groups."""
     parts = job.nodes_of_tp
@@ -243,27 +183,87 @@ def _pods(degrees: Parallelism, gpus: int, *, whole_nodes: bool) -> int:
     return pods
 
 
-def _with_requests(job: Job, requests: tuple[TopologyRequest, ...], size: int) -> Understood:
-    """Return the job with what peers' annotations add; a soft request gives way to our own annotation.
+# pods to a node that are thought of while no node is known: as many as the parts that 8 GPUs can be cut into, 64
+_SHARING = (2, 4, 8, 16, 32, 64)
 
-    :raises InvalidGang: a level that is none, slices that are no groups, or more than a GangPlan holds.
+
+def cut_into_nodes(parallelism: Parallelism, gpus: int, *, whole_nodes: bool) -> None:
+    """Make sure that there could be nodes for pods of so many GPUs into which degrees of parallelism cut.
+
+    :param whole_nodes: whether each pod takes one; else several may share a node.
+    :raises InvalidGang: they cut into none.
     """
-    holds = list(job.holds)
-    notes: list[str] = []
-    for request in requests:
-        if request.level is not None:
-            written.parse_level(request.level, key=request.source)
-        if request.level is not None and request.hard:
-            holds += holds_for(job, request, request.level)
-            notes.append(f"{request.source}: kept inside one domain of {request.level}")
-        elif request.level is not None and job.level is None:
-            job = job.replace(level=request.level)
-            notes.append(f"{request.source}: domains of {request.level} count")
-    unique = tuple(dict.fromkeys(holds))
-    if (most := max(len(unique), len(job.counts))) > MOST_HOLDS:
-        message = f"its pods require {most} different things of the network, at most {MOST_HOLDS} are read"
-        fix = "give all pods of a gang the same annotations, and fewer constraints"
-        where = requests[0].source if requests else CONSTRAINTS
-        raise InvalidGang(message, reason="TooManyWishes", where=where, fix=fix)
-    tiers = tuple(request for request in requests if request.level is None)
-    return Understood(size, replace(job, holds=unique), tiers, tuple(notes))
+    why = _uncut(parallelism, gpus)
+    if why is not None and (whole_nodes or all(_uncut(parallelism, number * gpus) for number in _SHARING)):
+        raise why
+
+
+def _uncut(parallelism: Parallelism, gpus: int) -> InvalidGang | None:
+    """Return why degrees of parallelism do not cut into nodes of so many GPUs; ``None`` = they do."""
+    try:
+        parallelism.shape(gpus)
+    except InvalidJob as error:
+        return written.impossible_degrees(f"{written.format_parallelism(parallelism)} on nodes of {gpus} GPUs", error)
+    return None
+
+
+def on_nodes(job: Job, sizes: Sequence[NodeSize]) -> Job:
+    """Return a job whose cells are pods as one whose cells are nodes.
+
+    :param sizes: GPUs of the nodes that there are, those that most nodes have first.
+    :returns: the job with the GPUs of most nodes that will do as ``gpus_per_node``, and all of them in ``node_sizes``
+        where they differ.
+    :raises InvalidGang: its pods would fill none of the nodes, or it does not cut into any.
+    """
+    fitting = _fitting(job.parallelism, job.gpus_per_node, job.gpu_types, tuple(sizes))
+    if not fitting:
+        return job
+    differ = len({size.gpus for size in fitting}) > 1
+    return job.replace(gpus_per_node=fitting[0].gpus, node_sizes=fitting if differ else ())
+
+
+@lru_cache(4096)
+def _fitting(
+    parallelism: Parallelism, gpus: int, gpu_types: tuple[str, ...] | None, sizes: tuple[NodeSize, ...]
+) -> tuple[NodeSize, ...]:
+    """Return the sizes of nodes of some types that pods of so many GPUs fill and degrees of parallelism cut into.
+
+    :returns: empty where there are no nodes of these types.
+    """
+    of_type = [size for size in sizes if gpu_types is None or size.gpu_type in gpu_types]
+    filled = [size for size in of_type if size.gpus % gpus == 0]
+    if of_type and not filled:
+        has = " or ".join(map(str, sorted({size.gpus for size in of_type})))
+        usual = of_type[0].gpus
+        even = ", ".join(str(number) for number in range(1, usual + 1) if usual % number == 0)
+        raise InvalidGang(
+            f"its pods ask for {gpus} GPUs each, of which no whole number fills a node: the nodes have {has}",
+            reason="PodsDoNotFillNodes",
+            where="the GPUs in the resources of its pods",
+            fix=f"ask for a number of GPUs that divides those of a node: {even}",
+        )
+    reasons = [_uncut(parallelism, size.gpus) for size in filled]
+    if reasons and (why := reasons[0]) is not None and all(reasons):
+        raise why
+    return tuple(size for size, why in zip(filled, reasons, strict=True) if why is None)
+
+
+def pods_of(parallelism: Parallelism, gpus: int) -> int:
+    """Return how many pods of so many GPUs a job has; of the last, some GPUs may have no rank."""
+    return -(-parallelism.gpus // gpus)
+
+
+def nodes_needed(pods: int, pods_per_node: int) -> int:
+    """Return how many nodes some pods take, the last perhaps in part."""
+    return -(-pods // pods_per_node)
+
+
+def nodes_of_pods(nodes: Sequence[str | None], pods: int, pods_per_node: int) -> tuple[str | None, ...]:
+    """Return the node of each pod by rank, from nodes by node rank."""
+    return tuple(nodes[rank // pods_per_node] for rank in range(pods))
+
+
+def ranks_by_node(pods: int, pods_per_node: int) -> Iterator[range]:
+    """Yield the ranks of the pods of each node, by node rank."""
+    for first in range(0, pods, pods_per_node):
+        yield range(first, min(first + pods_per_node, pods))

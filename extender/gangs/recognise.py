@@ -25,72 +25,9 @@ from extender.objects import Owner
 from extender.texts import LONGEST, clip, short_name, size_of
 from topology.kubernetes.pods import Pod
 
-_SMALL = re.compile(r"[0-9]{1,6}")
-
-
-def requests_of(annotations: Mapping[str, str], labels: Mapping[str, str]) -> tuple[TopologyRequest, ...]:
-    """Return what the annotations of peers ask of the network, so that their manifests mean here what they meant there.
-
-    - Kueue, KAI: the whole gang lies inside one domain of a required level; domains of a preferred one count.
-    - Kueue slices, LeaderWorkerSet subgroups: each so many consecutive ranks lie inside one domain.
-    - LeaderWorkerSet ``exclusive-topology``: the whole group does.  That no other shares the domain is not enforced by
-      plans; the anti-affinity that LeaderWorkerSet adds to the pods does it.
-    - Volcano, hard mode: the whole gang lies inside one domain of the k-th closest level.  Its soft mode names no level
-      and asks for nothing that Arnold does not do anyway.
-
-    Requests that make no sense are left out.
-    """
-    requests = [
-        TopologyRequest(level, hard, key, slice_size=_slice(annotations, size_key))
-        for key, hard, size_key in (
-            (d.KUEUE_REQUIRED, True, None),
-            (d.KUEUE_PREFERRED, False, None),
-            (d.KUEUE_SLICE, True, d.KUEUE_SLICE_SIZE),
-            (d.KAI_REQUIRED, True, None),
-            (d.KAI_PREFERRED, False, None),
-            (d.LWS_EXCLUSIVE, True, None),
-            (d.LWS_SUBGROUP_EXCLUSIVE, True, d.LWS_SUBGROUP_SIZE),
-        )
-        if (level := annotations.get(key)) and (size_key is None or _slice(annotations, size_key))
-    ]
-    mode = annotations.get(d.VOLCANO_MODE, labels.get(d.VOLCANO_MODE))
-    tier = annotations.get(d.VOLCANO_TIER, labels.get(d.VOLCANO_TIER_LABEL, ""))
-    if mode == "hard" and _SMALL.fullmatch(tier) and int(tier):
-        requests.append(TopologyRequest(None, True, d.VOLCANO_TIER, tier=int(tier)))
-    return tuple(requests)
-
-
-def requests_of_group(group: Owner) -> tuple[TopologyRequest, ...]:
-    """Return the requests in a PodGroup of Kubernetes or of Volcano: the whole gang lies inside one domain."""
-    constraints, volcano = group.spec.scheduling_constraints, group.spec.network_topology
-    topology = (constraints.topology or ()) if constraints is not None else ()
-    requests = [TopologyRequest(level.key, True, "schedulingConstraints.topology") for level in topology if level.key]
-    if volcano is not None and volcano.mode == "hard" and (volcano.highest_tier_allowed or 0) > 0:
-        source = "networkTopology.highestTierAllowed"
-        requests.append(TopologyRequest(None, True, source, tier=volcano.highest_tier_allowed))
-    return tuple(requests)
-
-
-def _slice(annotations: Mapping[str, str], key: str | None) -> int | None:
-    text = annotations.get(key, "") if key else ""
-    return int(text) or None if _SMALL.fullmatch(text) else None
-
-
 ALONE = "alone"  # The dialect of pods that are a gang each
-
 Owners = Mapping[str, Owner]
 """Makers of pods, and PodGroups, that are known: by UID and by ``kind/namespace/name``; none need be."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Form:
-    """One way in which a pod names its gang; ``declared`` when it is said for gangs alone."""
-
-    dialect: str
-    name: str
-    declared: bool = False
-    size: int | None = None
-    group: Owner | None = None
 
 
 def recognise(pod: Pod, owners: Owners, before: GangMember | None = None) -> GangMember | None:
@@ -157,6 +94,21 @@ def recognise(pod: Pod, owners: Owners, before: GangMember | None = None) -> Gan
     )
 
 
+def _invalid(pod: Pod, reason: str, message: str, fix: str) -> InvalidGang:
+    return InvalidGang.of_pod(pod, f"pod {pod.name} {message}", reason=reason, fix=fix)
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """One way in which a pod names its gang; ``declared`` when it is said for gangs alone."""
+
+    dialect: str
+    name: str
+    declared: bool = False
+    size: int | None = None
+    group: Owner | None = None
+
+
 def _forms(pod: Pod, owners: Owners) -> Iterator[_Form]:
     """Yield the ways in which a pod names gangs, the most telling first."""
     labels, annotations, spec = pod.labels, pod.annotations, pod.spec
@@ -217,8 +169,55 @@ def _grouped(dialect: str, pod: Pod, name: str, owners: Owners) -> _Form:
     return _Form(dialect, name, True, native if native is not None else group.spec.min_member, group)
 
 
-def _invalid(pod: Pod, reason: str, message: str, fix: str) -> InvalidGang:
-    return InvalidGang.of_pod(pod, f"pod {pod.name} {message}", reason=reason, fix=fix)
+_SMALL = re.compile(r"[0-9]{1,6}")
+
+
+def requests_of(annotations: Mapping[str, str], labels: Mapping[str, str]) -> tuple[TopologyRequest, ...]:
+    """Return what the annotations of peers ask of the network, so that their manifests mean here what they meant there.
+
+    - Kueue, KAI: the whole gang lies inside one domain of a required level; domains of a preferred one count.
+    - Kueue slices, LeaderWorkerSet subgroups: each so many consecutive ranks lie inside one domain.
+    - LeaderWorkerSet ``exclusive-topology``: the whole group does.  That no other shares the domain is not enforced by
+      plans; the anti-affinity that LeaderWorkerSet adds to the pods does it.
+    - Volcano, hard mode: the whole gang lies inside one domain of the k-th closest level.  Its soft mode names no level
+      and asks for nothing that Arnold does not do anyway.
+
+    Requests that make no sense are left out.
+    """
+    requests = [
+        TopologyRequest(level, hard, key, slice_size=_slice(annotations, size_key))
+        for key, hard, size_key in (
+            (d.KUEUE_REQUIRED, True, None),
+            (d.KUEUE_PREFERRED, False, None),
+            (d.KUEUE_SLICE, True, d.KUEUE_SLICE_SIZE),
+            (d.KAI_REQUIRED, True, None),
+            (d.KAI_PREFERRED, False, None),
+            (d.LWS_EXCLUSIVE, True, None),
+            (d.LWS_SUBGROUP_EXCLUSIVE, True, d.LWS_SUBGROUP_SIZE),
+        )
+        if (level := annotations.get(key)) and (size_key is None or _slice(annotations, size_key))
+    ]
+    mode = annotations.get(d.VOLCANO_MODE, labels.get(d.VOLCANO_MODE))
+    tier = annotations.get(d.VOLCANO_TIER, labels.get(d.VOLCANO_TIER_LABEL, ""))
+    if mode == "hard" and _SMALL.fullmatch(tier) and int(tier):
+        requests.append(TopologyRequest(None, True, d.VOLCANO_TIER, tier=int(tier)))
+    return tuple(requests)
+
+
+def _slice(annotations: Mapping[str, str], key: str | None) -> int | None:
+    text = annotations.get(key, "") if key else ""
+    return int(text) or None if _SMALL.fullmatch(text) else None
+
+
+def requests_of_group(group: Owner) -> tuple[TopologyRequest, ...]:
+    """Return the requests in a PodGroup of Kubernetes or of Volcano: the whole gang lies inside one domain."""
+    constraints, volcano = group.spec.scheduling_constraints, group.spec.network_topology
+    topology = (constraints.topology or ()) if constraints is not None else ()
+    requests = [TopologyRequest(level.key, True, "schedulingConstraints.topology") for level in topology if level.key]
+    if volcano is not None and volcano.mode == "hard" and (volcano.highest_tier_allowed or 0) > 0:
+        source = "networkTopology.highestTierAllowed"
+        requests.append(TopologyRequest(None, True, source, tier=volcano.highest_tier_allowed))
+    return tuple(requests)
 
 
 def index_of(pod: Pod) -> tuple[int, ...] | None:

@@ -19,15 +19,7 @@ from extender.fleet.table import NOWHERE, Own
 from extender.gangs.job import nodes_of_pods
 from extender.gangs.types import GangKey, InvalidGang
 from extender.kubernetes_names import EXPECTED_DURATION, PREEMPTIBLE
-from extender.planner.question import (
-    Asked,
-    NotAsked,
-    PlanningCase,
-    Question,
-    RepairedPlan,
-    levels_counted,
-    placed_in,
-)
+from extender.planner.question import Asked, NotAsked, PlanningCase, Question, RepairedPlan, levels_counted, placed_in
 from extender.plans.gang_plan import NO_PLAN, WEIGHED, GangPlan, PlanPhase, PlanSpec, uids_of, with_doubts
 from extender.plans.reservation import Reservation
 from extender.queueing import UsableRows

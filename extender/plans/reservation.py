@@ -140,17 +140,10 @@ class Reservation(CustomResource, frozen=True):
         """The job that was announced, or what is wrong with it."""
         ask = self.ask
         asked = GangRequest(
+            **{name: getattr(ask, name) for name in _AS_ANNOTATED},
             size=None if ask.nodes is None else str(ask.nodes),
-            parallelism=ask.parallelism,
-            order=ask.order,
-            model=ask.model,
             microbatches=None if ask.microbatches is None else str(ask.microbatches),
-            constraints=ask.constraints,
-            gpu_types=ask.gpu_types,
             alpha=None if ask.alpha is None else f"{ask.alpha:.9f}",
-            level=ask.level,
-            tp_level=ask.tp_level,
-            avoid=ask.avoid,
         )
         try:
             job = understand(GangKey(*self.key), asked, ask.gpus_per_node, size=None, whole_nodes=True).job
@@ -173,6 +166,7 @@ class Reservation(CustomResource, frozen=True):
         return job
 
 
+_AS_ANNOTATED = ("parallelism", "order", "model", "constraints", "gpu_types", "level", "tp_level", "avoid")
 _ANNOTATION = re.compile(rf"{re.escape(GROUP)}/([a-z]+)((?:-[a-z]+)*)")
 
 

@@ -20,6 +20,7 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from time import monotonic
 from typing import Any
 
@@ -274,32 +275,17 @@ def make_reflectors(
 
     :param sharing: whether the queue policy asks for the weights of namespaces.
     """
-    weighed = [Reflector(api, NAMESPACES, decode=decode_namespace, sink=stores.namespaces, changed=changed)]
+    follow, missed = partial(Reflector[Any], api, changed=changed), ", so that GPUs by ResourceClaim are not counted"
+    decoders = [(kind, decode_allocation[kind.kind]) for kind in ALLOCATION]
     return [
-        *(weighed if sharing else ()),
-        Reflector(api, NODES, decode=decode_node, sink=stores.nodes, changed=changed),
-        *(
-            Reflector(api, kind, decode=decode_owner, sink=stores.owners(), changed=changed, optional=True)
-            for kind in OWNERS
-        ),
-        *(
-            Reflector(
-                api,
-                kind,
-                decode=decode_allocation[kind.kind],
-                sink=stores.allocation(),
-                changed=changed,
-                optional=True,
-                missed=", so that GPUs by ResourceClaim are not counted",
-            )
-            for kind in ALLOCATION
-        ),
-        Reflector(api, PODS, decode=decode_pod, sink=stores.pods, changed=changed),
-        Reflector(api, GANGPLANS, decode=decode_own_plan, sink=stores.plans, changed=changed),
-        Reflector(
-            api, RESERVATIONS, decode=decode_reservation, sink=stores.reservations, changed=changed, optional=True
-        ),
-        Reflector(api, HISTORIES, decode=decode_history, sink=stores.histories, changed=changed, optional=True),
+        *([follow(NAMESPACES, decode=decode_namespace, sink=stores.namespaces)] if sharing else ()),
+        follow(NODES, decode=decode_node, sink=stores.nodes),
+        *(follow(kind, decode=decode_owner, sink=stores.owners(), optional=True) for kind in OWNERS),
+        *(follow(kind, decode=of, sink=stores.allocation(), optional=True, missed=missed) for kind, of in decoders),
+        follow(PODS, decode=decode_pod, sink=stores.pods),
+        follow(GANGPLANS, decode=decode_own_plan, sink=stores.plans),
+        follow(RESERVATIONS, decode=decode_reservation, sink=stores.reservations, optional=True),
+        follow(HISTORIES, decode=decode_history, sink=stores.histories, optional=True),
     ]
 
 

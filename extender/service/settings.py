@@ -42,8 +42,7 @@ class ServeOptions:
     """All there is to set."""
 
     kubeconfig: str | None = field(
-        default=None,
-        metadata={"file": True, "default": "$KUBECONFIG, the pod's service account or ~/.kube/config"},
+        default=None, metadata={"file": True, "default": "$KUBECONFIG, the pod's service account or ~/.kube/config"}
     )
     """File that names cluster and user."""
     bind: str = field(default="127.0.0.1:8888", metadata={"metavar": "HOST:PORT"})

@@ -1,10 +1,19 @@
-"""Failures of a replay: breakdowns and slow spells of nodes, drawn from a seed, and what they do to jobs."""
+"""Failures in a replay: nodes go out and come back, jobs lose work and restart, slow nodes are flagged when noticed.
+
+Every node fails at the same rate, at random (a Poisson process), and not while it is away: same seed, same failures,
+whatever the jobs do.  Each purpose (failures, slow spells) has a generator of its own, so that asking for slow nodes
+does not move the failures.  They are drawn window by window, so that a run of any length needs no horizon.
+
+Spares are nodes that no job may use until a node fails: then one of them comes in at once, and the next node that is
+back from repair is a spare again.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
+from itertools import count
 from math import floor, inf
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -18,12 +27,6 @@ from topology.flags import HEALTHY
 
 if TYPE_CHECKING:
     import numpy as np
-
-# -- failure_process --
-# Failures and slow spells of a cluster: same seed, same failures, whatever the jobs do.
-#
-# Every node fails at the same rate, at random (a Poisson process), and not while it is away.  Each purpose (failures,
-# slow spells) has a generator of its own, so that asking for slow nodes does not move the failures.
 
 
 CONTINUITY = 240.0  # Seconds that the same machine must stand out (Minder, arXiv 2411.01791)
@@ -118,14 +121,6 @@ def draw_breakdowns(model: FailureModel, *, nodes: int, horizon: float, rng: np.
     return breakdowns
 
 
-# -- cluster_failures --
-# Failures in a replay: nodes go out and come back, jobs lose work and restart, slow nodes are flagged when noticed.
-#
-# Failures are drawn window by window, whatever the jobs do, so that a run of any length needs no horizon.  Spares are
-# nodes that no job may use until a node fails: then one of them comes in at once, and the next node that is back from
-# repair is a spare again.
-
-
 WINDOW = 30 * DAY  # Failures are drawn for so many seconds at a time
 WINDOWS = 1_220  # Windows after which nothing fails any more: a hundred years
 _SAME = 1e-9
@@ -180,7 +175,36 @@ class FailureSettings:
         return 1.0 if job.record.duration <= interval else 1.0 + self.write / interval
 
 
-class ClusterFailures:
+class IncidentStream:
+    """Incidents of a generator, which is made anew and asked as often again where a run goes on."""
+
+    def __init__(self) -> None:
+        self._begin()
+
+    def _begin(self) -> None:
+        self._asked, self._stream = 0, self.incidents()
+
+    def incidents(self) -> Iterator[Incident]:
+        """Yield what happens, in order of time."""
+        raise NotImplementedError
+
+    def next(self) -> Incident | None:
+        """Return the next incident."""
+        self._asked += 1
+        return next(self._stream, None)
+
+    def state(self) -> dict[str, int]:
+        """Return how often it was asked."""
+        return {"asked": self._asked}
+
+    def restore(self, state: Any) -> None:
+        """Ask as often again."""
+        self._begin()
+        for _ in range(int(state["asked"])):
+            self.next()
+
+
+class ClusterFailures(IncidentStream):
     """The incidents of nodes that may fail, from a start on, and what they cost jobs; same seed, same incidents.
 
     :param spares: those of the nodes that wait at the beginning (:meth:`FailureSettings.spares_of`).
@@ -192,36 +216,8 @@ class ClusterFailures:
         self.settings = settings
         self._nodes, self._start, self._seed = tuple(nodes), start, seed
         self._spares = spares
-        self._begin()
-
-    def _begin(self) -> None:
-        self._asked = 0
-        self._heap: list[Event] = []
-        self._sequence = 0
-        self._drawn_until = self._start
-        self._window = 0
-        self._away_until: dict[int, float] = {}
-        self._slow_until: dict[int, float] = {}
-        self._out: set[int] = set()
-        self._pool = list(self._spares)
-        self._short = 0
         self._last: Breakdown | None = None
-        self._stream = self._incidents()
-
-    def next(self) -> Incident | None:
-        """Return the next incident."""
-        self._asked += 1
-        return next(self._stream, None)
-
-    def state(self) -> dict[str, int]:
-        """Return how often it was asked: everything follows from that."""
-        return {"asked": self._asked}
-
-    def restore(self, state: Any) -> None:
-        """Ask as often again."""
-        self._begin()
-        for _ in range(int(state["asked"])):
-            self.next()
+        super().__init__()
 
     def saved(self, job: SimJob, *, done: float) -> float:
         """Return what the last checkpoint holds."""
@@ -236,84 +232,61 @@ class ClusterFailures:
             return Setback(kept, self.settings.restart.seconds(gpus=gpus, failure=self._last.kind))
         return Setback(kept, self.settings.restart.back(gpus))
 
-    # Behind it
-
-    def _incidents(self) -> Iterator[Incident]:
-        for node in tuple(self._pool):
-            yield Incident(self._start, "down", node)
-        while True:
-            while not self._heap or self._heap[0][0] >= self._drawn_until:
-                if self._window == WINDOWS:
-                    return
-                self._draw()
-            time, _, what, node, cause = heappop(self._heap)
-            if what == "fail":
-                yield from self._failed(time, node, cause)
-            elif what == "back":
-                yield from self._returned(time, node)
-            else:
-                yield Incident(time, what, node, cause)
-
-    def _failed(self, time: float, node: int, cause: Breakdown) -> Iterator[Incident]:
-        """A spare takes its place, if there is one; a spare itself does not fail while it waits."""
-        if node in self._pool:
-            return
-        self._last = cause
-        self._out.add(node)
-        if self._pool:
-            yield Incident(time, "up", self._pool.pop())
-        else:
-            self._short += 1
-        yield Incident(time, "down", node)
-
-    def _returned(self, time: float, node: int) -> Iterator[Incident]:
-        """A node is back from repair: where one is missing it is used, else it is a spare again."""
-        if node not in self._out:
-            return
-        self._out.remove(node)
-        if self._short:
-            self._short -= 1
-            yield Incident(time, "up", node)
-        else:
-            self._pool.append(node)
-
-    def _draw(self) -> None:
-        """Draw the failures of the next window."""
+    def incidents(self) -> Iterator[Incident]:
+        """Yield what happens: spares are out at the start, and come in for nodes that fail."""
         import numpy as np
 
-        stream = np.random.SeedSequence((self._seed, self._window))
-        for_failures, for_spells = (np.random.default_rng(one) for one in stream.spawn(2))
-        count, model, begin = len(self._nodes), self.settings.model, self._drawn_until
-        for draw_breakdown in draw_breakdowns(model, nodes=count, horizon=WINDOW, rng=for_failures):
-            self._plan_failure(
-                begin + draw_breakdown.time,
-                begin + draw_breakdown.back,
-                self._nodes[draw_breakdown.node],
-                draw_breakdown,
-            )
-        for spell in draw_spells(model.slowness, nodes=count, horizon=WINDOW, rng=for_spells):
-            self._plan_spell(begin, self._nodes[spell.node], spell)
-        self._window += 1
-        self._drawn_until += WINDOW
+        self._last = None
+        pool, out, short = list(self._spares), set[int](), 0  # spares, nodes in repair, nodes that none stands in for
+        away_until, slow_until = dict[int, float](), dict[int, float]()
+        events: list[Event] = []
+        order = count()
 
-    def _plan_failure(self, time: float, back: float, node: int, cause: Breakdown) -> None:
-        """Take a node away, unless it is away since the window before."""
-        if time >= self._away_until.get(node, -inf):
-            self._away_until[node] = back
-            self._push(time, "fail", node, cause)
-            self._push(back, "back", node)
+        def plan(time: float, what: What, node: int, cause: Any = None) -> None:
+            heappush(events, (time, next(order), what, node, cause))
 
-    def _plan_spell(self, begin: float, node: int, spell: SlowSpell) -> None:
-        """Make a node slow, unless it is slow already."""
-        if begin + spell.since < self._slow_until.get(node, -inf):
-            return
-        self._slow_until[node] = begin + spell.until
-        self._push(begin + spell.since, "slow", node, spell.slowdown)
-        self._push(begin + spell.until, "slow", node, HEALTHY)
-        if spell.detected < inf:
-            self._push(begin + spell.detected, "flag", node, spell.slowdown)
-            self._push(begin + spell.until, "flag", node, HEALTHY)
-
-    def _push(self, time: float, what: What, node: int, cause: Any = None) -> None:
-        self._sequence += 1
-        heappush(self._heap, (time, self._sequence, what, node, cause))
+        for node in self._spares:
+            yield Incident(self._start, "down", node)
+        model, begin = self.settings.model, self._start
+        for window in range(WINDOWS):
+            seeds = np.random.SeedSequence((self._seed, window)).spawn(2)
+            for_failures, for_spells = map(np.random.default_rng, seeds)
+            for failure in draw_breakdowns(model, nodes=len(self._nodes), horizon=WINDOW, rng=for_failures):
+                node, time, back = self._nodes[failure.node], begin + failure.time, begin + failure.back
+                # not one that is away since the window before
+                if time >= away_until.get(node, -inf):
+                    away_until[node] = back
+                    plan(time, "fail", node, failure)
+                    plan(back, "back", node)
+            for spell in draw_spells(model.slowness, nodes=len(self._nodes), horizon=WINDOW, rng=for_spells):
+                node, since, until = self._nodes[spell.node], begin + spell.since, begin + spell.until
+                # nor one that is slow already
+                if since < slow_until.get(node, -inf):
+                    continue
+                slow_until[node] = until
+                plan(since, "slow", node, spell.slowdown)
+                plan(until, "slow", node, HEALTHY)
+                if spell.detected < inf:
+                    plan(begin + spell.detected, "flag", node, spell.slowdown)
+                    plan(until, "flag", node, HEALTHY)
+            begin += WINDOW
+            while events and events[0][0] < begin:
+                time, _, what, node, cause = heappop(events)
+                # a spare does not fail while it waits
+                if what == "fail" and node not in pool:
+                    self._last = cause
+                    out.add(node)
+                    if pool:
+                        yield Incident(time, "up", pool.pop())
+                    else:
+                        short += 1
+                    yield Incident(time, "down", node)
+                elif what == "back" and node in out:
+                    out.remove(node)
+                    if short:
+                        short -= 1
+                        yield Incident(time, "up", node)
+                    else:
+                        pool.append(node)
+                elif what in ("slow", "flag"):
+                    yield Incident(time, what, node, cause)

@@ -1,4 +1,27 @@
-"""What failures leave of a job's time: the ETTR by formula and by Monte Carlo, and how often spares run out."""
+"""What failures leave of a job's time: the ETTR by formula and by Monte Carlo, and how often spares run out.
+
+The ETTR is the share of wall-clock time that trains steps which are not lost again; that of a simulated run is
+:mod:`simulator.results`.  With N nodes that fail r times per node and second, a restart of u0 seconds, a checkpoint
+every d productive seconds that takes w seconds to write, and a replacement always at hand:
+
+- first order (arXiv 2410.21680, section IV): ``(1 - N r (u0 + d/2)) / (1 + w/d)``: a failure costs the restart and half
+  an interval; right while failures are rare beside restart and interval, and below 0 where they are not;
+- exact for failures that come at random (a Poisson process, also while writing and restarting), after Daly, "A higher
+  order estimate of the optimum checkpoint interval", 2006: ``L d exp(-L u0) / (exp(L (d + w)) - 1)`` with L = N r.
+
+The Monte Carlo goes second by second and assumes neither that failures are rare, nor that none hits a restart, nor that
+a long run has settled.  A failure takes a node, or all of a domain at once.  The job trains in cycles of ``interval``
+productive seconds and ``write`` seconds; a failure at any time throws away what was done since the last checkpoint, and
+the restart begins again when it is hit itself.
+
+With spares the job runs while no more nodes are away than there are spares; while it waits nothing fails.  Spares in
+waiting are taken not to fail.  With single nodes alone the nodes away are calls in a telephone exchange of S + 1 lines,
+and the share of time the job waits is Erlang's loss formula B(S + 1, a), a = N r T with T the mean repair time,
+whatever the distribution of repair times (the M/G/c/c queue is insensitive to it).  With domains (a leaf, a feed)
+nothing like it holds, as a domain takes more nodes than spares may be left, and brings all back at once.  The share
+follows from the Markov chain of single nodes away (the level, up or down by one) and domains away of each kind (the
+phase), with exponential repairs: level by level from the top, each level is the one below times a matrix.
+"""
 
 from __future__ import annotations
 
@@ -14,21 +37,11 @@ from simulator.confidence import half_width
 
 if TYPE_CHECKING:
     import numpy as np
+    from numpy.typing import NDArray
 
-# -- expected_ettr --
-# ETTR of one job by formula: the share of wall-clock time that trains steps which are not lost again.
-#
-# With N nodes that fail r times per node and second, a restart of u0 seconds, a checkpoint every d productive seconds
-# that takes w seconds to write, and a replacement always at hand:
-#
-# - first order (arXiv 2410.21680, section IV): ``(1 - N r (u0 + d/2)) / (1 + w/d)``: a failure costs the restart and
-# half
-#   an interval;
-# - exact for failures that come at random (a Poisson process, also while writing and restarting), after Daly, "A higher
-#   order estimate of the optimum checkpoint interval", 2006: ``L d exp(-L u0) / (exp(L (d + w)) - 1)`` with L = N r.
-#
-# The first order is right while failures are rare beside restart and interval, and drops below 0 where they are not.
-# That of a simulated run is :mod:`simulator.results`.
+    Floats = NDArray[np.float64]
+else:
+    Floats = Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,15 +101,6 @@ def exact_ettr(losses: Losses) -> float:
     if rate * (interval + losses.write) > 700.0:
         return 0.0
     return rate * interval * exp(-rate * losses.restart) / expm1(rate * (interval + losses.write))
-
-
-# -- monte_carlo --
-# ETTR of one job by Monte Carlo: failures, restarts, checkpoints, repairs and spares, second by second.
-#
-# What the formulas assume and this does not: that failures are rare, that none hits a restart, that a long run has
-# settled.  A failure takes a node, or all of a domain at once.  The job trains in cycles of ``interval`` productive
-# seconds and ``write`` seconds; a failure at any time throws away what was done since the last checkpoint, and the
-# restart begins again when it is hit itself.
 
 
 RepairTimes: TypeAlias = "Callable[[np.random.Generator], float]"  # Draws the seconds of one repair
@@ -187,8 +191,14 @@ def _run(
             return productive, waiting, failures
         now, failures = failed, failures + 1
         if spares is not None and repair is not None:
-            nodes, times = _struck(domains, rng) if domains else (1, repair)
-            heappush(away, (now + (times or repair)(rng), nodes))
+            nodes, times = 1, repair
+            at = float(rng.random()) if domains else 1.0
+            for kind in domains:
+                at -= kind.share
+                if at < 0.0:
+                    nodes, times = kind.nodes, kind.repair
+                    break
+            heappush(away, (now + times(rng), nodes))
             missing += nodes
             # which is back by now, and of which the job waits for
             while away and (away[0][0] <= now or missing > spares):
@@ -199,37 +209,6 @@ def _run(
                     waiting, now = waiting + back - now, back
         trains_from = now + losses.restart
 
-
-def _struck(domains: Sequence[DomainFailures], rng: np.random.Generator) -> tuple[int, RepairTimes | None]:
-    """Return how many nodes a failure takes, and their repair; ``None`` = that of a single node."""
-    at = float(rng.random())
-    for kind in domains:
-        at -= kind.share
-        if at < 0.0:
-            return kind.nodes, kind.repair
-    return 1, None
-
-
-# -- outages --
-# How long a job waits for nodes, with spares, where nodes fail one by one and whole domains (a leaf, a feed) at once.
-#
-# The job runs while no more nodes are away than there are spares; while it waits nothing fails.  Spares in waiting are
-# taken not to fail.  With single nodes alone the nodes away are calls in a telephone exchange of S + 1 lines, and the
-# share of time the job waits is Erlang's loss formula B(S + 1, a), a = N r T with T the mean repair time, whatever the
-# distribution of repair times (the M/G/c/c queue is insensitive to it).
-#
-# With domains nothing like it holds, as a domain takes more nodes than spares may be left, and brings all back at once.
-# The share follows from the Markov chain of single nodes away (the level, up or down by one) and domains away of each
-# kind (the phase), with exponential repairs: level by level from the top, each level is the one below times a matrix.
-
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
-else:
-    Floats = Any
 
 RARE = 1e-4  # Probability below which so many domains are not away at once
 WIDE = 8.0  # Standard deviations of the single nodes away beyond which there are none
@@ -309,8 +288,8 @@ def _waiting(spares: int, single: Outages, domains: Sequence[Outages]) -> Floats
     for level, ratio in enumerate(reversed(ratios), start=1):
         share = np.einsum("np,npq->nq", share, ratio)
         waits, total = waits + share[:, gone + level > spares].sum(axis=1), total + share.sum(axis=1)
-    found: Floats = np.clip(waits / total, 0.0, 1.0)
-    return found
+    shares: Floats = np.clip(waits / total, 0.0, 1.0)
+    return shares
 
 
 def _phases(spares: int, domains: Sequence[Outages]) -> list[tuple[int, ...]]:

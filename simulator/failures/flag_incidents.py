@@ -15,6 +15,7 @@ from operator import itemgetter
 from typing import Any
 
 from ground.errors import InvalidInput
+from simulator.failures.cluster_failures import IncidentStream
 from simulator.hooks import Incident, Incidents
 from topology.cluster import Cluster
 from topology.flags import FAULTY, NodeFlag
@@ -58,7 +59,7 @@ def lay_out(
     return cluster.replace(flags={}).with_flags(for_good), spans
 
 
-class FlagIncidents:
+class FlagIncidents(IncidentStream):
     """What happens to nodes whose flags begin and end, as incidents; of several flags of a node the worst counts.
 
     :param cluster: with the flags that hold all the time.
@@ -70,46 +71,33 @@ class FlagIncidents:
         for span in spans:
             if cluster.slowdown[span.node] < FAULTY:  # one that is faulty all the time is no part of the run
                 by_node[span.node].append(span)
-        found = (change for node, mine in by_node.items() for change in _changes(node, mine, cluster, start))
-        self._incidents = sorted(found, key=lambda row: (row.time, row.node))
-        self._asked = 0
+        self._changes: list[Incident] = []
+        for node, of_node in by_node.items():
+            always = float(cluster.slowdown[node])
+            slow, out = always, False
+            bounds = [(max(span.begin, start), 1, span.slowdown) for span in of_node]
+            bounds += [(span.end, -1, span.slowdown) for span in of_node if span.end < inf]
+            held = Counter[float]()
+            for time, together in groupby(sorted(bounds), key=itemgetter(0)):
+                for _, more, slowdown in together:
+                    held[slowdown] += more
+                    if not held[slowdown]:
+                        del held[slowdown]
+                now, faulty = max([always, *(factor for factor in held if factor < FAULTY)]), FAULTY in held
+                if now != slow:
+                    self._changes += [Incident(time, "slow", node, now), Incident(time, "flag", node, now)]
+                if faulty != out:
+                    self._changes.append(Incident(time, "drain" if faulty else "up", node))
+                slow, out = now, faulty
+        self._changes.sort(key=lambda incident: (incident.time, incident.node))
+        super().__init__()
 
-    def next(self) -> Incident | None:
-        """Return the next incident."""
-        self._asked += 1
-        return self._incidents[self._asked - 1] if self._asked <= len(self._incidents) else None
-
-    def state(self) -> dict[str, int]:
-        """Return how often it was asked: everything follows from that."""
-        return {"asked": self._asked}
-
-    def restore(self, state: Any) -> None:
-        """Go on from there."""
-        self._asked = int(state["asked"])
-
-
-def _changes(node: int, spans: Sequence[FlagSpan], cluster: Cluster, start: float) -> Iterator[Incident]:
-    """Yield what changes on a node, in order of time."""
-    always = float(cluster.slowdown[node])
-    slow, out = always, False
-    bounds = [(max(span.begin, start), 1, span.slowdown) for span in spans]
-    bounds += [(span.end, -1, span.slowdown) for span in spans if span.end < inf]
-    held = Counter[float]()
-    for time, together in groupby(sorted(bounds), key=itemgetter(0)):
-        for _, more, slowdown in together:
-            held[slowdown] += more
-            if not held[slowdown]:
-                del held[slowdown]
-        now, faulty = max([always, *(factor for factor in held if factor < FAULTY)]), FAULTY in held
-        if now != slow:
-            yield Incident(time, "slow", node, now)
-            yield Incident(time, "flag", node, now)
-        if faulty != out:
-            yield Incident(time, "drain" if faulty else "up", node)
-        slow, out = now, faulty
+    def incidents(self) -> Iterator[Incident]:
+        """Yield what changes, in order of time."""
+        yield from self._changes
 
 
-class FailuresAndFlags:
+class FailuresAndFlags(IncidentStream):
     """What happens to nodes by failures that are drawn and by flags: of a node the worse of both counts.
 
     :param cluster: with the flags that hold all the time.
@@ -119,52 +107,41 @@ class FailuresAndFlags:
         self._sources = (failures, flags)
         held = ((node, flag.slowdown) for node, flag in cluster.flags.items() if flag.slowdown < FAULTY)
         self._always = {(kind, node): slowdown for node, slowdown in held for kind in ("slow", "flag")}
-        self._begin()
-
-    def _begin(self) -> None:
-        self._asked = 0
-        self._heads: list[Incident | None] = [None, None]
-        self._slow: tuple[dict[tuple[str, int], float], ...] = ({}, dict(self._always))
-        self._out: tuple[set[int], ...] = (set(), set())
-
-    def next(self) -> Incident | None:
-        """Return the next incident of either."""
-        self._asked += 1
-        while True:
-            # the next of a source is asked for when its last has happened: failures say then what that one costs
-            self._heads = [head or source.next() for head, source in zip(self._heads, self._sources, strict=True)]
-            times = [(head.time, which) for which, head in enumerate(self._heads) if head is not None]
-            if not times:
-                return None
-            which = min(times)[1]
-            head, self._heads[which] = self._heads[which], None
-            if head is not None and (found := self._with_other(head, which)) is not None:
-                return found
-
-    def state(self) -> dict[str, int]:
-        """Return how often it was asked: everything follows from that."""
-        return {"asked": self._asked}
+        super().__init__()
 
     def restore(self, state: Any) -> None:
-        """Ask as often again."""
+        """Ask as often again, from the beginning of both."""
         for source in self._sources:
             source.restore({"asked": 0})
-        self._begin()
-        for _ in range(int(state["asked"])):
-            self.next()
+        super().restore(state)
 
-    def _with_other(self, incident: Incident, which: int) -> Incident | None:
-        """Return an incident as it is with what the other source says of the node; ``None`` = it changes nothing."""
-        other, node = 1 - which, incident.node
-        if incident.kind in ("slow", "flag"):
-            key = incident.kind, node
-            self._slow[which][key] = incident.slowdown
-            return replace(incident, slowdown=max(incident.slowdown, self._slow[other].get(key, incident.slowdown)))
-        if incident.kind == "up":
-            self._out[which].discard(node)
-            return None if node in self._out[other] else incident
-        self._out[which].add(node)
-        return incident
+    def incidents(self) -> Iterator[Incident]:
+        """Yield the incidents of either, each with what the other says of the node, where it changes anything."""
+        slow: tuple[dict[tuple[str, int], float], ...] = ({}, dict(self._always))
+        out: tuple[set[int], ...] = (set(), set())
+        heads: list[Incident | None] = [None, None]
+        while True:
+            # the next of a source is asked for when its last has happened: failures say then what that one costs
+            heads = [head or source.next() for head, source in zip(heads, self._sources, strict=True)]
+            times = [(head.time, which) for which, head in enumerate(heads) if head is not None]
+            if not times:
+                return
+            which = min(times)[1]
+            incident, heads[which] = heads[which], None
+            assert incident is not None
+            other, node = 1 - which, incident.node
+            if incident.kind in ("slow", "flag"):
+                key = incident.kind, node
+                slow[which][key] = incident.slowdown
+                worse = max(incident.slowdown, slow[other].get(key, incident.slowdown))
+                yield replace(incident, slowdown=worse)
+            elif incident.kind == "up":
+                out[which].discard(node)
+                if node not in out[other]:
+                    yield incident
+            else:
+                out[which].add(node)
+                yield incident
 
 
 def incidents_of(

@@ -23,13 +23,6 @@ from ground.quantities import DAY
 from ground.records import JsonRecord
 from health.recovery.restarts import RestartKind, restart_seconds
 
-# -- rates --
-# How often nodes fail and what fails: published rates and mixes, and the mean time to failure of a job.
-#
-# A rate is the number of failures per node and day that stop a job on that node; sources speak of 1,000 node-days.
-# Counts of a mix are the sources'; whether the node needs a technician or a reboot is our reading of the name.
-
-
 HIGHEST = 1_000.0  # Failures per 1,000 node-days beyond which a number is no rate: a node that fails every day
 
 
@@ -196,14 +189,6 @@ def failure_mix(name: str) -> Mix:
     return MIXES[name]
 
 
-# -- restart_delay --
-# From a failure to training again: detection, getting the processes back, reading the checkpoint.
-#
-# Detection: an error ends the process and is seen at once (90 % within 15 s: Mycroft, arXiv 2509.03018); a hang is seen
-# when no traffic was seen for ten minutes (ByteRobust, arXiv 2509.16293, and the default timeout of PyTorch's NCCL
-# process groups).  Getting back: ByteRobust's measured costs of a requeue or a hot update, by the size of the job.
-
-
 ERROR_SEEN = 15.0
 HANG_SEEN = 600.0
 
@@ -215,7 +200,7 @@ class Restart:
     """How a job comes back."""
 
     # new pods for all, or the same pods with a new process; start-up: what comes after detection is that of every start
-    # of the run (simulator.startup); None = fixed says it all
+    # of the run (simulator.start_ups); None = fixed says it all
     kind: RestartKind | Literal["start-up"] | None = None
     reload: float = 0.0  # seconds to read the checkpoint
     fixed: float = 300.0  # seconds from the failure until the job trains again, instead of everything else

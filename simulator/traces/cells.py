@@ -21,10 +21,6 @@ from ground.rows import BadRow, BadRows
 from scheduler.job import Parallelism
 from simulator.job_record import JobRecord, Status
 
-# -- job_fields --
-# Fields of a JobRecord from the cells of a row: numbers, and what no job can be.
-
-
 MAX_WHOLE = 2**53  # Largest whole number: beyond it a float has not every one, and Parquet ends soon after
 MAX_GPUS = 10_000_000  # GPUs of the largest job: a hundred times the largest cluster
 _WORDS: dict[Status, str] = {
@@ -109,9 +105,15 @@ def record(
 
     :raises BadRow: no id, no GPUs, no duration, or a number that no job has.
     """
-    _check_id(job_id)
+    if not job_id:
+        raise BadRow("no id", "the job has no id", fix="give every job an id of its own")
+    if not job_id.isprintable():
+        problem = f"the id of the job has control characters: {job_id[:60]!r}"
+        raise BadRow("not text", problem, fix="give it a printable id")
     gpus = checked_gpus(job_id, gpus)
-    _check_duration(job_id, duration)
+    if not duration > 0:
+        reason = "negative duration" if duration < 0 else "zero duration"
+        raise BadRow(reason, f"job {job_id} ran for {duration:g} seconds", fix="give how long it ran")
     if nodes is not None and not 1 <= nodes <= max(1.0, gpus):
         raise BadRow(
             "impossible nodes",
@@ -141,20 +143,6 @@ def record(
     )
 
 
-def _check_id(job_id: str) -> None:
-    if not job_id:
-        raise BadRow("no id", "the job has no id", fix="give every job an id of its own")
-    if not job_id.isprintable():
-        wrong = f"the id of the job has control characters: {job_id[:60]!r}"
-        raise BadRow("not text", wrong, fix="give it a printable id")
-
-
-def _check_duration(job_id: str, duration: float) -> None:
-    if not duration > 0:
-        reason = "negative duration" if duration < 0 else "zero duration"
-        raise BadRow(reason, f"job {job_id} ran for {duration:g} seconds", fix="give how long it ran")
-
-
 def summed_shares(shares: float, instances: float) -> float:
     """Return the GPUs of instances that hold so many in all: a share of one GPU only where there is a single instance,
     else whole GPUs, rounded up.
@@ -181,16 +169,6 @@ def checked_gpus(job_id: str, gpus: float) -> float:
             fix="give a whole number, or a share of one GPU below 1",
         )
     return float(gpus)
-
-
-# -- trace_clock --
-# Times in the cells of a trace: moments (numbers, dates, or dates in a pattern that the user gives) and lengths.
-#
-# Every column of times of every format is read by the :class:`Clock` of its file, lengths and limits too, so that one
-# unit holds for all of them: that of ``--time-format``, else that of the format, which is seconds but for Muri's
-# traces. Where dates are written, lengths are numbers still, and of the same unit.  What a file cannot tell is whether
-# its unit was meant: a number that no time can be is refused with the unit to say instead, and :func:`doubts` says of a
-# whole trace that its times are no plausible ones.
 
 
 MAX_SECONDS = 1e11  # Latest moment, about the year 5000: what lies beyond is milliseconds
@@ -265,8 +243,8 @@ class Clock:
             kind, value = "a number", number(cell, column) / UNITS[self._rows.unit]
         self._kind = self._kind or kind
         if kind != self._kind:
-            wrong = f"{column} is {kind}, the first time of the file is {self._kind}"
-            raise BadRow("mixed clocks", wrong, fix=_ALIKE)
+            problem = f"{column} is {kind}, the first time of the file is {self._kind}"
+            raise BadRow("mixed clocks", problem, fix=_ALIKE)
         if abs(value) > MAX_SECONDS:
             raise BadRow("not a time", f"{column} is {value:g} seconds", fix=self._rows.unit_fix)
         return value
@@ -304,8 +282,8 @@ class Clock:
                 what, fix = f"not a time as {pattern!r} has it", "give the --time-format of all times of the file"
                 if "is a bad directive" in str(error) or "stray %" in str(error):
                     raise InvalidInput(str(error), where="--time-format", fix="give a pattern of strptime") from None
-            wrong = f"{cell[:60]!r}, {what}" if cell else "empty"
-            raise BadRow("not a time", f"{column} is {wrong}", fix=fix) from None
+            problem = f"{cell[:60]!r}, {what}" if cell else "empty"
+            raise BadRow("not a time", f"{column} is {problem}", fix=fix) from None
 
     def _of_date(self, date: datetime) -> tuple[str, float]:
         offset = date.utcoffset()

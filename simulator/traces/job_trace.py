@@ -19,10 +19,6 @@ import numpy as np
 from ground.errors import InvalidInput, TraceFormatError
 from simulator.job_record import JobRecord
 
-# -- job_trace --
-# JobTrace: the jobs of a file in order of submission.
-
-
 YEAR_2000 = 946_684_800.0  # Seconds since 1970 at the beginning of the year 2000, UTC
 
 
@@ -65,10 +61,6 @@ class JobTrace:
 def in_order(records: Iterable[JobRecord]) -> tuple[JobRecord, ...]:
     """Return records by (submit, place in the given order)."""
     return tuple(sorted(records, key=attrgetter("submit")))
-
-
-# -- trace_transforms --
-# Pure functions that change a trace before it is replayed: denser, a window of it, smaller jobs, merged, resampled.
 
 
 # Reasons by which jobs that are left out are counted
@@ -131,8 +123,8 @@ def parse_window(text: str, trace: JobTrace) -> tuple[float, float]:
     :raises InvalidInput: not two moments.
     """
     between = ".." if ".." in text or text.count(":") != 1 else ":"
-    start, found, end = text.partition(between)
-    if not found:
+    start, separator, end = text.partition(between)
+    if not separator:
         raise InvalidInput(f"the window is {text!r}", where="--window", fix=_WINDOW_FIX)
     return moment(start, trace) if start.strip() else -math.inf, moment(end, trace) if end.strip() else math.inf
 
@@ -189,7 +181,9 @@ def merge(traces: Sequence[JobTrace], *, align: bool = False) -> JobTrace:
         for record in trace.records:
             job_id = record.job_id
             if owners[job_id] > 1:
-                job_id = _free_name(f"{job_id}@{number}", taken)
+                job_id = f"{job_id}@{number}"
+                while job_id in taken:
+                    job_id += "'"
                 taken.add(job_id)
             records.append(_moved(record, shift, job_id))
     dropped: Counter[str] = Counter()
@@ -202,12 +196,6 @@ def merge(traces: Sequence[JobTrace], *, align: bool = False) -> JobTrace:
         " + ".join(dict.fromkeys(trace.format for trace in traces)),
         tuple(dict.fromkeys(note for trace in traces for note in trace.notes)),
     )
-
-
-def _free_name(name: str, taken: set[str]) -> str:
-    while name in taken:
-        name += "'"
-    return name
 
 
 def resampled(trace: JobTrace, seconds: float, seed: int) -> JobTrace:

@@ -70,13 +70,13 @@ class Pseudonyms:
         """Return the pseudonym of a name; of the number of a user or group a number, and of nothing nothing."""
         if name.lower() in _KEPT:
             return name
-        known = self.given.get((kind, name))
-        if known is None:
+        pseudonym = self.given.get((kind, name))
+        if pseudonym is None:
             digest = hmac.new(self.key, f"{kind}\0{name}".encode(), "sha256").hexdigest()
             number = str(int(digest[: _NUMBER_BITS // 4], 16))
-            known = number if name.isdecimal() and kind in ("user", "group") else f"{kind}-{digest[:_DIGITS]}"
-            self.given[kind, name] = known
-        return known
+            pseudonym = number if name.isdecimal() and kind in ("user", "group") else f"{kind}-{digest[:_DIGITS]}"
+            self.given[kind, name] = pseudonym
+        return pseudonym
 
     def counts(self) -> dict[str, int]:
         """Return how many names of each kind became pseudonyms."""
@@ -158,14 +158,14 @@ def _bars(source: Source, pseudonyms: Pseudonyms) -> Iterator[str]:
 def _shifted(source: Source, line: int, cells: int, columns: int) -> TraceFormatError:
     """Return the error of a row that has other cells than the header, so that names may stand in any of them."""
     fix = "export without SubmitLine and comments, which may hold bars and lines, and JobName last; or quote such cells"
-    wrong = f"the row has {cells} cells, the header {columns}: a name might stay in it"
-    return TraceFormatError(wrong, where=source.at(line), fix=fix)
+    problem = f"the row has {cells} cells, the header {columns}: a name might stay in it"
+    return TraceFormatError(problem, where=source.at(line), fix=fix)
 
 
 def _replaced(cell: str, kind: str, pseudonyms: Pseudonyms) -> str:
     """Return a cell with a pseudonym in the place of its text; space and quotes around it are kept."""
     if kind == "state":
-        return _CANCELLED_BY.sub(lambda found: found[1] + pseudonyms.of(found[2], "user"), cell)
+        return _CANCELLED_BY.sub(lambda match: match[1] + pseudonyms.of(match[2], "user"), cell)
     name = cell.strip()
     if name.startswith('"') and name.endswith('"') and len(name) > 1:
         name = name[1:-1].strip()

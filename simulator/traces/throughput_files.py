@@ -39,9 +39,9 @@ def with_speeds(trace: JobTrace, given: Throughputs, cluster: Cluster, *, lenien
     records, without = [], dict[str, str]()
     for record in trace.records:
         rates = {name.lower(): rate for name, rate in given.rates_of(str(record.model), record.gpus).items()}
-        found = {names[name]: rate for name, rate in rates.items() if name in names}
+        there = {names[name]: rate for name, rate in rates.items() if name in names}
         admitted = names.values() if record.gpu_types is None else record.gpu_types
-        running = {name: rate for name, rate in found.items() if rate[0] > 0.0 and name in admitted}
+        running = {name: rate for name, rate in there.items() if rate[0] > 0.0 and name in admitted}
         if not running:
             without[record.job_id] = "no throughput"
             records.append(record)
@@ -51,12 +51,12 @@ def with_speeds(trace: JobTrace, given: Throughputs, cluster: Cluster, *, lenien
         speeds = tuple(Speed(name, rate / unit) for name, (rate, _) in running.items())
         records.append(replace(record, gpu_types=tuple(running), speed=speeds, speed_apart=apart))
     if without and (not lenient or len(without) == len(trace)):
-        first = next(one for one in trace.records if one.job_id in without)
+        first = next(record for record in trace.records if record.job_id in without)
         meant = did_you_mean(str(first.model), {model for model, _ in given.rates} - {first.model})
-        there = ", ".join(names.values()) or "no type that is said"
-        wrong = f"job {first.job_id}: no throughput of {str(first.model)[:60]!r} on {there} is known"
+        types = ", ".join(names.values()) or "no type that is said"
+        problem = f"job {first.job_id}: no throughput of {str(first.model)[:60]!r} on {types} is known"
         raise TraceFormatError(
-            f"{wrong}; so of {len(without):,} jobs",
+            f"{problem}; so of {len(without):,} jobs",
             where=trace.source,
             fix=f"{meant}add rows for it to {given.source}, or leave such jobs out with --lenient",
         )

@@ -10,7 +10,7 @@ from __future__ import annotations
 import csv
 import logging
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from io import StringIO
 from itertools import pairwise
@@ -27,10 +27,6 @@ from scheduler.job import DEFAULT_ALPHA
 from simulator.job_record import JobRecord
 from simulator.traces.cells import TraceRows, doubts
 from simulator.traces.job_trace import JobTrace, in_order
-
-# -- column_names --
-# What columns of a trace are called elsewhere: names that are offered where ours is missing, and ``--column``.
-
 
 _SYNONYMS = {
     "job_id": "id jobid job job_name jobname job_number name task_id uuid",
@@ -114,11 +110,11 @@ def check_names(columns: Mapping[str, str], format_name: str, marks: Sequence[st
     :param marks: names that the format has, not all of them.
     :raises TraceFormatError: there is one.
     """
-    known = [mark.lower() for mark in marks]
+    names = [mark.lower() for mark in marks]
     for name, theirs in columns.items():
         small = name.lower()
-        close = get_close_matches(small, known, n=1, cutoff=NEARLY_THE_SAME)
-        if small not in known and close and close[0][0] == small[0]:  # cpu_num is not gpu_num
+        close = get_close_matches(small, names, n=1, cutoff=NEARLY_THE_SAME)
+        if small not in names and close and close[0][0] == small[0]:  # cpu_num is not gpu_num
             fix = f"did you mean --column {close[0]}={theirs}?"
             raise TraceFormatError(f"the format {format_name} has no column {name!r}", where="--column", fix=fix)
 
@@ -138,10 +134,6 @@ def parse_columns(pairs: Sequence[str]) -> dict[str, str]:
             raise InvalidInput(f"{pair[:60]!r} names a column twice", where="--column", fix="keep one of the two")
         columns[name] = theirs
     return columns
-
-
-# -- trace_loading --
-# Readers of trace formats, and from a path to a trace: open, recognise, read, put in order.
 
 
 Numbered = tuple[int, JobRecord]  # A job and its line in the file, from 1
@@ -195,7 +187,25 @@ def read_trace(
             renamed(source, columns)
         reader = TRACE_READERS.load(format) if format else recognise(TRACE_READERS, source, stranger=_other_table)
         check_names(columns, reader.format.name, reader.format.marks)
-        records = list(_accepted(_kept(reader, source, bad_rows), source, bad_rows))
+        records: list[JobRecord] = []
+        lines: dict[str, int] = {}  # where each id stands first
+        try:
+            with noted(f"reading {source.name}"):
+                for line, record in reader.read(source, bad_rows):
+                    try:
+                        bad_rows.refuse_too_long(record)
+                        if (first := lines.setdefault(record.job_id, line)) != line:
+                            twice = f"job {record.job_id} is there twice (first at {source.at(first)})"
+                            raise BadRow("duplicate id", twice, fix="give every job an id of its own")
+                    except BadRow as bad:
+                        bad_rows.refuse(bad, source.at(line))
+                    else:
+                        records.append(record)
+        except CutOff as error:
+            if not lenient:
+                raise
+            bad_rows.dropped["cut off"] += 1
+            bad_rows.note(f"The file is cut off at {error.where}: only what stands before was read.")
     if not records:
         counts = ", ".join(f"{count:,} {reason}" for reason, count in bad_rows.dropped.items())
         left_out = f": all rows were left out ({counts})" if counts else ""
@@ -203,59 +213,16 @@ def read_trace(
             f"holds no jobs{left_out}", where=source.name, fix="give a trace with at least one job of GPUs"
         )
     logging.getLogger(__name__).info("%s is of the format %s: %d jobs", source.name, reader.format.name, len(records))
-    late = sum(b.submit < a.submit for a, b in pairwise(records))
-    if late:
+    if late := sum(b.submit < a.submit for a, b in pairwise(records)):
         bad_rows.note(f"The jobs were not in order of submission ({late:,} earlier than the one before): sorted.")
-    if (sentence := _unknown_models(records)) is not None:
-        bad_rows.note(sentence)
+    nameless = [record for record in records if record.alpha is None and record.known_model is None]
+    if models := Counter(str(record.model) for record in nameless if record.model):
+        names = ", ".join(f"{name[:60]!r}" for name, _ in models.most_common(3)) + (", ..." if len(models) > 3 else "")
+        jobs = f"{models.total():,} of {len(records):,} jobs"
+        bad_rows.note(f"Models that are not known, so that alpha is the default, {DEFAULT_ALPHA}: {names} ({jobs}).")
     in_time = in_order(records)
     notes = (*bad_rows.notes, *doubts(in_time, bad_rows))
     return JobTrace(in_time, dict(bad_rows.dropped), source.name, reader.format.name, notes)
-
-
-def _unknown_models(records: Sequence[JobRecord]) -> str | None:
-    """Return which models jobs name that give no alpha, though they say none; ``None`` = there are none."""
-    named = Counter(
-        str(record.model) for record in records if record.model and record.alpha is None and record.known_model is None
-    )
-    if not named:
-        return None
-    names = ", ".join(f"{name[:60]!r}" for name, _ in named.most_common(3)) + (", ..." if len(named) > 3 else "")
-    jobs = f"{named.total():,} of {len(records):,} jobs"
-    return f"Models that are not known, so that alpha is the default, {DEFAULT_ALPHA}: {names} ({jobs})."
-
-
-def _kept(reader: TraceReader, source: ByteStream, bad_rows: TraceRows) -> Iterator[Numbered]:
-    """Yield the jobs of a reader; of a file that is cut off those before the cut, where reading is lenient."""
-    try:
-        with noted(f"reading {source.name}"):
-            yield from reader.read(source, bad_rows)
-    except CutOff as error:
-        if not bad_rows.lenient:
-            raise
-        bad_rows.dropped["cut off"] += 1
-        bad_rows.note(f"The file is cut off at {error.where}: only what stands before was read.")
-
-
-def _accepted(numbered: Iterable[Numbered], source: ByteStream, bad_rows: TraceRows) -> Iterator[JobRecord]:
-    """Yield jobs that ran for as long as a job can, with an id that was not there before."""
-    seen: dict[str, int] = {}
-    for line, record in numbered:
-        try:
-            bad_rows.refuse_too_long(record)
-        except BadRow as bad:
-            bad_rows.refuse(bad, source.at(line))
-            continue
-        first = seen.setdefault(record.job_id, line)
-        if first == line:
-            yield record
-            continue
-        message = f"job {record.job_id} is there twice (first at {source.at(first)})"
-        bad_rows.refuse(BadRow("duplicate id", message, fix="give every job an id of its own"), source.at(line))
-
-
-# -- named_columns --
-# Readers of CSV files of which every row is a job and the header names the columns.
 
 
 Cells = Mapping[str, str]
@@ -272,8 +239,8 @@ class NamedColumns:
 
     def likeness(self, head: bytes) -> float:
         """Return the share of the columns that the header has."""
-        found = share(header_of(head), self.columns)
-        return found if found == 1 or self.asked_to_explain else 0.0
+        there = share(header_of(head), self.columns)
+        return there if there == 1 or self.asked_to_explain else 0.0
 
     def read(self, source: ByteStream, bad_rows: TraceRows) -> Iterator[Numbered]:
         """Yield the jobs with their lines, in the order of the file."""

@@ -17,9 +17,9 @@ from simulator.job_record import JobRecord
 from simulator.pools import NodePool
 from tests.case_counts import examples
 from tests.simulator.clusters import racks
+from tests.simulator.drawn_traces import SHAPES, traces
 from tests.simulator.naive import Naive, replay
 from tests.simulator.runs import finished, placed_run
-from tests.simulator.traces import SHAPES, traces
 from topology.build import build_cluster
 from topology.cluster import Cluster, Node
 

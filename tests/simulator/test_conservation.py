@@ -18,8 +18,8 @@ from simulator.job_record import JobRecord
 from simulator.sim_job import UNITS, JobState, SimJob
 from tests.case_counts import examples
 from tests.simulator.clusters import racks
+from tests.simulator.drawn_traces import traces
 from tests.simulator.runs import counted_run, placed_run, summary_of
-from tests.simulator.traces import traces
 
 POLICIES: list[QueuePolicy] = [
     *(Fifo(), FifoBackfill(), ShortestFirst(), PriorityAge(), FairShare(), PriorityPreempt(), Arnold())

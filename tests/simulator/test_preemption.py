@@ -16,9 +16,9 @@ from simulator.pools import Found
 from simulator.sim_job import JobState, SimJob
 from tests.case_counts import examples
 from tests.simulator.clusters import racks
+from tests.simulator.drawn_traces import traces
 from tests.simulator.runs import finished, placed, placed_run
 from tests.simulator.test_incidents_and_pace import EverySecond
-from tests.simulator.traces import traces
 
 HIGH = JobRecord("high", 10, 50, 16, nodes=2, priority=1)
 

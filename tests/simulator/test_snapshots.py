@@ -22,9 +22,9 @@ from simulator.hooks import Incident
 from simulator.job_record import JobRecord
 from tests.case_counts import examples
 from tests.simulator.clusters import racks
+from tests.simulator.drawn_traces import traces
 from tests.simulator.incidents import Scripted
 from tests.simulator.runs import go_on, log_attempts, placed
-from tests.simulator.traces import traces
 
 CLUSTER = racks(6, per_rack=3)
 TROUBLE = [Incident(2.5, "down", 1), Incident(4, "flag", 2, 1.5), Incident(6, "up", 1), Incident(7, "flag", 2, 1.0)]

@@ -25,6 +25,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from ground.errors import TraceFormatError
 from ground.files import ByteStream
@@ -34,26 +35,21 @@ from simulator.job_record import JobRecord, Status
 from simulator.traces.cells import Clock, TraceRows, number, optional, record, status, summed_shares, whole
 from simulator.traces.trace_loading import Cells, NamedColumns, Numbered
 
-# -- pai2020 --
-# Alibaba's GPU trace of 2020, machine learning as a service: ``pai_task_table``, and ``pai_job_table`` behind it.
-#
-# Source: Weng et al., "MLaaS in the Wild", NSDI 2022; github.com/alibaba/clusterdata, cluster-trace-gpu-v2020.  The
-# published CSV has no header line.  A job is the gang of its tasks that ask for GPUs: ``inst_num`` instances of
-# ``plan_gpu`` hundredths of a GPU each.  Parameter servers and other tasks without GPUs do not count.
-#
-# A job runs from the start of the first of its tasks to the end of the last.  When it was submitted, and by which user,
-# the job table says, ``job_name,inst_id,user,status,start_time,end_time``, which says nothing of GPUs: both tables may
-# follow each other in one file, in any order.  Without it a job is submitted when it starts (the median wait is 9 s, by
-# the summary that Acme gives of PAI).  Several instances that share GPUs hold the sum of their shares, rounded up to
-# whole GPUs.
-
-
 HEADER = "job_name,task_name,inst_num,status,start_time,end_time,plan_cpu,plan_mem,plan_gpu,gpu_type"
 COLUMNS = tuple(HEADER.split(","))
 JOB_COLUMNS = ("job_name", "inst_id", "user", "status", "start_time", "end_time")
 STATES = frozenset({"Running", "Terminated", "Failed", "Waiting"})
 PERCENT = 100
-GIGABYTE = 2.0**30
+GIBIBYTE = 2.0**30
+MEBIBYTE = 2.0**20
+
+
+class _Launch(NamedTuple):
+    """What the job table says of a job."""
+
+    submit: float | None
+    user: str
+    status: Status
 
 
 @dataclass(slots=True)
@@ -70,14 +66,71 @@ class _Gang:
     status: Status = "completed"
     problem: str = ""
 
+    @classmethod
+    def of_task(cls, cells: Sequence[str], clock: Clock) -> _Gang:
+        """Return a task as a gang of its own; one without shares has no GPUs."""
+        name, task, count, state, start, end, cpus, memory, gpus = cells
+        instances = number(count, "inst_num") if count else 1.0
+        percent = optional(gpus, "plan_gpu") or 0.0
+        if percent <= 0:
+            return cls(name)
+        gang = cls(
+            name,
+            shares=instances * percent / PERCENT,
+            instances=instances,
+            cpus=instances * (optional(cpus, "plan_cpu") or 0.0) / PERCENT,
+            memory=instances * (optional(memory, "plan_mem") or 0.0) * GIBIBYTE,
+            status=status(state),
+        )
+        if not start:
+            gang.problem = f"task {task} of job {name} never ran"
+        elif not end:
+            gang.problem = f"task {task} of job {name} has not ended"
+        else:
+            gang.start, gang.end = clock.seconds(start, "start_time"), clock.seconds(end, "end_time")
+        return gang
 
-@dataclass(frozen=True, slots=True)
-class _Launch:
-    """What the job table says of a job."""
+    def joined(self, task: _Gang) -> _Gang:
+        """Return one gang of this and a task; failed when one of them is, completed when both are."""
+        if not self.shares or not task.shares:
+            return self if self.shares else task
+        states = {self.status, task.status}
+        return _Gang(
+            self.name,
+            shares=self.shares + task.shares,
+            instances=self.instances + task.instances,
+            start=min(self.start, task.start),
+            end=max(self.end, task.end),
+            cpus=self.cpus + task.cpus,
+            memory=self.memory + task.memory,
+            status="failed" if "failed" in states else self.status if len(states) == 1 else "unknown",
+            problem=self.problem or task.problem,
+        )
 
-    submit: float | None
-    user: str
-    status: Status
+    def job(self, launch: _Launch | None) -> JobRecord:
+        """Return the job, launched as the job table says, if it says it.
+
+        :raises BadRow: it did not run to its end, or began before it was submitted.
+        """
+        if self.problem:
+            reason = "never ran" if self.problem.endswith("never ran") else "has not ended"
+            raise BadRow(reason, self.problem, fix="leave out jobs that did not run to their end")
+        launch = launch or _Launch(None, "", self.status)
+        submit = self.start if launch.submit is None else launch.submit
+        if submit > self.start:
+            late = f"job {self.name} is submitted at {submit:.15g} and starts at {self.start:.15g}"
+            raise BadRow("submitted too late", late, fix="give the job table of the same trace")
+        return record(
+            job_id=self.name,
+            submit=submit,
+            duration=self.end - self.start,
+            gpus=summed_shares(self.shares, self.instances),
+            cpus=self.cpus or None,
+            memory=self.memory or None,
+            status=launch.status,
+            user=launch.user,
+            waited=None if launch.submit is None else self.start - submit,
+        )
 
 
 class Pai2020:
@@ -112,106 +165,34 @@ class Pai2020:
             if tuple(cells) in (COLUMNS, JOB_COLUMNS):
                 return None
             if len(cells) != len(JOB_COLUMNS):
-                return _gang([cells[i] for i in where], clock)
+                return _Gang.of_task([cells[i] for i in where], clock)
             launched[cells[0]] = _Launch(clock.optional(cells[4], "start_time"), cells[2], status(cells[3]))
             return None
 
         for line, gang in bad_rows.keep(table, row, source):
             if gang is not None:
-                known = gangs.get(gang.name)
-                gangs[gang.name] = (line, gang) if known is None else (known[0], _together(known[1], gang))
+                first_line, before = gangs.get(gang.name, (line, None))
+                gangs[gang.name] = first_line, gang if before is None else before.joined(gang)
         if not gangs:
             fix = "give both tables: cat pai_task_table.csv pai_job_table.csv > pai.csv"
             raise TraceFormatError("is the job table alone, which says nothing of GPUs", where=source.at(1), fix=fix)
-        yield from bad_rows.keep(gangs.values(), lambda gang: _job(gang, launched.get(gang.name)), source)
+        yield from bad_rows.keep(gangs.values(), lambda gang: gang.job(launched.get(gang.name)), source)
 
 
 def _is_row(cells: Sequence[str], columns: Sequence[str]) -> bool:
     return len(cells) == len(columns) and cells[3] in STATES
 
 
-def _gang(cells: Sequence[str], clock: Clock) -> _Gang:
-    """Return a task as a gang of its own."""
-    name, task, count, state, start, end, cpus, memory, gpus = cells
-    instances = number(count, "inst_num") if count else 1.0
-    percent = optional(gpus, "plan_gpu") or 0.0
-    if percent <= 0:
-        return _Gang(name)
-    gang = _Gang(
-        name,
-        shares=instances * percent / PERCENT,
-        instances=instances,
-        cpus=instances * (optional(cpus, "plan_cpu") or 0.0) / PERCENT,
-        memory=instances * (optional(memory, "plan_mem") or 0.0) * GIGABYTE,
-        status=status(state),
-    )
-    if not start:
-        gang.problem = f"task {task} of job {name} never ran"
-    elif not end:
-        gang.problem = f"task {task} of job {name} has not ended"
-    else:
-        gang.start, gang.end = clock.seconds(start, "start_time"), clock.seconds(end, "end_time")
-    return gang
-
-
-def _together(a: _Gang, b: _Gang) -> _Gang:
-    """Return one gang of two tasks; failed when one of them is, completed when both are."""
-    if not a.shares or not b.shares:
-        return a if a.shares else b
-    states = {a.status, b.status}
-    return _Gang(
-        a.name,
-        shares=a.shares + b.shares,
-        instances=a.instances + b.instances,
-        start=min(a.start, b.start),
-        end=max(a.end, b.end),
-        cpus=a.cpus + b.cpus,
-        memory=a.memory + b.memory,
-        status="failed" if "failed" in states else a.status if len(states) == 1 else "unknown",
-        problem=a.problem or b.problem,
-    )
-
-
-def _job(gang: _Gang, launch: _Launch | None) -> JobRecord:
-    if gang.problem:
-        reason = "never ran" if gang.problem.endswith("never ran") else "has not ended"
-        raise BadRow(reason, gang.problem, fix="leave out jobs that did not run to their end")
-    launch = launch or _Launch(None, "", gang.status)
-    submit = gang.start if launch.submit is None else launch.submit
-    if submit > gang.start:
-        late = f"job {gang.name} is submitted at {submit:.15g} and starts at {gang.start:.15g}"
-        raise BadRow("submitted too late", late, fix="give the job table of the same trace")
-    return record(
-        job_id=gang.name,
-        submit=submit,
-        duration=gang.end - gang.start,
-        gpus=summed_shares(gang.shares, gang.instances),
-        cpus=gang.cpus or None,
-        memory=gang.memory or None,
-        status=launch.status,
-        user=launch.user,
-        waited=None if launch.submit is None else gang.start - submit,
-    )
-
-
-# -- pai2023 --
-# Alibaba's GPU trace of 2023, pods of a shared cluster: the files ``openb_pod_list_*.csv``.
-#
-# Source: Weng et al., "Beware of Fragmentation: Scheduling GPU-Sharing Workloads with Fragmentation Gradient Descent",
-# ATC 2023; github.com/alibaba/clusterdata, cluster-trace-gpu-v2023.  A pod is a job on one node.  ``gpu_milli`` counts
-# where ``num_gpu`` is 1: thousandths of a GPU that it shares.  It runs from ``scheduled_time`` to ``deletion_time``;
-# seconds on a clock of its own.  The quality of service becomes the queue; types of GPU are not told apart.
-
-
-PAI2023_HEADER = "name,cpu_milli,memory_mib,num_gpu,gpu_milli,qos,pod_phase,creation_time,deletion_time,scheduled_time"
 MILLI = 1000
-MEBIBYTE = 2.0**20
 
 
 class Pai2023(NamedColumns):
     """Reader of the pod list."""
 
-    columns = tuple(PAI2023_HEADER.split(","))
+    columns = (
+        *("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli", "qos", "pod_phase"),
+        *("creation_time", "deletion_time", "scheduled_time"),
+    )
     format = FileFormat(
         "pai2023",
         source="Alibaba 2023, pods (ATC 2023): `name,cpu_milli,memory_mib,num_gpu,gpu_milli,...,creation_time,...`",
@@ -258,14 +239,6 @@ class Pai2023(NamedColumns):
         return job
 
 
-# -- alibaba_lists --
-# Alibaba's lists of 2025 (instances of recommendation models) and of 2026 (jobs beside spot jobs).
-#
-# Source: github.com/alibaba/clusterdata, cluster-trace-gpu-v2025 (Yang et al., NSDI 2025) and
-# cluster-trace-v2026-spot-gpu (Duan et al., ASPLOS 2026).  Seconds from the beginning of each trace.
-
-
-GIBIBYTE = 2.0**30
 SPOT, HIGH = "spot", "hp"  # Types of jobs of 2026, in small letters
 
 

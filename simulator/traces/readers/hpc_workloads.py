@@ -25,17 +25,6 @@ from simulator.job_record import JobRecord, Status
 from simulator.traces.cells import Clock, TraceRows, is_number, number, optional, record
 from simulator.traces.trace_loading import Numbered
 
-# -- swf --
-# The Standard Workload Format of the Parallel Workloads Archive: 18 numbers a line, ``;`` before a comment.
-#
-# Some logs add fields of their own behind them, which are passed over.
-#
-# Source: Chapin et al., "Benchmarks and Standards for the Evaluation of Parallel Job Schedulers", JSSPP 1999; version
-# 2.2 at www.cs.huji.ac.il/labs/parallel/workload/swf.html.  -1 = unknown.  Processors stand for GPUs: those requested,
-# or, where that is unknown, those allocated.  Seconds on the log's own clock.  Lines of states 2 to 4 are parts of a
-# job that has a line of its own, and are passed over.
-
-
 FIELDS = 18
 JOB, SUBMIT, WAIT, RUN, ALLOCATED, REQUESTED, TIME, MEMORY, STATE = 0, 1, 2, 3, 4, 7, 8, 9, 10
 USER, GROUP, QUEUE = 11, 12, 14
@@ -67,67 +56,51 @@ class Swf:
 
     def read(self, source: ByteStream, bad_rows: TraceRows) -> Iterator[Numbered]:
         """Yield the jobs with their lines, in the order of the file."""
+
+        def rows() -> Iterator[tuple[int, list[str]]]:
+            for line, text in enumerate(source.lines(), 1):
+                fields = text.split(";", 1)[0].split()
+                if not fields:
+                    continue
+                if len(fields) > FIELDS:
+                    beyond = f"Lines have more than the {FIELDS} fields of the format: those behind were not read."
+                    bad_rows.note(beyond)
+                if len(fields) >= FIELDS and fields[STATE] in PARTS:
+                    bad_rows.note("Lines that describe a part of a job (states 2, 3 and 4) were passed over.")
+                    continue
+                yield line, fields
+
         clock = Clock(bad_rows)
-        yield from bad_rows.keep(_rows(source, bad_rows), lambda fields: _job(fields, clock), source)
 
+        def job(fields: Sequence[str]) -> JobRecord:
+            if len(fields) < FIELDS:
+                few = f"the line has {len(fields)} fields, the format {FIELDS}"
+                raise BadRow("cells missing", few, fix="give all fields, -1 for those that are unknown")
+            requested, allocated = number(fields[REQUESTED], "field 8"), number(fields[ALLOCATED], "field 5")
+            processors = requested if requested > 0 else max(allocated, 0.0)
+            memory = number(fields[MEMORY], f"field {MEMORY + 1}")
+            submit = clock.seconds(fields[SUBMIT], "field 2")
+            if submit < 0:
+                raise BadRow("not a time", f"the submit time (field 2) is {submit:g}", fix="give times from 0 up")
+            if number(fields[RUN], "field 4") == -1:
+                problem = f"the run time (field 4) of job {fields[JOB]} is unknown"
+                raise BadRow("unknown duration", problem, fix="leave out such jobs")
+            user, group, queue = ("" if fields[i] == "-1" else fields[i] for i in (USER, GROUP, QUEUE))
+            return record(
+                job_id=fields[JOB],
+                submit=submit,
+                duration=clock.length(fields[RUN], "field 4"),
+                gpus=processors,
+                user=user,
+                group=group,
+                queue=queue,
+                memory=memory * processors * KILOBYTE if memory > 0 else None,
+                estimate=estimate if (estimate := clock.length(fields[TIME], "field 9")) > 0 else None,
+                waited=wait if (wait := clock.length(fields[WAIT], "field 3")) >= 0 else None,
+                status=STATUS.get(fields[STATE], "unknown"),
+            )
 
-def _rows(source: ByteStream, bad_rows: TraceRows) -> Iterator[tuple[int, list[str]]]:
-    for line, text in enumerate(source.lines(), 1):
-        fields = text.split(";", 1)[0].split()
-        if not fields:
-            continue
-        if len(fields) > FIELDS:
-            bad_rows.note(f"Lines have more than the {FIELDS} fields of the format: those behind were not read.")
-        if len(fields) >= FIELDS and fields[STATE] in PARTS:
-            bad_rows.note("Lines that describe a part of a job (states 2, 3 and 4) were passed over.")
-            continue
-        yield line, fields
-
-
-def _job(fields: Sequence[str], clock: Clock) -> JobRecord:
-    if len(fields) < FIELDS:
-        few = f"the line has {len(fields)} fields, the format {FIELDS}"
-        raise BadRow("cells missing", few, fix="give all fields, -1 for those that are unknown")
-    requested, allocated = number(fields[REQUESTED], "field 8"), number(fields[ALLOCATED], "field 5")
-    processors = requested if requested > 0 else max(allocated, 0.0)
-    memory = _known(fields, MEMORY)
-    submit = clock.seconds(fields[SUBMIT], "field 2")
-    if submit < 0:
-        raise BadRow("not a time", f"the submit time (field 2) is {submit:g}", fix="give times from 0 up")
-    if number(fields[RUN], "field 4") == -1:
-        raise BadRow(
-            "unknown duration", f"the run time (field 4) of job {fields[JOB]} is unknown", fix="leave out such jobs"
-        )
-    return record(
-        job_id=fields[JOB],
-        submit=submit,
-        duration=clock.length(fields[RUN], "field 4"),
-        gpus=processors,
-        user=_name(fields[USER]),
-        group=_name(fields[GROUP]),
-        queue=_name(fields[QUEUE]),
-        memory=None if memory is None else memory * processors * KILOBYTE,
-        estimate=estimate if (estimate := clock.length(fields[TIME], "field 9")) > 0 else None,
-        waited=wait if (wait := clock.length(fields[WAIT], "field 3")) >= 0 else None,
-        status=STATUS.get(fields[STATE], "unknown"),
-    )
-
-
-def _known(fields: Sequence[str], place: int) -> float | None:
-    value = number(fields[place], f"field {place + 1}")
-    return value if value > 0 else None
-
-
-def _name(field: str) -> str:
-    return "" if field == "-1" else field
-
-
-# -- batsim --
-# Workloads of Batsim: a JSON document with ``jobs`` and the ``profiles`` that say what they do.
-#
-# Source: docs/input-workload.rst of github.com/oar-team/batsim, version 5.  Resources stand for GPUs.  How long a job
-# takes is said where its profile is a delay, or a sequence of delays; of computations, transfers and replays it depends
-# on the platform, which is not read: there the walltime is taken, and a note says so.  A walltime ends a longer delay.
+        yield from bad_rows.keep(rows(), job, source)
 
 
 _BEGIN = re.compile(rb"(?:\xef\xbb\xbf)?\s*\{")
@@ -187,13 +160,13 @@ class _Workload:
         seconds = self._seconds(inside(entry, "profile"), 0)
         if seconds is None:
             if walltime is None:
-                wrong = f"job {job_id} has neither a delay nor a walltime"
-                raise BadRow("unknown duration", wrong, fix="give it a walltime, or a profile of type DelayProfile")
+                problem = f"job {job_id} has neither a delay nor a walltime"
+                raise BadRow("unknown duration", problem, fix="give it a walltime, or a profile of type DelayProfile")
             self.by_walltime += 1
         return record(
             job_id=job_id,
             submit=submit,
-            duration=min(one for one in (seconds, walltime) if one is not None),
+            duration=min(time for time in (seconds, walltime) if time is not None),
             gpus=number(inside(entry, "res"), "res"),
             estimate=walltime,
             status="unknown" if seconds is None else "failed" if walltime and seconds > walltime else "completed",
@@ -203,8 +176,8 @@ class _Workload:
         """Return how long a profile takes; ``None`` = that depends on a platform."""
         profile = self._profiles.get(name) if isinstance(name, str) else None
         if profile is None or depth > DEEPEST:
-            wrong = f"there is no profile {str(name)[:60]!r}" if profile is None else "profiles contain each other"
-            raise BadRow("unknown profile", wrong, fix="name a profile of the file")
+            problem = f"there is no profile {str(name)[:60]!r}" if profile is None else "profiles contain each other"
+            raise BadRow("unknown profile", problem, fix="name a profile of the file")
         kind = inside(profile, "type")
         if kind in DELAYS:
             return self._clock.length(inside(profile, "delay"), "delay")
@@ -214,6 +187,6 @@ class _Workload:
         if not isinstance(parts, list):
             raise BadRow("not a list", f"seq of the profile {name!r} is no list", fix="list names of profiles")
         seconds = [self._seconds(part, depth + 1) for part in parts]
-        known = [second for second in seconds if second is not None]
+        delays = [second for second in seconds if second is not None]
         times = optional(inside(profile, "repeat"), "repeat")
-        return sum(known) * (1 if times is None else times) if len(known) == len(seconds) else None
+        return sum(delays) * (1 if times is None else times) if len(delays) == len(seconds) else None

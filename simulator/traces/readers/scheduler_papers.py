@@ -24,6 +24,7 @@ batch size (:mod:`simulator.throughputs`), or a column ``duration`` if there is 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import count
 
 from ground.files import ByteStream
 from ground.formats import FileFormat
@@ -32,21 +33,6 @@ from simulator.job_record import JobRecord
 from simulator.throughputs import GAVEL, POLLUX_SECONDS
 from simulator.traces.cells import Clock, TraceRows, is_number, number, record, whole
 from simulator.traces.trace_loading import Cells, NamedColumns, Numbered
-
-# -- gavel --
-# Traces of Gavel and Shockwave: a job a line, its fields between tabs, without a header.
-#
-# The number of fields tells the layout.  7 (Gavel's ``traces/msr``): type, command, argument for steps, whether it
-# needs data, steps, arrival, GPUs.  10 (Gavel's others): type, command, folder, argument, data, steps, GPUs, priority,
-# SLO, arrival.  11 and 12 (Shockwave): the same with the way that its batch size changes behind the GPUs, and in 12 the
-# run time before the arrival.  Seconds.
-#
-# Only Shockwave's lines say how long a job runs; for others it is their steps over the steps a second that Gavel
-# measured on V100 GPUs (``simulator.throughputs``).
-#
-# Source: ``parse_trace`` of scheduler/utils.py in github.com/stanford-futuredata/gavel at c4fa4009 and in
-# github.com/uw-mad-dash/shockwave at 8a44f4a.  Jobs have no id: they are called by their place, ``gavel-1`` onwards.
-
 
 TAB = "\t"
 _MSR = "type command argument data steps arrival gpus"
@@ -84,61 +70,34 @@ class Gavel:
 
     def read(self, source: ByteStream, bad_rows: TraceRows) -> Iterator[Numbered]:
         """Yield the jobs with their lines, in the order of the file."""
-        jobs = _Lines(bad_rows)
+        clock, places, by_steps = Clock(bad_rows), count(1), 0
+
+        def job(fields: Sequence[str]) -> JobRecord:
+            nonlocal by_steps
+            place, names = next(places), LAYOUTS.get(len(fields))
+            if names is None:
+                problem = f"the line has {len(fields)} fields, the format {', '.join(map(str, sorted(LAYOUTS)))}"
+                raise BadRow("cells missing", problem, fix="put a tab between all fields")
+            cells = {name: cell.strip() for name, cell in zip(names, fields, strict=True)}
+            gpus = whole(cells["gpus"], "the scale factor")
+            submit = clock.seconds(cells["arrival"], "the arrival time")
+            if "duration" in cells:
+                duration = clock.length(cells["duration"], "the duration")
+            elif rates := GAVEL.rates_of(cells["type"], gpus):
+                duration = number(cells["steps"], "the number of steps") / rates[GAVEL.reference][0]
+                by_steps += 1
+            else:
+                problem = f"how fast {cells['type'][:60]!r} runs is not known"
+                raise BadRow("unknown duration", problem, fix="give lines with a run time, as Shockwave writes them")
+            return record(job_id=f"gavel-{place}", submit=submit, duration=duration, gpus=gpus, model=cells["type"])
+
         lines = ((line, text.rstrip("\r\n").split(TAB)) for line, text in enumerate(source.lines(), 1) if text.strip())
-        yield from bad_rows.keep(lines, jobs.job, source)
-        if jobs.by_steps:
+        yield from bad_rows.keep(lines, job, source)
+        if by_steps:
             bad_rows.note(
-                f"{jobs.by_steps:,} jobs have steps and no run time: it was taken from the steps a second that Gavel "
+                f"{by_steps:,} jobs have steps and no run time: it was taken from the steps a second that Gavel "
                 "measured on V100 GPUs."
             )
-
-
-class _Lines:
-    """Makes jobs of the lines of one trace."""
-
-    def __init__(self, bad_rows: TraceRows) -> None:
-        self._clock = Clock(bad_rows)
-        self._count = 0
-        self.by_steps = 0
-
-    def job(self, fields: Sequence[str]) -> JobRecord:
-        """Return the job of a line."""
-        self._count += 1
-        names = LAYOUTS.get(len(fields))
-        if names is None:
-            wrong = f"the line has {len(fields)} fields, the format {', '.join(map(str, sorted(LAYOUTS)))}"
-            raise BadRow("cells missing", wrong, fix="put a tab between all fields")
-        cells = {name: cell.strip() for name, cell in zip(names, fields, strict=True)}
-        gpus = whole(cells["gpus"], "the scale factor")
-        return record(
-            job_id=f"gavel-{self._count}",
-            submit=self._clock.seconds(cells["arrival"], "the arrival time"),
-            duration=self._clock.length(cells["duration"], "the duration")
-            if "duration" in cells
-            else self._by_steps(cells, gpus),
-            gpus=gpus,
-            model=cells["type"],
-        )
-
-    def _by_steps(self, cells: dict[str, str], gpus: int) -> float:
-        rates = GAVEL.rates_of(cells["type"], gpus)
-        if not rates:
-            wrong = f"how fast {cells['type'][:60]!r} runs is not known"
-            raise BadRow("unknown duration", wrong, fix="give lines with a run time, as Shockwave writes them")
-        seconds = number(cells["steps"], "the number of steps") / rates[GAVEL.reference][0]
-        self.by_steps += 1
-        return seconds
-
-
-# -- tiresias --
-# Traces of Tiresias, ``job_id,num_gpu,submit_time,iterations,model_name,duration,interval``, and of Muri.
-#
-# Muri's have these columns and others, and count milliseconds.
-#
-# Sources: Gu et al., "Tiresias: A GPU Cluster Manager for Distributed Deep Learning", NSDI 2019;
-# github.com/SymbioticLab/Tiresias, simulator/60_job.csv.  Zhao et al., "Multi-Resource Interleaving for Deep Learning
-# Training", SIGCOMM 2022; github.com/Rivendile/Muri, cluster_exp/trace-data.  A clock of their own.
 
 
 ONLY_MURI = ("iteration_time", "resource_time_0")
@@ -193,16 +152,6 @@ class Muri(NamedColumns):
             bad_rows.unit = "milliseconds"
             bad_rows.note("Times were read as milliseconds, which is what Muri's traces count.")
         return Tiresias().jobs(bad_rows)
-
-
-# -- pollux --
-# Workloads of Pollux and Sia: ``name,time,application,num_replicas,batch_size``.
-#
-# Source: Qiao et al., OSDI 2021, simulator/workloads*/ of github.com/petuum/adaptdl, branch osdi21-artifact; Jayaram
-# Subramanya et al., SOSP 2023, github.com/siasosp23/artifacts.  Jobs may grow and shrink there; here each keeps the
-# GPUs that its user would have chosen, ``num_replicas``.  The file does not say how long it then runs: that is what was
-# measured for its application, GPUs and batch size (``simulator.throughputs``), or a column
-# ``duration`` if there is one.
 
 
 class Pollux(NamedColumns):

@@ -33,15 +33,6 @@ from simulator.traces.cells import Clock, TraceRows, number, optional, record, s
 from simulator.traces.trace_loading import Numbered
 from topology.node_gpus import mig_profile
 
-# -- slurm_runs --
-# What Slurm's accounting says of a run of a job, as text or JSON, and jobs made of their runs.
-#
-# A job that is requeued has a record for each run, all with its id.  Its runs are one job here: submitted when the
-# first was, with the sum of their run times, so that its GPU time stays what it was.
-#
-# Source: the manual page sacct(1) of Slurm 25.05.
-
-
 MEGABYTE = 2**20  # Memory without a unit, and that of the JSON
 _STEP = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5, "E": 6}  # Powers of 1024, of memory and of counts
 _AMOUNT = re.compile(r"([0-9]{1,30}(?:\.[0-9]{1,30})?)([KMGTPE]?)")
@@ -104,7 +95,7 @@ def trackable(text: str) -> Mapping[str, float]:
 
     :raises BadRow: no list of NAME=AMOUNT.
     """
-    found: dict[str, float] = {}
+    resources: dict[str, float] = {}
     for part in filter(None, text.split(",")):
         name, _, amount = part.partition("=")
         match = _AMOUNT.fullmatch(amount)
@@ -112,8 +103,8 @@ def trackable(text: str) -> Mapping[str, float]:
             fix = "give AllocTRES as sacct prints it, such as cpu=12,gres/gpu:h100=8,mem=62.50G,node=1"
             raise BadRow("not resources", f"{part[:60]!r} is no amount of a resource", fix=fix)
         unit = match[2] or ("M" if name == "mem" else "")
-        found[name] = float(match[1]) * 1024.0 ** _STEP[unit]
-    return MappingProxyType(found)
+        resources[name] = float(match[1]) * 1024.0 ** _STEP[unit]
+    return MappingProxyType(resources)
 
 
 def length(text: str) -> float | None:
@@ -175,7 +166,29 @@ def jobs_of(
         taken[job_id] = number = taken.get(job_id, 0) + 1
         in_order = sorted(own.values(), key=attrgetter("submit"))
         rows.append((line, (job_id if number == 1 else f"{job_id}@{number}", in_order)))
-    yield from bad_rows.keep(rows, lambda row: _job(*row), source)
+
+    def job(row: tuple[str, list[SlurmRun]]) -> JobRecord:
+        job_id, runs = row
+        first, last = runs[0], runs[-1]
+        held = last.resources or last.requested
+        nodes = last.nodes or held.get("node")
+        return record(
+            job_id=job_id,
+            submit=first.submit,
+            duration=sum(run.elapsed or 0.0 for run in runs),
+            gpus=last.gpus,
+            nodes=int(nodes) if nodes else None,
+            user=last.user,
+            queue=last.partition,
+            group=last.account,
+            cpus=held.get("cpu"),
+            memory=held.get("mem"),
+            status=status(last.state.split(" ", 1)[0]),
+            estimate=last.limit or None,
+            waited=None if first.start is None else first.start - first.submit,
+        )
+
+    yield from bad_rows.keep(rows, job, source)
     if again:
         bad_rows.note(f"{again:,} rows stood there before (the same submission and start): read once.")
     if requeued := sum(len(own) > 1 for _, (_, own) in rows):
@@ -183,34 +196,6 @@ def jobs_of(
     if later := sum(own[0].eligible is not None and own[0].eligible > own[0].submit for _, (_, own) in rows):
         held = "might start only after their submission (dependencies, holds, begin times)"
         bad_rows.note(f"{later:,} jobs {held}: with --column Submit=Eligible a table has them submitted then.")
-
-
-def _job(job_id: str, runs: list[SlurmRun]) -> JobRecord:
-    first, last = runs[0], runs[-1]
-    held = last.resources or last.requested
-    nodes = last.nodes or held.get("node")
-    return record(
-        job_id=job_id,
-        submit=first.submit,
-        duration=sum(run.elapsed or 0.0 for run in runs),
-        gpus=last.gpus,
-        nodes=int(nodes) if nodes else None,
-        user=last.user,
-        queue=last.partition,
-        group=last.account,
-        cpus=held.get("cpu"),
-        memory=held.get("mem"),
-        status=status(last.state.split(" ", 1)[0]),
-        estimate=last.limit or None,
-        waited=None if first.start is None else first.start - first.submit,
-    )
-
-
-# -- sacct --
-# Slurm's accounting as ``sacct --parsable2`` prints it: columns between bars, with or without their header.
-#
-# Without a header the columns are those that Open XDMoD asks for (:data:`XDMOD`).  Names of columns are those of
-# ``--format``, in any spelling of small and large letters.  Steps (``123.batch``) are passed over.
 
 
 COLUMNS = (
@@ -255,11 +240,45 @@ class Sacct:
     def read(self, source: ByteStream, bad_rows: TraceRows) -> Iterator[Numbered]:
         """Yield the jobs with their lines, in the order of the file."""
         clock = Clock(bad_rows)
-        rows = bad_rows.keep(_rows(source, bad_rows), lambda cells: ended(_run(cells, clock)), source)
-        yield from jobs_of(rows, bad_rows, source)
+
+        def moment(cells: Mapping[str, str], column: str) -> float | None:
+            time = cells.get(column, "")
+            return None if time.lower() in NO_TIME else clock.seconds(time, column.capitalize())
+
+        def run(cells: Mapping[str, str]) -> SlurmRun:
+            start, end = moment(cells, "start"), moment(cells, "end")
+            elapsed = clock.optional_length(cells.get("elapsedraw"), "ElapsedRaw")
+            if elapsed is None:
+                elapsed = length(cells.get("elapsed", ""))
+            if elapsed is None and start is not None and end is not None:
+                elapsed = end - start
+            minutes, nodes = cells.get("timelimitraw", ""), cells.get("nnodes", "")
+            raw = clock.length(minutes, "TimelimitRaw", each=60) if minutes.isdecimal() else None
+            return ended(
+                SlurmRun(
+                    job_id=cells.get("jobid") or cells["jobidraw"],
+                    submit=clock.seconds(cells["submit"], "Submit"),
+                    start=start,
+                    eligible=moment(cells, "eligible"),
+                    elapsed=elapsed,
+                    state=intern(cells["state"]),
+                    nodes=float(nodes) if nodes.isdecimal() else None,
+                    resources=trackable(cells["alloctres"]),
+                    requested=trackable(cells.get("reqtres", "")),
+                    cluster=intern(cells.get("cluster", "")),
+                    name=cells.get("jobname", ""),
+                    user=intern(cells.get("user", "")),
+                    account=intern(cells.get("account") or cells.get("group", "")),
+                    partition=intern(cells.get("partition", "")),
+                    limit=length(cells.get("timelimit", "")) if raw is None else raw,
+                )
+            )
+
+        yield from jobs_of(bad_rows.keep(_rows(source, bad_rows), run, source), bad_rows, source)
 
 
 def _rows(source: ByteStream, bad_rows: TraceRows) -> Iterator[tuple[int, Mapping[str, str]]]:
+    """Yield the cells of each row by the names of their columns, in small letters."""
     names: Sequence[str] = ()
     for line, written in enumerate(source.lines(), 1):
         if not written.strip():
@@ -277,9 +296,9 @@ def _rows(source: ByteStream, bad_rows: TraceRows) -> Iterator[tuple[int, Mappin
             cells[len(names) - 1 :] = [BAR.join(cells[len(names) - 1 :])]
         if len(cells) != len(names):
             reason = "cells missing" if len(cells) < len(names) else "too many cells"
-            wrong = f"the row has {len(cells)} cells, the header {len(names)}"
+            problem = f"the row has {len(cells)} cells, the header {len(names)}"
             fix = "export JobName last: a name may hold a bar; a last row cut short means a truncated file"
-            bad_rows.refuse(BadRow(reason, wrong, fix=fix), source.at(line))
+            bad_rows.refuse(BadRow(reason, problem, fix=fix), source.at(line))
             continue
         row = dict(zip(names, cells, strict=True))
         if "." in (row.get("jobid") or row.get("jobidraw", "")):
@@ -307,48 +326,6 @@ def _header(cells: Sequence[str], where: str) -> Sequence[str]:
         twice = f"two columns are called {repeated[0]!r}"
         raise TraceFormatError(twice, where=where, fix="ask for every column once")
     return names
-
-
-def _run(cells: Mapping[str, str], clock: Clock) -> SlurmRun:
-    start, end = _time(cells, "start", clock), _time(cells, "end", clock)
-    elapsed = clock.optional_length(cells.get("elapsedraw"), "ElapsedRaw")
-    if elapsed is None:
-        elapsed = length(cells.get("elapsed", ""))
-    if elapsed is None and start is not None and end is not None:
-        elapsed = end - start
-    minutes = cells.get("timelimitraw", "")
-    nodes = cells.get("nnodes", "")
-    return SlurmRun(
-        job_id=cells.get("jobid") or cells["jobidraw"],
-        submit=clock.seconds(cells["submit"], "Submit"),
-        start=start,
-        eligible=_time(cells, "eligible", clock),
-        elapsed=elapsed,
-        state=intern(cells["state"]),
-        nodes=float(nodes) if nodes.isdecimal() else None,
-        resources=trackable(cells["alloctres"]),
-        requested=trackable(cells.get("reqtres", "")),
-        cluster=intern(cells.get("cluster", "")),
-        name=cells.get("jobname", ""),
-        user=intern(cells.get("user", "")),
-        account=intern(cells.get("account") or cells.get("group", "")),
-        partition=intern(cells.get("partition", "")),
-        limit=clock.length(minutes, "TimelimitRaw", each=60)
-        if minutes.isdecimal()
-        else length(cells.get("timelimit", "")),
-    )
-
-
-def _time(cells: Mapping[str, str], column: str, clock: Clock) -> float | None:
-    text = cells.get(column, "")
-    return None if text.lower() in NO_TIME else clock.seconds(text, column.capitalize())
-
-
-# -- sacct_json --
-# Slurm's accounting as ``sacct --json`` prints it, by the schemes of Slurm 21.08 to 25.05 (data_parser).
-#
-# ``time`` holds seconds since 1970 and the limit in minutes, ``tres.allocated`` a list of resources with memory in
-# megabytes, ``state.current`` a word or a list of words.  A number may be an object ``{set, infinite, number}``.
 
 
 NO_VALUES = frozenset({2.0**32 - 2, 2.0**32 - 1, 2.0**64})
@@ -381,45 +358,42 @@ class SacctJson:
         document, data = json_document(source)
         failed = data.get("errors") if isinstance(data, dict) else None
         if failed and not data.get("jobs"):
-            said = f"Slurm could not list its jobs: {str(failed)[:200]}"
-            raise TraceFormatError(said, where=source.name, fix="ask Slurm again when it answers without errors")
+            problem = f"Slurm could not list its jobs: {str(failed)[:200]}"
+            raise TraceFormatError(problem, where=source.name, fix="ask Slurm again when it answers without errors")
         clock = Clock(bad_rows)
-        rows = bad_rows.keep(
-            entries(document, data, key="jobs"), lambda job: ended(_run_of_sacct_json(job, clock)), source
-        )
+
+        def run(job: Any) -> SlurmRun:
+            state = inside(job, "state", "current")
+            words = [str(word) for word in state] if isinstance(state, list) else [str(state or "")]
+            times = {key: _number(inside(job, "time", key), f"time.{key}") for key in TIMES}
+            array, task = inside(job, "array", "job_id"), _number(inside(job, "array", "task_id"), "array.task_id")
+            whole = _number(inside(job, "job_id"), "job_id")
+            job_id = "" if whole is None else f"{whole:.0f}"
+            if array and task is not None:
+                job_id = f"{_text(array)}_{task:.0f}"
+            return ended(
+                SlurmRun(
+                    job_id=job_id,
+                    submit=clock.seconds(times["submission"], "time.submission"),
+                    # 0 stands for a moment that has not come
+                    start=clock.optional(times["start"] or None, "time.start"),
+                    eligible=clock.optional(times["eligible"] or None, "time.eligible"),
+                    elapsed=clock.optional_length(times["elapsed"], "time.elapsed") if times["end"] else None,
+                    state=words[0] if words else "",
+                    nodes=_number(inside(job, "allocation_nodes"), "allocation_nodes"),
+                    resources=_resources(job, "allocated"),
+                    requested=_resources(job, "requested"),
+                    cluster=text(job, "cluster"),
+                    name=text(job, "name"),
+                    user=text(job, "user") or _text(inside(job, "association", "user")),
+                    account=text(job, "account"),
+                    partition=text(job, "partition"),
+                    limit=clock.optional_length(times["limit"], "time.limit", each=60),
+                )
+            )
+
+        rows = bad_rows.keep(entries(document, data, key="jobs"), run, source)
         yield from jobs_of(rows, bad_rows, source)
-
-
-def _run_of_sacct_json(job: Any, clock: Clock) -> SlurmRun:
-    state = inside(job, "state", "current")
-    times = {key: _number(inside(job, "time", key), f"time.{key}") for key in TIMES}
-    words = [str(word) for word in state] if isinstance(state, list) else [str(state or "")]
-    return SlurmRun(
-        job_id=_job_id(job),
-        submit=clock.seconds(times["submission"], "time.submission"),
-        # 0 stands for a moment that has not come
-        start=clock.optional(times["start"] or None, "time.start"),
-        eligible=clock.optional(times["eligible"] or None, "time.eligible"),
-        elapsed=clock.optional_length(times["elapsed"], "time.elapsed") if times["end"] else None,
-        state=words[0] if words else "",
-        nodes=_number(inside(job, "allocation_nodes"), "allocation_nodes"),
-        resources=_resources(job, "allocated"),
-        requested=_resources(job, "requested"),
-        cluster=text(job, "cluster"),
-        name=text(job, "name"),
-        user=text(job, "user") or _text(inside(job, "association", "user")),
-        account=text(job, "account"),
-        partition=text(job, "partition"),
-        limit=clock.optional_length(times["limit"], "time.limit", each=60),
-    )
-
-
-def _job_id(job: Any) -> str:
-    array, task = inside(job, "array", "job_id"), _number(inside(job, "array", "task_id"), "array.task_id")
-    whole = _number(inside(job, "job_id"), "job_id")
-    if array and task is not None:
-        return f"{_text(array)}_{task:.0f}"
-    return "" if whole is None else f"{whole:.0f}"
 
 
 def _text(value: Any) -> str:
@@ -430,12 +404,12 @@ def _resources(job: Any, which: str) -> dict[str, float]:
     listed = inside(job, "tres", which)
     if listed is not None and not isinstance(listed, list):
         raise BadRow("not resources", f"tres.{which} is no list", fix="give the output of sacct --json as it is")
-    found: dict[str, float] = {}
-    for one in listed or ():
-        kind, name = _text(inside(one, "type")).lower(), _text(inside(one, "name"))
-        count = number(inside(one, "count"), f"tres.{which}.count")
-        found[f"{kind}/{name}" if name else kind] = count * (MEGABYTE if kind == "mem" else 1)
-    return found
+    resources: dict[str, float] = {}
+    for resource in listed or ():
+        kind, name = _text(inside(resource, "type")).lower(), _text(inside(resource, "name"))
+        count = number(inside(resource, "count"), f"tres.{which}.count")
+        resources[f"{kind}/{name}" if name else kind] = count * (MEGABYTE if kind == "mem" else 1)
+    return resources
 
 
 def _number(value: Any, column: str) -> float | None:
@@ -444,5 +418,5 @@ def _number(value: Any, column: str) -> float | None:
         if value.get("infinite") or value.get("set") is False:
             return None
         value = value.get("number")
-    found = optional(value, column)
-    return None if found in NO_VALUES else found
+    finite = optional(value, column)
+    return None if finite in NO_VALUES else finite

@@ -81,15 +81,19 @@ class Helios(NamedColumns):
                 raise BadRow("never ran", f"job {cells['job_id']} never started", fix="leave out jobs that never ran")
             count = whole(cells["node_num"], "node_num") if cells["node_num"] else None
             memory = optional(cells.get("mem_per_pod_GB"), "mem_per_pod_GB")
+            written = clock.optional_length(cells["duration"], "duration")
+            between = None if start is None or end is None else end - start
+            if written is not None and between is not None:
+                self._others += abs(written - between) > TOLERANCE
+            first, second = (written, between) if self.trusts_duration else (between, written)
+            duration = second if first is None else first
+            if duration is None:
+                raise BadRow("has not ended", f"job {cells['job_id']} has not ended", fix="give its duration")
             return record(
                 job_id=cells["job_id"],
                 submit=submit,
                 gpus=number(cells["gpu_num"], "gpu_num"),
-                duration=self._duration(
-                    cells,
-                    clock.optional_length(cells["duration"], "duration"),
-                    None if start is None or end is None else end - start,
-                ),
+                duration=duration,
                 nodes=count,
                 user=cells.get("user", ""),
                 queue=cells.get("vc", ""),
@@ -101,14 +105,6 @@ class Helios(NamedColumns):
             )
 
         return job
-
-    def _duration(self, cells: Cells, written: float | None, between: float | None) -> float:
-        if written is None and between is None:
-            raise BadRow("has not ended", f"job {cells['job_id']} has not ended", fix="give its duration")
-        if written is not None and between is not None:
-            self._others += abs(written - between) > TOLERANCE
-        first, second = (written, between) if self.trusts_duration else (between, written)
-        return first if first is not None else second or 0.0
 
 
 class Acme(Helios):

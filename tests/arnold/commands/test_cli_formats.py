@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from arnold.documents.formats_answer import KINDS
+from arnold.commands.formats import KINDS
 from simulator.traces.trace_loading import TRACE_READERS
 from topology.readers.reading import TOPOLOGY_READERS
 

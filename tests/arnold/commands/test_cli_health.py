@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from arnold.documents.watch_answer import WatchDocument
+from arnold.documents.store_answers import WatchDocument
 from ground.records import read_json
 from health.peers.verdict import PeersVerdict
 from tests.health.peers.fake_prometheus import machines, serving

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from arnold.commands.flags.imports import MONITORS as OFFERED
+from arnold.commands.flags import MONITORS as OFFERED
 from ground.errors import InvalidInput
 from ground.files import Source
 from health.flags.imports import MONITORS, Reports, read_reports

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from arnold.commands.health_watch import within_share
+from arnold.commands.health_peers import within_share
 from ground.errors import InvalidInput
 from health.peers.comparison import ComparisonSettings
 from health.peers.sample_sources import WatchPlan

@@ -15,8 +15,7 @@ import numpy as np
 import pytest
 
 from arnold.commands.run import run
-from arnold.pages.straggler_page import heat_map, shade
-from arnold.pages.stragglers import slowest_step, straggler_page
+from arnold.pages.straggler_page import heat_map, shade, slowest_step, straggler_page
 from ground.files import write_file
 from health.whatif.analysis_result import Analysis, Operation, PerStep, Share, Timeline, Timelines, TracedWorker
 from health.whatif.replay import chrome_trace, steps_to_export

@@ -28,9 +28,9 @@ from simulator.results import time_series
 from simulator.traces import JobTrace
 from tests.case_counts import examples
 from tests.simulator.clusters import racks
+from tests.simulator.drawn_traces import traces
 from tests.simulator.incidents import Scripted
 from tests.simulator.runs import go_on
-from tests.simulator.traces import traces
 from topology.cluster import Cluster
 from topology.flags import FAULTY, NodeFlag
 

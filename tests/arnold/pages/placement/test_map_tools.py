@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from arnold.pages.placement import placement_page
+from arnold.pages.placement_page import placement_page
 from scheduler.algorithm_run import judge
 from scheduler.job import Job, Parallelism
 from scheduler.placement.types import Proposal

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from arnold.pages.placement import placement_page
+from arnold.pages.placement_page import placement_page
 from ground.errors import InvalidInput
 from scheduler.algorithm_run import judge
 from scheduler.job import FAMILIES, Count, Job, Parallelism

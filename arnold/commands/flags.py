@@ -1,0 +1,573 @@
+"""``arnold flags``: slow and faulty nodes, in a store that remembers and on the nodes of a Kubernetes cluster.
+
+First comes what changes a store and what it says (``record``, ``lift``, ``compact``, ``show``, ``why``), then what goes
+in and out of it (``import``, ``export``), then the annotations of nodes (``sync``, ``apply``, ``list``, ``clear``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from arnold.commands.command_table import CommandRow, LazyGroup, own_row
+from arnold.console.output import answer, emit_json
+from arnold.options.command import JsonCommand
+from arnold.options.field_options import FILE, file_option
+from arnold.options.shared_options import (
+    AT_HELP,
+    CLUSTER_HELP,
+    STORE_HELP,
+    at_option,
+    kubeconfig_options,
+    parse_time,
+    present,
+    yes_option,
+)
+from ground.errors import InvalidInput, UnknownName, did_you_mean
+from ground.files import read_source, write_file
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from arnold.documents.store_answers import ImportDocument, RecordDocument
+    from extender.cluster_api.connect import WhichCluster
+    from ground.files import Source
+    from health.flags.ledger import Compaction, Ledger, Recorded
+    from topology.flag_store import Breaker
+
+ANSWERS, ANSWERS_OF_NODES = "arnold.documents.store_answers", "arnold.documents.kubernetes_answers"
+
+COMMANDS: Mapping[str, CommandRow] = {
+    name: own_row(f"flags:{target}", words)
+    for name, target, words in (
+        ("record", "record", "Take findings of detectors into a flag store."),
+        ("import", "import_", "Take findings of monitors, or of another store."),
+        ("export", "export", "Write all events of a flag store as JSON lines."),
+        ("show", "show", "Show the flags that hold now, or held at a time."),
+        ("why", "why", "Say why a node was avoided, and when."),
+        ("lift", "lift", "End the flags of nodes at once."),
+        ("compact", "compact", "Forget old history, so that a store stays small."),
+        ("sync", "sync", "Bring the annotations of nodes in line with a flag store."),
+        ("apply", "apply", "Write the flags of a file to the nodes."),
+        ("list", "list_", "Show the nodes that are flagged."),
+        ("clear", "clear", "Take the flags off nodes."),
+    )
+}
+
+
+@click.group(cls=LazyGroup, table=COMMANDS)
+def command() -> None:
+    """Flag slow and faulty nodes, where gangs and `arnold place` see them.
+
+    A flag store is a file that remembers what detectors found, merges their findings, lets flags end in good time, and
+    knows why a node was avoided. It is itself a flag file (--flags). sync, apply, list and clear are about a Kubernetes
+    cluster: annotations of its nodes.
+    """
+
+
+store_option = file_option("--store", required=True, help=STORE_HELP)
+"""Give a command ``--store``."""
+
+
+def stamp_of(file: str) -> str:
+    """Return what tells this version of a file from another; empty for standard input, which is always new."""
+    return "" if file == "-" else str(Path(file).stat().st_mtime_ns)
+
+
+def changed(
+    store: str,
+    change: Callable[[Ledger], Recorded],
+    *,
+    now: datetime,
+    create: bool = True,
+    torn: int = 0,
+    breaker: Breaker | None = None,
+) -> RecordDocument:
+    """Change a store, and return what was done.
+
+    :param torn: bytes of the input that were left out.
+    :param breaker: what the change may take out of use; a store that would hold more stays as it was.
+    """
+    from arnold.documents.store_answers import RecordDocument, written
+    from health.flags.ledger import MAX_STORE_BYTES, open_ledger, store_size
+
+    with open_ledger(store, now=now, create=create) as ledger:
+        out = {flag.node for flag in ledger.holding(now) if flag.kind == "faulty"}
+        recorded = change(ledger)
+        held = ledger.holding(now)
+        if breaker is not None:
+            breaker.check(held, before=out & {flag.node for flag in held}, where=store)
+    return RecordDocument(
+        store=store,
+        events=written(recorded.events),
+        known=recorded.known,
+        over=recorded.over,
+        early=recorded.early,
+        flagged=len(held),
+        torn=torn,
+        size=store_size(store),
+        most=MAX_STORE_BYTES,
+    )
+
+
+RECORD_EXAMPLES = """\b
+Examples:
+  arnold flags record --store flags.db slow.json
+  arnold stragglers job.parquet --meta job.yaml --node-map nodes.txt --json | arnold flags record --store flags.db -
+  arnold flags record --store flags.db --rules rules.yaml slow.json
+"""
+
+LIFT_EXAMPLES = """\b
+Examples:
+  arnold flags lift n0123 --store flags.db --because 'GPU 3 replaced, burn-in passed'
+  arnold flags lift 'n[0017-0020]' --store flags.db --because 'false alarm: maintenance of the switch'
+"""
+
+COMPACT_EXAMPLES = """\b
+Examples:
+  arnold flags compact --store flags.db
+  arnold flags compact --store flags.db --keep 26w --archive flags-2026-11.db
+  arnold flags why n0123 --store flags-2026-11.db --at 2026-03-02
+"""
+
+
+@click.command("record", cls=JsonCommand, document=f"{ANSWERS}:RecordDocument", epilog=RECORD_EXAMPLES)
+@click.argument("files", nargs=-1, type=FILE, metavar="[FLAGFILE]...")
+@store_option
+@file_option("--rules", help="When flags begin and end, YAML; kept in the store.  [default: those of the store]")
+@file_option("--cluster", help=CLUSTER_HELP)
+@yes_option
+@at_option
+def record(
+    *,
+    as_json: bool,
+    files: tuple[str, ...],
+    store: str,
+    rules: str | None,
+    cluster: str | None,
+    yes: bool,
+    at: str | None,
+) -> None:
+    """Take findings of detectors into a flag store, which is made if it is not there.
+
+    FLAGFILE is a list of flags, as --flags of `arnold place`; - is stdin. A slowdown of 1 says that the node is healthy
+    again. A file that has not changed since it was recorded counts once. Without FLAGFILE only the ends of flags
+    that are over are recorded. A run that leaves more than a quarter of --cluster, half of one of its domains, or
+    without --cluster more than four nodes out of use, is refused unless --yes is given.
+    """
+    from arnold.documents.store_answers import print_recorded
+    from arnold.options.cluster_options import ClusterFiles
+    from health.flags.ledger import Recorded
+    from health.flags.rules import read_rules
+    from topology.flag_store import Breaker, read_flags
+
+    now = present(at)
+    breaker = None if yes else Breaker(cluster=None if cluster is None else ClusterFiles(cluster).read().cluster)
+    governing = None if rules is None else read_rules(read_source(rules))
+    findings = [(read_flags(file, now=now), stamp_of(file)) for file in files]
+
+    def change(ledger: Ledger) -> Recorded:
+        over = [] if governing is None else ledger.govern(governing, now)
+        batches = (ledger.record(flags, now=now, stamp=stamp) for flags, stamp in findings)
+        return sum(batches, Recorded((*over, *ledger.settle(now))))
+
+    answer(changed(store, change, now=now, breaker=breaker), print_recorded, as_json=as_json)
+
+
+@click.command("lift", cls=JsonCommand, document=f"{ANSWERS}:RecordDocument", epilog=LIFT_EXAMPLES)
+@click.argument("nodes", nargs=-1, required=True, metavar="NODE...")
+@store_option
+@click.option("--because", required=True, metavar="TEXT", help="Reason, which `arnold flags why` shows later.")
+@click.option("--by", metavar="NAME", help="Name of the person who lifts the flags.  [default: the user's name]")
+@at_option
+def lift(*, as_json: bool, nodes: tuple[str, ...], store: str, because: str, by: str | None, at: str | None) -> None:
+    """End the flags of nodes at once, whatever the sources say: names or Slurm hostlists.
+
+    What detectors find afterwards flags them again.
+    """
+    from getpass import getuser
+
+    from arnold.documents.store_answers import print_recorded
+    from health.flags.ledger import Recorded
+    from topology.node_names import expand_hostlist
+
+    now = present(at)
+    names = [name for text in nodes for name in expand_hostlist(text, where="NODE")]
+    try:
+        person = getuser() if by is None else by
+    except (KeyError, OSError):
+        person = "somebody"
+
+    def change(ledger: Ledger) -> Recorded:
+        events = ledger.lift(names, now=now, because=because, by=person)
+        if strangers := sorted({*names} - {event.node for event in events if event.by}):
+            raise InvalidInput(
+                f"the store holds nothing against {', '.join(strangers[:5])}",
+                where="NODE",
+                fix="see `arnold flags show` for the nodes that are flagged",
+            )
+        return Recorded(tuple(events))
+
+    answer(changed(store, change, now=now, create=False), print_recorded, as_json=as_json)
+
+
+@click.command("compact", cls=JsonCommand, document="health.flags.ledger:Compaction", epilog=COMPACT_EXAMPLES)
+@store_option
+@click.option(
+    "--keep",
+    default="90d",
+    show_default=True,
+    metavar="DURATION",
+    help="Age up to which history stays whole: 12h, 90d, 26w.",
+)
+@file_option("--archive", written=True, help="File to write the whole store to first, as it was.")
+def compact(*, as_json: bool, store: str, keep: str, archive: str | None) -> None:
+    """Forget old history, so that a store does not grow for ever.
+
+    Flags that hold, rules, relapses and all history since then stay; of the time before only what they depend on. Run
+    it from a timer, beside the detectors: it waits for other writers.
+    """
+    from health.flags.ledger import compact_store
+    from health.flags.rules import parse_duration
+
+    try:
+        before = datetime.now(UTC) - parse_duration(keep)
+    except ValueError as error:
+        raise InvalidInput(str(error), where="--keep", fix="write a time such as 12h, 90d or 26w") from error
+    done = compact_store(store, before, archive=archive)
+
+    def show_compacted(out: Console, done: Compaction) -> None:
+        if not done.dropped:
+            out.print(f"nothing to forget: no event of before {before:%Y-%m-%d %H:%M} UTC can go")
+            return
+        out.print(f"forgotten: {done.dropped:,} events of before {before:%Y-%m-%d %H:%M} UTC; {done.kept:,} are left")
+        out.print(f"{done.size_before / 1e6:.3g} MB before, {done.size / 1e6:.3g} MB now")
+        if archive is not None:
+            out.print(f"{archive} has the store as it was")
+
+    answer(done, show_compacted, as_json=as_json)
+
+
+SHOW_EXAMPLES = """\b
+Examples:
+  arnold flags show --store flags.db
+  arnold flags show --store flags.db --at 2026-11-17T14:00:00Z
+  arnold flags show --store flags.db --output flags.json
+"""
+
+WHY_EXAMPLES = """\b
+Examples:
+  arnold flags why n0123 --store flags.db
+  arnold flags why n0123 --store flags.db --at 2026-11-17
+  arnold flags why n0123 --store flags.db --since 2026-11-10 --until 2026-11-17T14:00:00Z --json
+"""
+
+
+@click.command("show", cls=JsonCommand, document=f"{ANSWERS}:HeldFlagsDocument", epilog=SHOW_EXAMPLES)
+@store_option
+@at_option
+@file_option("--output", written=True, help="File to write the flags to as well, for --flags of other commands.")
+def show(*, as_json: bool, store: str, at: str | None, output: str | None) -> None:
+    """Show the nodes that are flagged, now or at a time, with source, end and reason."""
+    from arnold.documents.store_answers import HeldFlagsDocument, MergedFlag, NotedFinding, minute, print_held_flags
+    from health.flags.ledger import track_of
+    from health.flags.rules import rules_of
+    from topology.flag_store import open_log
+    from topology.flags import merge_by_node
+
+    instant = datetime.now(UTC) if at is None else parse_time(at, option="--at")[1]
+    with open_log(store) as log:
+        if log.forgotten is not None and instant < log.forgotten:
+            raise InvalidInput(
+                f"what held at {minute(instant)} is not known any more: {log.opened.because}",
+                where=store,
+                fix="ask the archive of that time, if `arnold flags compact` was told to keep one",
+            )
+        standing = log.standing(instant)
+        noted = {
+            (event.node, event.source): track_of(log, event.node, event.source, instant).noted
+            for event in log.latest(instant, "event = 'noted' AND until IS NULL")
+        }
+        rules, forgotten = rules_of(log, instant), log.forgotten
+    sources: dict[str, list[str]] = {}
+    for flag in sorted(standing, key=lambda flag: -flag.slowdown):
+        sources.setdefault(flag.node, []).append(flag.source)
+    document = HeldFlagsDocument(
+        store=store,
+        at=instant,
+        flags=tuple(standing),
+        nodes=tuple(MergedFlag(**asdict(flag), sources=tuple(sources[flag.node])) for flag in merge_by_node(standing)),
+        noted=tuple(NotedFinding(*track, len(times), times[-1]) for track, times in noted.items() if times),
+        rules=rules,
+        forgotten=forgotten,
+        torn=0,
+    )
+    answer(document, print_held_flags, as_json=as_json, file=output)
+
+
+@click.command("why", cls=JsonCommand, document=f"{ANSWERS}:WhyFlaggedDocument", epilog=WHY_EXAMPLES)
+@click.argument("node")
+@store_option
+@click.option("--at", metavar="TIME", help=f"{AT_HELP}  [default: --since to --until]")
+@click.option("--since", metavar="TIME", help="Begin at this time or day.  [default: the beginning]")
+@click.option("--until", metavar="TIME", help="End at this time or day.  [default: now]")
+def why(*, as_json: bool, node: str, store: str, at: str | None, since: str | None, until: str | None) -> None:
+    """Say why a node was avoided: each of its flags with source, evidence, begin and end."""
+    from arnold.documents.store_answers import WhyFlaggedDocument, print_why_flagged, written
+    from health.flags.history import history
+    from topology.flag_store import open_log
+
+    if at is not None and (since is not None or until is not None):
+        raise InvalidInput("--at is a span of its own", where="--at", fix="leave out --since and --until, or --at")
+    # nothing is known of the future
+    now = datetime.now(UTC)
+    begin: datetime | None
+    if at is not None:
+        begin, end = parse_time(at, option="--at")
+        end = min(end, now)
+    else:
+        begin = None if since is None else parse_time(since, option="--since")[0]
+        end = now if until is None else min(now, parse_time(until, option="--until")[1])
+        if begin is not None and begin > end:
+            fix = "--since lies before --until and now"
+            raise InvalidInput("the span ends before it begins", where="--since", fix=fix)
+    with open_log(store) as log:
+        if node not in (names := log.nodes()):
+            raise UnknownName(
+                f"the store has never heard of node {node[:80]!r}",
+                where=store,
+                fix=f"{did_you_mean(node, names)}nodes without an event were never found slow or faulty",
+            )
+        past, opened = history(log, node, since=begin, until=end), log.opened
+    reaches = opened.forgotten is not None and (begin is None or begin < opened.forgotten)
+    document = WhyFlaggedDocument(
+        store=store,
+        node=node,
+        since=begin,
+        until=end,
+        avoided=bool(past.spells),
+        spells=past.spells,
+        events=written(past.events),
+        forgotten=opened.forgotten,
+        gap=opened.because if reaches else "",
+        torn=0,
+    )
+    answer(document, print_why_flagged, as_json=as_json)
+
+
+IMPORT_EXAMPLES = """\b
+Examples:
+  kubectl get nodes,events -A -o json | arnold flags import --from nvsentinel - --store flags.db
+  arnold flags import --from node-problem-detector nodes.json --output flags.json
+  arnold flags import --from flag-store old.jsonl --store flags.db
+"""
+
+MONITORS = ("nvsentinel", "node-problem-detector", "nebius", "eks")
+"""Names of the monitors that are known; here too, so that help needs no import."""
+
+STORE = "flag-store"  # Another flag store: what arnold flags export wrote, or one of an earlier version
+
+
+@click.command("import", cls=JsonCommand, document=f"{ANSWERS}:ImportDocument", epilog=IMPORT_EXAMPLES)
+@click.argument("file", type=FILE)
+@click.option("--from", "by", required=True, type=click.Choice((*MONITORS, STORE)), help="Tool that the input is from.")
+@file_option("--store", help=STORE_HELP)
+@file_option("--output", written=True, help="File to write the flags to, for --flags of other commands.")
+@yes_option
+@at_option
+def import_(
+    *, as_json: bool, file: str, by: str, store: str | None, output: str | None, yes: bool, at: str | None
+) -> None:
+    """Take what a monitor of Kubernetes nodes found: conditions of nodes, and events about them.
+
+    FILE is what `kubectl get nodes -o json` prints, or better `kubectl get nodes,events -A -o json`; - is stdin. What
+    is broken makes a node faulty; a warning is a small price. A node that the monitor finds healthy gets an all-clear.
+
+    With --from flag-store FILE is what `arnold flags export` wrote, or a store of an earlier version (JSON lines), and
+    --store a new store, which takes over all of its events.
+    """
+    from arnold.documents.store_answers import ImportDocument, print_imported
+    from health.flags.imports import read_reports
+    from topology.flag_store import Breaker
+
+    now, source = present(at), read_source(file)
+    if by == STORE:
+        document = _of_store(source, store, now)
+    else:
+        reports, recorded = read_reports(source, by=by), None
+        # of the nodes that the monitor names its findings take out a share at most
+        breaker = None if yes else Breaker(reports.nodes or None)
+        if store is not None:
+            recorded = changed(
+                store,
+                lambda ledger: ledger.record(reports.findings(by), now=now, stamp=stamp_of(file)),
+                now=now,
+                breaker=breaker,
+            )
+        elif breaker is not None:
+            breaker.check(reports.flags, where=source.name)
+        healthy = len(reports.healthy)
+        document = ImportDocument(
+            source=by, nodes=reports.nodes, healthy=healthy, flags=reports.flags, recorded=recorded
+        )
+    answer(document, print_imported, as_json=as_json, file=output)
+
+
+def _of_store(source: Source, store: str | None, now: datetime) -> ImportDocument:
+    """Take over the events of another store."""
+    from arnold.documents.store_answers import ImportDocument
+    from health.flags.imports import read_event_lines
+    from topology.flag_store import open_log
+
+    if store is None:
+        raise InvalidInput(
+            "another flag store is taken over by a new one", where="--store", fix="name the new store: --store FILE"
+        )
+    events, torn = read_event_lines(source)
+    recorded = changed(store, lambda ledger: ledger.take_over(events), now=now, torn=torn)
+    with open_log(store) as log:
+        flags, nodes = log.standing(now), log.nodes()
+    healthy = len(nodes - {flag.node for flag in flags})
+    return ImportDocument(source=STORE, nodes=len(nodes), healthy=healthy, flags=tuple(flags), recorded=recorded)
+
+
+EXPORT_EXAMPLES = """\b
+Examples:
+  arnold flags export --store flags.db | jq 'select(.event == "raised")'
+  arnold flags export --store flags.db --output flags.jsonl
+  arnold flags import --from flag-store flags.jsonl --store copy.db
+"""
+
+
+@click.command("export", cls=JsonCommand, document=f"{ANSWERS}:ExportDocument", epilog=EXPORT_EXAMPLES)
+@store_option
+@file_option("--output", written=True, help="File to write to.  [default: standard output]")
+def export(*, as_json: bool, store: str, output: str | None) -> None:
+    """Write all events of a flag store, in order: one JSON object a line, after one that says what the file is.
+
+    `arnold flags import --from flag-store` makes the same store of it again.
+    """
+    from arnold.documents.store_answers import ExportDocument
+    from topology.flag_store import open_log
+
+    with open_log(store) as log:
+        if output is None and not as_json:
+            for line in log.lines():
+                click.echo(line)
+            return
+        lines = [f"{line}\n" for line in log.lines()]
+    text = "".join(lines)
+    if output is not None:
+        write_file(output, text)
+    if as_json:
+        left = text if output is None else None
+        emit_json(ExportDocument(store=store, events=len(lines), output=output, text=left))
+
+
+SYNC_EXAMPLES = """\b
+Examples:
+  arnold flags sync --store flags.db
+  arnold flags sync --store flags.db --kubeconfig admin.conf --json
+"""
+
+APPLY_EXAMPLES = """\b
+Examples:
+  arnold flags apply flags.yaml
+  arnold flags apply flags.db
+  arnold flags apply - --kubeconfig admin.conf --json < flags.json
+"""
+
+LIST_EXAMPLES = """\b
+Examples:
+  arnold flags list
+  arnold flags list --json
+"""
+
+CLEAR_EXAMPLES = """\b
+Examples:
+  arnold flags clear n0017
+  arnold flags clear 'n[0017-0020],n0042'
+  arnold flags clear --all
+"""
+
+
+@click.command("sync", cls=JsonCommand, document=f"{ANSWERS_OF_NODES}:FlagsSyncedDocument", epilog=SYNC_EXAMPLES)
+@store_option
+@yes_option
+@kubeconfig_options
+def sync(*, as_json: bool, store: str, yes: bool, which: WhichCluster) -> None:
+    """Bring the annotations of nodes in line with a flag store, so that gangs heed it.
+
+    What the store holds is written, what it held once and no longer does is taken off. What somebody else wrote stays,
+    where it is worse, or where the store holds nothing. Each annotation carries its end: if it is not renewed, the
+    flags end by themselves.
+    """
+    from arnold.documents.kubernetes_answers import FlagsSyncedDocument, print_changed
+    from extender.node_flags import on_cluster
+    from topology.flag_store import open_log
+
+    now = datetime.now(UTC)
+    with open_log(store) as log:
+        held, slowdowns = log.holding(now), log.slowdowns()
+    changes, strangers = on_cluster(which, lambda flags: flags.sync(held, known=slowdowns, now=now), yes=yes)
+    answer(FlagsSyncedDocument(tuple(changes), tuple(strangers)), print_changed, as_json=as_json)
+
+
+@click.command("apply", cls=JsonCommand, document=f"{ANSWERS_OF_NODES}:FlagsChangedDocument", epilog=APPLY_EXAMPLES)
+@click.argument("file", type=FILE)
+@yes_option
+@kubeconfig_options
+def apply(*, as_json: bool, file: str, yes: bool, which: WhichCluster) -> None:
+    """Write the flags of a file to the nodes.  FILE is a list of flags, as --flags of `arnold place`, or a flag store
+    (then `arnold flags sync` also takes off what has ended); - is stdin.
+
+    A node keeps one flag: a new one replaces it, and of two in the file the slower counts. Flags that do not hold now
+    are left out. Nodes that the file does not name are left alone.
+    """
+    from arnold.documents.kubernetes_answers import FlagsChangedDocument, print_changed
+    from extender.node_flags import on_cluster
+    from topology.flag_store import read_flags
+
+    now = datetime.now(UTC)
+    flags = read_flags(file, now=now)
+    active = [flag for flag in flags if flag.active(now)]
+    changes = on_cluster(which, lambda flags: flags.apply(active), yes=yes)
+    document = FlagsChangedDocument(tuple(changes), expired=len(flags) - len(active))
+    answer(document, print_changed, as_json=as_json)
+
+
+@click.command("list", cls=JsonCommand, document=f"{ANSWERS_OF_NODES}:FlagsDocument", epilog=LIST_EXAMPLES)
+@kubeconfig_options
+def list_(*, as_json: bool, which: WhichCluster) -> None:
+    """Show the nodes that are flagged."""
+    from arnold.documents.kubernetes_answers import flags_document, print_flags
+    from extender.node_flags import NodeFlags, on_cluster
+
+    document = flags_document(on_cluster(which, NodeFlags.all), datetime.now(UTC))
+    answer(document, print_flags, as_json=as_json)
+
+
+@click.command("clear", cls=JsonCommand, document=f"{ANSWERS_OF_NODES}:FlagsChangedDocument", epilog=CLEAR_EXAMPLES)
+@click.argument("nodes", nargs=-1, metavar="[NODE]...")
+@click.option("--all", "everything", is_flag=True, help="Clear the flags of all nodes.")
+@kubeconfig_options
+def clear(*, as_json: bool, nodes: tuple[str, ...], everything: bool, which: WhichCluster) -> None:
+    """Take the flags off nodes: names or Slurm hostlists."""
+    from arnold.documents.kubernetes_answers import FlagsChangedDocument, print_changed
+    from extender.node_flags import on_cluster
+    from topology.node_names import expand_hostlist
+
+    if bool(nodes) == everything:
+        raise InvalidInput(
+            "name nodes, or all of them, and not both" if nodes else "no node is named",
+            where="arnold flags clear",
+            fix="name nodes, or say --all",
+        )
+    names = None if everything else [name for text in nodes for name in expand_hostlist(text, where="NODE")]
+    changes = on_cluster(which, lambda flags: flags.clear(names))
+    answer(FlagsChangedDocument(tuple(changes), expired=0), print_changed, as_json=as_json)

@@ -1,1 +1,0 @@
-"""Answers of capacity planning as a page or a picture."""
