@@ -252,7 +252,7 @@ def find_slow(recording: CollectiveRecording, since: float, time: float) -> list
     """Return what has become slow between ``since`` and ``time``, the best explained first; empty = nothing is."""
     known = recording.completions.until(time)
     known = known.where(~np.isnan(known.start))
-    # the time to each launch from the end of whatever the same member launched before
+    # own work: the time to each launch from the end of whatever the same member launched before
     work = []
     for member in np.unique(known.member).tolist():
         mine = known.where(known.member == member)
@@ -328,7 +328,7 @@ def _excess(recording: CollectiveRecording, work: Sequence[_Work]) -> dict[int, 
     for one in work:
         times[one.task][one.member].append(one)
     found: dict[int, _Excess] = defaultdict(_Excess)
-    # members that do the same work
+    # those that share a group do the same work, pipelines left out; of many peers, a few of all
     sharing: dict[int, set[int]] = defaultdict(set)
     for group in recording.groups:
         if group.kind != "pp":

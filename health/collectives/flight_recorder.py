@@ -178,7 +178,7 @@ class _Entries:
         if not names or not isinstance(names[0], str):
             raise BadRow(f"'process_group' is {names!r:.60}, not the name and the description of a group")
         desc = str(names[1]) if len(names) > 1 else ""
-        # the group of an entry
+        # a group that is not recorded is known by its name alone
         name = names[0]
         key = self._known.get(name)
         if key is None:

@@ -155,11 +155,13 @@ class _Reader:
 
     def recording(self, rows: Sequence[CompletionRow], bad_rows: TaintedRanks) -> CollectiveRecording:
         """Return the recording of all rows."""
-        # processes as members, the member of each seat, and notes
+        # a process that holds several ranks of one communicator is several members
         widest = max(self._size, key=lambda comm: self._size[comm])
         held = Counter((seat.comm, process) for seat, process in self.seats.items())
         several = {process for (_, process), count in held.items() if count > 1}
-        rank_of = {p: seat.rank for seat, p in self.seats.items() if seat.comm == widest and p not in several}
+        rank_of = {
+            process: seat.rank for seat, process in self.seats.items() if seat.comm == widest and process not in several
+        }
         world = set(self.seats.values()) <= set(rank_of)
         members: list[Member] = []
         number_of: dict[tuple[Process, _Seat | None], int] = {}
@@ -177,7 +179,6 @@ class _Reader:
             notes.append("processes with several GPUs: their ranks cannot be told apart across communicators")
         elif not world:
             notes.append("no communicator spans all processes: there are no global ranks")
-        members, member_of, notes = tuple(members), member_of, notes
         ranks_of: dict[str, list[tuple[int, int]]] = {comm: [] for comm in self._comms}
         for seat, member in zip(self.seats, member_of, strict=True):
             ranks_of[seat.comm].append((seat.rank, member))
@@ -194,7 +195,7 @@ class _Reader:
             f"the Inspector itself lost {count:,} records ({key})" for key, count in sorted(self._lost.items()) if count
         ]
         return CollectiveRecording(
-            members,
+            tuple(members),
             groups,
             tuple(self._ops),
             Completions.of(row._replace(member=member_of[row.member]) for row in rows),

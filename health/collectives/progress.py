@@ -149,10 +149,9 @@ class _Reader:
                 if len(self._members_of) < len(self.groups):
                     self._members_of.append(frozenset(members))
             case "format":
-                if (row.get("name"), row.get("version")) != (NAME, VERSION):
-                    raise BadRow(
-                        f"the format is {row.get('name')!r:.40} version {row.get('version')!r:.20}, not {NAME} version {VERSION}"
-                    )
+                given, version = row.get("name"), row.get("version")
+                if (given, version) != (NAME, VERSION):
+                    raise BadRow(f"the format is {given!r:.40} version {version!r:.20}, not {NAME} version {VERSION}")
             case other:
                 raise BadRow(f"'type' is {other!r:.40}, not one of format, rank, group, state, done")
         return None

@@ -78,7 +78,6 @@ def read_ras(sources: Sequence[Source]) -> tuple[Snapshot, tuple[str, ...]]:
     stamps = [answer.stamp for answer in answers]
     if stamps != sorted(stamps):
         raise InvalidInput("stands after a later answer", where=sources[-1].name, fix="give the files in order of time")
-    # the snapshot of the last answer and notes
     last = answers[-1]
     earlier = answers[-2] if len(answers) > 1 else None
     seats = sorted({rank.seat for ranks in last.comms.values() for rank in ranks.values()})
@@ -132,7 +131,6 @@ def _read(source: Source) -> _Answer:
         answer = _Answer(stamp, {}, set(), set())
         for i, comm in enumerate(listed(document, "communicators")):
             try:
-                # a communicator to an answer
                 if not isinstance(comm, dict):
                     raise BadRow("is not an object")
                 name, size = f"{text(comm, 'hash')} {text(comm, 'secondary_hash')}", integer(comm, "size", low=1)

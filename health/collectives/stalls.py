@@ -110,7 +110,7 @@ def stalls_at(recording: CollectiveRecording, time: float, *, quiet: float, back
             continue
         seq, standing, absent = waiting
         rows = rows.where(rows.seq == seq)
-        # when a counter of these rows last changed
+        # a stall begins when a counter of its flows last changed
         key = np.stack([rows.member, rows.channel, rows.peer, rows.way], axis=1)
         order = np.lexsort((rows.time, *key.T))
         ordered = rows.where(order)

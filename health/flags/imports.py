@@ -59,7 +59,7 @@ def read_event_lines(source: Source) -> tuple[list[FlagEvent], int]:
 
 def _events(source: Source, rows: list[str]) -> Iterator[FlagEvent]:
     """Yield an event for each line; raise :class:`InvalidInput` for what is none, or no store's first."""
-    version = 1
+    version: Any = 1
     relapses: dict[object, int] = {}
     for number, row in enumerate(rows, 1):
         try:
@@ -67,7 +67,6 @@ def _events(source: Source, rows: list[str]) -> Iterator[FlagEvent]:
         except ValueError as error:
             raise InvalidInput(f"is no JSON: {error}", where=source.at(number), fix=_FIX) from error
         if number == 1:
-            # the version that the first line names
             if not isinstance(data, dict) or data.get("arnold") != "flag-store":
                 raise InvalidInput(
                     "is no flag store", where=source.at(1), fix="give a file that `arnold flags export` wrote"
@@ -83,8 +82,8 @@ def _events(source: Source, rows: list[str]) -> Iterator[FlagEvent]:
         try:
             yield read_json(FlagEvent, data)
         except ValueError:
-            # by an error what is wrong with a line, which takes longer than reading it
-            Document(source, data, lambda _: number).parse(FlagEvent)
+            # says by an error what is wrong with the line, which takes longer than reading it
+            Document(source, data, lambda _, line=number: line).parse(FlagEvent)  # type: ignore[misc]
             raise
 
 

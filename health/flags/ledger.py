@@ -297,30 +297,24 @@ class Ledger(FlagLog):
         ends, and this one is not flagged.  Another rank on the same node is another job's, and points at the node.
         """
         if flag.rank is not None and flag.slowdown > HEALTHY:
-            # findings of a flag's source since then
-            since = now - rule.memory
-            recent = self.events("source = ? AND time >= ? AND finding IS NOT NULL", flag.source, time_text(since))
-            about = [(event, event.found) for event in recent]
-            known = [(event, said.rank) for event, said in about if said is not None and said.rank is not None]
-            same = [event for event, rank in known if rank == flag.rank and event.node != flag.node]
-            same, others = same, [rank for event, rank in known if rank != flag.rank and event.node == flag.node]
-            if same:
-                where = f"rank {flag.rank} did so on {same[-1].node}, too: the program, not the node"
+            since = time_text(now - rule.memory)
+            recent = self.events("source = ? AND time >= ? AND finding IS NOT NULL", flag.source, since)
+            ranks = [(event.node, event.found.rank) for event in recent if event.found and event.found.rank is not None]
+            elsewhere = [node for node, rank in ranks if rank == flag.rank and node != flag.node]
+            if elsewhere:
+                where = f"rank {flag.rank} did so on {elsewhere[-1]}, too: the program, not the node"
                 noted = FlagEvent(time=now, event="noted", node=flag.node, source=flag.source, finding=flag)
-                standing = [
-                    event
-                    for node in {event.node for event in same}
-                    for event in [
-                        *self.events("node = ? AND source = ? ORDER BY number DESC LIMIT 1", node, flag.source)
-                    ]
-                ]
                 moved = f"rank {flag.rank} does so on {flag.node}, too: the program, not the node"
-                held = [event for event in standing if event.steps and event.steps[0].flag.rank == flag.rank]
-                cleared = [refuted(event, now, moved) for event in held]
+                cleared = [
+                    refuted(event, now, moved)
+                    for node in {*elsewhere}
+                    for event in self.events("node = ? AND source = ? ORDER BY number DESC LIMIT 1", node, flag.source)
+                    if event.steps and event.steps[0].flag.rank == flag.rank
+                ]
                 return self.write([*cleared, replace(noted, stamp=stamp, because=where)])
-            if others:
-                ranks = f"{flag.evidence}; and rank {others[-1]} of another job there"
-                flag = replace(flag, kind="faulty", slowdown=FAULTY, evidence=ranks)
+            if others := [rank for node, rank in ranks if rank != flag.rank and node == flag.node]:
+                evidence = f"{flag.evidence}; and rank {others[-1]} of another job there"
+                flag = replace(flag, kind="faulty", slowdown=FAULTY, evidence=evidence)
         event = found(track_of(self, flag.node, flag.source), flag, now, rule, stamp=stamp)
         return [] if event is None else self.write([event])
 

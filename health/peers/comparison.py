@@ -103,42 +103,40 @@ def candidates(windows: FloatArray, *, threshold: float | None, least: float) ->
     :param least: a mean distance below this does not matter either: peers that are nearer to each other than
         ``least / threshold`` count as that far apart.
     """
-    found: list[Candidates] = []
+    rounds: list[Candidates] = []  # of each round the farthest machine of each window
     most = few(windows.shape[1])
     here, rows = np.arange(len(windows)), np.broadcast_to(np.arange(windows.shape[1]), windows.shape[:2])
     hidden = np.zeros(len(windows), dtype=np.bool_)  # Whether the machine left out last did not reach the threshold
-    while len(here) and windows.shape[1] >= LEAST_MACHINES and len(found) <= most:
-        # the row of the machine that is farthest from the others, its score, 0 = below the threshold, and whether
-        # another may reach it when that one is left out
-        enough = threshold
+    while len(here) and windows.shape[1] >= LEAST_MACHINES and len(rounds) <= most:
         machines = windows.shape[1]
-        enough = enough or default_threshold(machines)
+        enough = threshold or default_threshold(machines)
         floor = max(least / enough, 1e-9)
-        machine = np.zeros(len(windows), dtype=np.int64)
-        score = np.zeros(len(windows))
+        # row of the machine that is farthest from the others, and its score; 0 = below the threshold
+        top, score = np.zeros(len(windows), dtype=np.int64), np.zeros(len(windows))
         left_out = int(LEAST_MACHINES < machines <= HIDING)
-        later = _bound(windows, floor, left_out=left_out) >= enough
-        open_windows = np.flatnonzero(later)
+        reachable = _bound(windows, floor, left_out=left_out) >= enough
+        open_windows = np.flatnonzero(reachable)
         block = max(1, BLOCK_PAIRS // (machines * min(machines, ALL_PAIRS + FARTHEST)))
         for begin in range(0, len(open_windows), block):
             chosen = open_windows[begin : begin + block]
-            machine[chosen], score[chosen] = _score(windows[chosen], floor)
+            top[chosen], score[chosen] = _score(windows[chosen], floor)
         score[score < enough] = 0.0
-        top, score, later = machine, score, later & bool(left_out)
-        out = np.flatnonzero((score > 0.0) | later & ~hidden)
+        # when the farthest is left out, another may reach the threshold
+        out = np.flatnonzero((score > 0.0) | (reachable & bool(left_out) & ~hidden))
         here, windows, rows, top, score = here[out], windows[out], rows[out], top[out], score[out]
-        found.append(Candidates(here, rows[np.arange(len(out)), top], score, (score > 0.0) & (not found)))
+        rounds.append(Candidates(here, rows[np.arange(len(out)), top], score, (score > 0.0) & (not rounds)))
         hidden = score == 0.0
         others = np.ones(rows.shape, dtype=np.bool_)
         others[np.arange(len(out)), top] = False
         windows = windows[others].reshape(len(out), rows.shape[1] - 1, windows.shape[2])
         rows = rows[others].reshape(len(out), rows.shape[1] - 1)
-    # the candidates of each round, one a window, without those that did not matter and those beyond a few
-    best = np.zeros(1 + max((int(one.window.max(initial=0)) for one in found), default=0))
+    # Of two machines the one left out first is the farther from those that remain, so its score beside the same peers
+    # is at least that of the other.
+    best = np.zeros(1 + max((int(farthest.window.max(initial=0)) for farthest in rounds), default=0))
     parts = []
-    for one in reversed(found):
-        best[one.window] = np.maximum(best[one.window], one.score)
-        parts.append(replace(one, score=best[one.window]).only(best[one.window] > 0.0))
+    for farthest in reversed(rounds):
+        best[farthest.window] = np.maximum(best[farthest.window], farthest.score)
+        parts.append(replace(farthest, score=best[farthest.window]).only(best[farthest.window] > 0.0))
     every = together(parts[::-1])
     count = np.bincount(every.window, minlength=1)
     return every.only((count[every.window] <= most) | every.first)
@@ -411,7 +409,7 @@ def examine(grid: SampleGrid, settings: ComparisonSettings, phases: JobPhases | 
     needed = settings.step_time_continuity if timed else settings.continuity
     found = scores(grid, settings)
     if timed or is_code(grid.metric):
-        # candidates whose window's median is :data:LEAST_SLOWDOWN times their peers' or more
+        # only those whose window's median is LEAST_SLOWDOWN times their peers' or more
         kept = np.zeros(len(found.window), dtype=np.bool_)
         for k, (begin, row) in enumerate(zip(found.window, found.machine, strict=True)):
             part = grid.values[:, begin : begin + settings.window]
@@ -564,7 +562,7 @@ def _stretch(
     end = last + window - 1
     inside = np.zeros(last - first + 1, dtype=np.bool_)
     inside[run.window - first] = True
-    # the first window that ends windows of which wanted are hits
+    # the first window that ends so many of which enough are hits
     wanted = ceil(hold * windows - 1e-9)
     counts = np.cumsum(np.concatenate(([0], inside)))
     enough = np.flatnonzero(counts[windows:] - counts[:-windows] >= wanted)

@@ -202,7 +202,7 @@ def learn_order(examples: Iterable[Labelled]) -> LearntOrder:
         ) from None
     tree = DecisionTreeClassifier(max_depth=DEPTH, class_weight="balanced", min_samples_leaf=20, random_state=0)
     tree.fit(np.concatenate(rows), label.astype(int))
-    # for each feature the depth at which the tree first asks for it
+    # feature -> the depth at which the tree first asks for it
     depth_of: dict[int, int] = {}
     level, depth = [0], 0
     while level:

@@ -69,10 +69,8 @@ def standby_pool(machines: int, *, rate: float = RATE, quantile: float = QUANTIL
         wrong = f"the quantile is {quantile}"
         raise InvalidInput(wrong, fix="give a share of days between 0 and 1, such as 0.99")
     with localcontext(_EXACT):
-        rate = Decimal(str(rate))
-        q = Decimal(str(quantile))
-        first, terms = _terms(machines, rate)
-        below, enough = Decimal(0), q * sum(terms) * (1 - _SLACK)
+        first, terms = _terms(machines, Decimal(str(rate)))
+        below, enough = Decimal(0), Decimal(str(quantile)) * sum(terms) * (1 - _SLACK)
         for failures, term in enumerate(terms, first):
             below += term
             if below >= enough:

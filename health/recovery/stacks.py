@@ -176,7 +176,7 @@ def read_dumps(paths: Sequence[str], *, ranks: int, lenient: bool = False) -> Du
     for file in _files(paths):
         try:
             processes = parse_dump(read_source(file, max_bytes=MAX_DUMP_BYTES))
-            # the rank of the job in the name of a file
+            # the rank stands in the name, after the word rank, or is the only number
             found = {
                 int(number) for number in _RANK.findall(file.stem) or _NUMBER.findall(file.stem)[:9] if len(number) < 10
             }

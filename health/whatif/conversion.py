@@ -315,7 +315,6 @@ def write_conversion(conversion: Conversion, sizes: JobSizes, folder: str | Path
         ) from None
     stated = json_data(ConversionStatement, record_of(ConversionStatement, conversion))
     statement = json.dumps(stated, indent=2) + "\n"
-    # the rows as Parquet
     layout = layout_of(sizes)
     import pyarrow as pa
     import pyarrow.parquet as pq

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ground.errors import TraceFormatError
-from health.whatif.analysis_result import Analysis, Floats, Operation, Stream, Timeline, Timelines
+from health.whatif.analysis_result import Analysis, Operation, Stream, Timeline, Timelines
 from health.whatif.graph import Graph, build_graph
 from health.whatif.optypes import COMPUTE, SENDS
 from health.whatif.trace import Trace
@@ -66,7 +66,7 @@ def durations_of(trace: Trace, graph: Graph) -> Durations:
             earliest[too_early > early] = member
             np.maximum(early, too_early, out=early)
         traced[members] = np.maximum(own, 0.0)
-    # per operation the mean or median of its type over steps, microbatches, stages and ranks together
+    # ideal is the mean or median of a type over steps, microbatches, stages and ranks together
     kinds: dict[str, list[int]] = defaultdict(list)
     for place, operation in enumerate(trace.operations):
         kinds[operation.optype].append(place)
@@ -269,7 +269,7 @@ def _events(timelines: Timelines, ranks: Sequence[int]) -> Iterator[str]:
                 head = f'{{"ph": "X", "pid": {numbers[dp, stage, version]}, "tid": {thread}, "cat": "{version}", '
                 for place, offset in enumerate(offsets):
                     start = timeline.start[members, dp, place]
-                    # the ends in one stream, cut at the next start
+                    # times of a trace are rounded, so that operations of a stream seem to overlap: they are cut
                     ends = timeline.end[members, dp, place]
                     order = np.argsort(start, kind="stable")
                     cut = ends.copy()

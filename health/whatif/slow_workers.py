@@ -224,7 +224,7 @@ def help_for(replayed: Replayed, analysis: Analysis, workers: Sequence[SlowWorke
         case "worker":
             return [_help_with_workers(replayed, analysis, workers)]
         case "link":
-            # what to look at
+            # a link has two ends, and links that share one point at it
             assert analysis.links is not None
             links = analysis.links.links
             ends = Counter((link.dp, stage) for link in links for stage in link.stages)
@@ -234,9 +234,9 @@ def help_for(replayed: Replayed, analysis: Analysis, workers: Sequence[SlowWorke
                 where = f"dp {rank} / stage {stage} first, where they meet, then the other ends"
             slow = ", ".join(f"{link.factor:.3g}x" for link in links[:NAMED])
             return [
-                f"Transfers take {slow} as long as those of the other ranks: look at the network interfaces and cables of "
-                f"{where}. No node is flagged, since a transfer does not say which of its ends is slow. A step would take "
-                f"{analysis.links.without_seconds:.3g} s instead of {analysis.step_seconds:.3g} s."
+                f"Transfers take {slow} as long as those of the other ranks: look at the network interfaces and cables "
+                f"of {where}. No node is flagged, since a transfer does not say which of its ends is slow. A step "
+                f"would take {analysis.links.without_seconds:.3g} s instead of {analysis.step_seconds:.3g} s."
             ]
         case "stage":
             saved = _saved(" A step would take", analysis.slowest, analysis, ".")

@@ -107,21 +107,20 @@ class ChromeTrace:
             try:
                 value, end = _DECODER.raw_decode(self._pending, self._here)
             except json.JSONDecodeError as error:
-                # Fill in the one kind of hole that the profiler is known to leave
+                # the one kind of hole that the profiler is known to leave is filled in
                 start = max(self._here, error.pos - 200)
                 mended, count = _EMPTY_FIELD.subn(r'\1 ""', self._pending[start:])
                 if count:
                     self._pending = self._pending[:start] + mended
                     self.repaired += count
-                if count > 0:
                     continue
                 near_end = error.pos >= len(self._pending) - 64 or error.msg.startswith("Unterminated string")
                 if self._ended or not near_end:
                     cut = self._ended and error.pos >= len(self._pending.rstrip()) - 1
                     if cut or error.msg.startswith("Unterminated"):
-                        raise self._broken(*TRUNCATED)
+                        raise self._broken(*TRUNCATED) from None
                     snippet = self._pending[max(error.pos - 20, 0) : error.pos + 20]
-                    raise self._broken(f"is not JSON: {error.msg.lower()} near {snippet!r}", NOT_JSON_FIX)
+                    raise self._broken(f"is not JSON: {error.msg.lower()} near {snippet!r}", NOT_JSON_FIX) from None
                 self._read_more()
             except ValueError:
                 raise self._broken("has a number of thousands of digits", NOT_JSON_FIX) from None

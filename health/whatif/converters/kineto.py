@@ -40,7 +40,7 @@ from health.whatif.conversion import (
 )
 from health.whatif.converters.degrees import check_layout, degrees_of_profiles
 from health.whatif.converters.names import OTHER, WEIGHT
-from health.whatif.converters.profile import CoveredTime, Profile, RankOps, read_profile
+from health.whatif.converters.profile import CoveredTime, RankOps, read_profile
 from health.whatif.optypes import (
     ALL_GATHER,
     BACKWARD,
@@ -483,7 +483,6 @@ class Kineto:
                 where=paths[0],
                 fix="profile the same steps of one run on all ranks",
             )
-        # what could not be told
         where = paths[0]
         layout = read.layout
         besides = _OPTIONAL if layout.pp == 1 else ()
@@ -514,7 +513,8 @@ class Kineto:
             ops, of_transfers = Transfers(ops, layout).complete(turning=read.turning, host_timed=read.on_cpu)
             missing = [entry for entry in missing if entry.optype not in PIPELINE] + of_transfers
         else:
-            # operations of which the reduction of gradients has only what is left of it after the passes
+            # without a pipeline the reduction of gradients overlaps with the backward pass, and costs no more than what
+            # stands out of it
             last: dict[tuple[int, int], float] = {}
             for op in ops:
                 if op.optype in (FORWARD, BACKWARD):

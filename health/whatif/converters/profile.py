@@ -292,14 +292,13 @@ class _Collector:
         kind = np.array(self._kind, dtype=np.int64)
         kinds = dict(self._kinds)
         begins = np.array([call.start for call in calls])
-        for number, one in enumerate(self._kinds):
-            for kernel in np.flatnonzero(kind == number) if one.collective == OTHER and len(calls) else ():
+        for number, unnamed in enumerate(self._kinds):
+            for kernel in np.flatnonzero(kind == number) if unnamed.collective == OTHER and calls else ():
                 around = calls[max(int(np.searchsorted(begins, launch[kernel], side="right")) - 1, 0)]
                 if around.start <= launch[kernel] <= around.end:
-                    named = one._replace(collective=around.call.collective)
+                    named = unnamed._replace(collective=around.call.collective)
                     kind[kernel] = kinds.setdefault(named, len(kinds))
-        kinds, kind = tuple(kinds), kind
-        # what the profile shows of the degrees of the job
+        # members that are cut short show nothing of the degrees of the job
         groups = dict.fromkeys(groups_of(info))
         for description, members in self._groups:
             ranks = tuple(sorted({int(text) for text in re.findall(r"\d{1,9}", members)}))
@@ -319,9 +318,9 @@ class _Collector:
             raise TraceFormatError(
                 f"baseTimeNanoseconds is {str(value)[:40]!r}, no time", where=self._name, fix="export the trace again"
             )
-        named = _RANK_IN_NAME.search(self._name.rsplit("/", 1)[-1])
+        in_name = _RANK_IN_NAME.search(self._name.rsplit("/", 1)[-1])
         alone = 0 if self._layout.world_size == 1 else None
-        rank = info.get("rank", int(named[1]) if named and alone is None else alone)
+        rank = info.get("rank", int(in_name[1]) if in_name and alone is None else alone)
         if not isinstance(rank, int):
             raise TraceFormatError(
                 "does not say which rank it is of", where=self._name, fix="name the files rank-0.json, rank-1.json, ..."
@@ -350,7 +349,7 @@ class _Collector:
             end=np.array(self._end)[order],
             kind=kind[order],
             stream=np.array(self._stream, dtype=np.int64)[order],
-            kinds=kinds,
+            kinds=tuple(kinds),
             busy=CoveredTime.of(np.array(self._start), np.array(self._end)),
             repaired=trace.repaired,
         )
@@ -456,7 +455,7 @@ class RankOps:
         self._computes = computes[profile.kind]
         self.communicates = np.array([kind.collective != "" for kind in profile.kinds])[profile.kind]
         self.computing = CoveredTime.of(profile.start[self._computes], profile.end[self._computes])
-        # the stream on which most is computed
+        # the main stream is that on which most is computed
         streams, place = np.unique(self.profile.stream, return_inverse=True)
         seconds = np.bincount(place, (self.profile.end - self.profile.start) * self._computes, minlength=1)
         self._main = self._computes & (profile.stream == (int(streams[np.argmax(seconds)]) if len(streams) else 0))
