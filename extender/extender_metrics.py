@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter as Tally
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 
 from prometheus_client import CollectorRegistry, Counter, GCCollector, Histogram, ProcessCollector, generate_latest
@@ -20,8 +19,8 @@ SLOW = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
-class Metrics:
-    """All metrics of one process; plans and reservations are counted at each scrape."""
+class Metrics(Collector):
+    """All metrics of one process; gauges are counted when they are asked for, so that they cannot go stale."""
 
     def __init__(
         self,
@@ -31,10 +30,11 @@ class Metrics:
         reservations: Callable[[], Iterable[Reservation]] = tuple,
         passed_over: Callable[[], int] = int,
     ) -> None:
+        self._plans, self._leads, self._reservations, self._passed_over = plans, leads, reservations, passed_over
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
         GCCollector(registry=self.registry)
-        self.registry.register(_Gauges(plans, leads, reservations, passed_over))
+        self.registry.register(self)
 
         def timed(name: str, about: str, buckets: Sequence[float], *labels: str) -> Histogram:
             return Histogram(name, about, labels, buckets=buckets, registry=self.registry)
@@ -62,22 +62,12 @@ class Metrics:
         """Return the page that Prometheus reads."""
         return generate_latest(self.registry)
 
-
-@dataclass(eq=False)
-class _Gauges(Collector):
-    """Gauges that are counted when they are asked for, so that they cannot go stale."""
-
-    plans: Callable[[], Iterable[GangPlan]]
-    leads: Callable[[], bool]
-    reservations: Callable[[], Iterable[Reservation]]
-    passed_over: Callable[[], int]
-
     def collect(self) -> Iterable[GaugeMetricFamily]:
         """Yield the gauges."""
-        yield GaugeMetricFamily("arnold_leader", "1 on the replica that plans", float(self.leads()))
+        yield GaugeMetricFamily("arnold_leader", "1 on the replica that plans", float(self._leads()))
         about = "Pods with GPUs that say they are of a gang, and which another scheduler places one by one"
-        yield GaugeMetricFamily("arnold_passed_over_pods", about, self.passed_over())
-        plans = list(self.plans())
+        yield GaugeMetricFamily("arnold_passed_over_pods", about, self._passed_over())
+        plans = list(self._plans())
         yield _by_phase("arnold_gangs", "Gangs by phase", PlanPhase, plans)
         about, labels = "Domains that the widest group touches", ["namespace", "gang", "family"]
         spread = GaugeMetricFamily("arnold_gang_spread", about, labels=labels)
@@ -92,7 +82,7 @@ class _Gauges(Collector):
         yield gap
         nodes = sum(len(plan.node_names) for plan in holding)
         yield GaugeMetricFamily("arnold_promised_nodes", "Nodes that plans hold", nodes)
-        reservations = list(self.reservations())
+        reservations = list(self._reservations())
         yield _by_phase("arnold_reservations", "Reservations by phase", ReservationPhase, reservations)
         held = [reservation for reservation in reservations if reservation.held]
         reserved = sum(len(reservation.zone) for reservation in held)

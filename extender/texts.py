@@ -1,4 +1,4 @@
-"""Names and numbers in sentences, and texts of users cut to a length that is safe to repeat.
+"""Names in sentences, and texts of users cut to a length that is safe to repeat.
 
 Annotations may have 256 kB, and so may the reference of a pod to its owner.  Such a text would come back in the name of
 a gang, in each sentence about it, and in an answer to Filter once for each node.
@@ -56,11 +56,6 @@ def short_name(name: str) -> str:
         return name
     digest = hashlib.blake2b(name.encode("utf-8", "replace"), digest_size=8).hexdigest()
     return f"{clip(name, LONGEST - len(digest) - 1)}-{digest}"
-
-
-def counted(number: int, thing: str) -> str:
-    """Return a number with its noun: ``1 pod``, ``3 pods``."""
-    return f"{number} {thing}{'' if number == 1 else 's'}"
 
 
 def named(names: Iterable[str]) -> str:

@@ -19,10 +19,6 @@ from ground import json_text
 from ground.errors import InvalidInput, TooLarge, did_you_mean
 from ground.files import Source
 
-# -- yaml_text --
-# YAML without its dangers, with line numbers: one pass over the parser's events, no recursion.
-
-
 MAX_CHARACTERS = 16 * 1024 * 1024
 """Largest YAML text: the parser needs about a second for each megabyte or two; JSON has no such limit."""
 
@@ -165,15 +161,6 @@ class _Composer:
 
     def _refuse(self, message: str, line: int, fix: str) -> None:
         raise InvalidInput(message, where=self.source.at(line), fix=fix)
-
-
-# -- documents --
-# YAML and JSON from untrusted hands: plain data, and the line on which each piece of it stands.
-#
-# YAML is read by the core schema of YAML 1.2 (``no`` is a word, ``1e-3`` a number), keys are always strings, as in
-# JSON. What a data file does not need and a hostile one does is refused: anchors and aliases ("billion laughs"), tags,
-# several documents where one is expected, a key twice, deep nesting.  NaN and infinities pass: what gives the data a
-# meaning refuses them.
 
 
 T = TypeVar("T")

@@ -25,13 +25,6 @@ from typing import BinaryIO, cast
 
 from ground.errors import InvalidInput, TooLarge, TraceFormatError
 
-# -- files --
-# Files that come from anywhere and files that must never be half written.
-#
-# Every reader starts from a :class:`Source`: text that is known to be of bounded size, UTF-8 and not binary, together
-# with the name by which errors call it.  Every writer ends in :func:`write_file`, which leaves the whole file or none.
-
-
 STDIN = "-"  # The file name that means standard input
 GZIP = b"\x1f\x8b"  # First bytes of a gzip file, RFC 1952
 _LOG = logging.getLogger(__name__)
@@ -228,10 +221,6 @@ def _not_writable(path: str | Path, error: OSError | ValueError) -> InvalidInput
 
 def _line_at(name: str, data: bytes, position: int) -> str:
     return f"{name}:{data.count(10, 0, position) + 1}"
-
-
-# -- byte_stream --
-# One file as it comes: a path or standard input, plain or gzip, read a line at a time.
 
 
 MAX_LINE = 1_048_576  # Longest line in bytes: what has longer ones is no trace but a binary file, or a JSON document

@@ -1,4 +1,7 @@
-"""Quantities in the form a person reads, the same on pages, on the terminal and in sentences."""
+"""Quantities in the form a person reads, the same on pages, on the terminal and in sentences.
+
+What is measured keeps three digits, thousands are set apart by commas, a zero has no sign, what is not known is a dash.
+"""
 
 from __future__ import annotations
 

@@ -41,13 +41,6 @@ from ground.errors import InvalidInput
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
-# -- field_types --
-# What the fields of a dataclass may hold, and their docstrings: from annotations and source, for options and JSON.
-#
-# One annotation, ``Annotated[float, Interval(gt=0, le=60)]``, serves the constructor (:func:`check_bounds`), the
-# options of a command (``arnold.options.field_options``) and the JSON Schema (pydantic reads the same marks).
-
-
 SIMPLE = (bool, int, float, str)
 
 Count = Annotated[int, Ge(0)]
@@ -172,14 +165,6 @@ def _bounds(marks: Iterable[Any]) -> dict[str, Any]:
             case Lt(lt=high):
                 found |= {"high": high, "high_open": True}
     return found
-
-
-# -- json_record --
-# One type for each fact that is printed, stored or sent: frozen dataclasses that are their own JSON.
-#
-# A dataclass that inherits :class:`JsonRecord` needs no second class for its JSON: the names of its fields are the
-# keys, and the docstrings under them are the descriptions in the JSON Schema.  pydantic reads and writes it, and is
-# imported by the first call: computing with such a dataclass never loads it.
 
 
 T = TypeVar("T")

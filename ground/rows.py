@@ -18,10 +18,6 @@ from ground.errors import InvalidInput, did_you_mean
 from ground.files import ByteStream, Source, decode_source
 from ground.json_text import TWICE_FIX, KeyTwice, unique
 
-# -- bad_rows --
-# Rows that are wrong: the first one ends strict reading, lenient reading drops and counts them by reason.
-
-
 LENIENT = "or drop such rows with --lenient"
 
 TextSource = Source | ByteStream
@@ -79,10 +75,6 @@ class BadRows:
         """Keep a sentence for the user, once."""
         if sentence not in self.notes:
             self.notes.append(sentence)
-
-
-# -- text_rows --
-# CSV and JSON lines as they stream by: a row at a time with its line.
 
 
 DIGITS = 4_300  # Python reads no longer whole numbers from text
@@ -214,10 +206,6 @@ def parse_object(text: str) -> dict[str, Any]:
     return value
 
 
-# -- json_entries --
-# The entries of a list in a JSON document, each with its line: a document that is a list, or has one under a key.
-
-
 def json_document(source: ByteStream) -> tuple[Source, Any]:
     """Return the text and the data of a whole document; raise InvalidInput where it is damaged or no JSON."""
     text = decode_source(source.name, source.content().getvalue())
@@ -253,18 +241,15 @@ def inside(value: Any, *path: str) -> Any:
     return value
 
 
-# -- prometheus_text --
-# A line of the text that exporters write for Prometheus: ``name{label="value",...} 12.5``, then perhaps a time in ms.
-#
-# https://prometheus.io/docs/instrumenting/exposition_formats/#text-based-format
-
-
 _LINE = re.compile(r"\s*([A-Za-z_:][A-Za-z0-9_:]*)\s*(?:\{(.*)\})?\s+(\S+)(?:\s+(-?\d+))?\s*")
 _LABEL = re.compile(r'\s*([A-Za-z_][A-Za-z0-9_]*)\s*=\s*"((?:[^"\\]|\\.)*)"\s*(?:,|$)')
 
 
 class ExporterLine(NamedTuple):
-    """One value of one series."""
+    """One value of one series: ``name{label="value",...} 12.5``, then perhaps a time in ms.
+
+    https://prometheus.io/docs/instrumenting/exposition_formats/#text-based-format
+    """
 
     name: str
     labels: dict[str, str]

@@ -118,8 +118,10 @@ def read_data(source: Source, records: Sequence[JobRecord], cluster: Cluster) ->
         )
     for name, size in (data_set for record in records for data_set in record.data_sets):
         if isfinite(size) and size > plan.data_sets[name].samples:
-            wrong = f"a job of the trace reads {size:,.0f} samples of {name!r}, more than there are"
-            raise InvalidInput(wrong, where=document.where("data_sets", name, "samples"), fix="correct one of the two")
+            message = f"a job of the trace reads {size:,.0f} samples of {name!r}, more than there are"
+            raise InvalidInput(
+                message, where=document.where("data_sets", name, "samples"), fix="correct one of the two"
+            )
     if not names:
         fix = "give the trace a column data_sets, such as imagenet or imagenet:10000"
         raise InvalidInput("no job of the trace names its data", where=where, fix=fix)

@@ -151,9 +151,9 @@ class NodesByType:
 
         :raises Disagreement: one of them is on no node.
         """
-        known = [*self._cluster.nodes_of_type]
-        if unknown := next((name for name in types or () if name not in known), None):
-            fix = f"{did_you_mean(unknown, known)}types of this cluster: {', '.join(known) or 'none'}"
+        types_there = [*self._cluster.nodes_of_type]
+        if unknown := next((name for name in types or () if name not in types_there), None):
+            fix = f"{did_you_mean(unknown, types_there)}types of this cluster: {', '.join(types_there) or 'none'}"
             raise Disagreement("types of GPU", f"the cluster has no GPUs of the type {unknown!r}", fix=fix)
 
     def of(self, types: Types) -> BoolArray:
@@ -257,16 +257,16 @@ class NodePool:
             return int(np.count_nonzero(self.types.of(types) & (self.total >= gpus * UNITS)))
 
         try:
-            nodes, each = shape(record, self.types.usual_gpus(types), nodes_with=nodes_with)
+            nodes, gpus_each = shape(record, self.types.usual_gpus(types), nodes_with=nodes_with)
         except InvalidJob as error:
             raise NoSuchNodes(f"job {record.job_id}: {error.message}") from error
-        if (there := nodes_with(each)) < nodes:
-            where = "one node" if nodes == 1 else f"{nodes:,} nodes with {each:g} each"
-            asked = f"job {record.job_id} needs {record.gpus:,g} GPUs ({where})"
-            raise NoSuchNodes(f"{asked}, and the cluster has {there:,} such nodes")
+        if (there := nodes_with(gpus_each)) < nodes:
+            where = "one node" if nodes == 1 else f"{nodes:,} nodes with {gpus_each:g} each"
+            request = f"job {record.job_id} needs {record.gpus:,g} GPUs ({where})"
+            raise NoSuchNodes(f"{request}, and the cluster has {there:,} such nodes")
         if (limit := self.cluster.node_limit) is not None and nodes > limit.nodes:
             raise Disagreement("more nodes than a job may have", f"{nodes} nodes, of {limit.nodes} ({limit.why})")
-        gpus = ceil(round(each * UNITS, 6))
+        gpus = ceil(round(gpus_each * UNITS, 6))
         need, gang = Need(nodes, gpus, nodes * gpus), None
         if self._is_gang(nodes, gpus, types):
             # it has to cut into nodes, and the cluster to have its levels
@@ -475,9 +475,9 @@ class CappedPool(NodePool):
         usable = self._usable_for(need.nodes, need.gpus, record.gpu_types)
         admitted = self._admitted(usable, need.gpus, self._others)
         if most_together(self.cluster, admitted, mix_types=record.mix_types) < need.nodes:
-            asked = f"{need.nodes} nodes with {need.gpus / UNITS:g} GPUs each at their peak"
+            request = f"{need.nodes} nodes with {need.gpus / UNITS:g} GPUs each at their peak"
             fix = "raise the caps of the power file, or ask for less"
-            raise Disagreement("power cap", f"{asked}; {self._caps.level.name} has power for fewer", fix=fix)
+            raise Disagreement("power cap", f"{request}; {self._caps.level.name} has power for fewer", fix=fix)
         return need
 
     def find(self, job: SimJob, keep: Keep) -> Found | None:

@@ -198,7 +198,7 @@ class SitePower:
         worst, most = 0, np.zeros_like(self.times)
         for row, domain in zip(rows, first.tolist(), strict=True):
             held = [(row[i], loads[i].drawn(self.times, self.settings)) for i in np.flatnonzero(row).tolist()]
-            added = sum((count * each for count, each in held), np.zeros_like(self.times))
+            added = sum((count * watts for count, watts in held), np.zeros_like(self.times))
             if np.ptp(added) > np.ptp(most):
                 worst, most = domain, added
         return level.domains[worst], idle[worst] + most

@@ -92,7 +92,7 @@ def summary(records: Sequence[JobRecord], *, name: str = "generated") -> Publish
     def shares(mask: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> tuple[float, float]:
         return float(mask.mean()), float(gpu_time[mask].sum() / gpu_time.sum())
 
-    by_status = {each: shares(status == each) for each in STATUSES}
+    by_status = {end: shares(status == end) for end in STATUSES}
     return Published(
         name=name,
         jobs=len(records),
@@ -103,8 +103,8 @@ def summary(records: Sequence[JobRecord], *, name: str = "generated") -> Publish
         seconds_mean=float(seconds.mean()),
         seconds_median=float(np.median(seconds)),
         seconds_max=float(seconds.max()),
-        job_share={each: jobs for each, (jobs, _) in by_status.items()},
-        gpu_time_share={each: time for each, (_, time) in by_status.items()},
+        job_share={end: jobs for end, (jobs, _) in by_status.items()},
+        gpu_time_share={end: time for end, (_, time) in by_status.items()},
         gpu_time_mean=float(gpu_time.mean()),
         evaluation_share=shares(queue == "evaluation"),
         pretraining_share=shares(queue == "pretraining"),
@@ -222,7 +222,7 @@ def _seconds_by_status(
 ) -> dict[Status, LogNormal]:
     """Return run times of a kind with jobs of ``gpu_time`` GPU seconds each, divided by status as ``parts``."""
     mean = gpu_time / sum(gpus * part for gpus, part in sizes.items())
-    return {each: LogNormal.of_mean(mean * parts[each] / status[each], SIGMA) for each in STATUSES}
+    return {end: LogNormal.of_mean(mean * parts[end] / status[end], SIGMA) for end in STATUSES}
 
 
 TP = 8  # Tensor parallelism fills a node
@@ -309,7 +309,7 @@ def generate(spec: WorkloadSpec) -> tuple[JobRecord, ...]:
             fix="raise max_gpus, or ask for other kinds",
         )
     seeds = np.random.SeedSequence(spec.seed).spawn(2 + len(kinds))
-    when, which, *each = (np.random.default_rng(seed) for seed in seeds)
+    when, which, *generators = (np.random.default_rng(seed) for seed in seeds)
     per_day = spec.per_day
     if spec.load is not None and spec.gpus is not None:
         gpu_time = sum(kind.share * kind.gpu_time_mean for kind in kinds) / sum(kind.share for kind in kinds)
@@ -324,7 +324,7 @@ def generate(spec: WorkloadSpec) -> tuple[JobRecord, ...]:
     share = np.array([kind.share for kind in kinds])
     kind_of = which.choice(len(kinds), size=len(times), p=share / share.sum())
     records: list[JobRecord | None] = [None] * len(times)
-    for index, (kind, generator) in enumerate(zip(kinds, each, strict=True)):
+    for index, (kind, generator) in enumerate(zip(kinds, generators, strict=True)):
         places = np.flatnonzero(kind_of == index)
         submits = dict(zip(places.tolist(), times[places].tolist(), strict=True))
         for place, record in zip(submits, _jobs(kind, submits, generator, spec), strict=True):
@@ -334,13 +334,13 @@ def generate(spec: WorkloadSpec) -> tuple[JobRecord, ...]:
 
 def check(spec: WorkloadSpec) -> None:
     """Make sure that a workload can be made; InvalidInput says which number is out of range."""
-    known = [kind.name for kind in kinds_of(KALOS)]
-    wrong = [name for name in (*spec.kinds, *spec.preemptible) if name not in known]
-    if wrong or not spec.kinds:
+    names = [kind.name for kind in kinds_of(KALOS)]
+    unknown = [name for name in (*spec.kinds, *spec.preemptible) if name not in names]
+    if unknown or not spec.kinds:
         raise InvalidInput(
-            f"there is no kind of job called {wrong[0]!r}" if wrong else "no kind of job is wanted",
+            f"there is no kind of job called {unknown[0]!r}" if unknown else "no kind of job is wanted",
             where="kinds",
-            fix=f"choose among {', '.join(known)}",
+            fix=f"choose among {', '.join(names)}",
         )
     for name, fits, fix in (
         ("days", 0 < spec.days <= 36_500, "give days above 0"),

@@ -30,10 +30,6 @@ from topology.cluster import (
 )
 from topology.flags import FAULTY, HEALTHY, NodeFlag
 
-# -- build --
-# From rows of nodes to a cluster: every way in which they are no tree is found here, with its place.
-
-
 NodePath = tuple[str, ...]  # A node's domain at each level, from broad to close; empty = it has none there
 _Fault = tuple[str, str]  # What is wrong, and what to do about it
 
@@ -270,16 +266,6 @@ def qualified(paths: Sequence[NodePath]) -> tuple[list[NodePath], list[int]]:
         result = [(*above, name) for above, name in zip(result, names, strict=True)]
         counts.append(len(repeated))
     return result, counts
-
-
-# -- nesting --
-# Partitions of the same nodes whose order no source tells: which is a level of the tree, and where, and which cuts
-# across it.
-#
-# A cluster says where its nodes are in several ways at once: switches, racks, NVLink domains.  Of two partitions the
-# one whose every domain lies inside one domain of the other is the closer.  Where neither does, they are no two levels
-# of one tree: forced into it, a domain of one would be cut at the borders of the other, and jobs that fit would be
-# refused.
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,20 +30,6 @@ from ground.errors import InvalidTopology, UnknownName, did_you_mean
 from topology.flags import FAULTY, HEALTHY, NodeFlag
 from topology.taints import Taint, Toleration, is_price, kept_out_by, price_flag, untolerated
 
-# -- cluster --
-# Cluster, Level, Node: an immutable tree of network domains of any depth.
-#
-# The tree is stored as one integer array per level (``domain_of[node]``), from the broadest level to the closest, so
-# that
-# 100,000 nodes cost a few megabytes and every hot loop runs over NumPy arrays.  Each level is a partition of the nodes
-# that refines the level above it.
-#
-# Uneven depth: a node without a domain at some level belongs there to its closest broader domain (the switch it
-# hangs on), shown as an *implicit* domain of the same name; a node without any broader domain hangs on the root.
-# Beside the tree there may be *second hierarchies*, such as power or failure domains: each is one more partition of the
-# nodes, independent of the tree.  A node that is in none of its domains is there a domain of its own, an implicit one.
-
-
 IntArray = npt.NDArray[np.int32]
 FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
@@ -249,9 +235,9 @@ class Cluster:
         """Return the depth of a level of the tree, 0 the broadest; raise :class:`UnknownName` for any other name."""
         level = self.level(name, where=where)
         if level.name.startswith(SECOND) and level in self.second_levels:
-            wrong = f"{level.name} is a second hierarchy, and no level of the tree"
-            fix = f"use a level of the tree: {', '.join(one.name for one in self.levels)}"
-            raise UnknownName(wrong, where=where, fix=fix)
+            beside = f"{level.name} is a second hierarchy, and no level of the tree"
+            fix = f"use a level of the tree: {', '.join(of_tree.name for of_tree in self.levels)}"
+            raise UnknownName(beside, where=where, fix=fix)
         return self.levels.index(level)
 
     @property
@@ -320,20 +306,13 @@ class Cluster:
         """
         if not (tolerations and self.taints):
             return self
-        if tolerations not in self._tolerating:
-            self._tolerating[tolerations] = self._without_taints(tolerations)
-        return self._tolerating[tolerations]
-
-    @cached_property
-    def _tolerating(self) -> dict[tuple[Toleration, ...], Cluster]:
-        """Answers of :meth:`tolerating`, which every look at a job's nodes asks for."""
-        return {}
-
-    def _without_taints(self, tolerations: tuple[Toleration, ...]) -> Cluster:
+        # every look at a job's nodes asks for the same
+        if (asked_before := self._tolerating.get(tolerations)) is not None:
+            return asked_before
         left = {node: untolerated(of_node, tolerations) for node, of_node in self.taints.items()}
         changed = {node for node, of_node in left.items() if of_node != self.taints[node]}
         if not changed:
-            return self
+            return self._tolerating.setdefault(tolerations, self)
         kept_out = dict(self.kept_out)
         for node in changed:
             if kept_out.get(node) == kept_out_by(self.taints[node]):
@@ -346,7 +325,13 @@ class Cluster:
             if node not in changed or not is_price(flag) or any(taint.discourages for taint in left[node])
         }
         taints = {node: of_node for node, of_node in left.items() if of_node}
-        return self.replace(flags=flags, kept_out=kept_out, taints=taints)
+        self._tolerating[tolerations] = self.replace(flags=flags, kept_out=kept_out, taints=taints)
+        return self._tolerating[tolerations]
+
+    @cached_property
+    def _tolerating(self) -> dict[tuple[Toleration, ...], Cluster]:
+        """Answers of :meth:`tolerating`."""
+        return {}
 
     def with_sharing(self, ways: Mapping[int, str]) -> Cluster:
         """Return a copy in which more nodes, by index, hand out GPUs in parts, and so are kept out."""
@@ -429,10 +414,6 @@ def numbered_types(types: Iterable[str]) -> tuple[tuple[str, ...], IntArray]:
     return tuple(numbers), np.array(type_of, dtype=np.int32)
 
 
-# -- states --
-# What a node is to the next job: free, in use, kept out, slow, faulty.  A slow node in use counts as slow.
-
-
 class State(IntEnum):
     """States from best to worst; slow nodes in three degrees, from :data:`SLOWER_FROM` and :data:`SLOWEST_FROM` on."""
 
@@ -488,10 +469,6 @@ def count_states(states: IntArray) -> tuple[int, ...]:
 def legend(states: IntArray) -> tuple[tuple[State, int], ...]:
     """Return states that occur and how many nodes are in each, from best to worst."""
     return tuple((State(i), count) for i, count in enumerate(count_states(states)) if count)
-
-
-# -- capacity --
-# Free nodes per domain: integer counters over the immutable tree.
 
 
 def count_nodes(level: Level, nodes: BoolArray) -> IntArray:

@@ -36,13 +36,6 @@ from topology.cluster import Cluster
 from topology.flags import FAULTY, LAST, FlagEvent, NodeFlag, merge_by_node, worst_of_each
 from topology.node_names import NodeNames, expand_hostlist
 
-# -- flag_log --
-# The flag store as readers see it: an SQLite file of events that say what was found, decided and when.
-#
-# Each event carries what one source holds against one node from then on, its *steps*; so the events up to some time
-# tell what held then, without the rules by which it was decided (:mod:`health.flags`, which also writes the store).
-
-
 APPLICATION = 0x41464C47  # PRAGMA application_id of a store: the letters AFLG
 VERSION = 2  # PRAGMA user_version, and of the JSON lines that are exported; 1 were stores of JSON lines
 PATIENCE_SECONDS = 10.0
@@ -243,16 +236,6 @@ def _no_store(path: str | Path) -> InvalidInput:
     )
 
 
-# -- overlay --
-# Flags laid over a topology.
-#
-# Flag file: YAML or JSON, a list of flags (or an object with the key ``flags``, as ``arnold stragglers --json`` prints
-# it) with the fields of :class:`~topology.flags.NodeFlag`; of a faulty node the slowdown may be left out, and the node
-# may be a hostlist of nodes that are flagged alike, in another spelling than the cluster's
-# (:mod:`topology.node_names`).  A flag store (:mod:`topology.flag_store`), recognised by its first
-# bytes, stands for the flags that it holds now.
-
-
 @dataclass(frozen=True, slots=True)
 class FlagFile(JsonRecord):
     """A document with flags in it; what else it says is not read."""
@@ -359,13 +342,6 @@ def _flags(source: Source) -> tuple[Document, list[NodeFlag]]:
             wrong = f"the flag of {flag.node[:80]} ends at {end}, not after it begins, at {begin}"
             raise InvalidInput(wrong, where=_where(document, i, "until"), fix="correct until, or since")
     return document, flags
-
-
-# -- breaker --
-# The breaker: no run takes more than a share of the nodes out by flags, unless a person says so.
-#
-# Evidence that accuses a quarter of a cluster or half of a rack is seldom evidence against its nodes: a program that
-# died everywhere, a switch, a wrong file.  A cluster without these nodes runs no job, and nobody has looked.
 
 
 CLUSTER_SHARE = 0.25  # Of the nodes of a cluster, or of a job where only its nodes are known

@@ -18,15 +18,8 @@ import numpy as np
 
 from ground.errors import InvalidInput, InvalidTopology, TooLarge, UnknownName, did_you_mean
 from topology.build import build_cluster
-from topology.cluster import MAX_NODES, Cluster, FloatArray, IntArray, Node
+from topology.cluster import MAX_NODES, Cluster, Node
 from topology.flags import FAULTY, FlagKind, NodeFlag
-
-# -- presets --
-# Published fabrics as clusters.  Every size is a parameter, its default the published one.
-#
-# Each preset raises :class:`InvalidTopology` for sizes that make no cluster, and :class:`TooLarge` beyond
-# :data:`~topology.cluster.MAX_NODES` nodes.
-
 
 Leaf = tuple[tuple[int, ...], int]
 """One domain of the closest level: its number at every level from broad to close, counted from 0, and its nodes."""
@@ -192,10 +185,10 @@ def generate(preset: str, **sizes: int | float) -> Cluster:
     """Return the cluster of a preset with some of :attr:`Preset.sizes` changed; raise UnknownName for others."""
     if preset not in PRESETS:
         raise _unknown(f"no preset is called {preset!r}", preset, PRESETS, where="preset")
-    known = PRESETS[preset].sizes
+    defaults = PRESETS[preset].sizes
     for name in sizes:
-        if name not in known:
-            raise _unknown(f"preset {preset!r} has no size {name!r}", name, known, where=name)
+        if name not in defaults:
+            raise _unknown(f"preset {preset!r} has no size {name!r}", name, defaults, where=name)
     return PRESETS[preset].build(**sizes)
 
 
@@ -214,10 +207,6 @@ def paper_cluster(setting: str, *, unevenness: float = 0.0, seed: int = 0) -> Cl
         raise UnknownName(f"the paper has no setting {setting!r}", fix=f"use one of {', '.join(PAPER_SIZES)}")
     count, nodes = PAPER_SIZES[setting]
     return minipods(minipods=count, nodes=nodes, unevenness=unevenness, seed=seed)
-
-
-# -- cluster_state --
-# A cluster that exists, changed: nodes in use as running jobs leave them, findings about nodes, one more domain.
 
 
 def fragment(cluster: Cluster, busy_share: float, seed: int, *, scattered: float = 0.3, partly: float = 0.1) -> Cluster:
@@ -244,8 +233,16 @@ def fragment(cluster: Cluster, busy_share: float, seed: int, *, scattered: float
     small = round(scattered * new)
     domain_of = cluster.default_level().domain_of if cluster.levels else np.zeros(len(cluster), dtype=np.int32)
     popularity = rng.gamma(1.0, size=int(domain_of.max()) + 1) + 0.02
-    gangs = _gangs(line, popularity[domain_of], new - small, largest=int(np.bincount(domain_of).max()), rng=rng)
-    line = np.setdiff1d(line, gangs)
+    # gangs are runs of free nodes that often begin where popularity is large
+    largest, runs = int(np.bincount(domain_of).max()), [line[:0]]
+    while (left := new - small - sum(map(len, runs))) > 0:
+        size = min(left, int(np.exp(rng.uniform(np.log(2), np.log(max(largest, 2) + 1)))))
+        sum_of_weights = np.cumsum(popularity[domain_of[line]])
+        start = int(np.searchsorted(sum_of_weights, rng.uniform(0.0, sum_of_weights[-1])))
+        run = np.arange(start, start + size) % len(line)
+        runs.append(line[run])
+        line = np.delete(line, run)
+    gangs, line = np.concatenate(runs), np.sort(line)
     weights = popularity[domain_of[line]]
     singles = rng.choice(line, size=small, replace=False, p=weights / weights.sum()) if small else line[:0]
     free_gpus = cluster.free_gpus.copy()
@@ -260,20 +257,6 @@ def _check_shares(**shares: float) -> None:
     for name, share in shares.items():
         if not 0.0 <= share <= 1.0:
             raise InvalidInput(f"{name} is {share}", where=name, fix="a share lies between 0 and 1")
-
-
-def _gangs(line: IntArray, weight: FloatArray, total: int, *, largest: int, rng: np.random.Generator) -> IntArray:
-    """Return ``total`` nodes of gangs, each a run of free ones of a line that often begins where weights are large."""
-    taken = [line[:0]]
-    while total > 0:
-        size = min(total, int(np.exp(rng.uniform(np.log(2), np.log(max(largest, 2) + 1)))))
-        sum_of_weights = np.cumsum(weight[line])
-        start = int(np.searchsorted(sum_of_weights, rng.uniform(0.0, sum_of_weights[-1])))
-        run = np.arange(start, start + size) % len(line)
-        taken.append(line[run])
-        line = np.delete(line, run)
-        total -= size
-    return np.concatenate(taken)
 
 
 def flag_some(cluster: Cluster, count: int, seed: int, *, faulty_share: float = 0.2) -> Cluster:
@@ -313,11 +296,11 @@ def with_domain(cluster: Cluster, nodes: int, *, level: str | None = None) -> Cl
     gpus = int(np.bincount(cluster.gpus).argmax())
     usual = cluster.gpu_types[np.bincount(cluster.gpu_type_of).argmax()]
     # nodes of most domains of each level
-    sizes = [int(np.bincount(np.bincount(one.domain_of)).argmax()) for one in cluster.levels]
+    sizes = [int(np.bincount(np.bincount(level.domain_of)).argmax()) for level in cluster.levels]
     broad = cluster.node(len(cluster) - 1).path[:depth]
     taken, last = set(cluster.names), len(cluster)
     # without slowdowns, which the flags have
-    paths = zip(*(one.own_names() for one in cluster.levels), strict=True)
+    paths = zip(*(level.own_names() for level in cluster.levels), strict=True)
     counts = zip(cluster.gpus.tolist(), cluster.free_gpus.tolist(), strict=True)
     types = [cluster.gpu_types[of] for of in cluster.gpu_type_of.tolist()]
     second = [second_level.own_names() for second_level in cluster.second_levels]
@@ -326,15 +309,15 @@ def with_domain(cluster: Cluster, nodes: int, *, level: str | None = None) -> Cl
     rows = [Node(name, path, *of, gpu_type=gpu_type, second_path=others) for name, path, of, gpu_type, others in facts]
     for i in range(nodes):
         closer = tuple(
-            _fresh(f"new-{one.name}{i // size + 1}", one.domains)
-            for one, size in zip(cluster.levels[depth:], (nodes, *sizes[depth + 1 :]), strict=True)
+            _fresh(f"new-{level.name}{i // size + 1}", level.domains)
+            for level, size in zip(cluster.levels[depth:], (nodes, *sizes[depth + 1 :]), strict=True)
         )
         name = _fresh(f"new{last + i + 1}", taken)
         rows.append(Node(name, (*broad, *closer), gpus, gpus, gpu_type=usual, second_path=("",) * len(second)))
     named = [second_level.name for second_level in cluster.second_levels]
-    levels = [one.name for one in cluster.levels]
-    grown_cluster = build_cluster(levels, rows, second=named, flags=cluster.flags.values())
-    return grown_cluster.replace(
+    names = [level.name for level in cluster.levels]
+    grown = build_cluster(names, rows, second=named, flags=cluster.flags.values())
+    return grown.replace(
         gpus_assumed=cluster.gpus_assumed,
         joined=cluster.joined,
         kept_out=cluster.kept_out,

@@ -13,23 +13,11 @@ from fractions import Fraction
 from math import ceil
 from typing import Literal
 
-# -- kubernetes_gpus --
-# Names by which Kubernetes knows GPUs, apart from the readers: asking for the help of a command needs no more.
-
-
 GPUS = ("nvidia.com/gpu", "amd.com/gpu")
 """Extended resources of nodes and containers that count as GPUs."""
 
 GPU_CLASSES = ("gpu.nvidia.com", "gpu.amd.com")
 """DeviceClasses of whole GPUs, and the drivers behind them."""
-
-
-# -- node_gpus --
-# The GPUs of a node as devices, whatever it hands out: whole GPUs, slices of MIG, shares of one GPU for several jobs.
-#
-# A share is no GPU: two jobs that each have one may wait for each other on the same device.  A job of whole GPUs never
-# gets shares, so a node that hands out any is kept out for it, and counts with the GPUs that are really there.
-
 
 SharedGpus = Literal["unusable", "whole"]
 """What nodes are for jobs that hand out GPUs in parts: unusable, or whole, as if the sharing were switched off."""

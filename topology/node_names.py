@@ -21,18 +21,6 @@ from itertools import chain
 from ground.errors import InvalidInput, InvalidTopology, TooLarge, some
 from topology.cluster import MAX_NODES
 
-# -- hostlist --
-# Slurm hostlists, ``n[0001-0128,0200],login1``: names in few characters.
-#
-# What is written here is read by Slurm, which knows less than what is read here: behind the last bracket of a name
-# nothing may stand, a range has at most 65,536 numbers, and a name that ends in a number of 2^64 or more is read as one
-# that ends in 2^64 - 1.  Source: ``src/common/hostlist.c`` of Slurm, tried with 22.05 and 24.11.
-#
-# ClusterShell's range sets know how to pad, expand and fold numbers; the names around them are put together here.  A
-# hostlist is counted before it is expanded, so that ``n[0-400000000]`` is refused before anything of that size exists.
-# ClusterShell's own node sets are not used: they know groups, which run commands, and set operators, and are slow.
-
-
 _PIECE = re.compile(r"""\[(?P<ranges>[^\[\]]*)\]|(?P<comma>,)|(?P<word>[^\s,\[\]#="'\\&!^@*%?(){}]+)""")
 _DIGITS = 64  # Of a number in a bracket, zeros before it among them: a Python number of thousands takes long to read
 _RANGE = re.compile(rf"([0-9]{{1,{_DIGITS}}})(?:-([0-9]{{1,{_DIGITS}}}))?")
@@ -187,10 +175,6 @@ def _expand(term: _Term) -> list[str]:
 
 def _short(text: str) -> str:
     return repr(text if len(text) <= 60 else f"{text[:57]}...")
-
-
-# -- node_names --
-# Names of nodes in other spellings than the cluster's: with a domain and without, in capitals and in small letters.
 
 
 _DOMAIN = re.compile(r"[a-z0-9_-]+(?:\.[a-z0-9_-]+)*\.?")

@@ -33,19 +33,6 @@ from topology.cluster import MAX_GPUS, MAX_NODES
 from topology.node_gpus import NodeGpus, mig_gpus, mig_profile, mig_sharing, without_profile
 from topology.node_names import expand_hostlist
 
-# -- slurm_table --
-# States of Slurm's nodes, in every spelling, and tables of ``sinfo`` that have them.
-#
-# States have short forms (``drng``, ``alloc*``), long ones (``DRAINING``), complete ones (``IDLE+CLOUD+POWERED_DOWN``)
-# and, in JSON, are lists of words.  A table has any columns that have a node (or hostlist) and a state, with a header
-# or without.  A column of free text (``%E``, the reason) holds any number of words.  Where ``|`` stands between the
-# columns that does no harm.  Where blanks do, the columns before it are counted from the left end of a row and those
-# behind it from the right.  A row in which that leads to no node and state is refused: a node that is down must not get
-# lost.
-#
-# Source: the manual page sinfo(1), "OUTPUT FIELD DESCRIPTIONS" and "NODE STATE CODES", and ``slurm_protocol_defs.c``.
-
-
 _NODE_HEADERS = ("NODELIST", "NODE", "NODENAME", "HOSTNAMES", "NODE_ADDR")
 _STATE_HEADERS = ("STATE", "STATECOMPACT", "STATELONG", "STATECOMPLETE")
 _GRES_HEADERS = ("GRES", "TRES")
@@ -99,15 +86,15 @@ _MARKS = {"*": Use.UNUSABLE, "$": Use.UNUSABLE, "~": Use.FREE}
 
 def use_of(words: Iterable[str]) -> Use:
     """Return what a state says, in one text or several words; a word that is not known counts as unusable."""
-    found, idle = Use.FREE, False
+    worst, idle = Use.FREE, False
     for word in _split(words):
         match = _WORD.fullmatch(word)
         if match is None:
             return Use.UNUSABLE
         name, marks = match.groups()
         idle = idle or name == "IDLE"
-        found = max(found, _USES.get(name, Use.UNUSABLE), *(_MARKS.get(mark, Use.IN_USE) for mark in marks))
-    return found if idle else max(found, Use.IN_USE)
+        worst = max(worst, _USES.get(name, Use.UNUSABLE), *(_MARKS.get(mark, Use.IN_USE) for mark in marks))
+    return worst if idle else max(worst, Use.IN_USE)
 
 
 def powered_off(words: Iterable[str]) -> bool:
@@ -183,35 +170,32 @@ def table_rows(source: Source, known: Container[str]) -> list[TableRow] | None:
     others.  Raise InvalidInput where a row has no node and state where the others have them.
     """
     for between in (_BARS, _BLANKS):
-        cut = list(_cut(source, between, known))
+        cut: list[_Line] = []
+        for number, raw in enumerate(source.text.splitlines(), 1):
+            comment = _COMMENT.search(raw)
+            text = _COMMENT.sub("", raw).strip()
+            if _BESIDE.fullmatch(text):
+                continue
+            if between is _BLANKS or not text.strip("|"):
+                text = text.strip("| \t")
+            fields = [text] if text in known else [field.strip() for field in between.split(text)] if text else []
+            if fields or comment:
+                cut.append(_Line(source.at(number), tuple(fields), comment[0].strip() if comment else ""))
         lines = [line for line in cut if line.fields]
         # a bar or two in a reason separates no columns
         bars = between is _BARS
         if bars and 2 * sum(len(line.fields) > 1 for line in lines) <= len(lines):
             continue
-        found = _read(lines, known, bars=bars)
-        if found is not None:
+        if (rows := _rows_of(lines, known, bars=bars)) is not None:
             for line in cut:
                 if not line.fields and _may_be_row(line.words, known):
                     raise _unclear(line)
-            return found
+            return rows
     return None
 
 
-def _cut(source: Source, between: re.Pattern[str], known: Container[str]) -> Iterator[_Line]:
-    for number, line in enumerate(source.text.splitlines(), 1):
-        comment = _COMMENT.search(line)
-        text = _COMMENT.sub("", line).strip()
-        if _BESIDE.fullmatch(text):
-            continue
-        if between is _BLANKS or not text.strip("|"):
-            text = text.strip("| \t")
-        fields = [text] if text in known else [field.strip() for field in between.split(text)] if text else []
-        if fields or comment:
-            yield _Line(source.at(number), tuple(fields), comment[0].strip() if comment else "")
-
-
-def _read(lines: Sequence[_Line], known: Container[str], *, bars: bool) -> list[TableRow] | None:
+def _rows_of(lines: Sequence[_Line], known: Container[str], *, bars: bool) -> list[TableRow] | None:
+    """Return the rows of lines by their header, or else by where most have a node and a state; ``None`` = no table."""
     for i, line in enumerate(lines[:_HEADER_WITHIN]):
         names = [field.upper() for field in line.fields]
         if _first(names, _NODE_HEADERS) is not None and _first(names, _STATE_HEADERS) is not None:
@@ -219,11 +203,11 @@ def _read(lines: Sequence[_Line], known: Container[str], *, bars: bool) -> list[
                 if _may_be_row(before.fields, known):
                     raise _unclear(before)
             # the header comes again for each cluster
-            rows = [row for row in lines[i + 1 :] if row.fields != line.fields and not _is_empty(row, known)]
-            return [_row(row, _under_header(names, row, bars=bars), known, bars=bars) for row in rows]
-    rows = [line for line in lines if not _is_empty(line, known)]
-    columns = _by_votes(rows, known)
-    return None if columns is None else [_row(row, columns, known, bars=bars) for row in rows]
+            under = [row for row in lines[i + 1 :] if row.fields != line.fields and not _is_empty(row, known)]
+            return [_row(row, _under_header(names, row, bars=bars), known, bars=bars) for row in under]
+    filled = [line for line in lines if not _is_empty(line, known)]
+    columns = _by_votes(filled, known)
+    return None if columns is None else [_row(line, columns, known, bars=bars) for line in filled]
 
 
 def _under_header(names: Sequence[str], line: _Line, *, bars: bool) -> _Columns:
@@ -266,17 +250,14 @@ def _by_votes(rows: Sequence[_Line], known: Container[str]) -> _Columns | None:
     if 2 * states[state] <= len(rows):
         return None
     node = max((at for at in columns if at != state), key=nodes.__getitem__)
-    return _Columns(node, state, _gpu_column(rows, columns), _starred(rows, columns, node), sure=len(widths) == 1)
-
-
-def _starred(rows: Sequence[_Line], columns: Sequence[int], node: int) -> int | None:
-    """Return the column in which a star stands behind the name of the default partition; ``None`` = there is none."""
+    partition = None
     for at in columns:
+        # a star stands behind the name of the default partition, and behind states
         fields = [_at(line, at) or "" for line in rows]
-        marked = [field for field in fields if field.endswith("*") and not is_state(field)]
-        if at != node and marked and not any(map(is_state, fields)):
-            return at
-    return None
+        if at != node and not any(map(is_state, fields)) and any(field.endswith("*") for field in fields):
+            partition = at
+            break
+    return _Columns(node, state, _gpu_column(rows, columns), partition, sure=len(widths) == 1)
 
 
 def _gpu_column(rows: Sequence[_Line], columns: Sequence[int]) -> int | None:
@@ -360,15 +341,6 @@ def _names_any(field: str, known: Container[str]) -> bool:
         return False
 
 
-# -- slurm_nodes --
-# What Slurm says of its nodes: the output of ``sinfo`` and of ``scontrol show nodes``, as text and as JSON.
-#
-# Generic resources give GPUs.  A node that stands in several partitions comes several times.  Slices of MIG are GPUs to
-# Slurm, told by their type alone (``gpu:1g.10gb:56``).  Shards (``shard:32``) and shares of MPS are nothing beside the
-# GPUs: each GPU is given away whole or in shards, so that a node of which nothing is in use has whole ones.
-# Source: the manual pages sinfo(1), scontrol(1) and gres.conf(5).
-
-
 _RECORD = re.compile(r"^[ \t]*NodeName=", re.MULTILINE)
 _REASON = re.compile(r"(?:^|\s)Reason=(?P<why>[^\n]*?)\s+\[(?P<who>[^\s\[\]@]+)@(?P<time>[^\s\[\]]+)\](?=\s|$)")
 _MOST_DIGITS = 18  # Of a number of GPUs; any number of so many is read at once
@@ -399,7 +371,20 @@ def slurm_nodes(source: Source, known: Container[str]) -> list[SlurmNode] | None
     """
     if _RECORD.search(source.text):
         return list(_from_records(source))
-    return _from_table(source, known)
+    if (rows := table_rows(source, known)) is None:
+        return None
+    nodes: list[SlurmNode] = []
+    budget = 4 * MAX_NODES
+    for row in rows:
+        gpus = None if row.gres is None else gpus_of(row.gres, where=row.place)
+        limit = min(MAX_NODES, budget)
+        names = [row.nodes] if row.nodes in known else expand_hostlist(row.nodes, where=row.place, limit=limit)
+        budget -= len(names)
+        gpu_type, partition = gpu_type_of(row.gres), (row.partition or "").rstrip("*")
+        partitions = None if row.partition is None else (partition,) if partition else ()
+        default = partition if (row.partition or "").endswith("*") else ""
+        nodes += [SlurmNode(name, (row.state,), gpus, gpu_type, row.place, partitions, default) for name in names]
+    return nodes
 
 
 def gpus_of(gres: str, *, where: str = "") -> NodeGpus:
@@ -554,18 +539,18 @@ class _Nodes(BaseModel):
 
 def nodes_of_json(document: Document) -> Iterator[SlurmNode]:
     """Yield the nodes of ``scontrol show nodes --json`` or ``sinfo --json``; raise InvalidInput where it is neither."""
-    found = document.parse(_Nodes)
-    if found.errors:
-        first = found.errors[0]
-        said = first if isinstance(first, str) else first.description or first.error or "no description"
-        failed, place = f"Slurm could not list its nodes: {said}", document.where("errors", 0)
+    answer = document.parse(_Nodes)
+    if answer.errors:
+        first = answer.errors[0]
+        why = first if isinstance(first, str) else first.description or first.error or "no description"
+        failed, place = f"Slurm could not list its nodes: {why}", document.where("errors", 0)
         raise InvalidInput(failed, where=place, fix="ask Slurm again when it answers without errors")
-    if found.nodes is None and found.sinfo is None:
+    if answer.nodes is None and answer.sinfo is None:
         fix = "give the output of `scontrol show nodes --json` or `sinfo -N --json`, or a node or hostlist a line"
         raise InvalidInput("is JSON without a list of nodes", where=document.source.name, fix=fix)
     # the line of each of many nodes would take longer to find than the nodes themselves
     place = document.source.name
-    for i, node in enumerate(found.nodes or []):
+    for i, node in enumerate(answer.nodes or []):
         try:
             gpus = _gpus_said(node.gres, node.tres, where=place)
         except InvalidInput as error:
@@ -576,7 +561,7 @@ def nodes_of_json(document: Document) -> Iterator[SlurmNode]:
         by = f" [{node.reason_set_by_user}]" if node.reason and node.reason_set_by_user else ""
         gpu_type, reason = gpu_type_of(node.gres, node.tres), node.reason + by
         yield SlurmNode(node.name, node.words(), gpus, gpu_type, place, partitions, "", features, reason, node.topology)
-    for i, row in enumerate(found.sinfo or []):
+    for i, row in enumerate(answer.sinfo or []):
         try:
             gpus = None if row.gres.total is None else gpus_of(row.gres.total, where=place)
         except InvalidInput as error:
@@ -636,21 +621,3 @@ def fields_of(record: str) -> dict[str, str]:
         if sign:
             fields.setdefault(key, value)
     return fields
-
-
-def _from_table(source: Source, known: Container[str]) -> list[SlurmNode] | None:
-    rows = table_rows(source, known)
-    if rows is None:
-        return None
-    found: list[SlurmNode] = []
-    budget = 4 * MAX_NODES
-    for row in rows:
-        gpus = None if row.gres is None else gpus_of(row.gres, where=row.place)
-        limit = min(MAX_NODES, budget)
-        names = [row.nodes] if row.nodes in known else expand_hostlist(row.nodes, where=row.place, limit=limit)
-        budget -= len(names)
-        gpu_type, partition = gpu_type_of(row.gres), (row.partition or "").rstrip("*")
-        partitions = None if row.partition is None else (partition,) if partition else ()
-        default = partition if (row.partition or "").endswith("*") else ""
-        found += [SlurmNode(name, (row.state,), gpus, gpu_type, row.place, partitions, default) for name in names]
-    return found

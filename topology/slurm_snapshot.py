@@ -53,29 +53,8 @@ from topology.slurm_nodes import (
     without_reservation,
 )
 
-# -- slurm_snapshot --
-# A Slurm as it stood at one instant, and what of it one job could have.
-#
-# Whether a node is free is no fact of the node: it depends on the partition that the job goes to, the features and the
-# reservation that it asks for, and how long it runs.  A :class:`SlurmSnapshot` holds what Slurm's own programs print,
-# and :meth:`SlurmSnapshot.standings` says for one :class:`SlurmRequest` what each node is to it:
-#
-# 1. The node is in the partition of the request, else in the default one, and has the features asked for.
-# 2. Its state is idle.  ``IDLE+PLANNED`` is idle for a job that ends before the job that it is planned for starts.
-# 3. No reservation of others holds it before the job ends; with ``--reservation`` it is one of that reservation's.
-#
-# How long the job runs is its ``--time``, else the time that its partition gives by default, else for ever.  What the
-# records do not say is never taken as free: an option that needs a record which is not there is an error that names the
-# command that prints it.
-#
-# Records come in files, each told by its content, or from a live Slurm (:mod:`topology.slurm_snapshot`): nodes
-# (:mod:`topology.slurm_nodes`), ``scontrol show partitions``, ``scontrol show reservations``, ``squeue --start``
-# and ``scontrol show config``, which says when all that was.
-#
-# Source: the manual pages sbatch(1), scontrol(1), squeue(1) and slurm.conf(5).
-
-
 T = TypeVar("T")
+Holder = TypeVar("Holder", "SlurmPartition", "SlurmReservation", "PlannedStart")
 Unlisted = Literal["unusable", "free"]
 UNLISTED = "not listed by Slurm"  # Why a node is kept out that a list with states does not have
 ASK = {
@@ -281,18 +260,16 @@ class SlurmSnapshot:
     def renamed(self, name_of: Callable[[str], str]) -> SlurmSnapshot:
         """Return it with other names of nodes: those of the cluster."""
 
-        def named(part: T) -> T:
-            names: frozenset[str] | None = part.nodes  # type: ignore[attr-defined]
-            return part if names is None else replace(part, nodes=frozenset(map(name_of, names)))  # type: ignore[type-var]
-
-        def all_named(rows: tuple[T, ...] | None) -> tuple[T, ...] | None:
-            return None if rows is None else tuple(map(named, rows))
+        def named(rows: tuple[Holder, ...] | None) -> tuple[Holder, ...] | None:
+            if rows is None:
+                return None
+            return tuple(
+                row if row.nodes is None else replace(row, nodes=frozenset(map(name_of, row.nodes))) for row in rows
+            )
 
         nodes = None if self.nodes is None else tuple(replace(node, name=name_of(node.name)) for node in self.nodes)
-        partitions, reservations = all_named(self.partitions), all_named(self.reservations)
-        return replace(
-            self, nodes=nodes, partitions=partitions, reservations=reservations, planned=all_named(self.planned)
-        )
+        partitions, reservations, planned = named(self.partitions), named(self.reservations), named(self.planned)
+        return SlurmSnapshot(nodes, partitions, reservations, planned, self.stated)
 
     def known_partitions(self) -> dict[str, SlurmPartition]:
         """Return the partitions that are known, by name: those that nodes name have these, and no limits."""
@@ -302,14 +279,14 @@ class SlurmSnapshot:
             for name in node.partitions or ():
                 members.setdefault(name, set()).add(node.name)
             defaults |= {node.default_partition}
-        known = {
+        partitions = {
             name: SlurmPartition(name, frozenset(nodes), complete=False, default=name in defaults)
             for name, nodes in members.items()
         }
         for partition in self.partitions or ():
             nodes = partition.nodes if partition.complete else frozenset(members.get(partition.name, ()))
-            known[partition.name] = replace(partition, nodes=nodes)
-        return known
+            partitions[partition.name] = replace(partition, nodes=nodes)
+        return partitions
 
     def chosen_partition(self, request: SlurmRequest) -> tuple[SlurmPartition | None, tuple[str, ...]]:
         """Return the partition that a job goes to, ``None`` = which cannot be told, and notes.
@@ -317,27 +294,27 @@ class SlurmSnapshot:
         :raises InvalidInput: nothing says which nodes are in the one asked for, or several are asked for.
         :raises UnknownName: there is none of that name.
         """
-        known, wanted = self.known_partitions(), request.partition
-        if wanted and not known:
+        partitions, wanted = self.known_partitions(), request.partition
+        if wanted and not partitions:
             raise _not_read("partitions", "--partition", f"nothing says which nodes are in the partition {wanted!r}")
         if "," in wanted:
             several, fix = "a job runs in one of several partitions", "give one, and ask again for each of the others"
             raise InvalidInput(f"{several}: {wanted!r}", where="--partition", fix=fix)
-        if wanted and wanted not in known:
-            fix = f"{did_you_mean(wanted, known)}partitions: {', '.join(known)}"
+        if wanted and wanted not in partitions:
+            fix = f"{did_you_mean(wanted, partitions)}partitions: {', '.join(partitions)}"
             raise UnknownName(f"there is no partition {wanted!r}", where="--partition", fix=fix)
-        if wanted or not known:
-            return known.get(wanted), ()
+        if wanted or not partitions:
+            return partitions.get(wanted), ()
         silent = [node.name for node in self.nodes or () if node.partitions is None]
         if self.partitions is None and silent:
-            told = f"of some nodes it is not said in which partition they are, so nodes of all count: {some(silent)}"
-            return None, (f"{told}; --partition chooses one, with what `{ASK['partitions']}` prints",)
-        defaults = [one for one in known.values() if one.default]
-        if not defaults and len(known) > 1:
-            told = f"which of the partitions is the default is not said, so nodes of all count: {some([*known])}"
-            return None, (f"{told}; --partition chooses one, or give what `{ASK['partitions']}` prints",)
-        chosen = (defaults or [*known.values()])[0]
-        others = [name for name in known if name != chosen.name]
+            note = f"of some nodes it is not said in which partition they are, so nodes of all count: {some(silent)}"
+            return None, (f"{note}; --partition chooses one, with what `{ASK['partitions']}` prints",)
+        defaults = [partition for partition in partitions.values() if partition.default]
+        if not defaults and len(partitions) > 1:
+            note = f"which of the partitions is the default is not said, so nodes of all count: {some([*partitions])}"
+            return None, (f"{note}; --partition chooses one, or give what `{ASK['partitions']}` prints",)
+        chosen = (defaults or [*partitions.values()])[0]
+        others = [name for name in partitions if name != chosen.name]
         why = "the default" if defaults else "the only one"
         choice = f"; --partition chooses another: {', '.join(others)}" if others else ""
         return chosen, (f"partition {chosen.name}, {why}{choice}",)
@@ -352,15 +329,26 @@ class SlurmSnapshot:
         :raises InvalidInput: the request is none, or asks for what no record says; UnknownName: for what is not there.
         """
         partition, notes = self.chosen_partition(request)
-        seconds = self._seconds(request, partition)
+        seconds = request.seconds()
+        if seconds is not None and self.partitions is None and self.reservations is None and self.planned is None:
+            unsaid = "nothing says when anything begins that the job has to end before"
+            raise _not_read("reservations", "--time", unsaid)
+        if seconds is None and partition is not None:
+            seconds = partition.max_seconds if partition.default_seconds is None else partition.default_seconds
+        seconds = inf if seconds is None else seconds
         held, reserved = self._reservations(request, seconds, now)
         wait = self._planned_of(seconds, now)
-        constraint = Constraint(request.constraint) if request.constraint else None
         rows: dict[str, list[SlurmNode]] = {}
         for node in self.nodes or ():
             rows.setdefault(node.name, []).append(node)
+        constraint = Constraint(request.constraint) if request.constraint else None
         if constraint is not None:
-            self._check_features(constraint)
+            features = {feature for node in self.nodes or () for feature in node.features or ()}
+            if all(node.features is None for node in self.nodes or ()):
+                raise _not_read("nodes", "--constraint", "nothing says which features the nodes have")
+            if unknown := sorted(constraint.names - features):
+                fix = f"{did_you_mean(unknown[0], features)}features: {', '.join(sorted(features)) or 'none'}"
+                raise UnknownName(f"no node has the feature {unknown[0]!r}", where="--constraint", fix=fix)
         uses: dict[str, Use] = {}
         kept_out: dict[str, str] = {}
         planned: dict[str, tuple[float | None, bool]] = {}
@@ -398,36 +386,36 @@ class SlurmSnapshot:
         if partition is not None and partition.max_nodes is not None:
             limit = NodeLimit(partition.max_nodes, f"MaxNodes of the partition {partition.name}")
         may_have = {name: start for name, start in planned.items() if name not in kept_out}
-        said = [*notes, *self._time_notes(request, partition, seconds, now), *_planned_notes(may_have)]
-        said += _admittance(partition, reserved)
-        said += self._missing(planned)
-        return Availability(uses, kept_out, limit, tuple(said))
-
-    def _seconds(self, request: SlurmRequest, partition: SlurmPartition | None) -> float:
-        """Return the longest time that the job runs."""
-        asked = request.seconds()
-        if asked is not None and self.partitions is None and self.reservations is None and self.planned is None:
-            raise _not_read(
-                "reservations", "--time", "nothing says when anything begins that the job has to end before"
-            )
-        longest = inf if partition is None else partition.max_seconds
-        if asked is None:
-            usual = None if partition is None else partition.default_seconds
-            return longest if usual is None else usual
-        return asked
+        notes = (*notes, *self._time_notes(request, partition, seconds, now), *_planned_notes(may_have))
+        # whose the job is, is not known
+        for kind, admitting in (("partition", partition), ("reservation", reserved)):
+            if admitting is not None and admitting.admits:
+                users = ", ".join("=".join(pair) for pair in admitting.admits)
+                notes += (f"the {kind} {admitting.name} takes jobs of {users} alone",)
+        unread = {
+            "nodes": self.nodes is None,
+            "partitions": not self.known_partitions(),
+            "reservations": self.reservations is None,
+            "planned starts": self.planned is None and bool(planned),
+        }
+        if missing := [what for what, is_missing in unread.items() if is_missing]:
+            commands = " and ".join(f"`{ASK[what]}`" for what in missing)
+            keep_none = f"not known, so they keep no node out: {', '.join(missing)}"
+            notes += (f"{keep_none}; --busy takes what {commands} prints",)
+        return Availability(uses, kept_out, limit, notes)
 
     def instant(self, now: datetime) -> tuple[float | None, bool]:
         """Return when the job would start: at present, unless the records prove to be older than something that has
         begun or ended since; then when they were recorded, ``None`` = which cannot be told.  And whether they are so.
         """
         present = now.timestamp()
-        known = [node.newest for node in self.nodes or () if node.newest is not None]
-        recorded = self.stated if self.stated is not None else max(known, default=None)
-        for one in self.reservations or ():
-            since = one.end if one.active else one.start
+        newest = max((node.newest for node in self.nodes or () if node.newest is not None), default=None)
+        recorded = newest if self.stated is None else self.stated
+        for reservation in self.reservations or ():
+            since = reservation.end if reservation.active else reservation.start
             # one that is over already is not active either
-            over = not one.active and recorded is not None and since <= recorded
-            if one.active is not None and since <= present and not over:
+            over = not reservation.active and recorded is not None and since <= recorded
+            if reservation.active is not None and since <= present and not over:
                 return recorded, True
         return present, False
 
@@ -439,19 +427,19 @@ class SlurmSnapshot:
         if wanted := request.reservation:
             if self.reservations is None:
                 raise _not_read("reservations", "--reservation", f"nothing says which nodes {wanted!r} holds")
-            known = {reservation.name: reservation for reservation in self.reservations}
-            if wanted not in known:
-                fix = f"{did_you_mean(wanted, known)}reservations: {', '.join(known) or 'none'}"
+            by_name = {reservation.name: reservation for reservation in self.reservations}
+            if wanted not in by_name:
+                fix = f"{did_you_mean(wanted, by_name)}reservations: {', '.join(by_name) or 'none'}"
                 raise UnknownName(f"there is no reservation {wanted!r}", where="--reservation", fix=fix)
-            own = known[wanted]
+            own = by_name[wanted]
         at, _ = self.instant(now)
         held: dict[str, str] = {}
-        for one in self.reservations or ():
-            waits = at is None or (one.start < at + seconds and at < one.end)
-            if one is own or not (one.active or waits):
+        for other in self.reservations or ():
+            waits = at is None or (other.start < at + seconds and at < other.end)
+            if other is own or not (other.active or waits):
                 continue
-            why = f"reserved: {one.name}" + ("" if one.active else f", from {_instant(one.start)}")
-            held |= {name: why for name in one.nodes if name not in held}
+            why = f"reserved: {other.name}" + ("" if other.active else f", from {_instant(other.start)}")
+            held |= {name: why for name in other.nodes if name not in held}
         return held, own
 
     def _planned_of(self, seconds: float, now: datetime) -> Callable[[str, SlurmNode], tuple[float | None, bool]]:
@@ -460,26 +448,17 @@ class SlurmSnapshot:
         """
         at, _ = self.instant(now)
         by_node: dict[str, float] = {}
-        for one in self.planned or ():
-            for name in one.nodes or ():
-                by_node[name] = min(one.start, by_node.get(name, inf))
-        elsewhere = [one for one in self.planned or () if one.nodes is None]
+        for job in self.planned or ():
+            for name in job.nodes or ():
+                by_node[name] = min(job.start, by_node.get(name, inf))
+        elsewhere = [job for job in self.planned or () if job.nodes is None]
 
         def start_of(name: str, node: SlurmNode) -> tuple[float | None, bool]:
-            mine = [one for one in elsewhere if node.partitions is None or {*one.partitions} & {*node.partitions}]
-            start = by_node.get(name, min((one.start for one in mine), default=None))
+            may_take = [job for job in elsewhere if node.partitions is None or {*job.partitions} & {*node.partitions}]
+            start = by_node.get(name, min((job.start for job in may_take), default=None))
             return start, start is not None and at is not None and at + seconds <= start
 
         return start_of
-
-    def _check_features(self, constraint: Constraint) -> None:
-        """Make sure that features of nodes are known, and that some node has each of those asked for."""
-        known = {feature for node in self.nodes or () for feature in node.features or ()}
-        if all(node.features is None for node in self.nodes or ()):
-            raise _not_read("nodes", "--constraint", "nothing says which features the nodes have")
-        if unknown := sorted(constraint.names - known):
-            fix = f"{did_you_mean(unknown[0], known)}features: {', '.join(sorted(known)) or 'none'}"
-            raise UnknownName(f"no node has the feature {unknown[0]!r}", where="--constraint", fix=fix)
 
     def _time_notes(
         self, request: SlurmRequest, partition: SlurmPartition | None, seconds: float, now: datetime
@@ -492,7 +471,7 @@ class SlurmSnapshot:
             )
             yield f"no --time, so the job is taken to run {by}" + (f", {in_words(seconds)}" if seconds < inf else "")
         at, old = self.instant(now)
-        own = next((one for one in self.reservations or () if one.name == request.reservation), None)
+        own = next((held for held in self.reservations or () if held.name == request.reservation), None)
         if own is not None and at is not None and at + seconds > own.end:
             yield f"the reservation {own.name} ends at {_instant(own.end)}, and the job need not end before (--time)"
         if old and at is None:
@@ -500,16 +479,6 @@ class SlurmSnapshot:
             yield f"when Slurm said this is not known, so all reservations count as begun: give what {config}, too"
         elif old and at is not None:
             yield f"as of {_instant(at)}, when Slurm said this: reservations have begun or ended since"
-
-    def _missing(self, planned: Collection[str]) -> Iterator[str]:
-        """Say what nothing read says, and what prints it."""
-        missing = [] if self.nodes is not None else ["nodes"]
-        missing += [] if self.known_partitions() else ["partitions"]
-        missing += [] if self.reservations is not None else ["reservations"]
-        missing += [] if self.planned is not None or not planned else ["planned starts"]
-        if missing:
-            commands = " and ".join(f"`{ASK[what]}`" for what in missing)
-            yield f"not known, so they keep no node out: {', '.join(missing)}; --busy takes what {commands} prints"
 
 
 def _not_read(what: str, option: str, wrong: str) -> InvalidInput:
@@ -533,13 +502,6 @@ def _planned_notes(planned: Mapping[str, tuple[float | None, bool]]) -> Iterator
         yield f"idle and planned for jobs that wait, {words}: {some(names)}"
 
 
-def _admittance(partition: SlurmPartition | None, reservation: SlurmReservation | None) -> Iterator[str]:
-    """Say who may use the partition and the reservation: whose the job is, is not known."""
-    for kind, one in (("partition", partition), ("reservation", reservation)):
-        if one is not None and one.admits:
-            yield f"the {kind} {one.name} takes jobs of {', '.join('='.join(pair) for pair in one.admits)} alone"
-
-
 def named_topology(sources: Iterable[Source], request: SlurmRequest) -> tuple[str, str]:
     """Return the name of the topology of the partition that a job goes to, where partitions have several; and a note
     for a cluster's file that does not say which of them it is.  Empty = there are not several.
@@ -548,7 +510,7 @@ def named_topology(sources: Iterable[Source], request: SlurmRequest) -> tuple[st
     """
     parts = [read_snapshot(source, ()) for source in sources if _OF_PARTITIONS.search(source.text)]
     snapshot = SlurmSnapshot.merged(part for part in parts if part is not None)
-    if len({one.topology for one in snapshot.partitions or ()}) < 2:
+    if len({partition.topology for partition in snapshot.partitions or ()}) < 2:
         return "", ""
     partition, _ = snapshot.chosen_partition(request)
     if partition is None or not partition.topology:
@@ -556,8 +518,6 @@ def named_topology(sources: Iterable[Source], request: SlurmRequest) -> tuple[st
     shown = f"`scontrol show topology {partition.topology}` prints it"
     return partition.topology, f"the partition {partition.name} has the topology {partition.topology}: {shown}"
 
-
-# --- Records as text and as JSON ---
 
 _OF_PARTITIONS = re.compile(r'^[ \t]*PartitionName=|"partitions"\s*:\s*\[\s*\{', re.MULTILINE)
 
@@ -571,10 +531,10 @@ _INELIGIBLE = ("BeginTime", "Dependency", "DependencyNeverSatisfied", "JobHeldUs
 """Reasons of jobs that wait for something else than nodes: Slurm plans none for them."""
 
 
-def read_snapshot(source: Source, known: Container[str]) -> SlurmSnapshot | None:
+def read_snapshot(source: Source, names: Container[str]) -> SlurmSnapshot | None:
     """Return what a text says of a Slurm; ``None`` = it is no output of Slurm.
 
-    :param known: names of nodes, which tell a column of nodes from one of partitions.
+    :param names: of nodes, which tell a column of nodes from one of partitions.
     :raises InvalidInput: it is damaged, or JSON of something else.
     """
     if source.text.lstrip().startswith("{"):
@@ -587,7 +547,14 @@ def read_snapshot(source: Source, known: Container[str]) -> SlurmSnapshot | None
         records.setdefault(match[1], []).append((source.text[match.start() : end], source.at(line)))
     planned = None
     if "JobId" in records:
-        planned = [start for record, place in records["JobId"] for start in _job_of(record, place)]
+        planned = []
+        for record, place in records["JobId"]:
+            job = fields_of(record)
+            start = slurm_time(job.get("StartTime", ""))
+            if job.get("JobState") == "PENDING" and job.get("Reason") not in _INELIGIBLE and start is not None:
+                nodes_of_job = job.get("SchedNodeList", "")
+                nodes = _names(nodes_of_job, place) if nodes_of_job not in ("", "(null)") else None
+                planned.append(PlannedStart(start, tuple(job.get("Partition", "").split(",")), nodes))
     elif _JOBS.search(source.text) and not _STARTS.search(source.text):
         jobs = "is a list of jobs, as squeue prints, and says no states of nodes: one that is down runs no job"
         raise InvalidInput(jobs, where=source.name, fix='give what `sinfo -N -h -o "%N %t %G"` prints')
@@ -597,15 +564,14 @@ def read_snapshot(source: Source, known: Container[str]) -> SlurmSnapshot | None
     partitions = [_partition_of(*record) for record in records["PartitionName"]] if "PartitionName" in records else None
     reservations = [_reservation_of(*record) for record in records.get("ReservationName", ())]
     has_reservations = bool(reservations) or _NO_RESERVATIONS.search(source.text) is not None
-    nodes = None
-    if (planned is None and not (dated or partitions or has_reservations)) or re.search(
-        r"^\s*NodeName=", source.text, re.M
-    ):
-        nodes = slurm_nodes(source, known)
-        if nodes is None:
+    rows = None
+    nothing_else = planned is None and not (dated or partitions or has_reservations)
+    if nothing_else or re.search(r"^\s*NodeName=", source.text, re.MULTILINE):
+        rows = slurm_nodes(source, names)
+        if rows is None:
             return None
     return SlurmSnapshot(
-        None if nodes is None else tuple(nodes),
+        None if rows is None else tuple(rows),
         None if partitions is None else tuple(partitions),
         tuple(reservations) if has_reservations else None,
         None if planned is None else tuple(planned),
@@ -616,27 +582,27 @@ def read_snapshot(source: Source, known: Container[str]) -> SlurmSnapshot | None
 def _partition_of(record: str, place: str) -> SlurmPartition:
     fields = fields_of(record)
 
-    def said(key: str) -> str:
+    def text(key: str) -> str:
         value = fields.get(key, "")
         return "" if value.upper() in ("(NULL)", "N/A", "NONE", "UNLIMITED") else value
 
-    admits = {key: said(key) for key in ("AllowAccounts", "AllowGroups", "AllowQos", "DenyAccounts", "DenyQos")}
-    most = said("MaxNodes")
+    admits = {key: text(key) for key in ("AllowAccounts", "AllowGroups", "AllowQos", "DenyAccounts", "DenyQos")}
+    most = text("MaxNodes")
     if most and not re.fullmatch(r"[0-9]{1,9}", most):
         raise InvalidInput(f"MaxNodes is {most[:40]!r}", where=place, fix="give what Slurm prints, as it is")
-    usual, longest = said("DefaultTime"), said("MaxTime")
+    usual, longest = text("DefaultTime"), text("MaxTime")
     return SlurmPartition(
-        said("PartitionName"),
-        None if said("Nodes") == "ALL" else _names(said("Nodes"), place),
+        text("PartitionName"),
+        None if text("Nodes") == "ALL" else _names(text("Nodes"), place),
         "Nodes" in fields,
-        said("Default") == "YES",
-        said("State") or "UP",
+        text("Default") == "YES",
+        text("State") or "UP",
         int(most) if most else None,
         _limit(longest, place) if longest else inf,
         _limit(usual, place) if usual else None,
         tuple((key, value) for key, value in admits.items() if value not in ("", "ALL")),
-        said("ReqResv") == "YES",
-        said("Topology"),
+        text("ReqResv") == "YES",
+        text("Topology"),
     )
 
 
@@ -664,16 +630,6 @@ def _reservation_of(record: str, place: str) -> SlurmReservation:
         None if state is None else state == "ACTIVE",
         tuple((key, value) for key, value in admits.items() if value not in ("", "(null)")),
     )
-
-
-def _job_of(record: str, place: str) -> Iterator[PlannedStart]:
-    """Yield when a job of ``scontrol show jobs`` starts, if it waits for nodes."""
-    fields = fields_of(record)
-    start = slurm_time(fields.get("StartTime", ""))
-    if fields.get("JobState") == "PENDING" and fields.get("Reason") not in _INELIGIBLE and start is not None:
-        names = fields.get("SchedNodeList")
-        partitions = tuple((fields.get("Partition", "")).split(","))
-        yield PlannedStart(start, partitions, _names(names, place) if names not in (None, "", "(null)") else None)
 
 
 def _starts_of(source: Source) -> Iterator[PlannedStart]:
@@ -781,26 +737,26 @@ class _Answer(BaseModel):
 
 
 def _from_json(document: Document) -> SlurmSnapshot:
-    keys = document.data.keys() if isinstance(document.data, dict) else ()
+    """Return what an answer of ``scontrol --json``, ``sinfo --json`` or ``squeue --json`` says."""
+    keys = {*document.data} if isinstance(document.data, dict) else set()
     answer = document.parse(_Answer)
     place, at = document.source.name, answer.last_update
     rows = [row.partition for row in answer.sinfo or () if row.partition is not None]
-    partitions = {one.name: one.record(place) for one in (*(answer.partitions or ()), *rows)}
-    reservations = [
-        SlurmReservation(
-            one.name,
-            _names(one.node_list, place),
-            -inf if one.start_time is None else one.start_time,
-            inf if one.end_time is None else one.end_time,
-            None if at is None or one.start_time is None else one.start_time <= at,
-            tuple(
-                (key, value)
-                for key, value in (("Users", one.users), ("Groups", one.groups), ("Accounts", one.accounts))
-                if value
-            ),
+    partitions = {partition.name: partition.record(place) for partition in (*(answer.partitions or ()), *rows)}
+    reservations = []
+    for reserved in answer.reservations or ():
+        start = reserved.start_time
+        admits = {"Users": reserved.users, "Groups": reserved.groups, "Accounts": reserved.accounts}
+        reservations.append(
+            SlurmReservation(
+                reserved.name,
+                _names(reserved.node_list, place),
+                -inf if start is None else start,
+                inf if reserved.end_time is None else reserved.end_time,
+                None if at is None or start is None else start <= at,
+                tuple((key, value) for key, value in admits.items() if value),
+            )
         )
-        for one in answer.reservations or ()
-    ]
     planned = [
         PlannedStart(
             job.start_time,
@@ -810,30 +766,14 @@ def _from_json(document: Document) -> SlurmSnapshot:
         for job in answer.jobs or ()
         if "PENDING" in job.job_state and job.start_time and job.state_reason not in _INELIGIBLE
     ]
-    others = {"partitions", "reservations", "jobs"} & {*keys}
+    no_nodes = keys & {"partitions", "reservations", "jobs"} and not keys & {"nodes", "sinfo"}
     return SlurmSnapshot(
-        None if others and not {"nodes", "sinfo"} & {*keys} else tuple(nodes_of_json(document)),
+        None if no_nodes else tuple(nodes_of_json(document)),
         tuple(partitions.values()) if partitions or answer.partitions is not None else None,
         None if answer.reservations is None else tuple(reservations),
         None if answer.jobs is None else tuple(planned),
         at,
     )
-
-
-# -- live_slurm --
-# A live Slurm, asked through its own programs: its topology, and how its nodes, partitions and reservations are.
-#
-# All answers are text: not every build of ``scontrol`` has ``--json`` (Debian's 22.05 has not), the text says the same,
-# and of 10,000 nodes it takes half a second instead of half a minute.  Asked are, in this order,
-#
-# - ``scontrol show nodes``, with those of hidden partitions and with those that are yet to come;
-# - ``scontrol show partitions`` and ``scontrol show reservations``;
-# - ``squeue --start``, when jobs that wait are planned to start, and ``scontrol show config``, when all that was: where
-#   Slurm does not answer one of these two, it is read without;
-# - ``scontrol show topology``, of the partition's own topology where partitions have several (26.05): it knows what
-#   ``topology.conf`` or ``topology.yaml`` made of the nodes.
-#
-# Source: the manual pages scontrol(1) and squeue(1).
 
 
 ANSWER_SECONDS = 60.0  # for one answer; scontrol itself gives up on a controller after some 10 s, and asks the next
@@ -852,9 +792,9 @@ def ask_slurm(request: SlurmRequest) -> tuple[Source, tuple[Source, ...], tuple[
     :raises InvalidInput: there is no partition as the request names.
     """
     # nodes first: where no controller answers, scontrol fails for them alone; without a topology it says 0 as well
-    nodes, said = _ask("scontrol", "show nodes", "--all", "--future", "--oneliner")
+    nodes, complaint = _ask("scontrol", "show nodes", "--all", "--future", "--oneliner")
     if "NodeName=" not in nodes.text:
-        none = f"Slurm lists no nodes{said}"
+        none = f"Slurm lists no nodes{complaint}"
         raise SlurmRefused(none, where=nodes.name, fix="check that the controller knows its nodes: sinfo")
     records = [nodes]
     for question, options in {"show partitions": ("--all", "--oneliner"), "show reservations": ("--oneliner",)}.items():
@@ -868,9 +808,9 @@ def ask_slurm(request: SlurmRequest) -> tuple[Source, tuple[Source, ...], tuple[
         except SlurmRefused as error:
             notes.append(f"{error.where} was not answered, and is not needed for most: {error.message}")
     name, _ = named_topology(records, request)
-    topology, said = _ask("scontrol", f"show topology {name}".rstrip())
+    topology, complaint = _ask("scontrol", f"show topology {name}".rstrip())
     if not topology.text.strip():
-        flat = f"Slurm gives no topology{said or ': its nodes are one flat list'}"
+        flat = f"Slurm gives no topology{complaint or ': its nodes are one flat list'}"
         fix = (
             "set TopologyPlugin=topology/tree (or block) with a topology.conf, or take all nodes as one level: "
             "scontrol show nodes > nodes.txt, and --cluster nodes.txt"
@@ -906,10 +846,10 @@ def _ask(program: str, question: str, *options: str) -> tuple[Source, str]:
         failed = f"{program} cannot be started: {error.strerror or error}"
         raise SlurmRefused(failed, where=where, fix="check the program and its permissions") from error
     complaints = done.stderr.decode("utf-8", "replace").strip().splitlines()
-    said = f": {complaints[-1].strip()[:LONGEST]}" if complaints else ""
+    complaint = f": {complaints[-1].strip()[:LONGEST]}" if complaints else ""
     if done.returncode:
-        ended = f"{' '.join(command)} ended with {done.returncode}{said}"
+        ended = f"{' '.join(command)} ended with {done.returncode}{complaint}"
         fix = "check that the controller answers (scontrol ping), and that SLURM_CONF names the right Slurm"
         raise SlurmRefused(ended, where=where, fix=fix)
     # a reason or a comment, which others wrote, may be in any encoding
-    return Source(where, done.stdout.decode("utf-8", "replace")), said
+    return Source(where, done.stdout.decode("utf-8", "replace")), complaint

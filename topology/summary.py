@@ -15,9 +15,6 @@ from ground.records import JsonRecord
 from topology.cluster import ROOT, Cluster, IntArray, Level, State, count_nodes, count_states, node_states
 from topology.flags import FAULTY, HEALTHY
 
-# -- domain_tree --
-# The cluster as nested domains: each with what hangs on it, as trees of text and drawings show it.
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Domain:
@@ -68,10 +65,6 @@ def _split(cluster: Cluster, nodes: IntArray, depth: int) -> tuple[list[Domain],
         else:
             children.append(Domain(level.name, level.domains[number], part, tuple(below), direct))
     return children, np.concatenate(own)
-
-
-# -- text_tree --
-# The cluster as a tree of text with counts, for terminals and logs.
 
 
 MAX_ROWS = 60  # Lines that a person reads: deeper levels are shown as long as no more are needed
@@ -163,10 +156,6 @@ def _rows_below(domain: Domain, indent: str, depth: int) -> Iterator[tuple[str, 
             yield from _rows_below(child, indent + ("   " if last else "│  "), depth - 1)
 
 
-# -- validate --
-# What a cluster looks like in a few numbers, and what about it may surprise its owner.
-
-
 @dataclass(frozen=True, slots=True)
 class ClusterSummary(JsonRecord):
     """The cluster that was read, in a few numbers."""
@@ -234,15 +223,14 @@ def summarise(cluster: Cluster) -> list[LevelSummary]:
 
 def summarise_second(cluster: Cluster) -> list[LevelSummary]:
     """Return all second hierarchies, the domains that have a name alone; 0 nodes where there is none."""
-    found = []
+    summaries = []
     for level in cluster.second_levels:
         sizes = count_nodes(level, np.ones(len(cluster), dtype=np.bool_))
         named = sizes[~level.implicit] if not level.implicit.all() else np.zeros(1, dtype=np.int32)
-        alone, domains = int(level.implicit.sum()), int((~level.implicit).sum())
-        found.append(
-            LevelSummary(level.name, domains, int(named.min()), float(np.median(named)), int(named.max()), alone)
-        )
-    return found
+        least, median, most = int(named.min()), float(np.median(named)), int(named.max())
+        implicit = int(level.implicit.sum())
+        summaries.append(LevelSummary(level.name, len(level) - implicit, least, median, most, implicit))
+    return summaries
 
 
 def _summary(level: Level, nodes: int) -> LevelSummary:
@@ -255,33 +243,33 @@ def _summary(level: Level, nodes: int) -> LevelSummary:
 
 def warnings(cluster: Cluster) -> list[str]:
     """Return what is allowed and may not be meant, one sentence each."""
-    found = []
+    sentences = []
     if not cluster.levels:
-        found.append("there is no level: all nodes are equally near to each other")
+        sentences.append("there is no level: all nodes are equally near to each other")
     for depth, level in enumerate(cluster.levels):
         summary = _summary(level, len(cluster))
         if summary.domains == 1:
-            found.append(f"level {level.name} has one domain, which tells no two placements apart")
+            sentences.append(f"level {level.name} has one domain, which tells no two placements apart")
         elif summary.largest == 1:
-            found.append(f"every node is alone in its {one_of(level.name)}")
+            sentences.append(f"every node is alone in its {one_of(level.name)}")
         elif depth and summary.domains == len(cluster.levels[depth - 1]):
-            found.append(f"level {level.name} has the same domains as {cluster.levels[depth - 1].name}")
+            sentences.append(f"level {level.name} has the same domains as {cluster.levels[depth - 1].name}")
         if summary.implicit_nodes:
             share = f"{summary.implicit_nodes} of {len(cluster)} nodes"
-            found.append(f"no {one_of(level.name)} of their own, so on a broader switch: {share}")
+            sentences.append(f"no {one_of(level.name)} of their own, so on a broader switch: {share}")
     for second in summarise_second(cluster):
         if second.implicit_nodes:
             share = f"{second.implicit_nodes} of {len(cluster)} nodes"
-            found.append(f"in no domain of {second.name}, so each a domain of its own there: {share}")
+            sentences.append(f"in no domain of {second.name}, so each a domain of its own there: {share}")
     sizes = Counter(cluster.gpus.tolist())
     if len(sizes) > 1:
         counts = ", ".join(f"{count} with {gpus}" for gpus, count in sizes.most_common())
-        found.append(f"nodes differ in GPUs ({counts}); a job uses nodes of one size")
+        sentences.append(f"nodes differ in GPUs ({counts}); a job uses nodes of one size")
     types = cluster.nodes_of_type
     if types and (unsaid := len(cluster) - sum(types.values())):
-        found.append(f"the type of GPU is said of some nodes and not of {unsaid} of {len(cluster)}")
+        sentences.append(f"the type of GPU is said of some nodes and not of {unsaid} of {len(cluster)}")
     if len(types) > 1:
-        found.append("nodes differ in type of GPU; a job uses nodes of one type, unless it says gpu_types: any")
+        sentences.append("nodes differ in type of GPU; a job uses nodes of one type, unless it says gpu_types: any")
     if not cluster.idle.any():
-        found.append("no node is free: every one is in use, kept out or faulty")
-    return found
+        sentences.append("no node is free: every one is in use, kept out or faulty")
+    return sentences

@@ -35,9 +35,6 @@ from topology.readers.cluster_csv import ATTRIBUTES, CACHE, GPU_TYPE, NODE, SHAR
 from topology.readers.slurm import Switch
 from topology.taints import is_price, kept_out_by
 
-# -- types --
-# What every writer of a topology format takes and returns, and what a format cannot carry of a cluster.
-
 
 @dataclass(frozen=True, slots=True)
 class Rendering:
@@ -126,10 +123,6 @@ def table_losses(cluster: Cluster, format_name: str) -> tuple[str, ...]:
     return tuple(notes)
 
 
-# -- to_csv --
-# The cluster CSV: node, a column a level and second hierarchy, GPUs, use, slowdown; what else is said of any node.
-
-
 class ClusterCsvWriter:
     """Writer of the cluster CSV.  A node without a domain of its own somewhere gets an empty cell."""
 
@@ -151,50 +144,37 @@ class ClusterCsvWriter:
         for node in kept_out_otherwise(cluster):
             slowdowns[node] = _cell(FAULTY)
         columns += [cluster.gpus.tolist(), cluster.free_gpus.tolist(), slowdowns]
-        timed = any(flag.since or flag.until for flag in cluster.flags.values())
-        said = {GPU_TYPE: bool(cluster.nodes_of_type), SHARING: bool(cluster.sharing), CACHE: bool(cluster.cached)}
-        said[TAINTS] = bool(cluster.taints)
-        said |= dict.fromkeys(TIMES, timed)
-        attributes = [name for name in ATTRIBUTES if said.get(name, True)]
-        if timed:
-            columns += [[_time(cluster, node, name) for node in range(len(cluster))] for name in TIMES]
-        if GPU_TYPE in attributes:
+        attributes = {*ATTRIBUTES} - {*TIMES, GPU_TYPE, SHARING, CACHE, TAINTS}
+        nodes = range(len(cluster))
+        if any(flag.since or flag.until for flag in cluster.flags.values()):
+            attributes |= {*TIMES}
+            for name in TIMES:
+                times = [getattr(cluster.flags.get(node), name, None) for node in nodes]
+                utc = ("" if time is None else time.astimezone(UTC).isoformat() for time in times)
+                columns.append([text.replace("+00:00", "Z") for text in utc])
+        if cluster.nodes_of_type:
+            attributes.add(GPU_TYPE)
             columns.append([cluster.gpu_types[of] for of in cluster.gpu_type_of.tolist()])
-        if SHARING in attributes:
-            columns.append([cluster.sharing.get(node, "") for node in range(len(cluster))])
-        if CACHE in attributes:
+        if cluster.sharing:
+            attributes.add(SHARING)
+            columns.append([cluster.sharing.get(node, "") for node in nodes])
+        if cluster.cached:
+            attributes.add(CACHE)
             columns.append(
                 [" ".join(image for image, on in cluster.cached.items() if node in on) for node in cluster.names]
             )
-        if TAINTS in attributes:
-            every_taint = (cluster.taints.get(node, ()) for node in range(len(cluster)))
+        if cluster.taints:
+            attributes.add(TAINTS)
+            every_taint = (cluster.taints.get(node, ()) for node in nodes)
             columns.append([" ".join(f"{taint}:{taint.effect}" for taint in of_node) for of_node in every_taint])
-        writer.writerow([NODE, *(level.name for level in every), *attributes])
+        written = [name for name in ATTRIBUTES if name in attributes]
+        writer.writerow([NODE, *(level.name for level in every), *written])
         writer.writerows(zip(cluster.names, *columns, strict=True))
         return Rendering(text.getvalue(), table_losses(cluster, self.name))
 
 
 def _cell(slowdown: float) -> str:
     return "faulty" if slowdown == FAULTY else "" if slowdown == HEALTHY else repr(slowdown)
-
-
-def _time(cluster: Cluster, node: int, name: str) -> str:
-    time = getattr(cluster.flags[node], name) if node in cluster.flags else None
-    return "" if time is None else time.astimezone(UTC).isoformat().replace("+00:00", "Z")
-
-
-# -- to_slurm --
-# Slurm's ``topology.conf`` and ``topology.yaml``, as a tree of switches or as blocks, and the switches that other
-# formats without levels are written from.
-#
-# As a tree every domain becomes a switch with a unique name.  An implicit domain needs none, unless a domain with a
-# name lies below it: then it becomes a switch too, so that every other switch keeps its level.
-#
-# As blocks the domains of one level, the closest of NVLink where there is one, become base blocks.  Slurm joins a power
-# of two of them, one after another in the order of the file, to each larger block: the domains of a broader level
-# become larger blocks of one size, the smaller ones filled up by blocks without nodes.
-#
-# Source: the manual pages topology.conf(5) and topology.yaml(5) of 24.11 to 26.05, and ``block_record.c``.
 
 
 SLURM_NAME_BYTES = 64  # Of the longest name of a switch: topology.conf(5); 24.11 does not start with a longer one
@@ -231,33 +211,29 @@ class Forest:
         ``NAME-nodes``, and so do nodes on no switch at all.
         """
         taken = {name for names in self.names for name in names}
-        found: list[Switch] = []
-        children = self._children()
-        for depth, level in enumerate(self.cluster.levels):
-            held = _grouped(level.domain_of, self.levels_of_nodes == depth, len(level))
-            for number, name in enumerate(self.names[depth]):
-                below, nodes = tuple(children[depth][number]), self._named(held[number])
-                if name and below and nodes:
-                    leaf = _unique(f"{name}-nodes", taken)
-                    found += [Switch(name, (*below, leaf), ()), Switch(leaf, (), nodes)]
-                elif name:
-                    found.append(Switch(name, below, nodes))
-        if (loose := np.flatnonzero(self.levels_of_nodes < 0)).size:
-            found.append(Switch(_unique("root-nodes", taken), (), self._named(loose)))
-        return found
-
-    def _named(self, nodes: npt.NDArray[np.integer]) -> tuple[str, ...]:
-        return tuple(self.cluster.names[i] for i in nodes)
-
-    def _children(self) -> list[list[list[str]]]:
-        """Return the names of the switches below, for each level and domain."""
+        switches: list[Switch] = []
+        # the names of the switches below, for each level and domain
         children: list[list[list[str]]] = [[[] for _ in names] for names in self.names]
         for depth in range(1, len(self.names)):
             parents = self.cluster.levels[depth].parent_of.tolist()
             for name, parent in zip(self.names[depth], parents, strict=True):
                 if name:
                     children[depth - 1][parent].append(name)
-        return children
+        for depth, level in enumerate(self.cluster.levels):
+            held = _grouped(level.domain_of, self.levels_of_nodes == depth, len(level))
+            for number, name in enumerate(self.names[depth]):
+                below, nodes = tuple(children[depth][number]), self._named(held[number])
+                if name and below and nodes:
+                    leaf = _unique(f"{name}-nodes", taken)
+                    switches += [Switch(name, (*below, leaf), ()), Switch(leaf, (), nodes)]
+                elif name:
+                    switches.append(Switch(name, below, nodes))
+        if (loose := np.flatnonzero(self.levels_of_nodes < 0)).size:
+            switches.append(Switch(_unique("root-nodes", taken), (), self._named(loose)))
+        return switches
+
+    def _named(self, nodes: npt.NDArray[np.integer]) -> tuple[str, ...]:
+        return tuple(self.cluster.names[i] for i in nodes)
 
 
 def forest_of(cluster: Cluster) -> Forest:
@@ -391,7 +367,11 @@ def _joined_blocks(cluster: Cluster) -> _BlockList:
 
     A level whose domains are too unlike for that, by :data:`MOST_EMPTY` or :data:`LARGEST_JOINED`, is left out.
     """
-    base = _base_level(cluster)
+    cluster.default_level()  # raises where there are no levels
+    # base blocks are the domains of the closest level of NVLink, else of the closest, each of several nodes somewhere
+    closest_first = range(len(cluster.levels) - 1, -1, -1)
+    shared = [depth for depth in closest_first if len(cluster.levels[depth]) < len(cluster)] or [closest_first[0]]
+    base = next((depth for depth in shared if _NVLINK.search(cluster.levels[depth].name)), shared[0])
     level = cluster.levels[base]
     notes = [f"the blocks are the domains of {level.name}"]
     if closer := ", ".join(closer.name for closer in cluster.levels[base + 1 :]):
@@ -439,16 +419,6 @@ def _laid_out(spans: Sequence[Sequence[int | None]], width: int) -> list[int | N
         blocks += [None] * (-len(blocks) % width)
         blocks += span
     return blocks
-
-
-def _base_level(cluster: Cluster) -> int:
-    """Return the depth of the level whose domains are the base blocks: the closest of NVLink, else the closest, each of
-    several nodes somewhere; raise InvalidTopology for a cluster without levels.
-    """
-    cluster.default_level()
-    closest_first = range(len(cluster.levels) - 1, -1, -1)
-    shared = [depth for depth in closest_first if len(cluster.levels[depth]) < len(cluster)] or [closest_first[0]]
-    return next((depth for depth in shared if _NVLINK.search(cluster.levels[depth].name)), shared[0])
 
 
 def _nodes_of(cluster: Cluster, level: Level) -> list[tuple[str, ...]]:
@@ -524,10 +494,6 @@ class SlurmYamlWriter:
             for kind, name, key, held in entries
         ]
         return Rendering("\n".join([*head, *lines, ""]), notes)
-
-
-# -- to_topograph --
-# The ``graph`` JSON of NVIDIA Topograph.
 
 
 class TopographWriter:

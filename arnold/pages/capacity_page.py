@@ -117,8 +117,8 @@ def answer_page(sheet: Sheet, answer: CapacityAnswer) -> str:
 
     def columns_of_words(table: TextTable) -> list[str]:
         """Return the headers of columns without a digit, which are aligned left."""
-        columns = zip(table.headers, zip(*table.rows, strict=True), strict=True)
-        return [header for header, cells in columns if not any(map(str.isdigit, "".join(cells)))]
+        columns = {header: "".join(row[i] for row in table.rows) for i, header in enumerate(table.headers)}
+        return [header for header, cells in columns.items() if not any(map(str.isdigit, cells))]
 
     return render(
         "arnold.pages",

@@ -61,7 +61,8 @@ from extender.plans.gang_plan import (
     uids_of,
     with_doubts,
 )
-from extender.texts import clip, counted, named
+from extender.texts import clip, named
+from ground.quantities import plural
 from scheduler.queue.run_times import Prediction
 from topology.kubernetes.objects import START_OF_TIME
 from topology.kubernetes.pods import RELEASED, Pod
@@ -238,9 +239,7 @@ def decide_waiting(context: Context, gang: Gang, plan: GangPlan | None) -> None:
         context.do(Write(plan.replace(expires=context.now + context.terms.bind)))
     elif plan is not None and released and plan.expired(context.now):
         names = named(pod.name for pod in released)
-        message = (
-            f"{counted(len(released), 'released pod')} were not bound in time, their nodes are given back: {names}"
-        )
+        message = f"{plural(len(released), 'released pod')} were not bound in time, their nodes are given back: {names}"
         new = plan.replace(expires=None).with_condition("Released", False, "Expired", message, context.now)
         context.do(Write(new, events=(EventNote("Expired", message, "Warning"),)))
     elif gang.problem is not None:
@@ -315,7 +314,7 @@ def _chosen_by_themselves(context: Context, gang: Gang, plan: GangPlan | None) -
     if not chosen:
         return ""
     return (
-        f"{counted(len(chosen), 'pod')} of it chose a node without a plan: {named(chosen)}\n"
+        f"{plural(len(chosen), 'pod')} of it chose a node without a plan: {named(chosen)}\n"
         "To fix: delete them, and create them without spec.nodeName, and without metadata.name in their node affinity"
     )
 
@@ -340,7 +339,8 @@ def _take_again(context: Context, gang: Gang, plan: GangPlan | None) -> bool:
     if not progress.matching or not progress.started:
         return False
     mark = release_mark(gang.key, len(gang.members))
-    marked = [one.pod for one in gang.members if one is not None and one.pod.labels.get(RELEASED) == mark]
+    members = filter(None, gang.members)
+    marked = [member.pod for member in members if member.pod.labels.get(RELEASED) == mark]
     in_queue = (
         other
         for other in context.plans.values()
@@ -366,7 +366,7 @@ def _take_again(context: Context, gang: Gang, plan: GangPlan | None) -> bool:
         _explain(context, gang, plan, phase=PlanPhase.QUEUED, reason=reason, message=why)
     elif unfit.move and remembered is None and not marked and waiting:
         message = (
-            f"no plan says where its pods are, {counted(len(unfit.move), 'pod')} of it have no node, and others wait: "
+            f"no plan says where its pods are, {plural(len(unfit.move), 'pod')} of it have no node, and others wait: "
             f"{named(str(other.key) for other in waiting)}\n"
             "To fix: wait for them, or delete all its pods to have it planned as a whole"
         )
@@ -375,7 +375,7 @@ def _take_again(context: Context, gang: Gang, plan: GangPlan | None) -> bool:
         why = unfit.why if remembered else "no plan says where its pods are; those that have nodes keep them"
         context.do(RepairAction(base, nodes_of(base, unfit.move), why))
     else:
-        note = f"the nodes of the plan before are free: {counted(len(base.nodes), 'pod')} go on"
+        note = f"the nodes of the plan before are free: {plural(len(base.nodes), 'pod')} go on"
         events = (EventNote("Planned", note),)
         context.do(Write(context.renewed(base, gang), events=events, weigh=remembered is None))
     return True
@@ -500,7 +500,7 @@ def _advance(context: Context, progress: PlanProgress, unfit: UnfitRanks) -> Non
         new = new.replace(phase=PlanPhase.BOUND, reason="Bound", message="", expires=None)
         new = new.replace(expiries=0, comes_again=None)
         new = new.with_condition("Bound", True, "Bound", "", context.now)
-        events = (EventNote("Bound", f"all {counted(plan.size, 'pod')} are on their nodes"),)
+        events = (EventNote("Bound", f"all {plural(plan.size, 'pod')} are on their nodes"),)
     reason, ills = "NotAsPlanned", list[str]()
     if gang.problem is not None:
         ills.append(str(gang.problem))
@@ -544,7 +544,7 @@ def _expire(context: Context, progress: PlanProgress) -> None:
     plan = progress.plan
     late = [place for place in progress.pods if place.rank not in progress.bound]
     names = named(place.pod.name for place in late) or "none is left"
-    message = f"{len(progress.bound)} of {counted(plan.size, 'pod')} were bound in time; not bound: {names}"
+    message = f"{len(progress.bound)} of {plural(plan.size, 'pod')} were bound in time; not bound: {names}"
     if not progress.bound or progress.gang.waits or plan.expires is None:
         if not progress.bound and (refused := [place.pod for place in late if place.pod.unschedulable]):
             until = context.now + context.terms.rest(plan.expiries + 1)
@@ -575,19 +575,19 @@ def _changed(context: Context, progress: PlanProgress) -> str:
     """Return what a gang asks now and did not when it was planned; empty = nothing."""
     job, spec = progress.gang.job, progress.plan.spec
     if not progress.matching:
-        return f"the gang has {counted(len(progress.gang.members), 'rank')}, its plan {len(progress.plan.nodes)}"
-    asked = spec if job is None else PlanSpec.of(job, dialect=spec.dialect, priority=spec.priority)
+        return f"the gang has {plural(len(progress.gang.members), 'rank')}, its plan {len(progress.plan.nodes)}"
+    wanted = spec if job is None else PlanSpec.of(job, dialect=spec.dialect, priority=spec.priority)
     # while the cluster has no level the default is that of the plan, and so it is once the gang has started
     broadest, levels = context.fleet.default_level or spec.level, context.fleet.levels or (spec.tp_level,)
     closest = levels[-1] if job is not None and job.nodes_of_tp > 1 else None
     if progress.started:
         broadest, closest = spec.level, spec.tp_level
-    asked, spec = context.definitions.kept_spec(asked), context.definitions.kept_spec(spec)
+    wanted, spec = context.definitions.kept_spec(wanted), context.definitions.kept_spec(spec)
     # a plan has the level that is asked for; where none is named, the default of the cluster
-    same = _ASKED(asked) == _ASKED(spec) and spec.level in (asked.level, asked.level or broadest)
-    same = same and spec.tp_level in (asked.tp_level, asked.tp_level or closest)
+    same = _ASKED(wanted) == _ASKED(spec) and spec.level in (wanted.level, wanted.level or broadest)
+    same = same and spec.tp_level in (wanted.tp_level, wanted.tp_level or closest)
     # the plan also holds what peers ask of levels by their numbers
-    holds, planned = set(asked.holds or ()), set(spec.holds or ())
+    holds, planned = set(wanted.holds or ()), set(spec.holds or ())
     same = same and (holds <= planned if progress.gang.tiers else holds == planned)
     return "" if same else "its pods ask otherwise than before"
 
@@ -734,7 +734,7 @@ class Obstacles:
             room = 0 if host is None else host.allocatable - others
             # of a node that they fill in part the pods want fewer GPUs than it has
             if room < self._pods_on[node] * self.plan.spec.gpus_per_pod:
-                return f"node {node}: {counted(others, 'GPU')} in use by pods that are not of the gang", None
+                return f"node {node}: {plural(others, 'GPU')} in use by pods that are not of the gang", None
         if lacks := self.fleet.lacking(node, self._demands, pods=self._pods_on[node], own=self._own_pods[node]):
             return f"node {node}: {lacks}", None
         return "", until

@@ -61,8 +61,9 @@ from extender.plans.gang_plan import (
     with_doubts,
 )
 from extender.queueing import key_of_pod
-from extender.texts import clip, counted
+from extender.texts import clip
 from ground.errors import ArnoldError, InvalidInput
+from ground.quantities import plural
 from topology.kubernetes.pods import Pod
 
 logger = logging.getLogger(__name__)
@@ -80,7 +81,7 @@ class GangController:
         self._draining = False
         self._singles = SinglePods(shared)
         self._newcomers = Newcomers(shared, busy=lambda key: key in self._tasks)
-        self._planning = Planning(shared, stop=self._stop, told=self._newcomers.told)
+        self._planning = Planning(shared, stop=self._stop, heard=self._newcomers.heard)
         self._tasks: dict[GangKey, asyncio.Task[None] | None] = {}
         self._retries = GangRetries()
         self._looks = GangLooks()
@@ -240,7 +241,7 @@ class GangController:
         if not (results := await asyncio.gather(*writes, return_exceptions=True)):
             return
         failed = [result for result in results if result is not None]
-        done = counted(len(results) - len(failed), "pod")
+        done = plural(len(results) - len(failed), "pod")
         logger.info("%s %s of %d", what, done, len(results), extra={"gang": str(key)})
         serious = [error for error in failed if not isinstance(error, NotFound)]
         for error in sorted(serious, key=lambda error: isinstance(error, PatchFailed)):
@@ -348,7 +349,7 @@ class Planning:
 
     shared: Dependencies
     stop: Callable[[GangKey, str], None]  # has a gang stopped that may be, for a reason
-    told: Callable[[GangKey], Awaitable[None]]  # waits until a gang has heard that it is in the queue, if it just does
+    heard: Callable[[GangKey], Awaitable[None]]  # waits until a gang has heard that it is in the queue, if it just does
     reminders: Reminders = field(default_factory=Reminders)  # which gangs wait, and may be told more about it
 
     async def round(
@@ -412,7 +413,7 @@ class Planning:
 
     async def _settle(self, case: PlanningCase, answer: Answer) -> PlanningOutcome:
         """Write what came of a question."""
-        await self.told(answer.key)
+        await self.heard(answer.key)
         stored, now = self.shared.state.plans.get(answer.key), self.shared.now()
         plan = self.shared.state.definitions.kept(answer.plan)
         version = case.before and case.before.resource_version
@@ -432,7 +433,7 @@ class Planning:
             return PlanningOutcome.NO_ROOM
         if self._stale(plan):
             return PlanningOutcome.NOTHING
-        worth = f"{counted(len(plan.node_names), 'node')} planned"
+        worth = f"{plural(len(plan.node_names), 'node')} planned"
         if plan.spread is not None and plan.objective is not None:
             proof = "proved best" if not plan.gap else f"at most {plan.gap:.1%} above the least"
             worth = f"DP spread {plan.spread[0]}, PP spread {plan.spread[1]}, objective {plan.objective:g}, {proof}"
@@ -461,7 +462,7 @@ class Planning:
                 if gang is not None and len(gang.members) == len(plan.nodes):
                     plan = plan.replace(pods=uids_of(gang))
                 plan = plan.with_condition("Planned", True, "Repaired", action.why, now)
-                note = f"{action.why}: {counted(len(answer.moved), 'rank')} moved"
+                note = f"{action.why}: {plural(len(answer.moved), 'rank')} moved"
                 await self._write(plan, EventNote("Repaired", note))
                 logger.info("Repaired: %s", note, extra={"gang": str(plan.key)})
                 return
@@ -561,7 +562,7 @@ class Newcomers:
         if self._waiting and self._telling is None and not self._draining:
             self._telling = asyncio.create_task(self._tell(), name="newcomers")
 
-    async def told(self, key: GangKey) -> None:
+    async def heard(self, key: GangKey) -> None:
         """Wait until a gang that is being told has been."""
         await self._writes.done(key)
 
@@ -595,7 +596,7 @@ class Newcomers:
             self._telling = None
 
     async def _write(self, gang: Gang) -> None:
-        now, others = self.shared.now(), counted(len(self._seen) - 1, "other gang")
+        now, others = self.shared.now(), plural(len(self._seen) - 1, "other gang")
         message = f"its turn will come: nodes are looked for, for it and {others}, one after the other"
         plan = GangPlan(gang.key, PlanPhase.QUEUED, reason=IN_LINE, message=message, spec=spec_of(gang, PlanSpec()))
         plan = with_doubts(plan.replace(estimate=self.shared.state.prediction(gang)), gang, now)

@@ -23,8 +23,9 @@ from extender.gangs.types import Gang, InvalidGang
 from extender.planner.solve import find_zone, zone_question
 from extender.plans.reservation import Reservation, ReservationKey, ReservationPhase, ReservationSpec
 from extender.queueing import gang_for
-from extender.texts import counted, named
+from extender.texts import named
 from ground.errors import ArnoldError
+from ground.quantities import plural
 from scheduler.queue.policy import QueuePolicy
 
 logger = logging.getLogger(__name__)
@@ -91,7 +92,7 @@ def held(state: ClusterCache, reservation: Reservation, gang: Gang | None, now: 
     for node in reservation.zone:
         owner = state.fleet.promised_to(node)
         others += owner != own if owner is not None else state.fleet.held.on(node) > 0
-    size, spread = counted(len(reservation.zone), "node"), reservation.spread or (0, 0)
+    size, spread = plural(len(reservation.zone), "node"), reservation.spread or (0, 0)
     worth = f"DP spread {spread[0]}, PP spread {spread[1]}, objective {reservation.objective or 0:g}"
     left = f"; {others} of them still held by others" if others else ""
     new = reservation.replace(

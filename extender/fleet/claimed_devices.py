@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from extender.fleet.table import Problem
 from extender.objects import Owner, with_claims
-from extender.texts import counted
+from ground.quantities import plural
 from topology.kubernetes.claim_table import ClaimTable, Reference, claims_made, reference_to, references
 from topology.kubernetes.claims import DeviceClass, ResourceClaim, ResourceClaimTemplate, gpus_of
 from topology.kubernetes.objects import AllocationObject, NodeObject
@@ -125,7 +125,7 @@ class ClaimedDevices:
         if self._doubts:
             name = min(self._doubts)
             first = f"node {name}: {self._doubts[name][0]}"
-            number = counted(len(self._doubts), "node")
+            number = plural(len(self._doubts), "node")
             yield Problem("UncertainDevices", f"devices are not certain of {number}, first {first}", fix)
         if homeless := self.table.homeless:
             message = f"ResourceSlices of several nodes are not counted: {len(homeless)}, the first {homeless[0]}"

@@ -220,36 +220,31 @@ class Fleet:
         self, demands: frozenset[Demand], now: datetime, *, counted: frozenset[str], pods: int = 1, own: Own = NOWHERE
     ) -> GangView:
         """Return the cluster for the pods of one gang, so many, as :func:`make_view` does."""
-        tree = self.table.tree
+        tree, request, key = self.table.tree, widest_of(demands), None
         if tree is not None:
-            gpus = widest_of(demands).gpus or 1
-            pods = max(1, min(pods, int(tree.gpus.max()) // gpus))  # more share no node
-        if own is not NOWHERE:
-            return self._view(demands, counted, own, pods, now)
-        version, until, view = self._views.get((demands, counted, pods), (-1, now, None))
-        if view is None or version != self.version or until <= now:
-            view = self._view(demands, counted, own, pods, now)
+            pods = max(1, min(pods, int(tree.gpus.max()) // (request.gpus or 1)))  # more share no node
+        if own is NOWHERE:
+            key = (demands, counted, pods)
+            version, until, view = self._views.get(key, (-1, now, None))
+            if view is not None and version == self.version and now < until:
+                return view
+        occupancy = self.occupancy  # counts first what has changed
+        hosts = [self._hosts[host.name] for host in self.table.hosts]
+        shortages = []
+        if tree is not None:
+            sharing = np.clip(tree.gpus // max(1, request.gpus), 1, pods).astype(np.int32)
+            shortages = [lack for lack in self._resources.shortages(request, sharing) if lack.rows.any()]
+        view = make_view(
+            self.table, hosts, occupancy, demands=demands, counted=counted, own=own, shortages=shortages, now=now
+        )
+        if key is not None:
             # it holds until a flag ends
             ends = (host.annotated.until for host in self._hosts.values() if host.annotated is not None)
             until = min((end for end in ends if end is not None and end > now), default=_NEVER)
-            self._views[demands, counted, pods] = (self.version, until, view)
+            self._views[key] = (self.version, until, view)
             while len(self._views) > _VIEWS:
                 del self._views[next(iter(self._views))]
         return view
-
-    def _view(
-        self, demands: frozenset[Demand], counted: frozenset[str], own: Own, pods: int, now: datetime
-    ) -> GangView:
-        occupancy = self.occupancy  # counts first what has changed
-        hosts = [self._hosts[host.name] for host in self.table.hosts]
-        request = widest_of(demands)
-        shortages = []
-        if self.table.tree is not None:
-            sharing = np.clip(self.table.tree.gpus // max(1, request.gpus), 1, pods).astype(np.int32)
-            shortages = [lack for lack in self._resources.shortages(request, sharing) if lack.rows.any()]
-        return make_view(
-            self.table, hosts, occupancy, demands=demands, counted=counted, own=own, shortages=shortages, now=now
-        )
 
     def lacking(self, name: str, demands: frozenset[Demand], *, pods: int, own: Collection[str] = ()) -> str:
         """Return what others leave too little of on a node for so many pods; empty = nothing.

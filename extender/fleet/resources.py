@@ -56,16 +56,16 @@ def request_of(pod: Pod) -> PodRequest:
     """Return what a pod asks of its node; a quantity that cannot be read, as no API server has it, counts as 0."""
     spec = pod.spec
     boxes, before = spec.containers or (), spec.init_containers or ()
-    asked = (
+    parts = (
         tuple([tuple(_asked(box.resources).items()) for box in boxes]),
         tuple([(tuple(_asked(box.resources).items()), box.restart_policy == "Always") for box in before]),
         tuple(_asked(spec.resources).items()),
         tuple(((spec.overhead or {}) | _devices(spec)).items()),
     )
     try:
-        amounts = _total(*asked)
+        amounts = _total(*parts)
     except TypeError:  # a list, say, for an amount
-        amounts = _total.__wrapped__(*asked)
+        amounts = _total.__wrapped__(*parts)
     exposed = [box for box in before if box.restart_policy == "Always" and box.ports]
     exposed += [box for box in boxes if box.ports]
     ports = {
@@ -126,11 +126,6 @@ def offered(amounts: Amounts | None) -> dict[str, int]:
     """Return what a node offers to pods of each resource but GPUs, CPU in thousandths."""
     given = amounts or {}
     return {name: _amount(name, given, up=False) for name in given if name not in GPUS}
-
-
-def clash(port: HostPort, other: HostPort) -> bool:
-    """Return whether two pods on one node cannot both have their ports."""
-    return port[1:] == other[1:] and (port[0] == other[0] or "" in (port[0], other[0]))
 
 
 def in_words(name: str, amount: int) -> str:
@@ -305,8 +300,12 @@ class NodeResources:
         """Return the number of the first port that another pod has; ``None`` = none."""
         if not held or not wanted:
             return None
-        taken = (port for port, count in held.items() if count > 0)
-        return min((port[2] for port in taken if any(clash(port, own) for own in wanted)), default=None)
+        taken = [(port, own) for port, count in held.items() if count > 0 for own in wanted]
+        # two pods on one node cannot both have a port of one protocol, at one address or at all
+        return min(
+            (port[2] for port, own in taken if port[1:] == own[1:] and (port[0] == own[0] or "" in (port[0], own[0]))),
+            default=None,
+        )
 
 
 def _wanted(name: str, amount: int, pods: int) -> str:

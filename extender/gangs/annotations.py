@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import cast, get_args
 
 from extender import kubernetes_names as keys
-from extender.gangs.types import GangRequest, InvalidGang, TopologyRequest
+from extender.gangs.types import InvalidGang
 from extender.texts import LONGEST_KEY, CutText, clip, size_of
 from ground.errors import InvalidJob, did_you_mean
 from scheduler.affinity import Model
@@ -69,11 +69,6 @@ _LABEL_VALUE = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 _WATTS = re.compile(r"[0-9]{1,9}(?:\.[0-9]{0,9})?")
 _WHOLE = re.compile(r"[0-9]{1,9}")
 _DECIMAL = re.compile(r"[0-9]{0,3}\.?[0-9]{0,20}")
-
-
-def asked_by(annotations: Mapping[str, str], requests: tuple[TopologyRequest, ...]) -> GangRequest:
-    """Return what a pod asks for its gang, beside what peers' dialects request."""
-    return GangRequest(**{field: annotations.get(key) for field, key in ANNOTATIONS.items()}, requests=requests)
 
 
 def parse_size(text: str) -> int:

@@ -128,7 +128,7 @@ def _agreed(members: Sequence[GangMember]) -> GangRequest:
             raise InvalidGang(message, reason="Disagreement", where=key, fix=fix)
         if by:
             words[field] = next(iter(by))
-    requests = {request: None for asked in speakers for request in asked.requests}
+    requests = {topology: None for request in speakers for topology in request.requests}
     return GangRequest(**words, requests=tuple(requests))
 
 
@@ -175,9 +175,9 @@ def _going_on(
         for member in readable:
             texts = ((field, getattr(member.asked, field)) for field in ANNOTATIONS)
             words = {field: text for field, text in texts if text is not None} | words
-        requests = {request: None for member in readable for request in member.asked.requests}
-        asked = GangRequest(**words, requests=tuple(requests))
-        understood = understand(key, asked, eldest.gpus, size=_size_of(readable))
+        requests = {topology: None for member in readable for topology in member.asked.requests}
+        request = GangRequest(**words, requests=tuple(requests))
+        understood = understand(key, request, eldest.gpus, size=_size_of(readable))
     except InvalidGang as error:
         if size is None:
             raise

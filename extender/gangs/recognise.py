@@ -18,8 +18,8 @@ from dataclasses import dataclass, replace
 from msgspec.structs import replace as copied
 
 from extender import dialect_names as d
-from extender.gangs.annotations import asked_by, parse_whole
-from extender.gangs.types import GangKey, GangMember, InvalidGang, TopologyRequest
+from extender.gangs.annotations import ANNOTATIONS, parse_whole
+from extender.gangs.types import GangKey, GangMember, GangRequest, InvalidGang, TopologyRequest
 from extender.kubernetes_names import GANG, GANG_SIZE, GATE, PARALLELISM, RANK
 from extender.objects import Owner
 from extender.texts import LONGEST, clip, short_name, size_of
@@ -84,7 +84,7 @@ def recognise(pod: Pod, owners: Owners, before: GangMember | None = None) -> Gan
         key=GangKey(pod.namespace, name),
         pod=pod,
         dialect=form.dialect,
-        asked=asked_by(pod.annotations, requests),
+        asked=GangRequest(**{name: pod.annotations.get(key) for name, key in ANNOTATIONS.items()}, requests=requests),
         index=index,
         numbered_by=numbered_by(pod),
         parts=None if alone else equal_parts(pod),

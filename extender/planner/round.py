@@ -62,10 +62,10 @@ class PlanningRound:
         self._candidate = next(self._passing, None)
         if self._candidate is None:
             return None
-        asked = self._candidate.job.key
-        assert isinstance(asked, GangKey)
-        self._asked.add(asked)
-        gang = state.gang(asked)
+        chosen = self._candidate.job.key
+        assert isinstance(chosen, GangKey)
+        self._asked.add(chosen)
+        gang = state.gang(chosen)
         assert gang is not None
         question = question_of(state, gang, now, self._candidate, closed=closed_to(self._candidate, cluster))
         return without(state, question, self._candidate.victims) if question.case.stops_others else question

@@ -309,12 +309,12 @@ def _read(document: StoredObject) -> dict[str, Any]:
     if nodes and "podsPerNode" not in document.status:
         # a definition from before pods shared nodes drops it; the nodes say it too
         fields["podsPerNode"] = next((rank for rank, node in enumerate(nodes) if node != nodes[0]), len(nodes))
-    asked = msgspec.convert(spec, PlanSpec)
-    if not asked.parallelism:
+    plan_spec = msgspec.convert(spec, PlanSpec)
+    if not plan_spec.parallelism:
         return fields
     # However it was written, it is compared as we write it; and that it cannot be read is found out now.
-    degrees = parse_parallelism(asked.parallelism, order=asked.order)
-    return fields | {"spec": asked.replace(parallelism=format_parallelism(degrees), order=degrees.order)}
+    degrees = parse_parallelism(plan_spec.parallelism, order=plan_spec.order)
+    return fields | {"spec": plan_spec.replace(parallelism=format_parallelism(degrees), order=degrees.order)}
 
 
 def _unpack_names(packed: bytes) -> tuple[str, ...]:

@@ -139,14 +139,14 @@ class Reservation(CustomResource, frozen=True):
     def understanding(self) -> Job | InvalidGang:
         """The job that was announced, or what is wrong with it."""
         ask = self.ask
-        asked = GangRequest(
+        request = GangRequest(
             **{name: getattr(ask, name) for name in _AS_ANNOTATED},
             size=None if ask.nodes is None else str(ask.nodes),
             microbatches=None if ask.microbatches is None else str(ask.microbatches),
             alpha=None if ask.alpha is None else f"{ask.alpha:.9f}",
         )
         try:
-            job = understand(GangKey(*self.key), asked, ask.gpus_per_node, size=None, whole_nodes=True).job
+            job = understand(GangKey(*self.key), request, ask.gpus_per_node, size=None, whole_nodes=True).job
         except InvalidGang as error:
             # a mistake that annotations may have too, in the names of the fields of the spec
             message, where, fix = (

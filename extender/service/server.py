@@ -65,8 +65,9 @@ from extender.service.settings import (
     parse_power_caps,
 )
 from extender.service.web import BodyReader, HttpApplication, RotatingContext, listen, tls_files, web_server
-from extender.texts import clip, counted
+from extender.texts import clip
 from ground.errors import InvalidInput
+from ground.quantities import plural
 from scheduler.placement.cpsat import load_solver
 from scheduler.placement.types import Limits
 from topology.kubernetes.labels import parse_domains
@@ -352,7 +353,7 @@ async def report_faults(state: ClusterCache, events: EventRecorder, *, leads: Ca
             pod = min(pods, key=lambda pod: pod.name)
             scheduler = clip(pod.spec.scheduler_name or "none")
             note = (
-                f"gang {clip(gang)} is not planned: {counted(len(pods), 'pod')} of it have no gate {GATE}, and "
+                f"gang {clip(gang)} is not planned: {plural(len(pods), 'pod')} of it have no gate {GATE}, and "
                 f"{scheduler} places each alone. To fix: write schedulerName: {SCHEDULER} and that scheduling gate "
                 "into the pod template, or install the admission policies of Arnold's manifests (before Kubernetes "
                 f"1.36: the component before-1.36), or take the label {GANG} off"

@@ -98,10 +98,10 @@ class HttpApplication:
 
     def app(self) -> Starlette:
         """Return the application for a web server."""
-        asked = {"/filter": self.filter, "/preempt": self.preempt}
-        shown = {"/healthz": self.healthz, "/readyz": self.readyz, "/metrics": self.scrape}
-        posts = [Route(path, answer, methods=["POST"]) for path, answer in asked.items()]
-        return Starlette(routes=[*posts, *(Route(path, answer) for path, answer in shown.items())])
+        verbs = {"/filter": self.filter, "/preempt": self.preempt}
+        pages = {"/healthz": self.healthz, "/readyz": self.readyz, "/metrics": self.scrape}
+        posts = [Route(path, answer, methods=["POST"]) for path, answer in verbs.items()]
+        return Starlette(routes=[*posts, *(Route(path, answer) for path, answer in pages.items())])
 
     async def filter(self, request: Request) -> Response:
         """Answer Filter."""

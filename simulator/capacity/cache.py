@@ -199,8 +199,8 @@ class CacheQuestion(CapacityQuestion[CacheAnswer]):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.job_samples is not None and self.job_samples > self.samples:
-            wrong = f"a job reads {self.job_samples:,.0f} of {self.samples:,.0f} samples"
-            raise InvalidInput(wrong, where="--job-samples", fix="give at most as many as --samples")
+            message = f"a job reads {self.job_samples:,.0f} of {self.samples:,.0f} samples"
+            raise InvalidInput(message, where="--job-samples", fix="give at most as many as --samples")
         _ = self.where
 
     @property

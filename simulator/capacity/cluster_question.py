@@ -388,10 +388,10 @@ def background_jobs(
     if cluster.node_size != GENERATED_NODE:
         made = [replace(record, parallelism=None) for record in made]
     order = np.random.default_rng((seed, 1)).permutation(len(made))
-    asked = np.cumsum([made[i].gpus * made[i].duration for i in order]) / (gpus * seconds)
-    kept = min(len(made), int(np.searchsorted(asked, load)) + 1)
+    shares = np.cumsum([made[i].gpus * made[i].duration for i in order]) / (gpus * seconds)
+    kept = min(len(made), int(np.searchsorted(shares, load)) + 1)
     records = tuple(made[i] for i in sorted(order[:kept].tolist()))
-    return BackgroundJobs(records, float(asked[kept - 1]) if kept else 0.0)
+    return BackgroundJobs(records, float(shares[kept - 1]) if kept else 0.0)
 
 
 @dataclass(slots=True)

@@ -382,7 +382,7 @@ class FragmentationQuestion(ShapesQuestion[FragmentationAnswer]):
 
     def changes(self, answer: FragmentationAnswer) -> Sequence[str]:
         """Return what other pipelines would use, and how room is made."""
-        whole = {row.shape: one.nodes for row in answer.shapes if (one := row.fitting("pp", 1)) and answer.free}
+        whole = {row.shape: job.nodes for row in answer.shapes if (job := row.fitting("pp", 1)) and answer.free}
         shares = ", ".join(f"{name} {nodes / answer.free:.0%}" for name, nodes in whole.items())
         others = (f"Other pipelines: whole PP groups use of the nodes that are free now {shares}.",) if shares else ()
         return (*others, "Jobs that are moved: arnold defragment says which, and what that makes room for.")

@@ -173,9 +173,9 @@ def kinds(throughputs: Throughputs, types: tuple[str, ...]) -> dict[int, list[st
         if gpus in models and throughputs.reference in runs_on and runs_on.intersection(types):
             models[gpus].append(model)
     if not any(models.values()):
-        wrong = f"no model runs on {', '.join(map(str, SIZES))} GPUs of type {throughputs.reference}"
+        message = f"no model runs on {', '.join(map(str, SIZES))} GPUs of type {throughputs.reference}"
         fix = "add a row with one of these sizes and a throughput above 0"
-        raise InvalidInput(wrong, where=throughputs.source, fix=fix)
+        raise InvalidInput(message, where=throughputs.source, fix=fix)
     return {gpus: of_size for gpus, of_size in models.items() if of_size}
 
 
@@ -275,13 +275,13 @@ class GenerationsQuestion(CapacityQuestion[GenerationsAnswer]):
 
         super().__post_init__()
         if self.gpus % NODE_GPUS:
-            wrong = f"{self.gpus} GPUs are no whole nodes of {NODE_GPUS}"
-            raise InvalidInput(wrong, where="--gpus", fix=f"give a multiple of {NODE_GPUS}")
+            message = f"{self.gpus} GPUs are no whole nodes of {NODE_GPUS}"
+            raise InvalidInput(message, where="--gpus", fix=f"give a multiple of {NODE_GPUS}")
         for name in self.policies:
             POLICIES.load(name, where="--policy")
         if len(set(self.policies)) < max(2, len(self.policies)):
-            wrong = f"{','.join(self.policies)} are not two or more different policies"
-            raise InvalidInput(wrong, where="--policy", fix="give two or more, each once, as in fifo,gavel")
+            message = f"{','.join(self.policies)} are not two or more different policies"
+            raise InvalidInput(message, where="--policy", fix="give two or more, each once, as in fifo,gavel")
 
     @cached_property
     def known(self) -> Throughputs:
@@ -296,8 +296,8 @@ class GenerationsQuestion(CapacityQuestion[GenerationsAnswer]):
         """Types of GPU, the reference first."""
         named = dict.fromkeys([self.known.reference, *(name for rates in self.known.rates.values() for name in rates)])
         if len(named) < 2:
-            wrong, fix = "throughputs on one type of GPU alone", "give rows of two types or more"
-            raise InvalidInput(wrong, where=self.known.source, fix=fix)
+            message, fix = "throughputs on one type of GPU alone", "give rows of two types or more"
+            raise InvalidInput(message, where=self.known.source, fix=fix)
         return tuple(named)
 
     @property

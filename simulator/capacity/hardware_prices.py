@@ -80,12 +80,3 @@ class HardwarePrices(NodePrices):
     def is_bought(self) -> bool:
         """Whether a price is of what is bought, and used for years."""
         return super().is_bought or self.price_switch_port is not None
-
-
-def cost_per_useful_hour(hour: float, *, paid: float, useful: float) -> float:
-    """Return what an hour of useful work costs, where more hours are paid than are useful.
-
-    :param hour: cost of an hour that is paid.
-    :param paid: such hours, and ``useful``, in one unit; infinite where nothing is useful.
-    """
-    return hour * paid / useful if useful > 0.0 else float("inf")

@@ -28,7 +28,7 @@ from ground.errors import InvalidInput
 from ground.records import AtLeastOne, JsonRecord, Share
 from scheduler.placement.types import ALGORITHMS, Limits
 from simulator.capacity.cluster_question import GRID, AffinityQuestion, JobShape, parse_job, spelled
-from simulator.capacity.hardware_prices import HardwarePrices, cost_per_useful_hour
+from simulator.capacity.hardware_prices import HardwarePrices
 from simulator.capacity.question import (
     AnswerFigure,
     AnswerRange,
@@ -358,15 +358,15 @@ class MinipodsQuestion(AffinityQuestion[MinipodsAnswer], HardwarePrices):
                 # the oversubscription that costs least at each point, where there are prices and every job has a place
                 table = [[(cost, ratio) for cost in values] for ratio, values in costs.items()]
                 best = [min(at) for at in zip(*table, strict=True)]
-                told, highest = size == self.told, self.columns[-1]
+                is_headline, highest = size == self.told, self.columns[-1]
                 if best and all(cost < inf for cost, _ in best):
                     ratios = [ratio for _, ratio in best]
                     choice = min(costs, key=lambda ratio: fsum(costs[ratio][: self.draws]))
                     cheapest.append(CheapestRatio(size, choice, percentiles(ratios[: self.draws])))
-                    if told:
+                    if is_headline:
                         words = f"best oversubscription, inputs known, minipods of {size:,}"
                         ranges.append(self.points.range_of(words, ratios))
-                elif told and None not in kept[highest]:
+                elif is_headline and None not in kept[highest]:
                     words = f"throughput at {highest:g}:1, minipods of {size:,}"
                     ranges.append(self.points.range_of(words, [share or 0.0 for share in kept[highest]], kind="share"))
         # stable: sizes and oversubscriptions stay in their order
@@ -377,7 +377,9 @@ class MinipodsQuestion(AffinityQuestion[MinipodsAnswer], HardwarePrices):
             busy_share=self.busy_share,
             seeds=self.seeds,
             alpha=self.alpha_of_all(self.sized_jobs),
-            jobs=tuple(StudiedJob(shape.name, rows, rows * shape.pp, known.alpha) for shape, rows, known in sized),
+            jobs=tuple(
+                StudiedJob(shape.name, rows, rows * shape.pp, affinity.alpha) for shape, rows, affinity in sized
+            ),
             cells=tuple(cells),
             cheapest=tuple(cheapest),
         )
@@ -553,10 +555,10 @@ class MinipodsQuestion(AffinityQuestion[MinipodsAnswer], HardwarePrices):
         for row in answer.cheapest:
             costs = [answer.cell(first, row.minipod_nodes, ratio).cost or (inf, inf, inf) for ratio in self.columns]
             points: list[tuple[float, float | None]] = [(float(i), cost[1]) for i, cost in enumerate(costs)]
-            told = row.minipod_nodes == self.told
-            band = ([cost[0] for cost in costs], [cost[2] for cost in costs]) if told else None
+            is_headline = row.minipod_nodes == self.told
+            band = ([cost[0] for cost in costs], [cost[2] for cost in costs]) if is_headline else None
             lines.append(Series(f"minipods of {row.minipod_nodes:,}", points, band=band))
-            marks += [(float(self.columns.index(row.choice)), "least mean cost")] * told
+            marks += [(float(self.columns.index(row.choice)), "least mean cost")] * is_headline
         cost = Chart(
             title=f"Median cost of a useful GPU-hour; band: P10 to P90, minipods of {self.told:,}",
             x_label="oversubscription between minipods",
@@ -569,8 +571,8 @@ class MinipodsQuestion(AffinityQuestion[MinipodsAnswer], HardwarePrices):
 
 
 def _costs(hour: float, kept: Sequence[float | None]) -> list[float]:
-    """Return what a useful GPU-hour costs where a node's costs so much and jobs keep such shares of the throughput."""
-    return [cost_per_useful_hour(hour, paid=1.0, useful=GPUS * (share or 0.0)) for share in kept]
+    """Return what a useful GPU-hour costs, where a node's hour costs so much and jobs keep such shares of it."""
+    return [hour / (GPUS * share) if share else inf for share in kept]
 
 
 def cost_words(cell: MinipodCell) -> str:

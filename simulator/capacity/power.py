@@ -170,19 +170,19 @@ class PowerQuestion(ClusterQuestion[PowerAnswer]):
         """
         from simulator.capacity.powered_site import traced_step
 
-        traced, told = [traced_step(trace) for trace in self.traces], self.settings
+        traced, settings = [traced_step(trace) for trace in self.traces], self.settings
         shares = sorted(share for _, share in traced)
         share = f"{shares[0]:.4f}..{shares[-1]:.4f}" if shares else ""
-        ratio = told.watts.communicate / max(told.watts.compute, 1e-9)
+        ratio = settings.watts.communicate / max(settings.watts.compute, 1e-9)
         inputs = [
             seed_input(),
-            self._input("share", "compute share of a step", "compute_share", share, told.compute_share),
+            self._input("share", "compute share of a step", "compute_share", share, settings.compute_share),
             self._input("dip", "power while communicating, share", "communicate_share", "", ratio),
         ]
         for i, job in enumerate(self.jobs):
             words = f"seconds of a step of job {i + 1}, {job}"
             seconds = f"{traced[i % len(traced)][0]:.4f}" if traced else ""
-            inputs.append(self._input(f"step{i}", words, "step_seconds", seconds, told.step_seconds))
+            inputs.append(self._input(f"step{i}", words, "step_seconds", seconds, settings.step_seconds))
         return tuple(inputs)
 
     def _input(self, name: str, words: str, option: str, measured: str, said: float) -> UncertainInput:
@@ -306,10 +306,10 @@ class PowerQuestion(ClusterQuestion[PowerAnswer]):
 
     def assumptions(self, answer: PowerAnswer) -> Iterator[str]:
         """Yield what waves, phases, remedies and placements take for granted."""
-        told = self.settings
+        settings = self.settings
         yield (
-            f"A node draws {told.watts.compute:,g} W while it computes and {told.watts.idle:,g} W without a job; all "
-            "nodes of a job change phase at once, the worst that it can do: stages of a pipeline do not."
+            f"A node draws {settings.watts.compute:,g} W while it computes and {settings.watts.idle:,g} W without a "
+            "job; all nodes of a job change phase at once, the worst that it can do: stages of a pipeline do not."
         )
         for given in self.inputs[1:4]:
             low, high = given.quantile(LOW), given.quantile(HIGH)
@@ -321,12 +321,12 @@ class PowerQuestion(ClusterQuestion[PowerAnswer]):
             "second; tables and figures are at the medians, where steps are equal unless traces say otherwise."
         )
         yield (
-            f"The floor keeps a job at {percent(told.floor_share)} of its compute power at least; storage of "
-            f"{told.storage_joules:g} J a node acts as a low-pass over the site, without losses."
+            f"The floor keeps a job at {percent(settings.floor_share)} of its compute power at least; storage of "
+            f"{settings.storage_joules:g} J a node acts as a low-pass over the site, without losses."
         )
         yield "Staggered: the phases of equal steps are held; of steps that differ none can be."
         if answer.level is None:
-            yield f"The cluster has no {told.level}: what spreading over power domains buys is not answered."
+            yield f"The cluster has no {settings.level}: what spreading over power domains buys is not answered."
         if self.cluster is not None:
             yield "Nodes that others use draw idle power: what runs there is not known."
         else:

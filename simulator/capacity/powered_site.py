@@ -102,23 +102,26 @@ class PoweredSite(SitePower):
         """Return the power of the site over time, watts, and the mean that a remedy takes more: as it comes, in phase,
         staggered, with a floor, with storage.
         """
-        now, told = self.drawn(loads), self.settings
-        floored = self.drawn(loads, floor=told.floor_share)
+        now, settings = self.drawn(loads), self.settings
+        floored = self.drawn(loads, floor=settings.floor_share)
         return {
             "as it comes": (now, 0.0),
             "all in phase": (self.drawn([replace(load, phase=0.0) for load in loads]), 0.0),
             "staggered": (self.drawn(self.staggered(loads)), 0.0),
-            f"floor of {told.floor_share:.0%}": (floored, float((floored - now).mean())),
-            f"storage of {told.storage_joules:g} J a node": (stored(now, told.storage_joules * len(self.cluster)), 0.0),
+            f"floor of {settings.floor_share:.0%}": (floored, float((floored - now).mean())),
+            f"storage of {settings.storage_joules:g} J a node": (
+                stored(now, settings.storage_joules * len(self.cluster)),
+                0.0,
+            ),
         }
 
     def events(self, loads: Sequence[PowerLoad]) -> dict[str, FloatArray]:
         """Return the power of the site while the largest job starts, writes a checkpoint, stops, in the middle."""
-        middle, told = self.seconds / 2, self.settings
+        middle, settings = self.seconds / 2, self.settings
         mine = {*self.gangs[self.largest].nodes.ravel().tolist()}
-        written = middle - told.checkpoint_every + told.checkpoint_seconds
+        written = middle - settings.checkpoint_every + settings.checkpoint_seconds
         changes = {"starts": (middle, inf), "stops": (-inf, middle)}
-        if told.checkpoint_seconds:
+        if settings.checkpoint_seconds:
             changes["writes a checkpoint"] = (written, inf)
         return {
             f"the largest job {name}": self.drawn(

@@ -565,10 +565,10 @@ class SparesQuestion(CapacityQuestion[SparesAnswer], HardwarePrices):
         self.check_prices()
         if self.price_switch_port is not None and self.price_node is None:
             fix = "give --price-node too, or --price-gpu-hour alone"
-            wrong = "a switch port is only a part of what a node costs"
+            message = "a switch port is only a part of what a node costs"
             if self.price_gpu_hour is not None:
-                wrong = "a GPU-hour's price holds what --price-switch-port says"
-            raise InvalidInput(wrong, where="--price-switch-port", fix=fix)
+                message = "a GPU-hour's price holds what --price-switch-port says"
+            raise InvalidInput(message, where="--price-switch-port", fix=fix)
         if self.cluster is not None and not self.failure_domains:
             fix = "name the level whose domains fail at once: --failure-domain leaf"
             raise InvalidInput("nothing is asked of the cluster", where="--cluster", fix=fix)
@@ -826,8 +826,10 @@ class SparesQuestion(CapacityQuestion[SparesAnswer], HardwarePrices):
                 f"{plural(answer.best_without_domains, 'spare')} in place of {answer.spares}."
             )
         if answer.by_source:
-            cases = ", ".join(f"{one.name} ({one.per_thousand_node_days:.3g}) {one.spares}" for one in answer.by_source)
-            yield f"Failures per 1,000 node-days of one source alone, the rest at its median: {cases}."
+            spares_by_rate = ", ".join(
+                f"{case.name} ({case.per_thousand_node_days:.3g}) {case.spares}" for case in answer.by_source
+            )
+            yield f"Failures per 1,000 node-days of one source alone, the rest at its median: {spares_by_rate}."
         yield "Failures and repairs counted on one's own nodes: --failures and --repair-hours take a number or a range."
 
     def sheet(self, answer: SparesAnswer) -> Sheet:
@@ -896,8 +898,8 @@ def _cost_chart(answer: SparesAnswer) -> Chart:
         Series("inputs at their medians", medians, shape="dashes"),
     )
     best = answer.ranges[0]
-    known = [] if best.p10 == best.p90 else [(best.p10, "P10"), (best.p50, "P50"), (best.p90, "P90")]
-    marks = [*known, (float(answer.spares), plural(answer.spares, "spare"))]
+    percentile_marks = [] if best.p10 == best.p90 else [(best.p10, "P10"), (best.p50, "P50"), (best.p90, "P90")]
+    marks = [*percentile_marks, (float(answer.spares), plural(answer.spares, "spare"))]
     unit = "GPU-hours paid for a useful one" if answer.gpu_hour is None else "cost of a useful GPU-hour"
     return Chart(
         "Cost of useful time by number of spares", "spares", unit, series, floor=None, ceiling=most, lines=marks

@@ -101,13 +101,13 @@ def fit_gains(runs: Sequence[MeasuredRun], *, source: str = "", seed: int = 0) -
         )
     curves = PUBLISHED.collective_curve, PUBLISHED.send_recv_curve
     shape = np.array([[curve.of_two(spread) for curve, spread in zip(curves, pair, strict=True)] for pair in pairs])
-    told = [family for family in (0, 1) if np.ptp(shape[:, family]) > 0.0]
-    design = np.column_stack([np.ones(len(pairs)), shape[:, told]])
+    families = [family for family in (0, 1) if np.ptp(shape[:, family]) > 0.0]
+    design = np.column_stack([np.ones(len(pairs)), shape[:, families]])
     of_pair = [[run for run in runs if (run.dp, run.pp) == pair] for pair in pairs]
     medians = np.array([np.mean([np.median(run.seconds) for run in several]) for several in of_pair])
     together = bool(np.linalg.matrix_rank(design) < design.shape[1])
     if together:
-        told, design = [], design[:, :1]
+        families, design = [], design[:, :1]
     fitted, drawn = _solved(design, medians), _solved(design, _drawn(of_pair, seed))
     if fitted[0] <= 0.0:
         raise InvalidInput(
@@ -116,9 +116,9 @@ def fit_gains(runs: Sequence[MeasuredRun], *, source: str = "", seed: int = 0) -
             fix="look for a slip in the step times or in S and R, and keep the rows of one job",
         )
     gains: list[GainEstimate | None] = [None, None]
-    for column, family in enumerate(told, 1):
+    for column, family in enumerate(families, 1):
         gains[family] = _estimate(fitted[column], drawn[column])
-    shares = [_alpha(gain) for gain in (fitted, drawn)] if len(told) > 1 else [np.array(np.nan)]
+    shares = [_alpha(gain) for gain in (fitted, drawn)] if len(families) > 1 else [np.array(np.nan)]
     # of each pair, from T0 and the gains in percent
     steps = fitted[0] * (design @ np.concatenate([[1.0], fitted[1:] / 100.0]))
     placements = [

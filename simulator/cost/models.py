@@ -307,12 +307,12 @@ def crossing_step(
         of_hops = np.broadcast_to(np.reshape(of_rows, (-1, 1)), slowed.shape)
         slowed = np.where(source != target, np.maximum(slowed, of_hops), slowed)
     hops = slowed * traffic.pp / placed.bandwidth
-    placed_so = Communication(
+    actual = Communication(
         dp=ideal.dp + traffic.dp / placed.bandwidth * float(excess.max()),
         pp=pipeline_seconds(hops, schedule, calibration.transfer_exposure),
         ep=ideal.ep * (1.0 + experts),
     )
-    return step_time(placed, schedule, placed_so, ideal, calibration)
+    return step_time(placed, schedule, actual, ideal, calibration)
 
 
 def hierarchical(
@@ -419,9 +419,9 @@ def alpha_beta(
             )
 
         touched = int(Crossing.of(domains, placed.job.grid.dp_group).touched.max())
-        placed_so = communication(touched, spreads, expert_spread(placed, domains))
+        actual = communication(touched, spreads, expert_spread(placed, domains))
         ideal = communication(1, np.ones((1, spreads.shape[1]), dtype=np.int32), 1)
-        return step_time(placed, schedule, placed_so, ideal, calibration)
+        return step_time(placed, schedule, actual, ideal, calibration)
 
     return Independent(
         "alpha-beta",

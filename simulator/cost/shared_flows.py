@@ -129,26 +129,26 @@ class SharedFlows:
             else:
                 # of one that stays inside the domains of all tiers nothing is asked, and nothing slows it
                 around = schedule_of(placed, self._calibration).around
-                asked = demands_of(placed, network.tiers, around=around)
-                self._known[placed] = _Known(asked, flat_step(placed, self._calibration))
-        known = [self._known[placed] for placed in running]
-        crossing = [j for j, job in enumerate(known) if job.demands]
+                demanded = demands_of(placed, network.tiers, around=around)
+                self._known[placed] = _Known(demanded, flat_step(placed, self._calibration))
+        jobs = [self._known[placed] for placed in running]
+        crossing = [j for j, job in enumerate(jobs) if job.demands]
         if crossing:
             bandwidth = np.array([running[j].job.gpus_per_node * GPU_BANDWIDTH for j in crossing])
-            demands = [known[j].demands for j in crossing]
+            demands = [jobs[j].demands for j in crossing]
             capacities = list(enumerate(network.capacity))
             collectives, sends = hashing_of(self._calibration)
             dp = [_stretches([of[i].dp for of in demands], c, bandwidth, collectives) for i, c in capacities]
             pp = [_stretches([of[i].pp for of in demands], c, bandwidth, sends) for i, c in capacities]
             for k, j in enumerate(crossing):
-                placed, job = running[j], known[j]
+                placed, job = running[j], jobs[j]
                 of_dp, of_pp = [tier[k] for tier in dp], [tier[k] for tier in pp]
                 # a step is made anew if the job got something else than before
                 got = b"".join(stretch.tobytes() for stretch in (*of_dp, *of_pp))
                 if got != job.got:
                     crossings = [demand.crossing for demand in job.demands]
                     job.step, job.got = crossing_step(placed, crossings, of_dp, of_pp, self._calibration), got
-        return [job.step for job in known]
+        return [job.step for job in jobs]
 
     def _network_of(self, running: Sequence[PlacedJob]) -> _Network:
         """Return the network of the cluster on which all run, whatever is free or flagged there."""

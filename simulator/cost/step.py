@@ -71,7 +71,7 @@ def _traffic(parallelism: Parallelism, gpus_per_node: int, given: int | None, mo
     sizes = volumes(model, parallelism)
     parts = parallelism.nodes_of_tp(gpus_per_node)
     replicas_in_node = ceil(parallelism.cp * parallelism.dp * parts / rows)  # the last node may have fewer
-    known = microbatches(model, parallelism) if given is None else given
+    stated = microbatches(model, parallelism) if given is None else given
     layers, stages_in_node = model.layers / parallelism.pp, ceil(parallelism.pp / columns)
     experts = 0.0
     if model.moe is not None and parallelism.ep > 1:
@@ -87,8 +87,8 @@ def _traffic(parallelism: Parallelism, gpus_per_node: int, given: int | None, mo
         operations=operations(model) / (parallelism.pp * parallelism.cp * parallelism.tp),
         stages=parallelism.pp,
         stage_layers=layers,
-        microbatches=known or MICROBATCHES_A_STAGE * parallelism.pp,
-        known_microbatches=known is not None,
+        microbatches=stated or MICROBATCHES_A_STAGE * parallelism.pp,
+        known_microbatches=stated is not None,
         gpu=model.gpu,
     )
 
@@ -302,8 +302,8 @@ def slowest_node(placed: PlacedJob) -> float:
         return HEALTHY
     factor = float(placed.cluster.slowdown[placed.nodes.ravel()].max())
     traffic = placed.traffic
-    known = traffic.microbatches if traffic.known_microbatches else None
-    return float(stage_slowdown(factor, stages=traffic.stages, microbatches=known))
+    stated = traffic.microbatches if traffic.known_microbatches else None
+    return float(stage_slowdown(factor, stages=traffic.stages, microbatches=stated))
 
 
 def on_one_node(placed: PlacedJob) -> StepTime:
@@ -319,7 +319,7 @@ def flat_step(placed: PlacedJob, calibration: Calibration) -> StepTime:
 
 
 def step_time(
-    placed: PlacedJob, schedule: Schedule, placed_so: Communication, ideal: Communication, calibration: Calibration
+    placed: PlacedJob, schedule: Schedule, actual: Communication, ideal: Communication, calibration: Calibration
 ) -> StepTime:
     """Return the step of a job on more than one node, from its communication as placed and without spread.
 
@@ -331,9 +331,9 @@ def step_time(
     other = max(0.0, share / (1.0 - share) * compute - (reduction + ideal.pp + ideal.ep))
     return StepTime(
         compute=compute * slowest_node(placed),
-        dp=exposed_reduction(placed_so.dp, schedule, calibration),
-        pp=placed_so.pp,
-        ep=placed_so.ep,
+        dp=exposed_reduction(actual.dp, schedule, calibration),
+        pp=actual.pp,
+        ep=actual.ep,
         other=other,
         ideal=compute + reduction + ideal.pp + ideal.ep + other,
     )

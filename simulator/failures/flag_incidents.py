@@ -44,9 +44,9 @@ def lay_out(
     given = [*cluster.flags.values(), *(flag for flag in flags if flag.node in cluster.index_of)]
     if epoch is None and (timed := next((flag for flag in given if flag.since or flag.until), None)) is not None:
         by = f" by {timed.source}" if timed.source else ""
-        wrong = f"the flag of {timed.node}{by} has a begin or an end, and the clock of the trace has no dates"
+        message = f"the flag of {timed.node}{by} has a begin or an end, and the clock of the trace has no dates"
         fix = "say with --starts-at when the first job is submitted, by the clock of the flags"
-        raise InvalidInput(wrong, where="flags", fix=fix)
+        raise InvalidInput(message, where="flags", fix=fix)
     for_good: list[NodeFlag] = []
     spans: list[FlagSpan] = []
     for flag in given:

@@ -24,15 +24,6 @@ from topology.cluster import Cluster, FloatArray, IntArray
 from topology.drawing.page_kit import XY
 from topology.summary import Domain, domain_tree
 
-# -- simplify --
-# What of a tree is worth a box: the domain tree as it is drawn.
-#
-# Three things are left out.  Below the broadest level, a domain of a single node says nothing that the node does not
-# say.  A domain that holds one other domain and no more shares that one's box.  And beyond :data:`DETAIL` nodes the
-# closest domains become bars: one rectangle a domain, cut by state, so that any cluster makes a picture of a few
-# megabytes at most.
-
-
 DETAIL = 15_000  # Nodes up to which each has its own square
 BARS = 3_000  # Most bars that a drawing may have
 
@@ -97,10 +88,6 @@ def _shape(domain: Domain, levels: set[str], *, keep_single: bool) -> Shape:
         only = children[0]
         return Shape(levels_here + only.levels, names + only.names, only.nodes, only.children, only.own)
     return Shape(levels_here, names, domain.nodes, tuple(children), nodes_here)
-
-
-# -- sizing --
-# How large every box is and how its content is packed: from the closest level to the broadest.
 
 
 NARROW, NORMAL, WIDE = 0.36, 0.62, 1.0
@@ -190,14 +177,17 @@ class Sizer:
     def __init__(self, tree: ShapeTree, *, side: float, gap: float) -> None:
         self.side, self.gap = side, gap
         self._root, self._by_level = tree.root, tree.by_level
-        self._broad = _broad_level(tree.root)
+        # the level that divides the cluster first: below boxes that hold just one box
+        shape = tree.root
+        while len(shape.children) == 1 and shape.children[0].children:
+            shape = shape.children[0]
+        self._broad = shape.children[0].levels[0] if shape.children else ""
         self._blocks: dict[int, SizedBox] = {}
 
     def root(self, width: float) -> SizedBox:
         """Return the whole drawing as a block without a box."""
-        for siblings in reversed(self._by_level.values()):
-            if siblings:
-                self._measure(siblings)
+        for siblings in filter(None, reversed(self._by_level.values())):
+            self._measure(siblings)
         if not self._root.children:
             return self._nodes_block(self._root, best_columns(len(self._root.own), aspect=2.0), BROAD)
         inner = self._contents(self._root, BROAD)
@@ -207,39 +197,38 @@ class Sizer:
 
     def _measure(self, siblings: list[Shape]) -> None:
         """Find the blocks of all domains of one level."""
-        style = self._style(siblings)
-        labels = style is BROAD or self._labels_fit(siblings, style)
         least = 0.0
-        if style is BROAD:
+        if siblings[0].levels[0] == self._broad and len(siblings) <= MOST_BROAD:
+            style = BROAD
             least = min(MOST_FOR_LABEL, median(text_width(shape.label, style.font) for shape in siblings))
-        full = [shape for shape in siblings if not shape.children]
-        nested = [shape for shape in siblings if shape.children]
+        elif any(shape.children for shape in siblings):
+            style = MIDDLE
+        else:
+            style = CLOSE if self.side > SMALL_SIDE else TIGHT
+        # boxes must be so large that labels can be read and do not drown the nodes
+        area = median(len(shape.nodes) for shape in siblings) * (self.side + self.gap) ** 2
+        needed = 4.0 * style.font**2 * median(len(shape.label) for shape in siblings)
+        labels = style is BROAD or (len(siblings) <= MOST_LABELS and area >= needed)
         header = style.font + 6.0 if labels else 0.0
-        for content in [*self._fields(full, style), *self._nests(nested, style)]:
+        contents: list[SizedBox] = []
+        if full := [shape for shape in siblings if not shape.children]:
+            usual = median_high(len(shape.own) for shape in full)
+            columns = best_columns(usual)
+            for shape in full:
+                odd = len(shape.own) > MUCH_LARGER * usual
+                contents.append(self._nodes_block(shape, best_columns(len(shape.own)) if odd else columns, style))
+        if nested := [shape for shape in siblings if shape.children]:
+            contents += self._nests(nested, style)
+        for content in contents:
             # a border, and a label if there are labels, around each
             width, height = max(content.width, least) + 2 * style.padding, content.height + 2 * style.padding + header
             inside = [(content, style.padding, style.padding + header)]
             self._blocks[id(content.shape)] = SizedBox(content.shape, width, height, style, header, parts=inside)
 
-    def _style(self, siblings: list[Shape]) -> Style:
-        if siblings[0].levels[0] == self._broad and len(siblings) <= MOST_BROAD:
-            return BROAD
-        if any(shape.children for shape in siblings):
-            return MIDDLE
-        return CLOSE if self.side > SMALL_SIDE else TIGHT
-
-    def _fields(self, shapes: list[Shape], style: Style) -> Iterator[SizedBox]:
-        """Yield contents of domains that hold nodes only."""
-        usual = median_high(len(shape.own) for shape in shapes) if shapes else 1
-        columns = best_columns(usual)
-        for shape in shapes:
-            odd = len(shape.own) > MUCH_LARGER * usual
-            yield self._nodes_block(shape, best_columns(len(shape.own)) if odd else columns, style)
-
     def _nests(self, shapes: list[Shape], style: Style) -> Iterator[SizedBox]:
         """Yield contents of domains that hold other domains."""
         inner = [self._contents(shape, style) for shape in shapes]
-        usual = median_high(len(blocks) for blocks in inner) if shapes else 1
+        usual = median_high(len(blocks) for blocks in inner)
         # boxes around those that divide the cluster are as wide as the page
         depth = {level: i for i, level in enumerate(self._by_level)}
         around = self._broad and all(depth[shape.levels[0]] < depth[self._broad] for shape in shapes)
@@ -249,13 +238,6 @@ class Sizer:
             height = median(block.height for block in blocks)
             columns = best_columns(count, aspect=aspect, width=_unit(blocks), height=height)
             yield self._filled(shape, blocks, columns, style)
-
-    def _labels_fit(self, siblings: list[Shape], style: Style) -> bool:
-        """Return whether boxes of a level are so large that labels can be read and do not drown the nodes."""
-        nodes = median(len(shape.nodes) for shape in siblings)
-        area = nodes * (self.side + self.gap) ** 2
-        letters = median(len(shape.label) for shape in siblings)
-        return len(siblings) <= MOST_LABELS and area >= 4.0 * style.font**2 * letters
 
     def _contents(self, shape: Shape, style: Style) -> list[SizedBox]:
         inner = [self._blocks[id(child)] for child in shape.children]
@@ -300,41 +282,25 @@ def pack(sizes: Sequence[XY], *, columns: int, unit: float, gap: float) -> list[
     """
     spans = [min(columns, max(1, ceil((width + gap - 1e-6) / (unit + gap)))) for width, _ in sizes]
     heights = [height for _, height in sizes]
-    ways = _rows(heights, spans, columns, gap), _stacks(heights, spans, columns, gap)
-    in_rows, stacked = (max(y + height for (_, y), height in zip(way, heights, strict=True)) for way in ways)
-    return [(column * (unit + gap), y) for column, y in ways[in_rows > SHELF_WASTE * stacked]]
-
-
-def _rows(heights: Sequence[float], spans: Sequence[int], columns: int, gap: float) -> list[tuple[int, float]]:
-    """Return column and y of each block, row by row."""
-    spots: list[tuple[int, float]] = []
+    # row by row
+    in_rows: list[tuple[int, float]] = []
     column, y, tallest = 0, 0.0, 0.0
     for height, span in zip(heights, spans, strict=True):
         if column + span > columns:
             column, y, tallest = 0, y + tallest + gap, 0.0
-        spots.append((column, y))
+        in_rows.append((column, y))
         column, tallest = column + span, max(tallest, height)
-    return spots
-
-
-def _stacks(heights: Sequence[float], spans: Sequence[int], columns: int, gap: float) -> list[tuple[int, float]]:
-    """Return column and y of each block: each lies as high on the page as it can, there leftmost."""
+    # each as high on the page as it can lie, there leftmost
+    stacked: list[tuple[int, float]] = []
     filled = [0.0] * columns
-    spots: list[tuple[int, float]] = []
     for height, span in zip(heights, spans, strict=True):
         column = min(range(columns - span + 1), key=lambda start: max(filled[start : start + span]))
-        y = max(filled[column : column + span])
-        filled[column : column + span] = [y + height + gap] * span
-        spots.append((column, y))
-    return spots
-
-
-def _broad_level(root: Shape) -> str:
-    """Return the level that divides the cluster first: below boxes that hold just one box."""
-    shape = root
-    while len(shape.children) == 1 and shape.children[0].children:
-        shape = shape.children[0]
-    return shape.children[0].levels[0] if shape.children else ""
+        top = max(filled[column : column + span])
+        filled[column : column + span] = [top + height + gap] * span
+        stacked.append((column, top))
+    row_height = y + tallest
+    spots = in_rows if row_height <= SHELF_WASTE * (max(filled) - gap) else stacked
+    return [(column * (unit + gap), y) for column, y in spots]
 
 
 def _unit(blocks: list[SizedBox]) -> float:
@@ -348,13 +314,6 @@ def text_width(text: str, size: float) -> float:
     narrow = sum(letter in _NARROW_LETTERS for letter in text)
     wide = sum(letter in _WIDE_LETTERS or letter >= "\u2e80" for letter in text)
     return size * (NARROW * narrow + WIDE * wide + NORMAL * (len(text) - narrow - wide))
-
-
-# -- layout --
-# Where everything stands in a drawing of a cluster, and what is written there: pure geometry, one for all renderers.
-#
-# Domains are nested boxes in the order of the tree, siblings on a grid of equal columns; nodes are squares of one size,
-# as large as the page allows, inside the box of their closest domain.  Lengths are in pixels, y grows downwards.
 
 
 WIDTH = 1200.0  # Default width of a drawing

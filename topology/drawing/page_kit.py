@@ -1,6 +1,9 @@
 """What pages are made of: elements of inline SVG, colours, and templates of pages that are one file.
 
-Elements take names and numbers and give escaped markup; lengths are in pixels, y grows downwards.
+Elements take names and numbers and give escaped markup; lengths are in pixels, y grows downwards.  ``kind`` are classes
+of the style sheet.  Further attributes are given by name, with an underscore for a hyphen: numbers are rounded to two
+digits, ``True`` stands without a value, ``None`` and ``False`` are left out.  ``tip`` is what the page shows while the
+pointer rests on an element.
 
 Colours are chosen to stay apart for the common kinds of colour blindness: blue against orange for good against bad,
 grey for what is not for us, and lightness that differs where hue may not be seen.  Ramps and wheels are computed in
@@ -25,14 +28,6 @@ from topology.cluster import State
 if TYPE_CHECKING:
     from jinja2 import Environment
     from markupsafe import Markup
-
-# -- elements --
-# Elements of inline SVG: names and numbers in, escaped markup out; lengths in pixels, y grows downwards.
-#
-# ``kind`` are classes of the style sheet.  Further attributes are given by name, with an underscore for a hyphen:
-# numbers are rounded to two digits, ``True`` stands without a value, ``None`` and ``False`` are left out.  ``tip`` is
-# what the page shows while the pointer rests on an element.
-
 
 Attribute = str | float | bool | None
 XY = tuple[float, float]
@@ -129,14 +124,6 @@ def _attribute(name: str, value: Attribute) -> str:
     return f' {name}="{escape(value) if isinstance(value, str) else svg_number(value)}"'
 
 
-# -- palette --
-# Colours of drawings: states of nodes, ordered ramps, and wheels for many names.
-#
-# Chosen to stay apart for the common kinds of colour blindness: blue against orange for good against bad, grey for what
-# is not for us, and lightness that differs where hue may not be seen.  Ramps and wheels are computed in OKLCH
-# (Ottosson, "A perceptual color space for image processing", 2020), in which equal steps look equal.
-
-
 LIGHT: Mapping[State, str] = {
     State.FREE: "#5b9fd4",
     State.PARTLY: "#b4cbde",
@@ -220,10 +207,6 @@ def _oklch(lightness: float, chroma: float, hue: float) -> str:
 def _gamma(linear: float) -> float:
     value = min(max(linear, 0.0), 1.0)
     return 12.92 * value if value <= 0.0031308 else 1.055 * value ** (1 / 2.4) - 0.055
-
-
-# -- templates --
-# Pages of one file: style, script, data and drawing are inside, and a security policy lets them fetch nothing.
 
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
@@ -17,10 +17,6 @@ from topology.flags import NodeFlag
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-# -- cluster_page --
-# A layout as SVG elements, and a cluster as one self-contained HTML page of them: tooltips, light and dark.
-
 
 MOST_SCALE = 1.4  # How much larger than laid out a page may show a drawing: a small cluster stays small
 
@@ -43,7 +39,17 @@ def svg_drawing(
     :param paint: shape [nodes], index into ``classes`` of the style sheet.
     :param marks: node -> class of a mark drawn on its square.
     """
-    tip, marked, side = _domain_tip(cluster), marks or {}, layout.side
+    states, marked, side = node_states(cluster), marks or {}, layout.side
+
+    def tip(shape: Shape) -> str:
+        """Return the name of a box, and how many nodes are in which state and have which type of GPU."""
+        name = " / ".join(f"{level} {name}" for level, name in zip(shape.levels, shape.names, strict=True))
+        counts = ", ".join(f"{count:,} {state.label}" for state, count in legend(states[shape.nodes]))
+        types = np.bincount(cluster.gpu_type_of[shape.nodes], minlength=len(cluster.gpu_types)).tolist()
+        named = [f"{n:,} of {of}" for of, n in zip(cluster.gpu_types, types, strict=True) if of and n]
+        kinds = f"\nGPUs: {', '.join(named)}" if named else ""
+        return f"{name or 'cluster'}\n{len(shape.nodes):,} nodes: {counts}{kinds}"
+
     squares = list(zip(layout.nodes.tolist(), layout.x, layout.y, strict=True))
     cuts = [(bar, *cut) for bar in layout.bars for cut in slices(bar, paint, len(classes))]
     words = list(labels(layout, note))
@@ -97,21 +103,6 @@ def cluster_page(cluster: Cluster, layout: Layout, *, title: str, subtitle: str)
     )
 
 
-def _domain_tip(cluster: Cluster) -> Callable[[Shape], str]:
-    """Return what gives the tooltip of a box: its name, and how many nodes are in which state."""
-    states = node_states(cluster)
-
-    def tip(shape: Shape) -> str:
-        name = " / ".join(f"{level} {name}" for level, name in zip(shape.levels, shape.names, strict=True))
-        counts = ", ".join(f"{count:,} {state.label}" for state, count in legend(states[shape.nodes]))
-        types = np.bincount(cluster.gpu_type_of[shape.nodes], minlength=len(cluster.gpu_types)).tolist()
-        named = [f"{n:,} of {of}" for of, n in zip(cluster.gpu_types, types, strict=True) if of and n]
-        kinds = f"\nGPUs: {', '.join(named)}" if named else ""
-        return f"{name or 'cluster'}\n{len(shape.nodes):,} nodes: {counts}{kinds}"
-
-    return tip
-
-
 def node_data(cluster: Cluster, layout: Layout) -> dict[str, Any]:
     """Return what the script of a page knows of each square, in the order of the squares.
 
@@ -122,6 +113,12 @@ def node_data(cluster: Cluster, layout: Layout) -> dict[str, Any]:
     paths = [" / ".join(dict.fromkeys(path)) for path in zip(*columns, strict=True)] or [""] * len(layout.nodes)
     places = list(dict.fromkeys(paths))
     number = {path: i for i, path in enumerate(places)}
+    notes: dict[str, str] = {}
+    for i, node in enumerate(layout.nodes.tolist()):
+        kept_out = [f"kept out: {cluster.kept_out[node]}"] if node in cluster.kept_out else []
+        flagged = [flag_sentence(cluster.flags[node])] if node in cluster.flags else []
+        if kept_out or flagged:
+            notes[str(i)] = "; ".join(kept_out + flagged)
     return {
         "names": [cluster.names[i] for i in layout.nodes],
         "places": places,
@@ -130,20 +127,8 @@ def node_data(cluster: Cluster, layout: Layout) -> dict[str, Any]:
         "free": cluster.free_gpus[layout.nodes].tolist(),
         "types": cluster.gpu_types,
         "type": cluster.gpu_type_of[layout.nodes].tolist(),
-        "flags": {
-            str(i): "; ".join(said)
-            for i, node in enumerate(layout.nodes.tolist())
-            if (said := [*_said_of(cluster, node)])
-        },
+        "flags": notes,
     }
-
-
-def _said_of(cluster: Cluster, node: int) -> Iterator[str]:
-    """Yield why a node is kept out, and its flag."""
-    if node in cluster.kept_out:
-        yield f"kept out: {cluster.kept_out[node]}"
-    if node in cluster.flags:
-        yield flag_sentence(cluster.flags[node])
 
 
 def flag_sentence(flag: NodeFlag) -> str:
@@ -152,10 +137,6 @@ def flag_sentence(flag: NodeFlag) -> str:
     source = f" ({flag.source})" if flag.source else ""
     evidence = f": {flag.evidence}" if flag.evidence else ""
     return f"{degree}{source}{evidence}"
-
-
-# -- figure --
-# A cluster as a picture file, PNG or SVG: the one door of matplotlib.
 
 
 MARGIN = 24.0
@@ -178,13 +159,39 @@ def figure_bytes(cluster: Cluster, layout: Layout, kind: str, *, title: str, sub
     """
     import matplotlib
     from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.collections import PolyCollection
     from matplotlib.figure import Figure
+    from matplotlib.patches import Rectangle
 
     states = node_states(cluster)
     width = max(layout.width, LEAST_WIDTH) + 2 * MARGIN
-    strips = _type_tones(cluster)
-    keys = list(_legend_spots(*_legend_entries(cluster, states, strips), room=width - 2 * MARGIN))
-    top = MARGIN + TITLE + SUBTITLE + 34 + (keys[-1][1] if keys else 0.0) + 20
+    # each type of GPU whose name is known has a colour, unless all nodes are alike
+    types = np.unique(cluster.gpu_type_of).tolist()
+    named = [kind for kind in types if cluster.gpu_types[kind]] if len(types) > 1 else []
+    type_tones = dict(zip(named, tones(len(named)), strict=True))
+    of_types = [(colour, cluster.gpu_types[kind]) for kind, colour in type_tones.items()]
+    legends = [
+        [(LIGHT[state], f"{count:,} {state.label}") for state, count in legend(states)],
+        [(colour, f"{cluster.nodes_of_type[name]:,} with {name}") for colour, name in of_types],
+    ]
+    # x, y, colour and text of each entry of the legend, broken into lines; states and types begin one
+    keys: list[tuple[float, float, str, str]] = []
+    y = -KEY_LINE
+    for entries in filter(None, legends):
+        x, y = 0.0, y + KEY_LINE
+        for colour, text in entries:
+            need = 18 + text_width(text, KEY) + 14
+            if x and x + need > width - 2 * MARGIN:
+                x, y = 0.0, y + KEY_LINE
+            keys.append((x, y, colour, text))
+            x += need
+    squares = [_corners(x, y, layout.side, layout.side) for x, y in zip(layout.x, layout.y, strict=True)]
+    colours = [LIGHT[State(int(states[node]))] for node in layout.nodes]
+    for bar in layout.bars:
+        for state, x, wide in slices(bar, states, len(State)):
+            squares.append(_corners(x, bar.y, wide, bar.height))
+            colours.append(LIGHT[State(state)])
+    top = MARGIN + TITLE + SUBTITLE + 34 + max(0.0, y) + 20
     height = top + layout.height + MARGIN
     with (
         matplotlib.rc_context({"svg.hashsalt": "arnold", "svg.fonttype": "path", "font.family": "DejaVu Sans"}),
@@ -199,10 +206,13 @@ def figure_bytes(cluster: Cluster, layout: Layout, kind: str, *, title: str, sub
         axes.set_axis_off()
         _text(axes, 0, -top + MARGIN + TITLE * 0.8, title, TITLE, weight="bold")
         _text(axes, 0, -top + MARGIN + TITLE + 8 + SUBTITLE * 0.8, subtitle, SUBTITLE, color=MUTED)
-        _draw_legend(axes, keys, -top + MARGIN + TITLE + SUBTITLE + 22)
+        for x, y, colour, text in keys:
+            key_top = -top + MARGIN + TITLE + SUBTITLE + 22 + y
+            axes.add_patch(Rectangle((x, key_top), 12, 12, facecolor=colour, linewidth=0))
+            _text(axes, x + 18, key_top + 10, text, KEY)
         _draw_boxes(axes, layout)
-        _draw_nodes(axes, layout, states)
-        _draw_types(axes, layout, cluster.gpu_type_of, strips)
+        axes.add_collection(PolyCollection(squares, facecolors=colours, linewidths=0, zorder=2))
+        _draw_types(axes, layout, cluster.gpu_type_of, type_tones)
         for label in labels(layout, free_of(cluster)):
             colour, weight = (INK, "bold") if label.name else (MUTED, "normal")
             side = "right" if label.right else "left"
@@ -211,37 +221,6 @@ def figure_bytes(cluster: Cluster, layout: Layout, kind: str, *, title: str, sub
         metadata = {"Date": None, "Creator": "arnold"} if kind == "svg" else {"Software": "arnold"}
         figure.savefig(target, format=kind, dpi=96 * (SCALE if kind == "png" else 1), metadata=metadata)
     return target.getvalue()
-
-
-def _legend_entries(cluster: Cluster, states: IntArray, colour_of: Mapping[int, str]) -> list[list[tuple[str, str]]]:
-    """Return colours and what they mean: states of nodes, then types of GPU."""
-    nodes = cluster.nodes_of_type
-    named = [(colour, cluster.gpu_types[kind]) for kind, colour in colour_of.items()]
-    return [
-        [(LIGHT[state], f"{count:,} {state.label}") for state, count in legend(states)],
-        [(colour, f"{nodes[name]:,} with {name}") for colour, name in named],
-    ]
-
-
-def _legend_spots(*groups: Sequence[tuple[str, str]], room: float) -> Iterator[tuple[float, float, str, str]]:
-    """Yield x, y, colour and text of each entry, broken into lines; each group begins a line."""
-    y = -KEY_LINE
-    for group in filter(None, groups):
-        x, y = 0.0, y + KEY_LINE
-        for colour, text in group:
-            need = 18 + text_width(text, KEY) + 14
-            if x and x + need > room:
-                x, y = 0.0, y + KEY_LINE
-            yield x, y, colour, text
-            x += need
-
-
-def _draw_legend(axes: Axes, keys: Sequence[tuple[float, float, str, str]], top: float) -> None:
-    from matplotlib.patches import Rectangle
-
-    for x, y, colour, text in keys:
-        axes.add_patch(Rectangle((x, top + y), 12, 12, facecolor=colour, linewidth=0))
-        _text(axes, x + 18, top + y + 10, text, KEY)
 
 
 def _draw_boxes(axes: Axes, layout: Layout) -> None:
@@ -261,25 +240,6 @@ def _draw_boxes(axes: Axes, layout: Layout) -> None:
         boxes = PolyCollection(corners, facecolors=INNER[0], edgecolors=INNER[1], linewidths=POINTS * 0.6)
         boxes.set_zorder(1 + depth / 100)
         axes.add_collection(boxes)
-
-
-def _draw_nodes(axes: Axes, layout: Layout, states: IntArray) -> None:
-    from matplotlib.collections import PolyCollection
-
-    corners = [_corners(x, y, layout.side, layout.side) for x, y in zip(layout.x, layout.y, strict=True)]
-    kinds = [State(int(states[node])) for node in layout.nodes]
-    for bar in layout.bars:
-        for kind, x, width in slices(bar, states, len(State)):
-            corners.append(_corners(x, bar.y, width, bar.height))
-            kinds.append(State(kind))
-    axes.add_collection(PolyCollection(corners, facecolors=[LIGHT[kind] for kind in kinds], linewidths=0, zorder=2))
-
-
-def _type_tones(cluster: Cluster) -> dict[int, str]:
-    """Return the colour of each type of GPU whose name is known, by number; none where all nodes are alike."""
-    types = np.unique(cluster.gpu_type_of).tolist()
-    named = [kind for kind in types if cluster.gpu_types[kind]]
-    return dict(zip(named, tones(len(named)), strict=True)) if len(types) > 1 else {}
 
 
 def _draw_types(axes: Axes, layout: Layout, types: IntArray, colour_of: Mapping[int, str]) -> None:

@@ -86,7 +86,7 @@ class ClaimTable:
         """
         if not spec.resource_claims:
             return spec
-        parts = [self._one(resource_claim, namespace, made or {}, uid) for resource_claim in spec.resource_claims]
+        parts = [self._claimed(entry, namespace, made or {}, uid) for entry in spec.resource_claims]
         claimed = None if self._complete and not self.classes else total(parts)
         return spec if spec.claimed == claimed else msgspec.structs.replace(spec, claimed=claimed)
 
@@ -96,8 +96,8 @@ class ClaimTable:
 
     def of_gpus(self, about: Reference) -> bool:
         """Return whether a claim or template is known, and of GPUs."""
-        known = self.found.get(about)
-        return known is not None and not classes_named(known).isdisjoint(self._gpu_classes)
+        claim = self.found.get(about)
+        return claim is not None and not classes_named(claim).isdisjoint(self._gpu_classes)
 
     @property
     def homeless(self) -> list[str]:
@@ -108,24 +108,25 @@ class ClaimTable:
         """Return the GPUs of a node in ResourceSlices."""
         return self.slices.on(node, frozenset(self.drivers.values()))
 
-    def _one(self, one: PodClaim, namespace: str, made: Mapping[str, str | None], uid: str) -> Claimed:
-        if one.name in made and made[one.name] is None:
+    def _claimed(self, entry: PodClaim, namespace: str, made: Mapping[str, str | None], uid: str) -> Claimed:
+        """Return the GPUs of an entry of a pod for a claim."""
+        if entry.name in made and made[entry.name] is None:
             return Claimed()  # none was needed
-        named = list(references(one, namespace, made))
-        known = next((self.found[about] for about in named if about in self.found), None)
-        if known is None:
-            kind, _, name = named[-1] if named else (ResourceClaim, "", one.name)
+        named = list(references(entry, namespace, made))
+        claim = next((self.found[about] for about in named if about in self.found), None)
+        if claim is None:
+            kind, _, name = named[-1] if named else (ResourceClaim, "", entry.name)
             return Claimed(wrong=f"{kind.__name__} {name[:LONGEST_NAME]} is not there", fix=f"create it in {namespace}")
-        if self._complete and (missing := sorted(classes_named(known) - self.classes.keys())):
-            asks = f"{type(known).__name__} {known.name} asks for DeviceClass {missing[0][:LONGEST_NAME]}"
+        if self._complete and (missing := sorted(classes_named(claim) - self.classes.keys())):
+            asks = f"{type(claim).__name__} {claim.name} asks for DeviceClass {missing[0][:LONGEST_NAME]}"
             fix = "install the driver that brings it, or correct the name"
             return Claimed(wrong=f"{asks}, which is not there", fix=fix)
-        return claimed_by(known, self._gpu_classes, drivers=self.drivers.values(), pod=uid)
+        return claimed_by(claim, self._gpu_classes, drivers=self.drivers.values(), pod=uid)
 
 
 def claims_made(pod: Pod) -> dict[str, str | None]:
     """Return the claims that were made for a pod, by the names of its entries; ``None`` = none was needed."""
-    return {one.name: one.resource_claim_name for one in pod.status.resource_claim_statuses or ()}
+    return {entry.name: entry.resource_claim_name for entry in pod.status.resource_claim_statuses or ()}
 
 
 def reference_to(item: AllocationObject) -> Reference:
@@ -133,9 +134,9 @@ def reference_to(item: AllocationObject) -> Reference:
     return type(item), item.metadata.namespace or "default", item.name
 
 
-def references(one: PodClaim, namespace: str, made: Mapping[str, str | None]) -> Iterator[Reference]:
+def references(entry: PodClaim, namespace: str, made: Mapping[str, str | None]) -> Iterator[Reference]:
     """Yield where it is said what a claim of a pod asks for; what is yielded first counts."""
-    if name := made.get(one.name) or one.resource_claim_name:
+    if name := made.get(entry.name) or entry.resource_claim_name:
         yield ResourceClaim, namespace, name
-    if one.resource_claim_template_name:
-        yield ResourceClaimTemplate, namespace, one.resource_claim_template_name
+    if entry.resource_claim_template_name:
+        yield ResourceClaimTemplate, namespace, entry.resource_claim_template_name

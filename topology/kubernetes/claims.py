@@ -22,13 +22,6 @@ import msgspec
 from topology.kubernetes.objects import LONGEST_NAME, AllocationObject, NodeObject, Object, gpus_among
 from topology.node_gpus import GPUS, mig_gpus, mig_profile, mig_sharing
 
-# -- kubernetes_claims --
-# GPUs that pods ask for by ResourceClaim (dynamic resource allocation, ``resource.k8s.io/v1``), by DeviceClass.
-#
-# A request for an exact number is counted.  Expressions of a request (CEL) are kube-scheduler's: they are told, not
-# read. Once a claim is allocated, the devices that it was given count, whatever was asked.
-
-
 _MOST = 10**6  # GPUs of a request, and of a pod: sums stay within 32 bits
 _DRIVER = re.compile(r"device\.driver\s*==\s*[\"']([^\"']{1,253})[\"']")
 
@@ -148,9 +141,8 @@ class DeviceClass(AllocationObject, frozen=True):
     @property
     def driver(self) -> str:
         """The driver whose devices it selects, as its expressions have it; else the one that has its name."""
-        texts = (one.cel.expression for one in self.spec.selectors or () if one.cel is not None)
-        found = (match for match in map(_DRIVER.search, texts) if match)
-        return next((match[1] for match in found), self.name)
+        texts = (selector.cel.expression for selector in self.spec.selectors or () if selector.cel is not None)
+        return next((match[1] for match in map(_DRIVER.search, texts) if match), self.name)
 
 
 def claimed_by(
@@ -174,8 +166,8 @@ def claimed_by(
     if users and users[0].uid != pod:
         return Claimed()
     class_of = dict(_classes(claim.spec))
-    given = [one for one in claim.status.allocation.devices.results or () if not one.admin_access]
-    named = ((class_of.get(one.request, ""), one.driver) for one in given)
+    given = (device for device in claim.status.allocation.devices.results or () if not device.admin_access)
+    named = ((class_of.get(device.request, ""), device.driver) for device in given)
     return Claimed(gpus=dict(Counter(name for name, driver in named if name in classes or driver in drivers)))
 
 
@@ -201,39 +193,35 @@ def _classes(spec: ClaimSpec) -> Iterator[tuple[str, str]]:
     for request in spec.devices.requests or ():
         if request.exactly is not None:
             yield request.name, request.exactly.device_class_name
-        for one in request.first_available or ():
-            yield f"{request.name}/{one.name}", one.device_class_name
+        for choice in request.first_available or ():
+            yield f"{request.name}/{choice.name}", choice.device_class_name
 
 
 def _asked(spec: ClaimSpec, what: str, classes: Collection[str]) -> Claimed:
-    gpus, unchecked, wrong = Counter[str](), dict[str, None](), ""
+    """Return the GPUs that a claim, called ``what``, asks for before it is given any."""
+    gpus, unchecked, doubt = Counter[str](), dict[str, None](), ""
     for request in spec.devices.requests or ():
-        either = (one.device_class_name for one in request.first_available or ())
+        either = (choice.device_class_name for choice in request.first_available or ())
         if (named := next((name for name in either if name in classes), None)) is not None:
             gpus[named] += 1
-            wrong = wrong or f"{what} has alternatives (firstAvailable), so that its GPUs are not known before"
-        one = request.exactly
-        if one is None or one.admin_access or one.device_class_name not in classes:
+            doubt = doubt or f"{what} has alternatives (firstAvailable), so that its GPUs are not known before"
+        exact = request.exactly
+        if exact is None or exact.admin_access or exact.device_class_name not in classes:
             continue
-        if one.allocation_mode == "All":
-            gpus[one.device_class_name] += 1
-            wrong = wrong or f"{what} asks for all GPUs of a node (allocationMode All), however many these are"
+        if exact.allocation_mode == "All":
+            gpus[exact.device_class_name] += 1
+            doubt = doubt or f"{what} asks for all GPUs of a node (allocationMode All), however many these are"
             continue
-        gpus[one.device_class_name] += min(_MOST, max(0, 1 if one.count is None else one.count))
-        said: Mapping[str, object] = {"selectors": one.selectors, "capacity": one.capacity}
-        unchecked |= dict.fromkeys(name for name, value in said.items() if value)
+        gpus[exact.device_class_name] += min(_MOST, max(0, 1 if exact.count is None else exact.count))
+        if exact.selectors:
+            unchecked["selectors"] = None
+        if exact.capacity:
+            unchecked["capacity"] = None
     if spec.devices.constraints and gpus:
         unchecked["constraints"] = None
-    fix = "ask for an exact number (exactly, with count)" if wrong else ""
+    fix = "ask for an exact number (exactly, with count)" if doubt else ""
     fields = tuple(f"{name} of {what}" for name in unchecked)
-    return Claimed(gpus=dict(gpus), wrong=wrong, fix=fix, unchecked=fields)
-
-
-# -- kubernetes_devices --
-# GPUs that nodes offer in ResourceSlices (``resource.k8s.io/v1``), in place of a device plugin's extended resource.
-#
-# kube-scheduler allocates from the newest generation of a pool, and only once all of its slices are there; devices of
-# any other pool are in the node here, but not allocatable, so that no new pod is planned on it.
+    return Claimed(gpus=dict(gpus), wrong=doubt, fix=fix, unchecked=fields)
 
 
 _WHOLE = frozenset(("", "gpu", "amdgpu"))
@@ -394,59 +382,63 @@ class DeviceSlices:
 
     def on(self, node: str, drivers: Collection[str]) -> NodeDevices:
         """Return the GPUs of a node, of some drivers."""
-        found = NodeDevices()
+        of_node = NodeDevices()
         for driver, pool in sorted(self._pools_of.get(node, ())):
             if driver in drivers:
-                self._count(found, (driver, pool), node)
-        return found
+                self._add(of_node, (driver, pool), node)
+        return of_node
 
     def _nodes(self, pool: tuple[str, str]) -> set[str]:
-        return {one.spec.node_name for one in self._pools.get(pool, {}).values() if one.spec.node_name}
+        return {part.spec.node_name for part in self._pools.get(pool, {}).values() if part.spec.node_name}
 
-    def _count(self, found: NodeDevices, key: tuple[str, str], node: str) -> None:
+    def _add(self, of_node: NodeDevices, key: tuple[str, str], node: str) -> None:
         """Add the GPUs of a pool that are on a node."""
-        slices = self._pools[key].values()
-        newest = max(slice_.spec.pool.generation for slice_ in slices)
-        current = [slice_ for slice_ in slices if slice_.spec.pool.generation == newest]
-        wanted = max(one.spec.pool.resource_slice_count for one in current)
-        devices = [one for part in current if part.spec.node_name == node for one in part.spec.devices or ()]
+        parts = self._pools[key].values()
+        newest = max(part.spec.pool.generation for part in parts)
+        current = [part for part in parts if part.spec.pool.generation == newest]
+        wanted = max(part.spec.pool.resource_slice_count for part in current)
+        devices = [device for part in current if part.spec.node_name == node for device in part.spec.devices or ()]
         whole = [
             device for device in devices if device.type in _WHOLE and (device.type or not device.consumes_counters)
         ]
         (driver, pool), complete = key, len(current) == wanted
-        found.gpus[driver] += len(whole)
-        found.allocatable[driver] += complete * sum(not one.tainted for one in whole)
-        found.products.update(one.product for one in whole)
+        of_node.gpus[driver] += len(whole)
+        of_node.allocatable[driver] += complete * sum(not device.tainted for device in whole)
+        of_node.products.update(device.product for device in whole)
         for device in devices:
             if device.profile:
-                found.slices[device.profile] += 1
-                found.parents.update(filter(None, (device.parent,)))
+                of_node.slices[device.profile] += 1
+                of_node.parents.update(filter(None, (device.parent,)))
         about = f"pool {pool[:LONGEST_NAME]} of {driver[:LONGEST_NAME]}"
         if not complete:
-            found.doubts.append(f"{about}: {len(current)} of {wanted} slices of generation {newest} are there")
+            of_node.doubts.append(f"{about}: {len(current)} of {wanted} slices of generation {newest} are there")
         if any(device.consumes_counters for device in devices):
-            found.doubts.append(f"{about}: its devices can be cut, and each part that a claim has counts as a GPU")
-        if any(one.allow_multiple_allocations for one in whole):
-            found.several.add(driver)
-            found.doubts.append(f"{about}: several claims may share a device, and each counts as one")
+            of_node.doubts.append(f"{about}: its devices can be cut, and each part that a claim has counts as a GPU")
+        if any(device.allow_multiple_allocations for device in whole):
+            of_node.several.add(driver)
+            of_node.doubts.append(f"{about}: several claims may share a device, and each counts as one")
 
 
-def with_devices(node: NodeObject, found: NodeDevices, drivers: Mapping[str, str]) -> NodeObject:
+def with_devices(node: NodeObject, devices: NodeDevices, drivers: Mapping[str, str]) -> NodeObject:
     """Return a node with the GPUs of its slices as if a device plugin offered them, and by class for claims.
 
     :param drivers: DeviceClass of GPUs -> the driver behind it.
     """
-    status, count = node.status, found.gpus.total() + found.cut
+    status, count = node.status, devices.gpus.total() + devices.cut
     if not count or gpus_of(node):
         return node
-    free: dict[str, Any] = {name: found.allocatable[driver] for name, driver in drivers.items() if found.gpus[driver]}
-    offers = (status.allocatable or status.capacity or {}) | free | {GPUS[0]: found.allocatable.total() + found.cut}
-    product = next(iter(found.products)) if len(found.products) == 1 else ""
+    of_class: dict[str, Any] = {
+        name: devices.allocatable[driver] for name, driver in drivers.items() if devices.gpus[driver]
+    }
+    offers = (
+        (status.allocatable or status.capacity or {}) | of_class | {GPUS[0]: devices.allocatable.total() + devices.cut}
+    )
+    product = next(iter(devices.products)) if len(devices.products) == 1 else ""
     has = (status.capacity or {}) | {GPUS[0]: count}
     return msgspec.structs.replace(
         node,
         status=msgspec.structs.replace(
-            status, capacity=has, allocatable=offers, gpu_product=product, gpu_sharing=found.sharing
+            status, capacity=has, allocatable=offers, gpu_product=product, gpu_sharing=devices.sharing
         ),
     )
 

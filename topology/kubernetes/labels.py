@@ -167,21 +167,15 @@ def places_by_labels(nodes: Sequence[Labels], asked: Sequence[str] | None = None
     """Return where nodes are by their labels.
 
     :param nodes: the labels of each, of one node or more.
-    :param asked: labels that are the levels, from broad to close; ``None`` = those of the preset that most nodes carry.
+    :param asked: labels that are the levels, from broad to close; ``None`` = those of the preset that most nodes carry
+        (of two on as many, the one with more labels), without the labels that no node carries, and NVLink domains.
     :param note: why these were asked, a sentence.
     :raises InvalidTopology: none is asked for, and no node carries a label that is known.
     """
-    if asked is None:
-        return _by_preset(nodes)
-    levels, repeated = named_apart([_partition(nodes, label) for label in asked])
-    cut = _cut(repeated)
-    return LabelledPlaces(tuple(asked), paths_of(levels), cut=cut, notes=(*([note] if note else []), *cut.values()))
-
-
-def _by_preset(nodes: Sequence[Labels]) -> LabelledPlaces:
-    """Return the places by the preset that most nodes carry (of two on as many, the one with more labels), without the
-    labels that no node carries, and by NVLink domains.
-    """
+    if asked is not None:
+        levels, repeated = named_apart([_partition(nodes, label) for label in asked])
+        cut = _cut(repeated)
+        return LabelledPlaces(tuple(asked), paths_of(levels), cut=cut, notes=(*([note] if note else []), *cut.values()))
     # a label may be there without a value, as CoreWeave leaves them on nodes without such a fabric
     carried = {label for node in nodes for label, value in node.items() if value}
     labels = {preset.name: [label for label in preset.labels if label in carried] for preset in PRESETS}
@@ -193,29 +187,37 @@ def _by_preset(nodes: Sequence[Labels]) -> LabelledPlaces:
     best = max(present, key=lambda preset: (not preset.fallback, bearers[preset.name], len(labels[preset.name])))
     of_fabric = [_partition(nodes, label) for label in labels[best.name] if label not in NVLINK]
     tree, repeated = named_apart(of_fabric if best.relative else filled(of_fabric))
-    nesting = nest(tree, _nvlink(nodes, carried, labels[best.name], tree))
+    # NVLink domains are those of the preset's own labels, and of others that say something else
+    nvlink: list[Partition] = []
+    for label in NVLINK:
+        if label.removesuffix(FIRST_PART) in carried:
+            domains = _partition(nodes, label)
+            new = not any(same_partition(domains, other) for other in (*tree, *nvlink))
+            if label in labels[best.name] or (new and not (label.endswith(FIRST_PART) and len({*domains.domains}) < 2)):
+                nvlink.append(domains)
+    nesting = nest(tree, nvlink)
     levels, beside = filled(nesting.levels), nesting.beside
     names, used = ([level.name for level in some] for some in (levels, (*levels, *beside)))
     rest = ", ".join(f"{preset.name} ({bearers[preset.name]})" for preset in present if preset not in (best, _ALONE))
     share = f"{bearers[best.name]} of {len(nodes)} GPU nodes"
     rest = f"; labels of other presets, not used: {rest}" if rest else ""
     notes = [f"levels are the labels {', '.join(names)} (preset {best.name}, on {share}){rest}"]
-    for one in beside:
-        across = ", ".join(level.name for level in levels if nest([level], [one]).beside) or "these levels"
+    for other in beside:
+        across = ", ".join(level.name for level in levels if nest([level], [other]).beside) or "these levels"
         notes.append(
-            f"{one.name} and {across} cut across each other, so it is the second hierarchy {SECOND}{one.name}, which "
-            "constraints may name; --levels can make it a level"
+            f"{other.name} and {across} cut across each other, so it is the second hierarchy {SECOND}{other.name}, "
+            "which constraints may name; --levels can make it a level"
         )
     for level in levels:
         lacking = sum(not label_of(node, level.name) for node in nodes)
-        if told := lacking - sum(not domain for domain in level.domains):
+        if inferred := lacking - sum(not domain for domain in level.domains):
             whose = f"without the label {level.name}, and taken to be where the others of their closer domain are"
-            notes.append(f"{whose}: {told} of {len(nodes)} nodes")
+            notes.append(f"{whose}: {inferred} of {len(nodes)} nodes")
     cut = _cut(repeated)
     notes += cut.values()
     if best.fallback or len(levels) == 1:
         notes += passed_over(nodes, used)
-    second = {f"{SECOND}{one.name}": one.domains for one in beside}
+    second = {f"{SECOND}{other.name}": other.domains for other in beside}
     return LabelledPlaces(tuple(names), paths_of(levels), second, cut, tuple(notes))
 
 
@@ -225,25 +227,6 @@ def _partition(nodes: Sequence[Labels], label: str) -> Partition:
     if (broader := _INSIDE.get(label)) is None:
         return made
     return named_apart([_partition(nodes, broader), made])[0][1]
-
-
-def _nvlink(
-    nodes: Sequence[Labels], carried: Collection[str], own: Collection[str], tree: Sequence[Partition]
-) -> list[Partition]:
-    """Return the NVLink domains of nodes: those of the preset's own labels, and of others that say something else.
-
-    :param carried: labels that some node has.
-    :param own: labels of the preset.
-    :param tree: its levels.
-    """
-    found: list[Partition] = []
-    for label in NVLINK:
-        if label.removesuffix(FIRST_PART) in carried:
-            one = _partition(nodes, label)
-            new = not any(same_partition(one, other) for other in (*tree, *found))
-            if label in own or (new and not (label.endswith(FIRST_PART) and len({*one.domains}) < 2)):
-                found.append(one)
-    return found
 
 
 def _cut(repeated: Mapping[str, int]) -> dict[str, str]:
@@ -265,26 +248,26 @@ def passed_over(nodes: Sequence[Labels], used: Collection[str]) -> list[str]:
 
     :param used: labels that are levels, from broad to close, or second hierarchies.
     """
-    known = [_partition(nodes, label) for label in used]
+    in_use = [_partition(nodes, label) for label in used]
     others: list[Partition] = []
     for label in sorted({label for node in nodes for label in node} - {*used}):
         for name in () if _OF_MACHINES.match(label) else (label, label + FIRST_PART):
-            one = _partition(nodes, name)
-            values = {*one.domains}
+            partition = _partition(nodes, name)
+            values = {*partition.domains}
             parts = len(values) < len(nodes) and len(values - {""}) > 1
-            if parts and not any(same_partition(one, other) for other in (*known, *others)):
-                others.append(one)
+            if parts and not any(same_partition(partition, other) for other in (*in_use, *others)):
+                others.append(partition)
     if not others:
         return []
-    others.sort(key=lambda one: (len({*one.domains}), one.name))
-    apart = [level for level in known if len({*level.domains}) > 1]
+    others.sort(key=lambda other: (len({*other.domains}), other.name))
+    apart = [level for level in in_use if len({*level.domains}) > 1]
     nesting = nest(apart, others)
     chain = [level.name for level in nesting.levels]
     named = ", ".join(f"{other.name} ({len({*other.domains} - {''})} values)" for other in others[:MOST_NAMED])
     more = f" and {len(others) - MOST_NAMED} more" if len(others) > MOST_NAMED else ""
     ways = [f"--levels {','.join(chain)}"] if len(chain) > len(apart) else []
     if beside := nesting.beside[:MOST_NAMED]:
-        ways.append("--domains " + ",".join(f"{one.name.rpartition('/')[2]}={one.name}" for one in beside))
+        ways.append("--domains " + ",".join(f"{other.name.rpartition('/')[2]}={other.name}" for other in beside))
     return [f"labels that part the GPU nodes and are not used: {named}{more}; to use them: {' or '.join(ways)}"]
 
 
@@ -292,9 +275,9 @@ def check_labels(labels: Sequence[str], nodes: Sequence[Labels], *, where: str =
     """Return the labels that the user named; raise :class:`UnknownName` for one that no node carries."""
     for label in labels:
         if not any(label in node or label_of(node, label) for node in nodes):
-            known = sorted({key for node in nodes for key in node})
+            carried = sorted({key for node in nodes for key in node})
             order = ", from broad to close" if where == "--levels" else ""
-            fix = f"{did_you_mean(label, known)}name labels of the nodes{order}"
+            fix = f"{did_you_mean(label, carried)}name labels of the nodes{order}"
             raise UnknownName(f"no GPU node carries the label {label!r}", where=where, fix=fix)
     return tuple(labels)
 
@@ -303,14 +286,14 @@ def parse_domains(text: str) -> dict[str, str]:
     """Return the label of each second hierarchy from ``power=LABEL,failure=LABEL``, names with their ``@``; raise
     InvalidInput for what is not written so, and for a name that stands twice.
     """
-    found: dict[str, str] = {}
+    label_by_name: dict[str, str] = {}
     for part in text.split(","):
         name, equals, label = (side.strip() for side in part.partition("="))
         fix = "write power=LABEL, several with commas between them"
         if not (name and equals and label):
             raise InvalidInput(f"{part.strip()[:80]!r} is no name with a label", where="--domains", fix=fix)
         key = f"{SECOND}{name.removeprefix(SECOND)}"
-        if key in found:
+        if key in label_by_name:
             raise InvalidInput(f"{key} is given twice", where="--domains", fix="keep one of the two")
-        found[key] = label
-    return found
+        label_by_name[key] = label
+    return label_by_name

@@ -30,14 +30,6 @@ from topology.kubernetes.objects import Amounts, NodeCondition, NodeObject, gpus
 from topology.node_gpus import GPUS, NodeGpus, mig_gpus, mig_profile, mig_sharing
 from topology.taints import Taint
 
-# -- kubernetes_health --
-# What Kubernetes says against a node: rules shared by the reader of node lists and by the live cluster.
-#
-# A *fault* keeps new pods away.  Taints that people set keep pods off that do not tolerate them
-# (:mod:`topology.taints`); those that Kubernetes sets are faults.  The annotation ``arnold.dev/slowdown`` (a factor, or
-# ``faulty``) grades a node until ``arnold.dev/slowdown-until``.
-
-
 SLOWDOWN = "arnold.dev/slowdown"  # Annotation of a node: a factor of at least 1, or faulty
 SLOWDOWN_UNTIL = "arnold.dev/slowdown-until"  # Annotation of a node: when its slowdown ends, RFC 3339 with a time zone
 OWN_TAINTS = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
@@ -92,8 +84,8 @@ def broken(conditions: Iterable[NodeCondition]) -> Iterator[str]:
     for condition in conditions:
         if condition.type == "Ready" and condition.status != "True":
             yield "not Ready"
-        elif (known := WATCHED.get(condition.type)) is not None and known.fault and condition.status == known.bad:
-            yield condition.type if known.bad == "True" else f"not {condition.type}"
+        elif (watched := WATCHED.get(condition.type)) and watched.fault and condition.status == watched.bad:
+            yield condition.type if watched.bad == "True" else f"not {condition.type}"
 
 
 def faults(
@@ -146,23 +138,6 @@ def _unreadable(node: str, key: str, text: str, fix: str) -> InvalidTopology:
     return InvalidTopology(f"annotation {key} of node {node!r} is {text[:40]!r}", where=key, fix=fix)
 
 
-# -- kubernetes_shares --
-# How many GPUs a node of Kubernetes really has, and whether its device plugin hands them out whole.
-#
-# What a node offers is a number of *resources*.  Where GPUs are shared, that is more than the number of GPUs:
-#
-# - time-slicing and MPS: each GPU is offered several times, as ``nvidia.com/gpu`` or ``nvidia.com/gpu.shared``; labels
-#   say how often (``nvidia.com/gpu.replicas``, of GKE ``cloud.google.com/gke-max-shared-clients-per-gpu``);
-# - MIG: slices stand in place of GPUs, as ``nvidia.com/gpu`` (strategy ``single``, whose ``gpu.count`` counts slices
-# too;
-#   GKE) or as ``nvidia.com/mig-1g.10gb`` beside whole GPUs (``mixed``, whose ``gpu.count`` counts all GPUs);
-# - partitions of AMD (``amd.com/gpu.compute-memory-partition``), and HAMi, which registers its GPUs in an annotation.
-#
-# Source: github.com/NVIDIA/k8s-device-plugin, README and docs/gpu-feature-discovery;
-# cloud.google.com/kubernetes-engine, "About GPU sharing strategies"; github.com/ROCm/k8s-device-plugin,
-# docs/user-guide/configuration.md; project-hami.io.
-
-
 MOST_GPUS = 16  # GPUs of the largest server on the market: more resources than that may be shares
 _NVIDIA = "nvidia.com/gpu"
 _GKE = "cloud.google.com/gke"
@@ -195,7 +170,11 @@ def node_gpus(node: NodeObject, names: Sequence[str] = GPUS) -> NodeGpus:
     capacity, allocatable = gpus_among(has, names), gpus_among(offers, names)
     resources = max(capacity or 0, allocatable or 0)
     offered = resources if allocatable is None else allocatable
-    parts = _parts_by_name(has if has is not None else offers) if set(names) <= set(GPUS) else Counter[str]()
+    parts = Counter[str]()
+    if set(names) <= set(GPUS):
+        named = has if has is not None else offers
+        parts.update({name: _part(amount) for name, amount in (named or {}).items() if is_part(name)})
+        parts = +parts
     if not set(names) <= set(GPUS) or not (resources or parts):
         return NodeGpus(resources, offered)
     missing = (
@@ -226,13 +205,17 @@ def _counted(node: NodeObject, resources: int, parts: Counter[str], missing: int
         if replicas > 1:
             sharing += f", {way} x{replicas}"
         return NodeGpus(physical, max(0, physical - missing), sharing)
-    if partition := _partition(labels, parts):
-        each = _PARTITIONS[partition]
-        cut = -(-(sum(parts.values()) or resources) // each)
+    # the mode in which GPUs of AMD are cut, such as cpx
+    mode = next((match[1] for match in map(_PARTITION.fullmatch, parts) if match), "")
+    mode = mode or labels.get("amd.com/gpu.compute-memory-partition", "").partition("_")[0].lower()
+    if (of_gpu := _PARTITIONS.get(mode, 1)) > 1:
+        cut = -(-(sum(parts.values()) or resources) // of_gpu)
         physical = cut + (resources if parts else 0)
-        return NodeGpus(physical, max(0, physical - missing), f"{partition.upper()} x{each}", each)
+        return NodeGpus(physical, max(0, physical - missing), f"{mode.upper()} x{of_gpu}", of_gpu)
     shares = resources + parts[_SHARED]
-    registered = _registered(node.annotations.get(_HAMI))
+    # HAMi registers objects of JSON, or ID,shares,...: for each GPU
+    annotation = node.annotations.get(_HAMI) or ""
+    registered = len(_REGISTERED.findall(annotation)) or sum("," in part for part in annotation.split(":"))
     if 0 < registered < shares:
         physical, way = registered, "HAMi"
     elif replicas > 1 or parts[_SHARED] or product.endswith("-SHARED"):
@@ -241,9 +224,9 @@ def _counted(node: NodeObject, resources: int, parts: Counter[str], missing: int
         physical = count
     else:
         return NodeGpus(shares, max(0, shares - missing))
-    each = max(1, shares // physical)
-    sharing = f"{way} x{each}" if each > 1 else way
-    return NodeGpus(physical, max(0, physical - -(-missing // each)), sharing, each)
+    of_gpu = max(1, shares // physical)
+    sharing = f"{way} x{of_gpu}" if of_gpu > 1 else way
+    return NodeGpus(physical, max(0, physical - -(-missing // of_gpu)), sharing, of_gpu)
 
 
 def _slices(labels: Mapping[str, str], resources: int, parts: Mapping[str, int], replicas: int) -> Counter[str]:
@@ -254,21 +237,10 @@ def _slices(labels: Mapping[str, str], resources: int, parts: Mapping[str, int],
             slices[mig_profile(name)] += -(
                 -count // max(1, _number(labels.get(f"{name.removesuffix('.shared')}.replicas")))
             )
-    said = (labels.get(f"{_GKE}-gpu-partition-size", ""), labels.get(f"{_NVIDIA}.product", ""))
-    if not slices and (profile := next(filter(None, map(mig_profile, said)), "")):
+    cut_to = (labels.get(f"{_GKE}-gpu-partition-size", ""), labels.get(f"{_NVIDIA}.product", ""))
+    if not slices and (profile := next(filter(None, map(mig_profile, cut_to)), "")):
         slices[profile] = -(-(resources + parts.get(_SHARED, 0)) // replicas)
     return slices
-
-
-def _partition(labels: Mapping[str, str], parts: Counter[str]) -> str:
-    """Return the mode in which GPUs of AMD are cut: ``cpx``; empty = they are whole."""
-    named = next((match[1] for match in map(_PARTITION.fullmatch, parts) if match), "")
-    mode = named or labels.get("amd.com/gpu.compute-memory-partition", "").partition("_")[0].lower()
-    return mode if _PARTITIONS.get(mode, 1) > 1 else ""
-
-
-def _parts_by_name(amounts: Amounts | None) -> Counter[str]:
-    return Counter({name: _part(amount) for name, amount in (amounts or {}).items() if is_part(name) and _part(amount)})
 
 
 def _part(amount: object) -> int:
@@ -280,9 +252,3 @@ def _part(amount: object) -> int:
 
 def _number(text: str | None) -> int:
     return int(text) if text is not None and _NUMBER.fullmatch(text) else 0
-
-
-def _registered(annotation: str | None) -> int:
-    """Return how many GPUs HAMi has registered: objects of JSON, or ``ID,shares,...:`` for each; 0 = none."""
-    text = annotation or ""
-    return len(_REGISTERED.findall(text)) or sum("," in part for part in text.split(":"))

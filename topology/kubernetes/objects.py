@@ -20,14 +20,6 @@ from topology.kubernetes.labels import gpu_type
 from topology.node_gpus import GPUS
 from topology.taints import Taint
 
-# -- kubernetes_objects --
-# Objects of Kubernetes as typed structs, decoded straight from JSON: nodes, events, and what all objects have.
-#
-# Only the fields that matter are read, everything else is skipped while parsing: a pod keeps some 1 kB instead of 10.
-# The structs are frozen; a changed object is a new one.  Field names are those of Kubernetes, in Python's case.  The
-# live cluster and the files that ``kubectl`` prints are read with the same structs.
-
-
 ALLOCATION_API = "resource.k8s.io/v1"
 LONGEST_NAME = 253  # characters of the name of an object, and of a domain: longer ones are cut in sentences
 _STEP = re.compile(r"\.(?P<field>\w+)|\[(?P<index>\d+)\]|\[\.\.\.\]")
@@ -284,10 +276,6 @@ def _located(document: Document, raw: Any, place: Place, complaint: str) -> Inva
     plain = what.replace("`", "").replace(" | null", "").replace("array", "list").replace("object", "mapping")
     message = f"{dotted}: {plain[:1].lower()}{plain[1:]}"
     return InvalidInput(message, where=document.where(*path), fix=fix)
-
-
-# -- kubernetes_requirement --
-# One expression of Kubernetes over labels of pods, or over labels and fields of nodes.
 
 
 _INTEGER = re.compile(r"[-+]?[0-9]{1,18}")

@@ -22,9 +22,6 @@ from topology.kubernetes.objects import (
 from topology.node_gpus import GPUS
 from topology.taints import Toleration
 
-# -- kubernetes_pod_rules --
-# What pods of Kubernetes ask of the places of other pods, and their volumes.
-
 
 class LabelSelector(Object, frozen=True):
     """Labels that pods have; an empty one selects all."""
@@ -87,10 +84,6 @@ class Volume(Object, frozen=True):
     def claimed(self) -> bool:
         """Whether it is claimed, now or when the pod comes."""
         return self.persistent_volume_claim is not None or self.ephemeral is not None
-
-
-# -- kubernetes_pods --
-# Pods of Kubernetes, as far as scheduling goes: in the files that are read, and on a live cluster.
 
 
 MOST_TOLD = 500  # characters of the message of a condition that are kept
@@ -159,8 +152,9 @@ class SelectorTerm(Object, frozen=True):
     @property
     def name(self) -> str | None:
         """The node that it names; ``None`` = it names none, or several."""
-        by_name = [one for one in self.match_fields or () if one.key == "metadata.name" and one.operator == "In"]
-        names = {value for one in by_name for value in one.values or ()}
+        fields = self.match_fields or ()
+        by_name = [field for field in fields if field.key == "metadata.name" and field.operator == "In"]
+        names = {value for field in by_name for value in field.values or ()}
         return names.pop() if len(names) == 1 else None
 
 
@@ -214,8 +208,8 @@ class PodSpec(Object, frozen=True):
     @property
     def parts(self) -> int:
         """Parts of GPUs, such as slices of MIG, that its containers hold under names of their own."""
-        asked = (box.resources.limits or box.resources.requests for box in self.containers or () if box.resources)
-        return sum(map(parts_among, asked))
+        amounts = (box.resources.limits or box.resources.requests for box in self.containers or () if box.resources)
+        return sum(map(parts_among, amounts))
 
     def gpus_of(self, names: Sequence[str]) -> int:
         """Return the same for GPUs that are resources of these names; those claimed count as the first of all names."""
@@ -334,25 +328,27 @@ class Pod(NamedObject, frozen=True):
 
     def gated_by(self, gate: str) -> bool:
         """Return whether a scheduling gate of that name holds it."""
-        return any(one.name == gate for one in self.spec.scheduling_gates or ())
+        return any(held.name == gate for held in self.spec.scheduling_gates or ())
 
     def probed_at(self, condition: str) -> datetime | None:
         """Return when a condition of that type was last written; ``None`` = never."""
-        found = (one for one in self.status.conditions or () if one.type == condition)
-        return next((instant(one.last_probe_time) for one in found), None)
+        return next((instant(looked.last_probe_time) for looked in self._conditions(condition)), None)
 
     @property
     def unschedulable(self) -> bool:
         """Whether kube-scheduler has tried it, and found no node; it has not while a gate holds the pod."""
-        found = (one for one in self.status.conditions or () if one.type == "PodScheduled")
-        return any(one.status == "False" and one.reason != "SchedulingGated" for one in found)
+        tries = self._conditions("PodScheduled")
+        return any(tried.status == "False" and tried.reason != "SchedulingGated" for tried in tries)
 
     @property
     def bound_at(self) -> datetime:
         """When it was bound to its node: what the API server writes with a binding, or else when it was made."""
-        found = (one for one in self.status.conditions or () if one.type == "PodScheduled" and one.status == "True")
-        said = next((one.last_transition_time for one in found), None)
-        return self.created if said is None else instant(said)
+        bindings = (tried for tried in self._conditions("PodScheduled") if tried.status == "True")
+        written = next((binding.last_transition_time for binding in bindings), None)
+        return self.created if written is None else instant(written)
+
+    def _conditions(self, kind: str) -> list[PodCondition]:
+        return [condition for condition in self.status.conditions or () if condition.type == kind]
 
     @property
     def finished(self) -> datetime | None:

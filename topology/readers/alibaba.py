@@ -21,15 +21,8 @@ from ground.formats import FileFormat
 from ground.rows import header_of
 from topology.build import build_cluster
 from topology.cluster import DEFAULT_GPUS, Node
-from topology.readers.cluster_csv import Table, read_table
+from topology.readers.cluster_csv import read_table
 from topology.readers.reading import PlacedNode, Reading, place_nodes
-
-# -- alibaba_nodes --
-# Lists of nodes of Alibaba's public traces, which do not say where nodes are: their GPUs and types alone.
-#
-# ``sn,cpu_milli,memory_mib,gpu,model`` (GPU trace 2023) and ``gpu_model,gpu_capacity_num,cpu_num,node_name`` (spot GPUs
-# 2026), in any order of columns.  Source: github.com/alibaba/clusterdata.
-
 
 SHAPES = (
     ("sn", "gpu", "model", "cpu_milli"),
@@ -62,10 +55,15 @@ class AlibabaNodes:
         table = read_table(source)
         shape = _shape(table.header)
         if shape is None:
-            found = f"the columns are {','.join(table.header)[:80]}"
-            raise InvalidInput(found, where=source.at(table.header_line), fix=f"use {','.join(SHAPES[0])}")
+            others = f"the columns are {','.join(table.header)[:80]}"
+            raise InvalidInput(others, where=source.at(table.header_line), fix=f"use {','.join(SHAPES[0])}")
         name, gpus, model = (table.header.index(column) for column in shape[:3])
-        counts = [_count(table, row, gpus) for row in range(len(table.rows))]
+        counts = []
+        for i, row in enumerate(table.rows):
+            if not _COUNT.fullmatch(row[gpus]):
+                odd = f"{table.header[gpus]} is {row[gpus][:60]!r}, not a whole number"
+                raise InvalidInput(odd, where=table.place(i), fix="write a number such as 8, or 0")
+            counts.append(int(float(row[gpus])))
         kept = [row for row, count in enumerate(counts) if count]
         nodes = [PlacedNode(table.rows[i][name], (), counts[i], table.rows[i][model]) for i in kept]
         if not nodes:
@@ -77,22 +75,6 @@ class AlibabaNodes:
 
 def _shape(header: Sequence[str]) -> tuple[str, ...] | None:
     return next((shape for shape in SHAPES if set(shape) <= set(header)), None)
-
-
-def _count(table: Table, row: int, column: int) -> int:
-    text = table.rows[row][column]
-    if not _COUNT.fullmatch(text):
-        wrong = f"{table.header[column]} is {text[:60]!r}, not a whole number"
-        raise InvalidInput(wrong, where=table.place(row), fix="write a number such as 8, or 0")
-    return int(float(text))
-
-
-# -- lingjun --
-# The topology of Alibaba's Lingjun data set 2023: a CSV of hosts below three layers of switches.
-#
-# Columns ``ip,DSW,PSW,ASW``.  Names of access switches (ASW) repeat below different pod switches (PSW): the pair is the
-# key, so an access switch is called ``P10/S14`` here.  Hosts have 8 GPUs.
-# Source: github.com/alibaba/alibaba-lingjun-dataset-2023.  # noqa: ERA001
 
 
 COLUMNS = ("ip", "DSW", "PSW", "ASW")
@@ -119,8 +101,8 @@ class Lingjun:
         """Read the table."""
         table = read_table(source)
         if table.header != COLUMNS:
-            found = f"the columns are {','.join(table.header)[:80]}"
-            raise InvalidInput(found, where=source.at(table.header_line), fix=f"use {','.join(COLUMNS)}")
+            others = f"the columns are {','.join(table.header)[:80]}"
+            raise InvalidInput(others, where=source.at(table.header_line), fix=f"use {','.join(COLUMNS)}")
         rows = (
             Node(ip, (dsw, psw, f"{psw}/{asw}" if psw and asw else asw), DEFAULT_GPUS, DEFAULT_GPUS)
             for ip, dsw, psw, asw in table.rows

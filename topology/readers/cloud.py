@@ -13,7 +13,6 @@ Source: cloud.google.com/compute/docs/reference/rest/v1/instances.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any
@@ -28,14 +27,6 @@ from ground.formats import FileFormat, text_of
 from topology.build import Partition
 from topology.kubernetes.objects import COMPUTE_ENGINE
 from topology.readers.reading import PlacedNode, Reading, place_nodes
-
-# -- aws_topology --
-# The answer of AWS to ``aws ec2 describe-instance-topology``: instances, each with the network nodes above it.
-#
-# ``NetworkNodes`` go from broad to close; an UltraServer, which shares NVLink, is told by its capacity block.  Machines
-# have as many GPUs as their type, where it is known here.  Source: docs.aws.amazon.com, EC2, InstanceTopology and
-# "accelerated computing instances".
-
 
 _HOLDS = re.compile(r"""\bNetworkNodes["']?\s*:""")
 _NAMES = re.compile(r"""\bInstanceId["']?\s*:""")
@@ -97,10 +88,17 @@ class AwsTopology:
     def read(self, source: Source, *, levels: Sequence[str] | None, now: datetime) -> Reading:  # noqa: ARG002
         """Read the instances."""
         document = load_document(source, several=True)
-        found: list[_InstanceTopology] = []
+        # answers, and lists of instances alone: documents, or what yaml-stream lists
+        page_places: list[tuple[int, ...]] = []
+        for number, part in enumerate(document.data):
+            if isinstance(part, list) and any(isinstance(entry, dict) and "Instances" in entry for entry in part):
+                page_places += [(number, i) for i in range(len(part))]
+            elif part is not None:
+                page_places.append((number,))
+        instances: list[_InstanceTopology] = []
         places: list[tuple[str | int, ...]] = []
         pages: list[_Answer] = []
-        for here in _pages(document.data):
+        for here in page_places:
             page = document.part(*here)
             alone = isinstance(page.data, list)
             if alone:
@@ -108,45 +106,30 @@ class AwsTopology:
             else:
                 pages.append(page.parse(_Answer))
             listed = pages[-1].instances
-            found += listed
+            instances += listed
             places += [(*here, row) if alone else (*here, "Instances", row) for row in range(len(listed))]
-        depth = max((len(one.network_nodes or ()) for one in found), default=0)
+        depth = max((len(instance.network_nodes or ()) for instance in instances), default=0)
         nodes = []
-        for one in found:
-            gpus, gpu_type = ACCELERATORS.get(one.instance_type, (None, ""))
-            above = one.network_nodes or []
-            nodes.append(PlacedNode(one.instance_id, (*above, *[""] * (depth - len(above))), gpus, gpu_type))
+        for instance in instances:
+            gpus, gpu_type = ACCELERATORS.get(instance.instance_type, (None, ""))
+            above = instance.network_nodes or []
+            nodes.append(PlacedNode(instance.instance_id, (*above, *[""] * (depth - len(above))), gpus, gpu_type))
         names = [f"network-node-layer-{i + 1}" for i in range(depth)]
         # an UltraServer, or a reservation of any machines
-        blocks = Partition("capacity-block", [one.capacity_block_id or "" for one in found], whole=True)
+        capacity_blocks = [instance.capacity_block_id or "" for instance in instances]
+        blocks = Partition("capacity-block", capacity_blocks, whole=True)
         notes = []
         if all(page.next_token for page in pages):
             notes.append("the answer is a page of several (NextToken): instances of the others are missing")
-        if lost := [one.instance_id for one in found if not one.network_nodes]:
+        if lost := [instance.instance_id for instance in instances if not instance.network_nodes]:
             notes.append(
                 f"instances without network nodes (not running, or of a type without a topology): {some(lost)}"
             )
-        if strange := Counter(one.instance_type for one in found if one.instance_type not in ACCELERATORS):
-            unknown = some([name or "not said" for name in strange])
+        types = dict.fromkeys(instance.instance_type for instance in instances)
+        if strange := [name or "not said" for name in types if name not in ACCELERATORS]:
+            unknown = some(strange)
             notes.append(f"types of instance whose GPUs are not known: {unknown}")
         return place_nodes(names, nodes, where=lambda row: document.where(*places[row]), others=[blocks], notes=notes)
-
-
-def _pages(documents: Sequence[Any]) -> Iterator[tuple[int, ...]]:
-    """Yield the places of answers and of lists of instances alone: documents, or what yaml-stream lists."""
-    for number, part in enumerate(documents):
-        if isinstance(part, list) and any(isinstance(one, dict) and "Instances" in one for one in part):
-            yield from ((number, i) for i in range(len(part)))
-        elif part is not None:
-            yield (number,)
-
-
-# -- gcp_topology --
-# What Google Compute Engine says of virtual machines: ``gcloud compute instances list --format=json``, or its API.
-#
-# ``resourceStatus.physicalHostTopology`` has the cluster, block, subblock and host of a machine; before it there was
-# ``physicalHost``, ``block/subblock/host`` in one text.
-# Source: cloud.google.com/compute/docs/reference/rest/v1/instances.
 
 
 LEVELS = ("cluster", "block", "subblock", "host")
@@ -182,18 +165,16 @@ class _Machine(_Camel):
 
     def path(self) -> tuple[str, ...]:
         """Return its cluster, block, subblock and host."""
-        said = self.resource_status.physical_host_topology
-        if said is not None:
-            return said.cluster, said.block, said.subblock, said.host
+        if (topology := self.resource_status.physical_host_topology) is not None:
+            return topology.cluster, topology.block, topology.subblock, topology.host
         parts = [part for part in self.resource_status.physical_host.split("/") if part][-len(LEVELS) :]
         return (*[""] * (len(LEVELS) - len(parts)), *parts)
 
     def placed(self) -> PlacedNode:
         """Return it as a node."""
-        gpus: int | None = sum(guest_accelerator.accelerator_count for guest_accelerator in self.guest_accelerators)
-        types = sorted(
-            {guest_accelerator.accelerator_type.rsplit("/", 1)[-1] for guest_accelerator in self.guest_accelerators}
-        )
+        accelerators = self.guest_accelerators
+        gpus: int | None = sum(accelerator.accelerator_count for accelerator in accelerators)
+        types = sorted({accelerator.accelerator_type.rsplit("/", 1)[-1] for accelerator in accelerators})
         if not gpus:
             match = _GPUS_OF_TYPE.search(self.machine_type)
             gpus = int(match[1]) if match else None
@@ -221,16 +202,16 @@ class GcpTopology:
         """Read the machines; raise an error where none has a physical host."""
         document = load_document(source, several=True)
         machines = [(place, document.part(*place).parse(_Machine)) for place in _machines(document.data)]
-        placed = [(place, one) for place, one in machines if any(one.path())]
+        placed = [(place, machine) for place, machine in machines if any(machine.path())]
         if not placed:
             none = f"none of the {len(machines)} machines has a physical host"
             fix = "list machines that run on hosts with a topology: A3, A4 and later, or a compact placement policy"
             if not machines:
                 fix = "give what `gcloud compute instances list --format=json` prints"
             raise InvalidTopology(none, where=source.name, fix=fix)
-        lost = [one.name for one in (one for _, one in machines) if not any(one.path())]
+        lost = [machine.name for _, machine in machines if not any(machine.path())]
         notes = [f"machines without a physical host, left out: {some(lost)}"] if lost else []
-        nodes = [one.placed() for _, one in placed]
+        nodes = [machine.placed() for _, machine in placed]
         return place_nodes(LEVELS, nodes, where=lambda row: document.where(*placed[row][0]), notes=notes)
 
 

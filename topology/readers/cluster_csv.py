@@ -117,7 +117,7 @@ def _header_fault(header: tuple[str, ...]) -> tuple[str, str] | None:
     """Return what is wrong with the header, and what to do about it."""
     if header[:1] != (NODE,):
         first = header[0] if header else ""
-        if separator := next((one for one in _SEPARATORS if first.lower().startswith(f"{NODE}{one}")), ""):
+        if separator := next((mark for mark in _SEPARATORS if first.lower().startswith(f"{NODE}{mark}")), ""):
             what = "tabs" if separator == "\t" else repr(separator)
             return f"the columns are separated by {what}", "separate them by commas"
         return f"the first column is {first!r}", f"{did_you_mean(first, [NODE])}name it {NODE!r}"
@@ -166,7 +166,7 @@ def _cached(table: Table) -> dict[str, frozenset[str]]:
 
 def _taints(table: Table) -> dict[int, tuple[Taint, ...]]:
     """Return the taints of nodes that have any, by row."""
-    found: dict[int, tuple[Taint, ...]] = {}
+    taints_of: dict[int, tuple[Taint, ...]] = {}
     if TAINTS in table.header:
         at = table.header.index(TAINTS)
         for i, row in enumerate(table.rows):
@@ -176,11 +176,11 @@ def _taints(table: Table) -> dict[int, tuple[Taint, ...]]:
                 fix = "write dedicated=vision:NoSchedule, several with spaces between them"
                 raise InvalidTopology(f"a taint of node {row[0]!r}: {error}", where=table.place(i), fix=fix) from None
             if bare := next((taint for taint in taints if not taint.effect), None):
-                wrong = f"the taint {bare} of node {row[0]!r} has no effect"
-                raise InvalidTopology(wrong, where=table.place(i), fix=f"write {bare}:NoSchedule")
+                idle = f"the taint {bare} of node {row[0]!r} has no effect"
+                raise InvalidTopology(idle, where=table.place(i), fix=f"write {bare}:NoSchedule")
             if taints:
-                found[i] = taints
-    return found
+                taints_of[i] = taints
+    return taints_of
 
 
 def _flags(table: Table) -> list[NodeFlag]:
@@ -204,9 +204,9 @@ def _time(table: Table, row: int, column: int | None) -> datetime | None:
     except ValueError:
         time = datetime.min
     if time.tzinfo is None:
-        wrong = f"{table.header[column]} of node {table.rows[row][0]!r} is {text[:60]!r}, no time with a time zone"
+        timeless = f"{table.header[column]} of node {table.rows[row][0]!r} is {text[:60]!r}, no time with a time zone"
         fix = "write a time such as 2026-11-17T14:00:00Z, or leave the cell empty"
-        raise InvalidTopology(wrong, where=table.place(row), fix=fix)
+        raise InvalidTopology(timeless, where=table.place(row), fix=fix)
     return time
 
 

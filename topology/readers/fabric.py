@@ -158,34 +158,39 @@ def read_fabric(fabric: Fabric, *, where: Callable[[str], str], notes: Sequence[
     """
     nodes = list(fabric.leaves)
     groups, partial = _whole_groups({node: frozenset(fabric.leaves[node]) for node in nodes})
-    said = [*notes]
+    notes = [*notes]
     if most := max((len(group) for group in groups.values()), default=0):
         several = sum(len(group) > 1 for group in groups.values())
         if several:
-            said.append(
+            notes.append(
                 f"on several leaf switches, which together are their domain (rails): {several:,} of {len(nodes):,} "
                 f"nodes, at most {most} switches each"
             )
     if partial:
-        said.append(f"not linked, or not by name, to all leaf switches of their domain: {some(partial)}")
-    columns = _distinct([_names(fabric, level) for level in _levels(fabric, groups)], nodes)
+        notes.append(f"not linked, or not by name, to all leaf switches of their domain: {some(partial)}")
+    # of the levels those count that tell something that the next closer one does not; the closest stays
+    columns: list[dict[str, str]] = []
+    for level in reversed(_levels(fabric, groups)):
+        column = _names(fabric, level)
+        domains = len({column[node] for node in nodes})
+        if not columns or 1 < domains < len({columns[0][node] for node in nodes}):
+            columns.insert(0, column)
     paths: list[NodePath] = [tuple(column[node] for column in columns) for node in nodes]
     levels = [f"tier-{i}" for i in reversed(range(len(columns)))]
     placed = [PlacedNode(node, path) for node, path in zip(nodes, paths, strict=True)]
-    return place_nodes(levels, placed, where=lambda row: where(nodes[row] if row < len(nodes) else ""), notes=said)
+    return place_nodes(levels, placed, where=lambda row: where(nodes[row] if row < len(nodes) else ""), notes=notes)
 
 
 def _whole_groups(leaves: Mapping[str, _Group]) -> tuple[dict[str, _Group], list[str]]:
     """Return the leaf switches of the domain of each node, and the nodes that are linked to some of them only."""
-    known = set(leaves.values())
     of_leaf: dict[str, list[_Group]] = defaultdict(list)
-    for group in known:
+    for group in set(leaves.values()):
         for leaf in group:
             of_leaf[leaf].append(group)
     whole: dict[_Group, _Group] = {}
-    for group in known:
+    for group in set(leaves.values()):
         above = [other for other in of_leaf[min(group)] if group < other] if group else []
-        largest = [one for one in above if not any(one < other for other in above)]
+        largest = [candidate for candidate in above if not any(candidate < other for other in above)]
         whole[group] = largest[0] if len(largest) == 1 else group
     partial = [node for node, group in leaves.items() if whole[group] != group]
     return {node: whole[group] for node, group in leaves.items()}, partial
@@ -221,13 +226,3 @@ def _names(fabric: Fabric, level: Mapping[str, _Group]) -> dict[str, str]:
         taken.add(name)
         names[group] = name
     return {node: names[group] for node, group in level.items()}
-
-
-def _distinct(columns: Iterable[dict[str, str]], nodes: Sequence[str]) -> list[dict[str, str]]:
-    """Return levels that tell something that the next closer one does not; the closest stays."""
-    kept: list[dict[str, str]] = []
-    for column in list(columns)[::-1]:
-        domains = len({column[node] for node in nodes})
-        if not kept or 1 < domains < len({kept[-1][node] for node in nodes}):
-            kept.append(column)
-    return kept[::-1]

@@ -72,7 +72,14 @@ class InfiniBand:
         if not names:
             fix = "run ibnetdiscover on a machine of the fabric"
             raise InvalidTopology("no switch is described", where=source.name, fix=fix)
-        fabric = Fabric(_short_names(names))
+        # leaf-1 for MF0;leaf-1:MQM9701/U1; with its place in the chassis, or its GUID, where two would be called alike
+        matches = {switch: _CHASSIS.fullmatch(name) for switch, name in names.items()}
+        short = {switch: match["name"].strip() if match else names[switch].strip() for switch, match in matches.items()}
+        chassis = {switch: match["place"] or "" if match else "" for switch, match in matches.items()}
+        for longer in (chassis, {switch: f" {switch}" for switch in names}):
+            counts = Counter(short.values())
+            short = {switch: name + longer[switch] if counts[name] > 1 else name for switch, name in short.items()}
+        fabric = Fabric(short)
         adapters: list[_Port] = []
         for port in ports:
             if port.is_switch or (port.is_switch is None and port.guid in names):
@@ -121,33 +128,20 @@ def _ports(source: Source, names: dict[str, str]) -> Iterator[_Port]:
     for number, line in enumerate(source.text.splitlines(), 1):
         if len(line) > _LONGEST:
             continue
-        if found := _SWITCH.match(line) or _DUMP_SWITCH.match(line):
-            switch = _id(found["guid"])
-            names[switch] = found["name"] or found["guid"]
+        if match := _SWITCH.match(line) or _DUMP_SWITCH.match(line):
+            switch = _id(match["guid"])
+            names[switch] = match["name"] or match["guid"]
         elif _ADAPTER.match(line):
             switch = ""  # an adapter or a router, whose ports the switches have as well
-        elif switch and (found := _PORT.match(line)):
-            kind, name = found["kind"], found["name"]
+        elif switch and (match := _PORT.match(line)):
+            kind, name = match["kind"], match["name"]
             if kind != "R":
-                is_switch, called = (None, name or found["guid"]) if kind is None else (kind == "S", name or "")
-                yield _Port(number, switch, is_switch, _id(found["guid"]), found["port"], called)
-        elif switch and (found := _DUMP_PORT.match(line)):
-            yield _Port(number, switch, None, _id(found["guid"]), found["port"], found["name"])
+                is_switch, called = (None, name or match["guid"]) if kind is None else (kind == "S", name or "")
+                yield _Port(number, switch, is_switch, _id(match["guid"]), match["port"], called)
+        elif switch and (match := _DUMP_PORT.match(line)):
+            yield _Port(number, switch, None, _id(match["guid"]), match["port"], match["name"])
 
 
 def _id(guid: str) -> str:
     """Return a GUID as both tools may write it: without zeros before it."""
     return guid.lower().lstrip("0") or "0"
-
-
-def _short_names(names: dict[str, str]) -> dict[str, str]:
-    """Return ``leaf-1`` for ``MF0;leaf-1:MQM9701/U1``; with its place in the chassis, or its GUID, where that is needed
-    to tell two apart.
-    """
-    matches = {switch: _CHASSIS.fullmatch(name) for switch, name in names.items()}
-    short = {switch: match["name"].strip() if match else names[switch].strip() for switch, match in matches.items()}
-    places = {switch: match["place"] or "" if match else "" for switch, match in matches.items()}
-    for longer in (places, {switch: f" {switch}" for switch in names}):
-        counts = Counter(short.values())
-        short = {switch: name + longer[switch] if counts[name] > 1 else name for switch, name in short.items()}
-    return short

@@ -73,8 +73,8 @@ class NetQ:
         """Read the answer."""
         document = load_document(source)
         if _COMPUTE.match(source.text[:65_536]) and not _GRAPH.match(source.text[:65_536]):
-            found = document.parse(list[_ComputeNode])
-            nodes = [PlacedNode(one.name, (one.domain,), len(one.gpus) or None) for one in found]
+            listed = document.parse(list[_ComputeNode])
+            nodes = [PlacedNode(node.name, (node.domain,), len(node.gpus) or None) for node in listed]
             return place_nodes(["nvlink-domain"], nodes, where=document.where)
         return _read_graph(document)
 
@@ -83,7 +83,7 @@ def _read_graph(document: Document) -> Reading:
     graphs = [document.parse(_Graph)] if isinstance(document.data, dict) else document.parse(list[_Graph])
     switches, machines = dict[str, str](), dict[str, str]()
     for graph in graphs:
-        for device in (compounded_node for tier in graph.nodes for compounded_node in tier.compounded_nodes):
+        for device in (device for tier in graph.nodes for device in tier.compounded_nodes):
             if device.tier == _MACHINE:
                 machines[device.id] = device.name
             else:

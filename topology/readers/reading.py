@@ -13,9 +13,6 @@ from ground.quantities import plural
 from topology.build import NodePath, Partition, build_cluster, named_apart, nest, paths_of, with_second_levels
 from topology.cluster import DEFAULT_GPUS, SECOND, Cluster, Node
 
-# -- types --
-# What every reader of a topology format takes and returns.
-
 
 @dataclass(frozen=True, slots=True)
 class Reading:
@@ -65,11 +62,6 @@ class ChoosesTopology(Protocol):
 TOPOLOGY_READERS: FormatGroup[TopologyReader] = FormatGroup("arnold.topology_readers", kind="clusters")
 """All formats that can be read."""
 
-
-# -- placed_nodes --
-# From nodes and the names of their places to a cluster, for the formats that say no more.
-
-
 ONE_LEVEL = "cluster"  # The level, and its only domain, of nodes of which nothing says where they are
 
 
@@ -106,19 +98,19 @@ def place_nodes(
         level: f"{plural(count, 'name')} of {level} below several broader domains, each place a domain of its own"
         for level, count in repeated.items()
     }
-    nesting = nest([one for one in tree if any(one.domains)], [other for other in others if any(other.domains)])
+    nesting = nest([level for level in tree if any(level.domains)], [other for other in others if any(other.domains)])
     kept = nesting.levels or (Partition(ONE_LEVEL, [ONE_LEVEL] * len(nodes)),)
-    said = [*notes, *cut.values()]
-    for one in nesting.beside:
-        across = ", ".join(level.name for level in kept if nest([level], [one]).beside) or "the levels"
-        said.append(f"{one.name} and {across} cut across each other: {SECOND}{one.name} is a second hierarchy")
+    notes = [*notes, *cut.values()]
+    for other in nesting.beside:
+        across = ", ".join(level.name for level in kept if nest([level], [other]).beside) or "the levels"
+        notes.append(f"{other.name} and {across} cut across each other: {SECOND}{other.name} is a second hierarchy")
     if not nesting.levels:
-        said.append("nothing says where the nodes are, so all are one level")
+        notes.append("nothing says where the nodes are, so all are one level")
     assumed = any(node.gpus is None for node in nodes)
     rows = []
     for node, path in zip(nodes, paths_of(kept), strict=True):
         gpus = DEFAULT_GPUS if assumed or node.gpus is None else node.gpus
         rows.append(Node(node.name, path, gpus, gpus, gpu_type=node.gpu_type))
     cluster = build_cluster([level.name for level in kept], rows, where=where)
-    cluster = with_second_levels(cluster, {f"{SECOND}{one.name}": one.domains for one in nesting.beside})
-    return Reading(cluster.replace(gpus_assumed=assumed, cut=cut), tuple(said))
+    cluster = with_second_levels(cluster, {f"{SECOND}{other.name}": other.domains for other in nesting.beside})
+    return Reading(cluster.replace(gpus_assumed=assumed, cut=cut), tuple(notes))

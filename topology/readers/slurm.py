@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import chain
@@ -44,16 +44,6 @@ from topology.node_names import expand_hostlist
 from topology.readers.fabric import Hierarchy, read_fabric
 from topology.readers.reading import ONE_LEVEL, PlacedNode, Reading, place_nodes
 from topology.slurm_snapshot import read_snapshot
-
-# -- switches --
-# Trees of named switches, as Slurm describes them: from lines "this switch holds those" to a cluster.
-#
-# A node's switch at a level is its ancestor there.  Slurm does not name levels: they are called ``level-0`` (broadest)
-# onwards.  Leaf switches may hang at different depths.
-#
-# Switches with none above them are trunks that nothing joins: "jobs can only span nodes connected by the same switch
-# fabric" (topology.conf(5)).
-
 
 WITHOUT_LEVELS = "describe a tree or blocks, or take all nodes as one level: give what `scontrol show nodes` prints"
 """What to do about a topology of Slurm that is neither."""
@@ -91,16 +81,31 @@ def read_switches(switches: Sequence[Switch]) -> Reading:
     hierarchy = Hierarchy({switch.name: switch.children for switch in switches}, lambda name: named[name].place)
     several = [name for name, above in hierarchy.graph.in_degree if above > 1]
     if several:
-        reading = _read_meshed(switches, hierarchy)
+        _check_nodes(switches)
+        places: dict[str, str] = {}
+        for switch in switches:
+            for node in switch.nodes:
+                if (first := places.setdefault(node, switch.place)) != switch.place:
+                    twice = f"node {node!r} appears twice (first at {first})"
+                    raise InvalidTopology(twice, where=switch.place, fix="list it below one switch")
+                hierarchy.leaves[node].add(switch.name)
+        reading = read_fabric(hierarchy, where=lambda node: places.get(node, ""))
         joined = f"switches below several others: {some(several)}; levels are what switches join, up to each tier"
-        cluster, notes = reading.cluster, (joined, *reading.notes)
+        cluster = reading.cluster.replace(joined=hierarchy.connected(), gpus_assumed=True)
+        notes = [joined, *reading.notes]
     else:
         above = hierarchy.paths()
         depth = max((len(above[switch.name]) for switch in switches if switch.nodes), default=0)
         paths = [(above[switch.name] + ("",) * depth)[:depth] for switch in switches]
         cluster = _built([f"level-{i}" for i in range(depth)], switches, paths)
-        cluster, notes = cluster.replace(joined=len(cluster.levels[0]) == 1), ()
-    return Reading(cluster, (*notes, *empty_notes(switches, "switches"), *_trunk_notes(cluster)))
+        cluster, notes = cluster.replace(joined=len(cluster.levels[0]) == 1), []
+    notes += empty_notes(switches, "switches")
+    if (trunks := cluster.trunks) is not None:
+        notes.append(
+            f"switches with none above them: {some(trunks.domains)}; a job lies below one of them, as Slurm runs none "
+            "across (to let jobs span them, describe a switch above them, or convert the file to csv)"
+        )
+    return Reading(cluster, tuple(notes))
 
 
 def _built(levels: Sequence[str], switches: Sequence[Switch], paths: Sequence[tuple[str, ...]]) -> Cluster:
@@ -111,35 +116,11 @@ def _built(levels: Sequence[str], switches: Sequence[Switch], paths: Sequence[tu
     return build_cluster(levels, rows, where=lambda i: hung[i][0]).replace(gpus_assumed=True)
 
 
-def _read_meshed(switches: Sequence[Switch], hierarchy: Hierarchy) -> Reading:
-    """Return the cluster of switches of which some lie below several."""
-    _check_nodes(switches)
-    places: dict[str, str] = {}
-    for switch in switches:
-        for node in switch.nodes:
-            if (first := places.setdefault(node, switch.place)) != switch.place:
-                twice = f"node {node!r} appears twice (first at {first})"
-                raise InvalidTopology(twice, where=switch.place, fix="list it below one switch")
-            hierarchy.leaves[node].add(switch.name)
-    reading = read_fabric(hierarchy, where=lambda node: places.get(node, ""))
-    return replace(reading, cluster=reading.cluster.replace(joined=hierarchy.connected(), gpus_assumed=True))
-
-
 def empty_notes(switches: Sequence[Switch], what: str) -> tuple[str, ...]:
     """Return what a user should know of switches or blocks with nothing below them, as nodes may come by themselves."""
     empty = [switch.name for switch in switches if not switch.nodes and not switch.children]
     kept = "which only keep their place among the others" if what == "blocks" else "left out"
     return (f"{what} without nodes, {kept}: {some(empty)}",) if empty else ()
-
-
-def _trunk_notes(cluster: Cluster) -> tuple[str, ...]:
-    """Return what a user should know of a cluster that falls into several trunks."""
-    if (trunks := cluster.trunks) is None:
-        return ()
-    return (
-        f"switches with none above them: {some(trunks.domains)}; a job lies below one of them, as Slurm runs none "
-        "across (to let jobs span them, describe a switch above them, or convert the file to csv)",
-    )
 
 
 def block_cluster(blocks: Sequence[Switch], sizes: Sequence[int], *, place: str) -> Cluster:
@@ -186,17 +167,6 @@ def _check_nodes(switches: Sequence[Switch]) -> None:
             "give what `scontrol show topology` prints, which has such nodes too, or what `scontrol show nodes` prints"
         )
         raise InvalidTopology(none, where=switches[0].place, fix=fix)
-
-
-# -- slurm_conf --
-# Slurm's ``topology.conf``: lines of ``SwitchName=`` (topology/tree) or ``BlockName=`` (topology/block).
-#
-# Source: the manual page topology.conf(5).  Keys are case-insensitive, ``#`` begins a comment, a backslash at the end
-# continues a line.
-#
-# ``scontrol show topology`` prints nearly the same, and any user may call it.  There a switch has its ``Level``, and
-# the ``Nodes`` of one that has ``Switches`` are all nodes below it; a block has its ``BlockIndex`` and ``BlockSize``,
-# and of an ``AggregatedBlock`` only the size is new.
 
 
 KEYS = {
@@ -252,9 +222,9 @@ class SlurmConf:
             if children and "Level" in pairs:  # scontrol gives such a switch all nodes below it
                 nodes = None
             name = pairs.get("SwitchName", pairs.get("BlockName", ""))
-            found = expand_switch(name, children, nodes, place=place, limit=limit)
-            limit -= len(found.nodes)
-            (switches if "SwitchName" in pairs else blocks).append(found)
+            described = expand_switch(name, children, nodes, place=place, limit=limit)
+            limit -= len(described.nodes)
+            (switches if "SwitchName" in pairs else blocks).append(described)
         if switches and blocks:
             both = "the file has switches and blocks"
             fix = "describe a tree or blocks, not both; of several topologies give one: scontrol show topology NAME"
@@ -278,28 +248,24 @@ def _lines(source: Source) -> Iterator[tuple[str, dict[str, str]]]:
             held += line[:-1] + " "
             continue
         text, held = held + line, ""
-        if text.strip():
-            place = source.at(start)
-            yield place, _pairs(text, place)
+        if not text.strip():
+            continue
+        place, pairs = source.at(start), dict[str, str]()
+        at, end = 0, len(text.rstrip())
+        while at < end:
+            pair = _PAIR.match(text, at)
+            if pair is None:
+                unread = f"cannot read {text[at:].strip()[:60]!r}"
+                raise InvalidInput(unread, where=place, fix="write pairs such as SwitchName=s1 Nodes=n[1-8]")
+            key = _SPELLING.get(pair[1].lower(), pair[1])
+            if fault := _key_fault(key, pair[1], pairs):
+                raise InvalidInput(fault[0], where=place, fix=fault[1])
+            pairs[key] = pair[2].strip('"')
+            at = pair.end()
+        yield place, pairs
     if held.strip():
         unfinished = "the last line is not finished"
         raise InvalidInput(unfinished, where=source.at(start), fix="remove the backslash at its end")
-
-
-def _pairs(text: str, place: str) -> dict[str, str]:
-    pairs: dict[str, str] = {}
-    at, end = 0, len(text.rstrip())
-    while at < end:
-        pair = _PAIR.match(text, at)
-        if pair is None:
-            unread = f"cannot read {text[at:].strip()[:60]!r}"
-            raise InvalidInput(unread, where=place, fix="write pairs such as SwitchName=s1 Nodes=n[1-8]")
-        key = _SPELLING.get(pair[1].lower(), pair[1])
-        if fault := _key_fault(key, pair[1], pairs):
-            raise InvalidInput(fault[0], where=place, fix=fault[1])
-        pairs[key] = pair[2].strip('"')
-        at = pair.end()
-    return pairs
 
 
 def _key_fault(key: str, spelled: str, before: dict[str, str]) -> tuple[str, str] | None:
@@ -308,9 +274,9 @@ def _key_fault(key: str, spelled: str, before: dict[str, str]) -> tuple[str, str
         return f"a {key[:-4].lower()} has no levels", WITHOUT_LEVELS
     if key in before:
         return f"{spelled} stands twice in the line", "keep one of the two"
-    known = KEYS[next(iter(before))] if before else tuple(KEYS)
-    if key not in known:
-        names = known or ["nothing more"]
+    keys = KEYS[next(iter(before))] if before else tuple(KEYS)
+    if key not in keys:
+        names = keys or ["nothing more"]
         allowed = f"{'may follow' if before else 'a line begins with'}: {', '.join(names)}"
         return f"unknown key {spelled[:60]!r}", f"{did_you_mean(spelled, names)}{allowed}"
     return None
@@ -323,14 +289,7 @@ def _sizes(pairs: dict[str, str], key: str, place: str) -> tuple[int, ...]:
     return tuple(int(part) for part in parts)
 
 
-# -- slurm_yaml --
-# Slurm's ``topology.yaml``, topology.yaml(5), 25.05 and later: one topology or several, each a tree, blocks, or flat.
-#
-# Of several that of the job's partition counts, where that is known; else the first with ``cluster_default: true``, if
-# it is a tree or blocks, else the first that is.
-
-
-_MARK_of_slurm_yaml = re.compile(r"^(?:[ \t]*-[ \t]+)?[\"']?(?:topology|cluster_default)[\"']?[ \t]*:", re.MULTILINE)
+_YAML_MARK = re.compile(r"^(?:[ \t]*-[ \t]+)?[\"']?(?:topology|cluster_default)[\"']?[ \t]*:", re.MULTILINE)
 _FLOW_MARK = re.compile(r"\s*+\[\s*+\{\s*+[\"']?(?:topology|cluster_default)[\"']?\s*:")
 
 
@@ -395,7 +354,7 @@ class SlurmYaml:
     def likeness(self, head: bytes) -> float:
         """Return whether a key ``topology`` stands at the beginning of a line or list entry."""
         text = text_of(head)
-        return float(bool(_MARK_of_slurm_yaml.search(text) or _FLOW_MARK.match(text)))
+        return float(bool(_YAML_MARK.search(text) or _FLOW_MARK.match(text)))
 
     def read(self, source: Source, *, levels: Sequence[str] | None, now: datetime) -> Reading:  # noqa: ARG002
         """Read the topology that is the default."""
@@ -406,7 +365,10 @@ class SlurmYaml:
         if not topologies:
             raise InvalidTopology("the list of topologies is empty", where=source.name, fix="describe one")
         for path, topology in zip(paths, topologies, strict=True):
-            _check_kind(document, topology, path)
+            if len(kinds := topology.kinds()) > 1:
+                both, where = f"{topology.topology!r} is {' and '.join(kinds)} at once", document.where(*path, kinds[1])
+                fix = "make it one of them; a second one is an entry of its own"
+                raise InvalidTopology(f"topology {both}", where=where, fix=fix)
         defaults = [i for i, topology in enumerate(topologies) if topology.cluster_default]
         layered = [i for i, topology in enumerate(topologies) if topology.tree or topology.block]
         default = (defaults or layered or [0])[0]
@@ -414,8 +376,8 @@ class SlurmYaml:
             named = [i for i, topology in enumerate(topologies) if topology.topology == self.topology]
             if not named:
                 none = f"there is no topology {self.topology!r}, which the partition has"
-                known = ", ".join(topology.topology for topology in topologies)
-                fix = f"describe it, or choose another --partition; topologies: {known}"
+                names = ", ".join(topology.topology for topology in topologies)
+                fix = f"describe it, or choose another --partition; topologies: {names}"
                 raise InvalidTopology(none, where=source.name, fix=fix)
             default, layered = named[0], named
         number = default if default in layered else (layered or [default])[0]
@@ -437,13 +399,6 @@ class SlurmYaml:
         raise InvalidTopology(flat, where=document.where(*here), fix=fix)
 
 
-def _check_kind(document: Document, topology: _Topology, path: tuple[int, ...]) -> None:
-    if len(kinds := topology.kinds()) > 1:
-        both, where = f"{topology.topology!r} is {' and '.join(kinds)} at once", document.where(*path, kinds[1])
-        fix = "make it one of them; a second one is an entry of its own"
-        raise InvalidTopology(f"topology {both}", where=where, fix=fix)
-
-
 def _switches(
     document: Document,
     lines: Sequence[tuple[str, str | None, str | None]],
@@ -460,14 +415,6 @@ def _switches(
         switches.append(expand_switch(*line, place=document.where(*here, *keys, i), limit=limit))
         limit -= len(switches[-1].nodes)
     return switches
-
-
-# -- slurm_listing --
-# What Slurm says of its nodes alone, as the cluster.
-#
-# Since 25.05 each node may say where it is, ``Topology=default:root:spine-1:leaf-2``: the switches above it, broad to
-# close, in one topology or in several (``tree:leaf-2,blocks:b1``), of which one is read.  Where none says it
-# (``topology/flat``) all nodes are one level.  States are read as of a list of ``--busy``.  Source: slurm.conf(5).
 
 
 _GAP = r"(?:[ \t]++(?:\n[ \t]++)?|\n[ \t]++)"
@@ -518,8 +465,15 @@ class SlurmListing:
             rows = {name: row for name, row in rows.items() if row.gpus is None or row.gpus.physical}
         paths = {name: _paths(row.topology, row.place) for name, row in rows.items()}
         counts = Counter(topology for path in paths.values() for topology in path)
-        chosen = self._chosen(counts, paths, source) if counts else ""
+        # the topology to read is that of the partition, else of those that most nodes are in the deepest
+        chosen = self.topology
+        if counts and chosen not in ("", *counts):
+            none = f"no node is in the topology {chosen!r}, which the partition has"
+            fix = f"{did_you_mean(chosen, counts)}choose another --partition; topologies: {', '.join(counts)}"
+            raise InvalidTopology(none, where=source.name, fix=fix)
         if counts:
+            depths = {name: max(len(path.get(name, ())) for path in paths.values()) for name in counts}
+            chosen = chosen or max(counts, key=lambda name: (counts[name], depths[name]))
             several = f", of {some([*counts])}" if len(counts) > 1 else ""
             notes.append(f"levels are the switches above the nodes in the topology {chosen}{several}")
             if outside := [name for name, path in paths.items() if chosen not in path]:
@@ -538,15 +492,6 @@ class SlurmListing:
         reading = place_nodes(names, placed, where=places.__getitem__, notes=notes)
         return Reading(reading.cluster, reading.notes, has_states=True)
 
-    def _chosen(self, counts: Counter[str], paths: Mapping[str, Mapping[str, tuple[str, ...]]], source: Source) -> str:
-        """Return the topology to read: that of the partition, else of those that most nodes are in the deepest."""
-        if self.topology and self.topology not in counts:
-            none = f"no node is in the topology {self.topology!r}, which the partition has"
-            fix = f"{did_you_mean(self.topology, counts)}choose another --partition; topologies: {', '.join(counts)}"
-            raise InvalidTopology(none, where=source.name, fix=fix)
-        depths = {name: max(len(path.get(name, ())) for path in paths.values()) for name in counts}
-        return self.topology or max(counts, key=lambda name: (counts[name], depths[name]))
-
 
 def _paths(topology: str, place: str) -> dict[str, tuple[str, ...]]:
     """Return the switches above a node, broad to close, in each topology that it says."""
@@ -554,7 +499,7 @@ def _paths(topology: str, place: str) -> dict[str, tuple[str, ...]]:
     for part in topology.split(",") if topology not in ("", "(null)", "N/A") else ():
         name, *switches = part.split(":")
         if not name or not all(switches) or not switches:
-            wrong = f"{part[:60]!r} is no place in a topology"
-            raise InvalidInput(wrong, where=place, fix="write TOPOLOGY:SWITCH:SWITCH, such as default:spine-1:leaf-2")
+            nowhere = f"{part[:60]!r} is no place in a topology"
+            raise InvalidInput(nowhere, where=place, fix="write TOPOLOGY:SWITCH:SWITCH, such as default:spine-1:leaf-2")
         paths[name] = tuple(switches)
     return paths

@@ -14,7 +14,7 @@ github.com/NVIDIA/topograph, docs/modeling.md, tests/models.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -30,17 +30,6 @@ from topology.cluster import MAX_NODES
 from topology.node_names import expand_hostlist
 from topology.readers.fabric import Hierarchy
 from topology.readers.reading import PlacedNode, Reading, place_nodes
-
-# -- topograph --
-# The ``graph`` JSON of NVIDIA Topograph: instances, each with the switches above it.
-#
-# ``{"instances": [{"id": "i1", "network_layers": ["leaf", "spine"], "labels": {...}}]}``, layers from close to broad.
-# The levels are called ``tier-2``, ``tier-1``, ``tier-0``, 0 the closest, as in Topograph's node labels.  A list that
-# is shorter than the others hangs on a broader switch.  Accelerator domains (NVLink) are levels where they nest: below
-# the switches they lie below, above those that are parts of them; where they cut across switches, a second hierarchy.
-#
-# Source: github.com/NVIDIA/topograph, docs/engines/graph.md, v0.5 (``attributes.nvlink``) to v1.1 (``labels``).
-
 
 ACCELERATORS = ("accelerator", "accelerator-sub-domain")
 ACCELERATOR_LABELS = ("accelerator.topograph.run/domain", "accelerator.topograph.run/sub-domain")
@@ -109,15 +98,7 @@ class Topograph:
         return place_instances(instances, where=partial(document.where, "instances"))
 
 
-# -- topograph_model --
-# Models of NVIDIA Topograph, YAML: a tree of switches, and blocks of nodes below them.
-#
-# ``switches`` is a mapping (v0.5 and later) or a list with names (before); ``blocks`` (``capacity_blocks`` before) have
-# the nodes, the switch above them, or are named by it, and their NVLink domain.  Source: github.com/NVIDIA/topograph,
-# docs/modeling.md, tests/models.
-
-
-_MARK_of_topograph_model = re.compile(r"^(?:blocks|capacity_blocks)[ \t]*:", re.MULTILINE)
+_MODEL_MARK = re.compile(r"^(?:blocks|capacity_blocks)[ \t]*:", re.MULTILINE)
 _TEST = ("accelerator.topology.test/domain", "accelerator.topology.test/sub-domain")
 
 
@@ -158,7 +139,7 @@ class TopographModel:
 
     def likeness(self, head: bytes) -> float:
         """Return whether ``blocks`` is a key of the document."""
-        return float(bool(_MARK_of_topograph_model.search(text_of(head))))
+        return float(bool(_MODEL_MARK.search(text_of(head))))
 
     def read(self, source: Source, *, levels: Sequence[str] | None, now: datetime) -> Reading:  # noqa: ARG002
         """Read the model."""
@@ -166,7 +147,15 @@ class TopographModel:
         model = document.parse(_Model)
         switches = model.switches
         named = switches if isinstance(switches, dict) else {switch.name: switch for switch in switches}
-        above_each = _paths(document, named)
+        # the switches above each, from the broadest to itself; one below another may have no entry of its own
+        below_each = {name: switch.switches for name, switch in named.items()}
+        hierarchy = Hierarchy(below_each, lambda switch: document.where("switches", switch))
+        for name, switch in named.items():
+            for child in switch.switches:
+                if (first := next(hierarchy.graph.predecessors(child))) != name:
+                    two = f"switch {child!r} lies below two switches, {first!r} and {name!r}"
+                    raise InvalidTopology(two, where=document.where("switches", name), fix="keep it below one of them")
+        above_each = hierarchy.paths()
         of_block = {block: name for name, switch in named.items() for block in switch.capacity_blocks}
         below = ((name, _expand(switch.nodes, document, "switches")) for name, switch in named.items())
         on_switch = {node: name for name, nodes in below for node in nodes}
@@ -180,10 +169,12 @@ class TopographModel:
                 raise InvalidTopology(unknown, where=document.where(key, number, "switch"), fix="describe it")
             for node in _expand(block.nodes, document, key, number):
                 chain = above_each.get(above or on_switch.get(node, ""), ())[::-1]
-                notes = {k: v for one in reversed(chain) if one in named for k, v in named[one].annotations.items()}
-                notes |= block.annotations
-                said = (block.nvlink or notes.get(_TEST[0], ""), notes.get(_TEST[1], ""))
-                labels = dict(zip(ACCELERATOR_LABELS, said, strict=True))
+                annotations: dict[str, str] = {}
+                for name in reversed(chain):
+                    annotations |= named[name].annotations if name in named else {}
+                annotations |= block.annotations
+                nvlink = (block.nvlink or annotations.get(_TEST[0], ""), annotations.get(_TEST[1], ""))
+                labels = dict(zip(ACCELERATOR_LABELS, nvlink, strict=True))
                 instances.append(TopographInstance(id=node, network_layers=list(chain), labels=labels))
                 places.append((key, number))
         if not instances:
@@ -194,16 +185,3 @@ class TopographModel:
 def _expand(texts: Sequence[str], document: Document, *place: str | int) -> list[str]:
     where = document.where(*place)
     return [name for text in texts for name in expand_hostlist(text, where=where, limit=MAX_NODES)]
-
-
-def _paths(document: Document, named: Mapping[str, _Switch]) -> dict[str, tuple[str, ...]]:
-    """Return the switches above each, from the broadest to itself; one below another may have no entry of its own."""
-    hierarchy = Hierarchy(
-        {name: switch.switches for name, switch in named.items()}, lambda switch: document.where("switches", switch)
-    )
-    for name, switch in named.items():
-        for child in switch.switches:
-            if (first := next(hierarchy.graph.predecessors(child))) != name:
-                two = f"switch {child!r} lies below two switches, {first!r} and {name!r}"
-                raise InvalidTopology(two, where=document.where("switches", name), fix="keep it below one of them")
-    return hierarchy.paths()

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from math import inf
-
 import pytest
 
 from ground.errors import InvalidInput
-from simulator.capacity.hardware_prices import HardwarePrices, cost_per_useful_hour
+from simulator.capacity.hardware_prices import HardwarePrices
 
 
 def test_an_hour_of_a_node() -> None:
@@ -17,12 +15,6 @@ def test_an_hour_of_a_node() -> None:
     assert HardwarePrices(price_node=280_512.0, price_kwh=0.1, node_kilowatts=10.0).node_hour(8) == pytest.approx(9.0)
     assert HardwarePrices(price_switch_port=1000.0).node_hour(8) is None
     assert HardwarePrices(years=1.0).an_hour(8_766.0) == 1.0
-
-
-def test_paid_and_useful() -> None:
-    """110 nodes paid for 100, of whose time 80 % is useful: 1.375 a useful hour; nothing useful costs without end."""
-    assert cost_per_useful_hour(1.0, paid=110, useful=100 * 0.8) == pytest.approx(1.375)
-    assert cost_per_useful_hour(1.0, paid=1, useful=0.0) == inf
 
 
 @pytest.mark.parametrize(

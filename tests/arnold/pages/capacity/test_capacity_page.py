@@ -95,6 +95,12 @@ def test_the_page_stands_alone() -> None:
     assert re.search(r"<t[hd][^>]*>1</t[hd]>", page)
 
 
+def test_a_table_without_rows_has_its_headers() -> None:
+    """As that of jobs of several sizes has none where less than one job is free."""
+    page = answer_page(Sheet([TextTable("Nothing fits", ("shape", "nodes"), [])], [CHART]), ANSWER)
+    assert "Nothing fits" in page
+
+
 @pytest.mark.parametrize("points", [[], [(1.0, 5.0)], [(1.0, None)], [(0.0, 2.0), (9.0, 2.0)]])
 def test_charts_of_next_to_nothing(points: list[tuple[float, float | None]]) -> None:
     """No point, a single one, equal ones: axes of some length all the same."""
