@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from benchmarks import against_exact, every_level, flags, memory, proofs, scale, speed, startup, table1, whatif
+from benchmarks.ablation import add_ablation
 from benchmarks.certificates import add_certificates
 from benchmarks.gangs import add_gangs
 from benchmarks.kubernetes.parts import add_kubernetes
@@ -50,6 +51,7 @@ def _parser() -> argparse.ArgumentParser:
     command = add("every-level", _every_level, "soft terms and closer levels against all quick rules, and their price")
     _add_instances(command, n=100, seconds=10.0)
 
+    add_ablation(add, RESULTS)
     add_certificates(add)
 
     command = add("speed", _speed, "150 x 8 cells on 22 minipods, against the literal MIP")
@@ -244,6 +246,7 @@ QUICK = (
     ["against-exact", "--n", "20", "--seconds", "5", "--others-seconds", "0.5"],
     ["every-level", "--n", "4", "--seconds", "1"],
     ["certificates", "--n", "10"],
+    ["ablation", "--families", "small", "realistic", "--n", "20", "--seconds", "1"],
     ["gangs", "--n", "40", "--whole", "4"],
     ["speed", "--clusters", "1", "--mip-seconds", "10"],
     ["large", "--seeds", "1"],

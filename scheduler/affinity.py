@@ -1,25 +1,27 @@
-"""Alpha and beta from a model description: how much a job gains from aligning its DP groups, and its PP groups.
+"""Alpha and beta of a job: how much it gains from aligning its DP groups, and its PP groups.
 
-The Arnold paper (arXiv 2509.15940, section 5.2 and appendix) derives two ratios of a job from its communication volumes
-and looks up the nearest measured job in a characterisation table; alpha is the share that DP alignment has in its
-gains.  There is no interpolation.
+What is known is what the job says, else what its model gives, else the default: one rule for job files, gangs on
+Kubernetes, replays and questions of capacity (:func:`job_affinity`).
 
-The paper takes the Euclidean distance of (r1, r2), in which r2, a few hundred times larger, decides alone.  Here the
-distance is taken of (ln r1, ln r2): both are ratios, and twice as much is as far away as half as much.
+From a model: the Arnold paper (arXiv 2509.15940, section 5.2 and appendix) derives two ratios of a job from its
+communication volumes and looks up the nearest measured job in a characterisation table; alpha is the share that DP
+alignment has in its gains.  There is no interpolation.  The paper takes the Euclidean distance of (r1, r2), in which
+r2, a few hundred times larger, decides alone.  Here the distance is taken of (ln r1, ln r2): both are ratios, and twice
+as much is as far away as half as much.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from math import hypot, log
 from typing import Annotated
 
 from annotated_types import Interval
 
-from ground.errors import InvalidJob
+from ground.errors import InvalidJob, did_you_mean
 from ground.records import AsWritten, JsonRecord
-from scheduler.job import DEFAULT_ALPHA, Parallelism
+from scheduler.job import DEFAULT_ALPHA, DEFAULT_SPREAD_COST, Parallelism
 
 LARGEST = 10**12  # No size in a job file is larger; keeps products of a few of them within a float
 Size = Annotated[int, AsWritten(), Interval(ge=1, le=LARGEST)]
@@ -145,7 +147,14 @@ def volumes(model: Model, parallelism: Parallelism) -> Volumes:
     """
     h, stage_layers = model.hidden, model.layers / parallelism.pp
     outside = h * (model.vocab + model.sequence_length) + stage_layers * (4 * h**2 + 2 * h)
-    reduced, active = _mlp(model, parallelism.ep)
+    # parameters of a layer's MLP: those with gradients to reduce, and those that compute a token
+    reduced = active = float(8 * h**2 + 7 * h)
+    if model.moe is not None:
+        inner = model.moe.ffn_hidden or 4 * h
+        expert = 2 * h * inner + inner + h
+        shared = 2 * h + h * model.moe.experts
+        reduced = shared + expert * model.moe.experts / parallelism.ep
+        active = shared + expert * model.moe.top_k
     activations = model.micro_batch * model.sequence_length * h / parallelism.cp
     return Volumes(
         weights=model.bytes_per_value * (outside + stage_layers * active),
@@ -155,18 +164,7 @@ def volumes(model: Model, parallelism: Parallelism) -> Volumes:
     )
 
 
-def _mlp(model: Model, ep: int) -> tuple[float, float]:
-    """Return parameters of a layer's MLP: those with gradients to reduce, and those that compute a token."""
-    h = model.hidden
-    if model.moe is None:
-        return 8 * h**2 + 7 * h, 8 * h**2 + 7 * h
-    inner = model.moe.ffn_hidden or 4 * h
-    expert = 2 * h * inner + inner + h
-    shared = 2 * h + h * model.moe.experts
-    return shared + expert * model.moe.experts / ep, shared + expert * model.moe.top_k
-
-
-def microbatches(model: Model, parallelism: Parallelism) -> int | None:
+def model_microbatches(model: Model, parallelism: Parallelism) -> int | None:
     """Return ``m = gb / (mb * dp)``; ``None`` when the global batch is not known.
 
     :raises InvalidJob: the batch does not divide.
@@ -192,15 +190,16 @@ def affinity(model: Model, parallelism: Parallelism, records: Sequence[Record]) 
     """
     own = volumes(model, parallelism)
 
-    def nearest(some: Sequence[Record]) -> Record:
-        return min(some, key=lambda record: _distance(own, volumes(record.model, record.parallelism)))
+    def distance(record: Record) -> float:
+        other = volumes(record.model, record.parallelism)
+        return hypot(log(own.r1 / other.r1), log(own.r2 / other.r2))
 
     def of_its_gpu(some: Sequence[Record]) -> list[Record]:
         return [record for record in some if model.gpu and record.gpu.lower() == model.gpu.lower()]
 
     alike = [record for record in records if (record.model.moe is None) == (model.moe is None)]
     same_gpu = of_its_gpu(alike)
-    record, nearest_of_all = nearest(same_gpu or alike), nearest(of_its_gpu(records) or records)
+    record, nearest_of_all = min(same_gpu or alike, key=distance), min(of_its_gpu(records) or records, key=distance)
     if parallelism.pp == 1:
         return DerivedAlpha(1.0, own, record, "alpha 1: without pipeline stages there are only DP groups to align")
     if parallelism.dp * parallelism.cp == 1:
@@ -216,10 +215,6 @@ def affinity(model: Model, parallelism: Parallelism, records: Sequence[Record]) 
         f"r2 {own.r2:.3g}; {record.said}){caveat}"
     )
     return DerivedAlpha(record.alpha, own, record, reason)
-
-
-def _distance(one: Volumes, other: Volumes) -> float:
-    return hypot(log(one.r1 / other.r1), log(one.r2 / other.r2))
 
 
 _GRID, _EXPERT_GRID = Parallelism(tp=4, pp=2, dp=12), Parallelism(tp=4, ep=4, pp=2, dp=12)
@@ -299,3 +294,73 @@ Source of all gains: the Arnold paper, arXiv 2509.15940, and its NeurIPS 2025 ca
 gains, not the shapes of its models; each record says what had to be inferred.  Measure your own jobs (``arnold
 calibrate``) and add them with ``--records FILE`` (docs: job.md): a handful of points cannot characterise every model.
 """
+
+_VOCAB = 103_168  # of InternLM
+
+NAMED_MODELS: Mapping[str, Model] = {
+    "llm-7b": Model(hidden=4096, layers=32, vocab=_VOCAB, sequence_length=2048),
+    "llm-20b": Model(hidden=5120, layers=60, vocab=_VOCAB, sequence_length=4096),
+    "llm-123b": Model(hidden=10240, layers=96, vocab=_VOCAB, sequence_length=4096),
+    **{record.name: record.model for record in RECORDS},
+}
+"""Models that a job may name instead of describing its own: those of synthetic workloads, and those that were measured.
+
+Sizes of the first three are those of the Acme paper (7B and 123B; NSDI 2024, section 4) and of InternLM (20B); width
+and depth of the 123B model are inferred from its parameters (12 * layers * hidden^2 + vocabulary).
+"""
+
+
+def named_model(name: str) -> Model:
+    """Return the model of that name.
+
+    :raises InvalidJob: no model is called that.
+    """
+    if name not in NAMED_MODELS:
+        fix = (
+            f"{did_you_mean(name[:80], NAMED_MODELS)}describe it (hidden, layers, vocab, sequence_length), or name one "
+        )
+        fix += f"of {', '.join(NAMED_MODELS)}"
+        raise InvalidJob(f"no model is called {name[:80]!r}", where="model", fix=fix)
+    return NAMED_MODELS[name]
+
+
+@dataclass(frozen=True, slots=True)
+class JobAffinity:
+    """Alpha, what one unit of the objective costs, and the microbatches of a step."""
+
+    alpha: float
+    spread_cost: float  # share of the step time
+    microbatches: int | None  # None = not known
+    # where alpha is from, as a sentence for the user; empty where the job says it and nothing else was measured
+    reason: str = ""
+
+
+def job_affinity(
+    parallelism: Parallelism,
+    *,
+    alpha: float | None = None,
+    model: Model | None = None,
+    microbatches: int | None = None,
+    records: Sequence[Gains] = (),
+) -> JobAffinity:
+    """Return what a job says, what its model gives where it says nothing, or the default.
+
+    :param records: own measurements: kinds of jobs beside the built-in ones, or one for all jobs.
+    :raises InvalidJob: the model's global batch does not divide into microbatches.
+    """
+    if microbatches is None and model is not None:
+        microbatches = model_microbatches(model, parallelism)
+    of_kinds = [record for record in records if isinstance(record, Record)]
+    of_all = next((record for record in records if not isinstance(record, Record)), None)
+    if of_all is not None:
+        measured, cost = of_all.alpha, of_all.spread_cost
+        reason = f"alpha {measured:.2g} as measured: {of_all.name} ({of_all.said})"
+    elif model is not None:
+        derived = affinity(model, parallelism, (*of_kinds, *RECORDS))
+        measured, cost, reason = derived.alpha, derived.record.spread_cost, derived.reason
+    else:
+        measured, cost = DEFAULT_ALPHA, DEFAULT_SPREAD_COST
+        reason = f"alpha {DEFAULT_ALPHA} by default: the job gives neither alpha nor model"
+    if alpha is None:
+        return JobAffinity(measured, cost, microbatches, reason)
+    return JobAffinity(alpha, cost, microbatches, f"alpha {alpha:.2g} as asked, not {reason}" if records else "")

@@ -10,7 +10,6 @@ placements that are worth the same, one on preferred nodes is taken (:mod:`sched
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from ground.errors import InvalidPlacement
@@ -18,7 +17,6 @@ from scheduler.job import Job
 from scheduler.objective import TOLERANCE, evaluate, step_time, trivial_bound
 from scheduler.outcome import Instance, Outcome, PredictedStep
 from scheduler.placement.admission import (
-    TypeChoice,
     held_in_cut_domains,
     prices_slow_nodes,
     shortage,
@@ -62,45 +60,36 @@ def _preferred(
     """Return the outcome, of placements worth the same one on nodes that cost least."""
 
     def answer(part: Cluster, seconds: float) -> Outcome:
-        return _run(algorithm, part, job, replace(limits, seconds=seconds))
+        choices, short = type_choices(part, job)
+        with on_clock(limits.clock, seconds) as timer:
+            # the choices of types that nothing rules out share the time
+            ask = propose if part.trunks is None else propose_in_a_trunk
+            end, left = clock() + seconds, sum(not choice.shortage for choice in choices)
+            outcomes = []
+            for choice in choices:
+                proposal = Proposal(None, infeasible=choice.shortage)
+                if not choice.shortage:
+                    share = seconds if len(choices) == 1 else share_until(end, left)
+                    solver = SecondConstraints(algorithm)
+                    proposal = ask(solver, part, choice.job, replace(limits, seconds=share))
+                    left -= 1
+                outcomes.append(judge(algorithm.name, part, choice.job, proposal))
+        outcome = best_of_types(choices, outcomes, short) if choices[0].gpu_types else outcomes[0]
+        if job.node_sizes:
+            outcome = replace(outcome, gpus_per_node=outcome.gpus_per_node or choices[0].job.gpus_per_node)
+        return outcome.after(None if outcome.proposal.complete and not timer.late else seconds, late=timer.late)
 
-    found = answer(cluster, limits.seconds)
-    if found.status == "infeasible" and (cut := held_in_cut_domains(cluster, job)) and not shortage(cluster, job):
-        found = replace(found, reason=f"{found.reason}. It rests on domains that are cut: {cut}")
+    outcome = answer(cluster, limits.seconds)
+    if outcome.status == "infeasible" and (cut := held_in_cut_domains(cluster, job)) and not shortage(cluster, job):
+        outcome = replace(outcome, reason=f"{outcome.reason}. It rests on domains that are cut: {cut}")
     if costs is None:
         costs = pulls_of(cluster, job)
-    if costs is None or found.evaluation is None:
-        return found
+    if costs is None or outcome.evaluation is None:
+        return outcome
     with on_clock(limits.clock, limits.seconds * PREFERENCE_SHARE) as timer:
         end = clock() + limits.seconds * PREFERENCE_SHARE
-        preferred = prefer(Preference(Instance(cluster, job), costs, answer, end), found)
+        preferred = prefer(Preference(Instance(cluster, job), costs, answer, end), outcome)
     return preferred.after(limits.seconds, late=True) if timer.late else preferred
-
-
-def _run(algorithm: PlacementAlgorithm, cluster: Cluster, job: Job, limits: Limits) -> Outcome:
-    """Return what an algorithm proposes, weighed, whatever nodes would pull."""
-    choices, short = type_choices(cluster, job)
-    with on_clock(limits.clock, limits.seconds) as timer:
-        outcomes = list(_outcomes(algorithm, cluster, choices, limits))
-    outcome = best_of_types(choices, outcomes, short) if choices[0].gpu_types else outcomes[0]
-    if job.node_sizes:
-        outcome = replace(outcome, gpus_per_node=outcome.gpus_per_node or choices[0].job.gpus_per_node)
-    return outcome.after(None if outcome.proposal.complete and not timer.late else limits.seconds, late=timer.late)
-
-
-def _outcomes(
-    algorithm: PlacementAlgorithm, cluster: Cluster, choices: Sequence[TypeChoice], limits: Limits
-) -> Iterator[Outcome]:
-    """Yield the outcome for each choice of types; those that nothing rules out share the time."""
-    ask = propose if cluster.trunks is None else propose_in_a_trunk
-    end, left = clock() + limits.seconds, sum(not choice.shortage for choice in choices)
-    for choice in choices:
-        proposal = Proposal(None, infeasible=choice.shortage)
-        if not choice.shortage:
-            share = limits if len(choices) == 1 else replace(limits, seconds=share_until(end, left))
-            proposal = ask(SecondConstraints(algorithm), cluster, choice.job, share)
-            left -= 1
-        yield judge(algorithm.name, cluster, choice.job, proposal)
 
 
 def judge(name: str, cluster: Cluster, job: Job, proposal: Proposal) -> Outcome:

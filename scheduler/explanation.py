@@ -8,8 +8,9 @@ each verified by solving the changed instance; one that was not settled within i
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from math import inf
 from typing import Literal
 
@@ -35,13 +36,9 @@ from scheduler.placement.admission import (
     types_of,
 )
 from scheduler.placement.types import Limits, Pair, PlacementAlgorithm, Refutation, Status
-from topology.cluster import BoolArray, Cluster, IntArray, count_nodes
+from topology.cluster import Cluster, IntArray, count_nodes
 from topology.flags import HEALTHY
 from topology.taints import Toleration
-
-# -- cheaper_pairs --
-# Why a placement cannot be better: each cheaper pair of spreads, with what rules it out.
-
 
 LONGEST = 3  # Kinds of domains that a sentence names
 
@@ -83,9 +80,11 @@ def left_over(cluster: Cluster, job: Job) -> tuple[str, ...]:
             continue
         kinds = {hold.family for hold in job.holds_on(cluster) if cluster.level_index(hold.level) >= depth}
         named = " and ".join(family.upper() for family in FAMILIES if family in kinds)
-        each = Counter(zip(over[over > 0].tolist(), have[over > 0].tolist(), strict=True))
-        listed = [f"{left} of {all_} in each of {count}" for (left, all_), count in each.most_common(LONGEST)]
-        more = ["others elsewhere"] if len(each) > LONGEST else []
+        kinds_of_domain = Counter(zip(over[over > 0].tolist(), have[over > 0].tolist(), strict=True))
+        listed = [
+            f"{left} of {all_} in each of {count}" for (left, all_), count in kinds_of_domain.most_common(LONGEST)
+        ]
+        more = ["others elsewhere"] if len(kinds_of_domain) > LONGEST else []
         sentences.append(
             f"{named} groups take {size} nodes of one {one_of(level.name)} at a time: of the "
             f"{plural(len(level), level.name)}, {int(over.sum()):,} usable nodes are left over "
@@ -103,18 +102,38 @@ def cheaper_pairs(cluster: Cluster, job: Job, outcome: Outcome) -> tuple[Cheaper
     if outcome.objective is None:
         return ()
     refutations = sorted(outcome.proposal.refutations, key=lambda refutation: refutation.pair)
-    costs = {pair: cost for pair, cost in _costs(cluster, job) if cost < outcome.objective - TOLERANCE}
-    decisive, admitted = _antichain(costs), _admitted(outcome)
-    pairs = []
-    for (dp, pp), cost in costs.items():
-        # the refuted pair closest above (dp, pp)
-        known = next((known for known in refutations if known.covers(dp, pp)), None)
-        known = known or _by_bound(outcome, (dp, pp), cost)
-        refuted, by, sentence = (None, None, None) if known is None else (Spread(*known.pair), known.by, known.sentence)
-        if sentence is not None and admitted < inf:
+    domains = len(cluster.level(job.level))
+    most_dp, most_pp = (min(job.grid.groups[family].largest, domains) for family in ("dp", "pp"))
+    every = product(range(1, most_dp + 1), range(1, most_pp + 1))
+    costs = {
+        pair: cost
+        for pair in every
+        if (cost := objective_of(job, *pair, job.least_soft)) < outcome.objective - TOLERANCE
+    }
+    # those that no other one exceeds in both
+    maximal: list[Pair] = []
+    for pair in sorted(costs, reverse=True):
+        if not maximal or pair[1] > maximal[-1][1]:
+            maximal.append(pair)
+    # up to which slowdown nodes were admitted for the placement; infinite = nothing was left out for that
+    widest = max((option.slowest for option in outcome.proposal.prices), default=inf)
+    admitted = next((option.slowest for option in outcome.proposal.prices if option.chosen), inf)
+    admitted = inf if admitted == widest else admitted
+    bound, pairs = outcome.bound_up_to(admitted), []
+    for pair, cost in costs.items():
+        # the refuted pair closest above this one; else the certified bound
+        refutation = next((refutation for refutation in refutations if refutation.covers(*pair)), None)
+        if refutation is None and bound is not None and cost < bound - TOLERANCE:
+            sentence = f"no placement can have an objective below {bound:.4g}, all terms counted"
+            refutation = Refutation(pair, "bound", sentence)
+        if refutation is None:
+            pairs.append(CheaperPair(*pair, cost, None, None, None, pair in maximal))
+            continue
+        sentence = refutation.sentence
+        if admitted < inf:
             on = "nodes that are not slow" if admitted == HEALTHY else f"nodes up to {admitted:.4g} times slower"
             sentence += f" (on {on}: a step on slower ones takes longer)"
-        pairs.append(CheaperPair(dp, pp, cost, refuted, by, sentence, (dp, pp) in decisive))
+        pairs.append(CheaperPair(*pair, cost, Spread(*refutation.pair), refutation.by, sentence, pair in maximal))
     return tuple(sorted(pairs, key=lambda pair: (-pair.objective, pair.dp)))
 
 
@@ -129,12 +148,12 @@ class WhyNot:
     @property
     def sentence(self) -> str:
         """The reason in words."""
-        known = self.pair.refuted
-        if known is None:
+        refuted = self.pair.refuted
+        if refuted is None:
             return "open: not settled within the time; a longer --time-limit may help"
-        if known == Spread(self.pair.dp, self.pair.pp):
+        if refuted == Spread(self.pair.dp, self.pair.pp):
             return str(self.pair.sentence)
-        return f"not even ({known.dp}, {known.pp}) can be had: {self.pair.sentence}"
+        return f"not even ({refuted.dp}, {refuted.pp}) can be had: {self.pair.sentence}"
 
     @property
     def line(self) -> str:
@@ -175,55 +194,18 @@ class TypeBinding(JsonRecord):
 
 def what_binds(cluster: Cluster, outcome: Outcome) -> tuple[TypeBinding, ...]:
     """Return what binds for each choice of types that was compared; empty where there was nothing to choose."""
-    return tuple(TypeBinding(types_of(cluster, job), _what_binds(cluster, job, one)) for job, one in outcome.by_type)
-
-
-def _what_binds(cluster: Cluster, job: Job, outcome: Outcome) -> str:
-    if outcome.evaluation is None:
-        return outcome.reason
-    heads = why_not(cheaper_pairs(cluster, job, outcome))
-    if not heads:
-        return "nothing can be cheaper: every group touches one domain"
-    first = max(heads, key=lambda one: one.pair.objective)
-    more = f" ({len(heads) - 1:,} more)" if len(heads) > 1 else ""
-    return f"{first.line}{more}"
-
-
-def _antichain(pairs: Collection[Pair]) -> set[Pair]:
-    """Return the pairs that no other one exceeds in both: ruling these out rules out all."""
-    kept: list[Pair] = []
-    for dp, pp in sorted(pairs, reverse=True):
-        if not kept or pp > kept[-1][1]:
-            kept.append((dp, pp))
-    return set(kept)
-
-
-def _costs(cluster: Cluster, job: Job) -> Iterator[tuple[Pair, float]]:
-    domains = len(cluster.level(job.level))
-    for dp in range(1, min(job.grid.groups["dp"].largest, domains) + 1):
-        for pp in range(1, min(job.grid.groups["pp"].largest, domains) + 1):
-            yield (dp, pp), objective_of(job, dp, pp, job.least_soft)
-
-
-def _admitted(outcome: Outcome) -> float:
-    """Return up to which slowdown nodes were admitted for the placement; infinite = nothing was left out for that."""
-    widest = max((option.slowest for option in outcome.proposal.prices), default=inf)
-    chosen = next((option.slowest for option in outcome.proposal.prices if option.chosen), inf)
-    return inf if chosen == widest else chosen
-
-
-def _by_bound(outcome: Outcome, pair: Pair, cost: float) -> Refutation | None:
-    """Return the certified bound as what rules out a pair that is said to cost less."""
-    bound = outcome.bound_up_to(_admitted(outcome))
-    if bound is None or cost >= bound - TOLERANCE:
-        return None
-    return Refutation(pair, "bound", f"no placement can have an objective below {bound:.4g}, all terms counted")
-
-
-# -- explain_slow_nodes --
-# Slow nodes: what it costs to avoid them, and what to use them.  Both are solved, whatever the job says.
-#
-# Predicted step time: :func:`scheduler.objective.step_time` with the slowest node that is really in use.
+    bindings = []
+    for job, there in outcome.by_type:
+        heads = why_not(cheaper_pairs(cluster, job, there))
+        if there.evaluation is None:
+            sentence = there.reason
+        elif not heads:
+            sentence = "nothing can be cheaper: every group touches one domain"
+        else:
+            dearest = max(heads, key=lambda head: head.pair.objective)
+            sentence = f"{dearest.line} ({len(heads) - 1:,} more)" if len(heads) > 1 else dearest.line
+        bindings.append(TypeBinding(types_of(cluster, job), sentence))
+    return tuple(bindings)
 
 
 Way = Literal["avoid", "some", "use"]
@@ -279,8 +261,35 @@ def weigh(
         limits.say({"strict": "what if slow nodes are avoided?", "ignore": "what if they are used?"}[avoid])
         return run(solver, cluster, job.replace(avoid=avoid), limits)
 
-    def option(way: Way, found: Outcome) -> AvoidanceOption:
-        return _option(cluster, job, way, found, slow=set(slow.tolist()), chosen=found is outcome)
+    def option(way: Way, answer: Outcome) -> AvoidanceOption:
+        chosen = answer is outcome
+        evaluation = answer.evaluation
+        used = () if evaluation is None else evaluation.flagged
+        slowest = time = None
+        sentence = f"{WORDS[way]}: {answer.verdict}"
+        if evaluation is not None:
+            slowest = slowest_in_use(cluster, evaluation)
+            time = step_time(job.replace(avoid="price"), objective=evaluation.objective, slowest=slowest)
+            in_use = f"{len(used)} in use, up to {slowest:.4g} times slower" if used else "none in use"
+            proved = "" if answer.status == "optimal" else f" (not proved best, gap {answer.gap:.1%})"
+            sentence = (
+                f"{WORDS[way]}: predicted step time {time:.3f} x ideal, DP spread {evaluation.dp}, "
+                f"PP spread {evaluation.pp}, objective {decimal(evaluation.objective)}{proved}; {in_use}"
+                f"{', chosen' if chosen else ''}"
+            )
+        return AvoidanceOption(
+            way=way,
+            chosen=chosen,
+            status=answer.status,
+            spread=answer.spread,
+            objective=answer.objective,
+            bound=answer.bound,
+            step_time=time,
+            slowest=slowest,
+            used=tuple(cluster.names[i] for i in used),
+            left_out=tuple(cluster.names[i] for i in sorted(set(slow.tolist()) - {*used})),
+            sentence=sentence,
+        )
 
     own = _way_of(cluster, job, outcome)
     ways: dict[Way, Callable[[], Outcome]] = {"avoid": lambda: solved("strict"), "use": lambda: solved("ignore")}
@@ -303,36 +312,6 @@ def _way_of(cluster: Cluster, job: Job, outcome: Outcome) -> Way | None:
     return "use" if slowest_in_use(cluster, outcome.evaluation) >= widest else "some"
 
 
-def _option(cluster: Cluster, job: Job, way: Way, outcome: Outcome, *, slow: set[int], chosen: bool) -> AvoidanceOption:
-    evaluation = outcome.evaluation
-    used = () if evaluation is None else evaluation.flagged
-    slowest = time = None
-    sentence = f"{WORDS[way]}: {outcome.verdict}"
-    if evaluation is not None:
-        slowest = slowest_in_use(cluster, evaluation)
-        time = step_time(job.replace(avoid="price"), objective=evaluation.objective, slowest=slowest)
-        in_use = f"{len(used)} in use, up to {slowest:.4g} times slower" if used else "none in use"
-        proved = "" if outcome.status == "optimal" else f" (not proved best, gap {outcome.gap:.1%})"
-        sentence = (
-            f"{WORDS[way]}: predicted step time {time:.3f} x ideal, DP spread {evaluation.dp}, "
-            f"PP spread {evaluation.pp}, objective {decimal(evaluation.objective)}{proved}; {in_use}"
-            f"{', chosen' if chosen else ''}"
-        )
-    return AvoidanceOption(
-        way=way,
-        chosen=chosen,
-        status=outcome.status,
-        spread=outcome.spread,
-        objective=outcome.objective,
-        bound=outcome.bound,
-        step_time=time,
-        slowest=slowest,
-        used=tuple(cluster.names[i] for i in used),
-        left_out=tuple(cluster.names[i] for i in sorted(slow - {*used})),
-        sentence=sentence,
-    )
-
-
 def comparison(options: Sequence[AvoidanceOption]) -> str:
     """Say what avoiding slow nodes costs or gains against using them; empty when either cannot be had."""
     times = {option.way: option.step_time for option in options}
@@ -344,12 +323,6 @@ def comparison(options: Sequence[AvoidanceOption]) -> str:
     if avoid < use:
         return f"Using them makes steps {use / avoid - 1:.1%} longer than avoiding them."
     return f"Avoiding them makes steps {avoid / use - 1:.1%} longer than using them."
-
-
-# -- remedies --
-# Why a job does not fit, and the smallest changes that would make it fit.
-#
-# Each change is verified by solving the changed instance; one that was not settled within its time is not suggested.
 
 
 RemedyKind = Literal[
@@ -413,20 +386,67 @@ def diagnose(cluster: Cluster, job: Job, outcome: Outcome, *, solver: PlacementA
 
 
 def _changes(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limits: Limits) -> Iterator[Remedy]:
-    attempts = {
-        "with slow nodes": _admit_flagged,
-        "with taints tolerated": _tolerate_taints,
-        "with GPUs that are shared": _admit_shared,
-        "with fewer constraints": _drop_constraint,
-        "with TP groups farther apart": _broader_tp_level,
-        "with nodes freed": _free_nodes,
-        "with a smaller dp": _smaller_dp,
-        "with a smaller ep": _smaller_ep,
-        "on nodes of another size": _other_node_size,
-    }
-    for words, attempt in attempts.items():
-        limits.say(f"does it fit {words}?")
-        yield from attempt(cluster, job, solver, limits)
+    limits.say("does it fit with slow nodes?")
+    priced = job.replace(avoid="price")
+    if job.avoid == "strict" and (worth := _solved(cluster, priced, solver, limits)) is not None:
+        sentence = f"Admit slow nodes (avoid: price): {len(worth.flagged)} of them would be used"
+        yield _change("admit-flagged", sentence, worth)
+    limits.say("does it fit with taints tolerated?")
+    yield from _tolerate_taints(cluster, job, solver, limits)
+    limits.say("does it fit with GPUs that are shared?")
+    if cluster.sharing and (worth := _solved(cluster.without_sharing(), job, solver, limits)) is not None:
+        ways = " or ".join(sorted({*cluster.sharing.values()}))
+        sentence = f"Hand out whole GPUs instead of shared ones ({ways}) on {len(cluster.sharing)} nodes"
+        yield _change("admit-shared", f"{sentence}, and count them with --shared-gpus whole", worth)
+    limits.say("does it fit with fewer constraints?")
+    for hold in job.holds:
+        others = tuple(other for other in job.holds if other != hold)
+        if (worth := _solved(cluster, job.replace(holds=others), solver, limits)) is not None:
+            sentence = (
+                f"Drop the constraint that every {hold.family.upper()} group stays in one {hold.level}, or make it "
+                f"soft: a group would touch up to {worth.by_level[hold.level][hold.family]}"
+            )
+            yield _change("drop-constraint", sentence, worth)
+    limits.say("does it fit with TP groups farther apart?")
+    if job.nodes_of_tp > 1:
+        # the closest broader level whose domains have room for TP groups of several nodes
+        held, counted = cluster.level_index(job.holds_on(cluster)[-1].level), cluster.level_index(job.level)
+        for level in reversed(cluster.levels[counted:held]):
+            if (worth := _solved(cluster, job.replace(tp_level=level.name), solver, limits)) is not None:
+                touched = worth.by_level[cluster.levels[held].name]["tp"]
+                sentence = (
+                    f"Let a TP group of {job.nodes_of_tp} nodes leave its {cluster.levels[held].name} (tp_level: "
+                    f"{level.name}): it would touch up to {touched}"
+                )
+                yield _change("broader-tp-level", sentence, worth)
+                break
+    limits.say("does it fit with nodes freed?")
+    if len(freed := nodes_to_free(cluster, job)):
+        free_gpus = cluster.free_gpus.copy()
+        free_gpus[freed] = cluster.gpus[freed]
+        if (worth := _solved(cluster.replace(free_gpus=free_gpus), job, solver, limits)) is not None:
+            sentence = f"Free {len(freed)} of the nodes in use: {shares(cluster, job, freed)}"
+            yield _change("free-nodes", sentence, worth, free=tuple(cluster.names[i] for i in freed))
+    limits.say("does it fit with a smaller dp?")
+    yield from _smaller_dp(cluster, job, solver, limits)
+    limits.say("does it fit with a smaller ep?")
+    yield from _smaller_ep(cluster, job, solver, limits)
+    limits.say("does it fit on nodes of another size?")
+    # where the cluster has mostly those
+    sizes = Counter(int(size) for size in cluster.gpus[cluster.idle] if size != job.gpus_per_node)
+    for size, _ in sizes.most_common(2):
+        try:
+            job.parallelism.shape(size)
+        except InvalidJob:
+            continue
+        if (worth := _solved(cluster, job.replace(gpus_per_node=size), solver, limits)) is not None:
+            nodes = f"Use the nodes of {size} GPUs (gpus_per_node: {size}"
+            if cluster.gpus_assumed:
+                nodes += (
+                    f"), if they have {size}, which is assumed: the cluster file does not say it (--gpus-per-node "
+                    f"{job.gpus_per_node} if they have {job.gpus_per_node}"
+                )
+            yield _change("other-node-size", f"{nodes})", worth)
 
 
 def _solved(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limits: Limits) -> Evaluation | None:
@@ -440,14 +460,6 @@ def _change(
     """Return a change, its sentence ended with what the placement is worth."""
     sentence += f"; then DP spread {worth.dp}, PP spread {worth.pp}."
     return Remedy(kind=kind, sentence=sentence, spread=worth.spread, objective=worth.objective, dp=dp, free=free)
-
-
-def _admit_flagged(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limits: Limits) -> Iterator[Remedy]:
-    if job.avoid != "strict":
-        return
-    if (worth := _solved(cluster, job.replace(avoid="price"), solver, limits)) is not None:
-        sentence = f"Admit slow nodes (avoid: price): {len(worth.flagged)} of them would be used"
-        yield _change("admit-flagged", sentence, worth)
 
 
 def _tolerate_taints(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limits: Limits) -> Iterator[Remedy]:
@@ -467,42 +479,6 @@ def _tolerate_taints(cluster: Cluster, job: Job, solver: PlacementAlgorithm, lim
             whose = f"the taint{'s' * (len(names) > 1)} {', '.join(names)}"
             sentence = f"Tolerate {whose} ({options}), which would admit {plural(opened, 'more node')}"
             yield _change("tolerate-taint", sentence, worth)
-
-
-def _admit_shared(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limits: Limits) -> Iterator[Remedy]:
-    if not cluster.sharing:
-        return
-    if (worth := _solved(cluster.without_sharing(), job, solver, limits)) is not None:
-        ways = " or ".join(sorted({*cluster.sharing.values()}))
-        sentence = f"Hand out whole GPUs instead of shared ones ({ways}) on {len(cluster.sharing)} nodes"
-        yield _change("admit-shared", f"{sentence}, and count them with --shared-gpus whole", worth)
-
-
-def _drop_constraint(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limits: Limits) -> Iterator[Remedy]:
-    for hold in job.holds:
-        others = tuple(other for other in job.holds if other != hold)
-        if (worth := _solved(cluster, job.replace(holds=others), solver, limits)) is not None:
-            sentence = (
-                f"Drop the constraint that every {hold.family.upper()} group stays in one {hold.level}, or make it "
-                f"soft: a group would touch up to {worth.by_level[hold.level][hold.family]}"
-            )
-            yield _change("drop-constraint", sentence, worth)
-
-
-def _broader_tp_level(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limits: Limits) -> Iterator[Remedy]:
-    """Yield the closest broader level whose domains have room for the TP groups, where these take several nodes."""
-    if job.nodes_of_tp == 1:
-        return
-    held, counted = cluster.level_index(job.holds_on(cluster)[-1].level), cluster.level_index(job.level)
-    for level in reversed(cluster.levels[counted:held]):
-        if (worth := _solved(cluster, job.replace(tp_level=level.name), solver, limits)) is not None:
-            touched = worth.by_level[cluster.levels[held].name]["tp"]
-            sentence = (
-                f"Let a TP group of {job.nodes_of_tp} nodes leave its {cluster.levels[held].name} (tp_level: "
-                f"{level.name}): it would touch up to {touched}"
-            )
-            yield _change("broader-tp-level", sentence, worth)
-            return
 
 
 def _smaller_dp(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limits: Limits) -> Iterator[Remedy]:
@@ -554,34 +530,6 @@ def _smaller_ep(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limits: 
             return
 
 
-def _other_node_size(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limits: Limits) -> Iterator[Remedy]:
-    """Yield nodes of another size, where the cluster has mostly those."""
-    sizes = Counter(int(size) for size in cluster.gpus[cluster.idle] if size != job.gpus_per_node)
-    for size, _ in sizes.most_common(2):
-        try:
-            job.parallelism.shape(size)
-        except InvalidJob:
-            continue
-        if (worth := _solved(cluster, job.replace(gpus_per_node=size), solver, limits)) is not None:
-            nodes = f"Use the nodes of {size} GPUs (gpus_per_node: {size}"
-            if cluster.gpus_assumed:
-                nodes += (
-                    f"), if they have {size}, which is assumed: the cluster file does not say it (--gpus-per-node "
-                    f"{job.gpus_per_node} if they have {job.gpus_per_node}"
-                )
-            yield _change("other-node-size", f"{nodes})", worth)
-
-
-def _free_nodes(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limits: Limits) -> Iterator[Remedy]:
-    if not len(freed := nodes_to_free(cluster, job)):
-        return
-    free_gpus = cluster.free_gpus.copy()
-    free_gpus[freed] = cluster.gpus[freed]
-    if (worth := _solved(cluster.replace(free_gpus=free_gpus), job, solver, limits)) is not None:
-        sentence = f"Free {len(freed)} of the nodes in use: {shares(cluster, job, freed)}"
-        yield _change("free-nodes", sentence, worth, free=tuple(cluster.names[i] for i in freed))
-
-
 def shares(cluster: Cluster, job: Job, nodes: IntArray) -> str:
     """Return how many of some nodes lie in each domain that matters to a job: ``8 in mp01, 4 in mp02``."""
     level = cluster.level(_freeing_level(cluster, job))
@@ -607,15 +555,15 @@ def nodes_to_free(cluster: Cluster, job: Job) -> IntArray:
     """
     nowhere = np.zeros(0, dtype=np.int32)
     if (job.node_sizes or not job.mix_types) and len(jobs := choices(cluster, job)) > 1:
-        of_types = [nodes_to_free(cluster, one) for one in jobs]
+        of_types = [nodes_to_free(cluster, of_type) for of_type in jobs]
         return min((nodes for nodes in of_types if len(nodes)), key=len, default=nowhere)
     job = within_the_tree(cluster, job)
     if (trunks := cluster.trunks) is None:
         return _nodes_to_free(cluster, job)
     job = job.replace(level=cluster.level(job.level).name)
     parts = [np.flatnonzero(trunks.domain_of == k).astype(np.int32) for k in range(len(trunks))]
-    found = [part[_nodes_to_free(cluster.subset(part), job)] for part in parts]
-    return min((nodes for nodes in found if len(nodes)), key=len, default=nowhere)
+    in_trunks = [part[_nodes_to_free(cluster.subset(part), job)] for part in parts]
+    return min((nodes for nodes in in_trunks if len(nodes)), key=len, default=nowhere)
 
 
 def _nodes_to_free(cluster: Cluster, job: Job) -> IntArray:
@@ -632,7 +580,15 @@ def _nodes_to_free(cluster: Cluster, job: Job) -> IntArray:
         missing -= more
     if missing > 0:
         return np.zeros(0, dtype=np.int32)
-    return _choose(cluster, level.domain_of, freeable, take)
+    # of each domain the nodes with most GPUs free already: they disturb fewest jobs
+    chosen: list[int] = []
+    left = take.copy()
+    candidates = np.flatnonzero(freeable)
+    for node in candidates[np.argsort(-cluster.free_gpus[candidates], kind="stable")]:
+        if left[level.domain_of[node]] > 0:
+            left[level.domain_of[node]] -= 1
+            chosen.append(int(node))
+    return np.array(chosen, dtype=np.int32)
 
 
 def _for_groups(free: IntArray, room: IntArray, held: Blocks) -> IntArray:
@@ -651,15 +607,3 @@ def _for_groups(free: IntArray, room: IntArray, held: Blocks) -> IntArray:
     for cost, _, k in sorted(steps)[: max(missing, 0)]:
         take[k] += cost
     return take
-
-
-def _choose(cluster: Cluster, domain_of: IntArray, freeable: BoolArray, take: IntArray) -> IntArray:
-    """Return the nodes of each domain with most GPUs free already: they disturb fewest jobs."""
-    chosen: list[int] = []
-    left = take.copy()
-    candidates = np.flatnonzero(freeable)
-    for node in candidates[np.argsort(-cluster.free_gpus[candidates], kind="stable")]:
-        if left[domain_of[node]] > 0:
-            left[domain_of[node]] -= 1
-            chosen.append(int(node))
-    return np.array(chosen, dtype=np.int32)

@@ -33,13 +33,6 @@ if TYPE_CHECKING:
 
     from topology.cluster import IntArray
 
-# -- rank_groups --
-# Which ranks of a job communicate, and which nodes that joins: the groups of every kind of parallelism.
-#
-# A job has two numberings of the same ranks, as Megatron-LM has (``parallel_state.initialize_model_parallel``): one for
-# its dense layers, over tp, cp, dp and pp, and one for its expert layers: over expert tensor parallelism in place of
-# tp, ep, the data parallelism that is left without cp, and the same pp.
-
 
 @dataclass(frozen=True, slots=True)
 class RankNumbering:
@@ -233,23 +226,6 @@ def joined(classes: IntArray, member: IntArray, group: IntArray) -> IntArray:
             return np.unique(label, return_inverse=True)[1].astype(np.int32)
 
 
-# -- node_grid --
-# The grid of a job: its ranks cut into nodes, and which nodes each communication group touches.
-#
-# A *cell* is one node: ``gpus_per_node`` consecutive ranks.  The cells form a grid of ``rows`` x ``columns``: a row is
-# a pipeline (PP) group, a column holds the cells of one pipeline stage, over which gradients are reduced (Megatron's
-# data-parallel group with context parallel): the DP group of the Arnold paper.
-#
-# Tensor-parallel groups either lie inside a node or take several whole nodes.  Then each such group is as many rows of
-# a column, one below the other: its *parts*.  They are held inside one domain of ``tp_level``, so that there and at
-# broader levels a column touches as many domains as each DP group in it: those nodes of a stage that have the same
-# part.
-#
-# Nodes are filled in the order of ranks, so the last one may have fewer ranks than GPUs.  Where stages begin inside
-# nodes there are no such rows and columns: all cells stand in one column, and each is in the groups that its ranks are
-# in.
-
-
 MOST_RANKS_IN_TURN = 2**20  # of a job with stages that share nodes, whose every rank is looked at
 MOST_RANKS = 2**24  # of a job with context or expert groups, which are laid out by rank: a million nodes of 16 GPUs
 
@@ -361,7 +337,27 @@ def _cells(dense: RankNumbering, gpus_per_node: int) -> RankNumbering | None:
 
     :returns: ``None`` where some nodes have a part of one stage and a part of the next.
     """
-    _check_sizes(dense, gpus_per_node)
+    tp, apart = dense.sizes["tp"], dense.stride("tp")
+    if gpus_per_node % tp and tp % gpus_per_node:
+        raise InvalidJob(
+            f"tensor-parallel groups of {tp} GPUs neither divide a node of {gpus_per_node} GPUs nor fill whole nodes",
+            where="parallelism.tp",
+            fix=f"choose tp among the divisors and the multiples of {gpus_per_node}",
+        )
+    if tp > gpus_per_node and apart > 1:
+        raise InvalidJob(
+            f"in order {'-'.join(dense.sizes)} the {tp} ranks of a tensor-parallel group are {apart} apart: they do "
+            f"not fill whole nodes of {gpus_per_node} GPUs",
+            where="parallelism.order",
+            fix="let order begin with tp",
+        )
+    if 1 < tp <= gpus_per_node and gpus_per_node % (apart * tp):
+        raise InvalidJob(
+            f"in order {'-'.join(dense.sizes)} the {tp} ranks of a tensor-parallel group are {apart} apart: some leave "
+            f"their node of {gpus_per_node} GPUs",
+            where="parallelism.order",
+            fix="let order begin with tp: a tensor-parallel group that a node has room for stays inside it",
+        )
     if dense.ranks <= gpus_per_node:
         return RankNumbering({"faster": 1, "pp": 1, "slower": 1})
     names = list(dense.sizes)
@@ -399,39 +395,14 @@ def nodes_of_tp(dense: RankNumbering, gpus_per_node: int) -> int:
 
 def filling(dense: RankNumbering, gpus_per_node: int) -> tuple[str, ...]:
     """Return what is unusual about how the ranks fill their nodes, a sentence each; mostly nothing."""
-    said = []
+    sentences = []
     nodes = -(-dense.ranks // gpus_per_node)
     if used := dense.ranks % gpus_per_node:
         which = f"the last of the {nodes:,} nodes" if nodes > 1 else "the node"
-        said.append(f"{which} has ranks for {used} of its {gpus_per_node} GPUs, and is taken whole")
+        sentences.append(f"{which} has ranks for {used} of its {gpus_per_node} GPUs, and is taken whole")
     if nodes > 1 and _cells(dense, gpus_per_node) is None:
-        said.append("stages begin inside nodes, which are filled in the order of ranks: there is no grid of nodes")
-    return tuple(said)
-
-
-def _check_sizes(dense: RankNumbering, gpus_per_node: int) -> None:
-    """Refuse tensor-parallel groups that have parts of nodes."""
-    tp, apart = dense.sizes["tp"], dense.stride("tp")
-    if gpus_per_node % tp and tp % gpus_per_node:
-        raise InvalidJob(
-            f"tensor-parallel groups of {tp} GPUs neither divide a node of {gpus_per_node} GPUs nor fill whole nodes",
-            where="parallelism.tp",
-            fix=f"choose tp among the divisors and the multiples of {gpus_per_node}",
-        )
-    if tp > gpus_per_node and apart > 1:
-        raise InvalidJob(
-            f"in order {'-'.join(dense.sizes)} the {tp} ranks of a tensor-parallel group are {apart} apart: they do "
-            f"not fill whole nodes of {gpus_per_node} GPUs",
-            where="parallelism.order",
-            fix="let order begin with tp",
-        )
-    if 1 < tp <= gpus_per_node and gpus_per_node % (apart * tp):
-        raise InvalidJob(
-            f"in order {'-'.join(dense.sizes)} the {tp} ranks of a tensor-parallel group are {apart} apart: some leave "
-            f"their node of {gpus_per_node} GPUs",
-            where="parallelism.order",
-            fix="let order begin with tp: a tensor-parallel group that a node has room for stays inside it",
-        )
+        sentences.append("stages begin inside nodes, which are filled in the order of ranks: there is no grid of nodes")
+    return tuple(sentences)
 
 
 def _check_ranks(dense: RankNumbering, expert: RankNumbering) -> None:

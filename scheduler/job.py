@@ -31,78 +31,6 @@ if TYPE_CHECKING:
 
     from topology.cluster import Cluster, FloatArray, IntArray
 
-# -- data_sets --
-# Data sets that jobs read, and how much of them jobs have in common.
-#
-# Of each data set a job reads a number of samples, all of them or a random part that is independent of what other jobs
-# read.  Two jobs that read a and b samples out of N then have a b / N in common on average.  Any unit does, samples or
-# bytes, as long as all jobs use the same.  Without N nothing says which part a job reads: the larger of the two is
-# taken for the whole, so that the smaller lies inside it.
-
-
-class DataSet(NamedTuple):
-    """What a job reads of a data set."""
-
-    name: str
-    size: float  # samples or bytes that it reads of it, above 0
-
-
-def affinity(
-    one: Iterable[DataSet], other: Iterable[DataSet], *, whole: Mapping[str, float] = MappingProxyType({})
-) -> float:
-    """Return what two jobs have in common of what either reads, ``|A and B| / |A or B|``: 0 = nothing, 1 = all.
-
-    :param whole: size of each data set where that is known.
-    """
-    ours, theirs = dict(one), dict(other)
-    both = ours.keys() & theirs.keys()
-    common = sum(ours[name] * theirs[name] / whole.get(name, max(ours[name], theirs[name])) for name in sorted(both))
-    read = sum(ours.values()) + sum(theirs.values())
-    return common / (read - common) if read else 0.0
-
-
-def union_size(parts: Iterable[float], whole: float) -> float:
-    """Return how many samples out of ``whole`` are expected in at least one of some random parts of these sizes.
-
-    ``N (1 - product of (1 - n / N))``; parts that are all of it make it exact.
-    """
-    return whole * (1.0 - prod(1.0 - part / whole for part in parts))
-
-
-def near_shared_data(
-    data: Sequence[DataSet],
-    cache_of: IntArray,
-    running: Iterable[tuple[Sequence[DataSet], IntArray]],
-    *,
-    whole: Mapping[str, float] = MappingProxyType({}),
-) -> FloatArray:
-    """Return shape [nodes]: the affinity with a job that reads the same data near the node's cache, 0 = there is none.
-
-    :param data: what the new job reads.
-    :param cache_of: shape [nodes], the number of the cache that each node uses.
-    :param running: what each running job reads, and the indices of its nodes, any shape; of several jobs near a cache
-        the one with the largest affinity counts.
-    :param whole: as in :func:`affinity`.
-    """
-    import numpy as np  # here, as the help of commands reads the types of jobs alone
-
-    best = np.zeros(int(cache_of.max(initial=-1)) + 1)
-    for theirs, nodes in running:
-        if shared := affinity(data, theirs, whole=whole):
-            caches = cache_of[nodes].ravel()
-            best[caches] = np.maximum(best[caches], shared)
-    return best[cache_of]
-
-
-# -- job --
-# Job and Parallelism: a training job, its degrees of parallelism, and what it asks of its nodes.
-#
-# Megatron numbers the GPUs of a job by a mixed radix over its dimensions, the first of ``order`` running fastest, and
-# numbers them once more for the layers of experts (:mod:`scheduler.grid`).  Expert parallelism does not multiply
-# the number of GPUs: expert groups are cut out of the ranks of tensor x context x data parallelism.
-#
-# A *cell* of the job is one node; how cells form a grid is the matter of :mod:`scheduler.grid`.
-
 
 Family = Literal["tp", "cp", "ep", "dp", "pp"]
 FAMILIES: tuple[Family, ...] = ("tp", "cp", "ep", "dp", "pp")
@@ -225,6 +153,13 @@ class NodeSize:
     gpus: int
 
 
+class DataSet(NamedTuple):
+    """What a job reads of a data set."""
+
+    name: str
+    size: float  # samples or bytes that it reads of it, above 0
+
+
 @dataclass(frozen=True, slots=True)
 class ContainerImage:
     """An image that each node of a job needs."""
@@ -267,10 +202,10 @@ class Job:
     def __post_init__(self) -> None:
         if not 0.0 <= self.alpha <= 1.0:
             raise InvalidJob(f"alpha is {self.alpha}", where="alpha", fix="alpha lies between 0 and 1")
-        for one in self.speed:
-            if not 0.0 < one.factor < inf:
-                wrong = f"speed on {one.gpu_type} is {one.factor}"
-                raise InvalidJob(wrong, where="speed", fix="give a number above 0, 1 = as usual")
+        for speed in self.speed:
+            if not 0.0 < speed.factor < inf:
+                fault = f"speed on {speed.gpu_type} is {speed.factor}"
+                raise InvalidJob(fault, where="speed", fix="give a number above 0, 1 = as usual")
         if self.gpu_types == ():
             raise InvalidJob("gpu_types names no type", where="gpu_types", fix="name one, or leave gpu_types out")
 
@@ -281,7 +216,7 @@ class Job:
 
     def speed_on(self, gpu_types: Iterable[str]) -> float:
         """Return how fast it runs on nodes of some types of GPU, at least one: the slowest sets the pace of all."""
-        factors = {one.gpu_type: one.factor for one in self.speed}
+        factors = {speed.gpu_type: speed.factor for speed in self.speed}
         return min(factors.get(name, 1.0) for name in gpu_types)
 
     @cached_property
@@ -375,3 +310,50 @@ def stage_slowdown(slowdown: npt.ArrayLike, *, stages: int, microbatches: int | 
     factor = np.asarray(slowdown, dtype=np.float64)
     share = 1.0 if microbatches is None else microbatches / (microbatches + stages - 1)
     return np.asarray(1.0 + (factor - 1.0) * share)
+
+
+def data_affinity(
+    first: Iterable[DataSet], second: Iterable[DataSet], *, whole: Mapping[str, float] = MappingProxyType({})
+) -> float:
+    """Return what two jobs have in common of what either reads, ``|A and B| / |A or B|``: 0 = nothing, 1 = all.
+
+    :param whole: size of each data set where that is known.
+    """
+    ours, theirs = dict(first), dict(second)
+    both = ours.keys() & theirs.keys()
+    common = sum(ours[name] * theirs[name] / whole.get(name, max(ours[name], theirs[name])) for name in sorted(both))
+    read = sum(ours.values()) + sum(theirs.values())
+    return common / (read - common) if read else 0.0
+
+
+def union_size(parts: Iterable[float], whole: float) -> float:
+    """Return how many samples out of ``whole`` are expected in at least one of some random parts of these sizes.
+
+    ``N (1 - product of (1 - n / N))``; parts that are all of it make it exact.
+    """
+    return whole * (1.0 - prod(1.0 - part / whole for part in parts))
+
+
+def near_shared_data(
+    data: Sequence[DataSet],
+    cache_of: IntArray,
+    running: Iterable[tuple[Sequence[DataSet], IntArray]],
+    *,
+    whole: Mapping[str, float] = MappingProxyType({}),
+) -> FloatArray:
+    """Return shape [nodes]: the affinity with a job that reads the same data near the node's cache, 0 = there is none.
+
+    :param data: what the new job reads.
+    :param cache_of: shape [nodes], the number of the cache that each node uses.
+    :param running: what each running job reads, and the indices of its nodes, any shape; of several jobs near a cache
+        the one with the largest affinity counts.
+    :param whole: as in :func:`data_affinity`.
+    """
+    import numpy as np  # here, as the help of commands reads the types of jobs alone
+
+    best = np.zeros(int(cache_of.max(initial=-1)) + 1)
+    for theirs, nodes in running:
+        if shared := data_affinity(data, theirs, whole=whole):
+            caches = cache_of[nodes].ravel()
+            best[caches] = np.maximum(best[caches], shared)
+    return best[cache_of]

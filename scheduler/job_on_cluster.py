@@ -5,15 +5,12 @@ leaves them to the cluster.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from ground.errors import InvalidJob
 from scheduler.job import Job, NodeSize, Parallelism
 from topology.cluster import SECOND, Cluster, Level
-
-# -- second_levels --
-# What a job names of a cluster: levels of the tree, and second hierarchies beside it.
 
 
 def named_in_full(job: Job, levels: Collection[str], beside: Collection[str]) -> Job:
@@ -62,10 +59,6 @@ def closest_named(cluster: Cluster, job: Job) -> int:
     return max(cluster.level_index(name) for name in (job.level, *job.constrained_levels, *held))
 
 
-# -- node_sizes --
-# GPUs of a node, where a job leaves them to the cluster: what the nodes of each type that it admits have.
-
-
 @dataclass(frozen=True, slots=True)
 class NodeSizes:
     """What was taken."""
@@ -86,7 +79,7 @@ def count_sizes(cluster: Cluster) -> dict[NodeSize, int]:
     types, gpus = cluster.gpu_type_of[counts].tolist(), cluster.gpus[counts].tolist()
     counted = Counter(zip(types, gpus, strict=True))
     sizes = ((NodeSize(cluster.gpu_types[of], gpus), count) for (of, gpus), count in counted.items())
-    return dict(sorted(sizes, key=lambda one: (-one[1], one[0].gpu_type, one[0].gpus)))
+    return dict(sorted(sizes, key=lambda size: (-size[1], size[0].gpu_type, size[0].gpus)))
 
 
 def node_sizes(cluster: Cluster, parallelism: Parallelism, gpu_types: Collection[str] | None) -> NodeSizes:
@@ -95,52 +88,44 @@ def node_sizes(cluster: Cluster, parallelism: Parallelism, gpu_types: Collection
     :param gpu_types: types that the job admits; ``None`` = any, of which those are left out that it cannot be cut into.
     :raises InvalidJob: nodes of one type differ, or no type will do.
     """
-    counted = {one: n for one, n in count_sizes(cluster).items() if gpu_types is None or one.gpu_type in gpu_types}
-    _check_alike(counted)
-    found = list(counted)
-    if len({one.gpus for one in found}) < 2:
-        usual = found[0].gpus if found else cluster.node_size
-        return NodeSizes(usual, (), (), "" if cluster.gpus_assumed else _note([NodeSize("", usual)]))
-    fitting = [one for one in found if _cuts(parallelism, one.gpus, named=gpu_types is not None)]
-    if not fitting:
-        parallelism.shape(found[0].gpus)
-    cut = [one.gpu_type or "nodes of no type that is said" for one in found if one not in fitting]
-    several = tuple(fitting) if len({one.gpus for one in fitting}) > 1 else ()
-    named = tuple(one.gpu_type for one in fitting) if cut else ()
-    return NodeSizes(fitting[0].gpus, several, named, _note(fitting, cut))
-
-
-def _check_alike(counted: Mapping[NodeSize, int]) -> None:
-    """Refuse nodes of one type with different numbers of GPUs; most nodes come first."""
-    types = [one.gpu_type for one in counted]
+    counted = {size: n for size, n in count_sizes(cluster).items() if gpu_types is None or size.gpu_type in gpu_types}
+    types = [size.gpu_type for size in counted]
     name = next((type_ for type_ in types if types.count(type_) > 1), None)
     if name is not None:
         which = f"nodes of the type {name}" if name else "the cluster's nodes"
-        sizes = {one.gpus: count for one, count in counted.items() if one.gpu_type == name}
+        sizes = {size.gpus: count for size, count in counted.items() if size.gpu_type == name}
         counts = ", ".join(f"{count} with {gpus}" for gpus, count in sizes.items())
         raise InvalidJob(
             f"{which} differ in GPUs ({counts}), and the job does not say which it wants",
             where="gpus_per_node",
             fix=f"add gpus_per_node to the job, for example gpus_per_node: {next(iter(sizes))}",
         )
-
-
-def _cuts(parallelism: Parallelism, gpus: int, *, named: bool) -> bool:
-    """Return whether a job cuts into nodes of a size; raise ``InvalidJob`` where it names their type, and does not."""
-    try:
-        parallelism.shape(gpus)
-    except InvalidJob:
-        if named:
-            raise
-        return False
-    return True
+    admitted = list(counted)
+    if len({size.gpus for size in admitted}) < 2:
+        usual = admitted[0].gpus if admitted else cluster.node_size
+        return NodeSizes(usual, (), (), "" if cluster.gpus_assumed else _note([NodeSize("", usual)]))
+    fitting = []
+    for size in admitted:
+        try:
+            parallelism.shape(size.gpus)
+        except InvalidJob:
+            if gpu_types is not None:
+                raise
+        else:
+            fitting.append(size)
+    if not fitting:
+        parallelism.shape(admitted[0].gpus)
+    cut = [size.gpu_type or "nodes of no type that is said" for size in admitted if size not in fitting]
+    several = tuple(fitting) if len({size.gpus for size in fitting}) > 1 else ()
+    named = tuple(size.gpu_type for size in fitting) if cut else ()
+    return NodeSizes(fitting[0].gpus, several, named, _note(fitting, cut))
 
 
 def _note(sizes: Sequence[NodeSize], cut: Sequence[str] = ()) -> str:
     if len({size.gpus for size in sizes}) == 1:
-        said = f"gpus_per_node {sizes[0].gpus}, which is what the nodes have: the job does not say it"
+        sentence = f"gpus_per_node {sizes[0].gpus}, which is what the nodes have: the job does not say it"
     else:
         listed = ", ".join(f"{size.gpus} on {size.gpu_type or 'nodes of no type that is said'}" for size in sizes)
-        said = f"gpus_per_node is what the nodes of each type have, as the job does not say it: {listed}"
+        sentence = f"gpus_per_node is what the nodes of each type have, as the job does not say it: {listed}"
     left_out = f"; left out, as the job does not cut into their nodes: {', '.join(cut)}" if cut else ""
-    return f"{said}{left_out}"
+    return f"{sentence}{left_out}"

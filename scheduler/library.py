@@ -44,4 +44,4 @@ def explain(instance: Instance, outcome: Outcome) -> list[str]:
     if outcome.evaluation is None:
         return [outcome.reason]
     instance = instance.settled(outcome)
-    return [one.line for one in why_not(cheaper_pairs(instance.cluster, instance.job, outcome))]
+    return [reason.line for reason in why_not(cheaper_pairs(instance.cluster, instance.job, outcome))]

@@ -18,7 +18,7 @@ import numpy as np
 
 from ground.errors import InvalidPlacement
 from ground.records import AtLeastOne, JsonRecord
-from scheduler.grid import CellGroups, Grid
+from scheduler.grid import Grid
 from scheduler.job import FAMILIES, Count, Family, Job, stage_slowdown
 from topology.cluster import Cluster, IntArray, Level
 from topology.flags import HEALTHY
@@ -80,11 +80,6 @@ def spread(groups: IntArray, domains: IntArray) -> int:
     return int(np.bincount(touched[distinct] // width).max())
 
 
-def _spread_of(groups: CellGroups, domains: IntArray) -> int:
-    """Return the largest number of distinct domains that a group touches, given the domain of each cell."""
-    return 1 if groups.largest == 1 else spread(*groups.paired(domains))
-
-
 def objective_of(job: Job, dp: int, pp: int, soft: float = 0.0) -> float:
     """Return Eq. 2 for a pair of spreads, plus the soft terms."""
     return job.alpha * dp + job.beta * pp + soft
@@ -121,7 +116,7 @@ def closer_levels(cluster: Cluster, job: Job) -> tuple[str, ...]:
 
 
 def _closer_than(level: Level, cluster: Cluster, job: Job) -> tuple[str, ...]:
-    weighed = {one.level for one in job.levels}
+    weighed = {level.level for level in job.levels}
     inside = takewhile(lambda closer: closer is not level, reversed(cluster.levels))
     return tuple(closer.name for closer in inside if closer.name not in weighed)[::-1]
 
@@ -152,6 +147,8 @@ def evaluate(cluster: Cluster, job: Job, nodes: IntArray) -> Evaluation:
     soft = sum(count.weight * by_level[named[count.level].name][count.family] for count in job.soft)
     cells = np.bincount(level.domain_of[nodes.ravel()], minlength=len(level))
     closer = ((name, by_level[name]) for name in _closer_than(level, cluster, job))
+    tolerated, flat = cluster.tolerating(job.tolerations), nodes.ravel()
+    flagged = sorted(flat[tolerated.slowdown[flat] > HEALTHY].tolist()) if tolerated.flags else []
     return Evaluation(
         dp=dp,
         pp=pp,
@@ -160,14 +157,9 @@ def evaluate(cluster: Cluster, job: Job, nodes: IntArray) -> Evaluation:
         closer={name: objective_of(job, of["dp"], of["pp"]) for name, of in closer},
         by_level=by_level,
         domains={level.domains[k]: int(cells[k]) for k in np.flatnonzero(cells)},
-        flagged=tuple(_flagged(cluster.tolerating(job.tolerations), nodes.ravel()).tolist()),
+        flagged=tuple(flagged),
         gpu_types=gpu_types,
     )
-
-
-def _flagged(cluster: Cluster, nodes: IntArray) -> IntArray:
-    """Return those of some nodes that are flagged, ascending."""
-    return np.sort(nodes[cluster.slowdown[nodes] > HEALTHY]) if cluster.flags else nodes[:0]
 
 
 def worth_of(cluster: Cluster, job: Job, nodes: IntArray) -> Evaluation | None:
@@ -189,7 +181,10 @@ def spread_by_level(cluster: Cluster, grid: Grid, nodes: IntArray) -> dict[str, 
         if np.count_nonzero(domains == domains[0, 0]) == domains.size:
             by_level[level.name] = dict.fromkeys(FAMILIES, 1)
         else:
-            by_level[level.name] = {family: _spread_of(grid.groups[family], domains) for family in FAMILIES}
+            by_level[level.name] = {
+                family: spread(*groups.paired(domains)) if (groups := grid.groups[family]).largest > 1 else 1
+                for family in FAMILIES
+            }
     return by_level
 
 
@@ -211,15 +206,6 @@ def _check_nodes(cluster: Cluster, job: Job, grid: Grid, nodes: IntArray) -> Non
         raise InvalidPlacement(f"node {cluster.names[bad[0]]!r} is not free{why}")
     if (bad := flat[cluster.gpus[flat] != job.gpus_per_node]).size:
         raise InvalidPlacement(f"node {cluster.names[bad[0]]!r} has not {job.gpus_per_node} GPUs")
-    _check_types(cluster, job, flat)
-    if (trunks := cluster.trunks) is not None and len(touched := np.unique(trunks.domain_of[flat])) > 1:
-        first, second = (trunks.domains[k] for k in touched[:2])
-        raise InvalidPlacement(f"nothing joins {first!r} and {second!r}, and the placement lies in both")
-    if job.avoid == "strict" and (bad := flat[cluster.slowdown[flat] > 1.0]).size:
-        raise InvalidPlacement(f"node {cluster.names[bad[0]]!r} is flagged and the job avoids flagged nodes")
-
-
-def _check_types(cluster: Cluster, job: Job, flat: IntArray) -> None:
     kinds = _kinds(cluster, flat)
     barred = [kind for kind in kinds if job.gpu_types is not None and cluster.gpu_types[kind] not in job.gpu_types]
     if barred:
@@ -231,6 +217,11 @@ def _check_types(cluster: Cluster, job: Job, flat: IntArray) -> None:
     if len(kinds) > 1 and not job.mix_types:
         first, second = (cluster.gpu_types[kind] for kind in kinds[:2])
         raise InvalidPlacement(f"GPUs of the types {first!r} and {second!r} are mixed, and the job does not say any")
+    if (trunks := cluster.trunks) is not None and len(touched := np.unique(trunks.domain_of[flat])) > 1:
+        first, second = (trunks.domains[k] for k in touched[:2])
+        raise InvalidPlacement(f"nothing joins {first!r} and {second!r}, and the placement lies in both")
+    if job.avoid == "strict" and (bad := flat[cluster.slowdown[flat] > 1.0]).size:
+        raise InvalidPlacement(f"node {cluster.names[bad[0]]!r} is flagged and the job avoids flagged nodes")
 
 
 def _kinds(cluster: Cluster, flat: IntArray) -> list[int]:

@@ -131,8 +131,8 @@ class PredictedStep:
     @property
     def in_words(self) -> str:
         """The time, and what no step is shorter than."""
-        known = "the least" if self.proved else f"proved bound {self.bound:.3f}"
-        return f"predicted step time {self.time:.3f} x ideal, {known}"
+        bound = "the least" if self.proved else f"proved bound {self.bound:.3f}"
+        return f"predicted step time {self.time:.3f} x ideal, {bound}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,15 +198,15 @@ class Outcome:
         """What the placement is worth at each closer level, from the broadest; empty without one."""
         if self.evaluation is None:
             return {}
-        proved, found = self.status == "optimal" and (self.ep is None or self.ep.proved), {}
+        proved, closer = self.status == "optimal" and (self.ep is None or self.ep.proved), {}
         for level, cost in self.evaluation.closer.items():
             spreads = self.evaluation.by_level[level]
             # every group touches one domain at least, and alpha + beta is 1
             bound = max(self.proposal.closer_bounds.get(level, 0.0), 1.0)
             # what a level has at least is asked of placements that are the best at the levels before it
             proved = proved and cost <= bound + TOLERANCE
-            found[level] = CloserSpread(spreads["dp"], spreads["pp"], proved)
-        return found
+            closer[level] = CloserSpread(spreads["dp"], spreads["pp"], proved)
+        return closer
 
     @property
     def verdict(self) -> str:
@@ -214,8 +214,8 @@ class Outcome:
         status, worth = status_words(self.status, self.stopped_at), self.evaluation
         if worth is None:
             return f"{status}: {self.reason}"
-        found = f"DP spread {worth.dp}, PP spread {worth.pp}, objective {decimal(worth.objective)}"
-        known = "" if self.gap == 0.0 else f", proved bound {decimal(self.bound or 0.0)}"
+        spreads = f"DP spread {worth.dp}, PP spread {worth.pp}, objective {decimal(worth.objective)}"
+        bound = "" if self.gap == 0.0 else f", proved bound {decimal(self.bound or 0.0)}"
         proved, least = self.status == "optimal", self.gap == 0.0
         if proved != least:
             # slow nodes have a price: the least objective is not what decides
@@ -223,7 +223,7 @@ class Outcome:
         elif not proved:
             status += f", gap {self.gap:.1%}"
         step = "" if self.step is None or (proved and least) else f"; {self.step.in_words}"
-        return f"{status}: {found}{known}{step}"
+        return f"{status}: {spreads}{bound}{step}"
 
     def after(self, stopped_at: float | None, *, late: bool = False) -> Outcome:
         """Return it as that of a search which a time limit of so many seconds ended; ``None`` = it ended by itself.
@@ -242,7 +242,7 @@ class Outcome:
         where slow nodes have a price that of the predicted step, and with as short a step that of the objective.
         """
         least = bound >= evaluation.objective - TOLERANCE
-        found = replace(
+        weighed = replace(
             self,
             proposal=proposal,
             evaluation=evaluation,
@@ -252,8 +252,8 @@ class Outcome:
         )
         if step is not None:
             chosen = next((option.slowest for option in proposal.prices if option.chosen), inf)
-            least = step.proved and evaluation.objective <= (found.bound_up_to(chosen) or 0.0) + TOLERANCE
-        return replace(found, status="optimal" if least else "feasible")
+            least = step.proved and evaluation.objective <= (weighed.bound_up_to(chosen) or 0.0) + TOLERANCE
+        return replace(weighed, status="optimal" if least else "feasible")
 
 
 def status_words(status: Status, stopped_at: float | None = None) -> str:

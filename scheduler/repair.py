@@ -18,9 +18,9 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -52,11 +52,515 @@ from scheduler.work_clock import LEAST_SECONDS, clock, on_clock, share_until, st
 from topology.cluster import BoolArray, Cluster, FloatArray, IntArray, count_nodes
 from topology.flags import FAULTY, HEALTHY
 
-# -- repair_problem --
-# The cluster as a job that lost nodes sees it.
-
-
 Prefer = Literal["moves", "objective"]  # What comes first: the fewest moved cells, or the best objective
+
+
+@dataclass(frozen=True, slots=True)
+class RepairPlan:
+    """A repaired placement with what is certified about it."""
+
+    nodes: IntArray  # shape [rows, columns], index of the node of each cell
+    after: Evaluation  # worth of the placement now
+    # certified: no valid placement moves fewer cells than this (with the best objective known, when the objective comes
+    # first)
+    fewest_moves: int
+    # certified: no valid placement has a smaller objective (of those with as few moves, when moves come first)
+    objective_bound: float
+    notes: tuple[str, ...] = ()  # what a user should know, one sentence each
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A cell that goes from one node to another, both by index; row = PP group, column = stage; its rank stays."""
+
+    row: int
+    column: int
+    node_rank: int
+    source: int
+    target: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repair(RepairPlan):
+    """A placement after a repair, beside the one before."""
+
+    moves: tuple[Move, ...]  # the cells that change their node, by rank
+    before: Evaluation  # worth of the placement before nodes were lost
+    prefer: Prefer  # the order that was question for
+    solve_seconds: float  # wall time
+
+    @property
+    def moves_proved(self) -> bool:
+        """Whether fewer moved cells are impossible."""
+        return self.fewest_moves >= len(self.moves)
+
+    @property
+    def bound(self) -> float:
+        """The objective bound, or the objective now where rounding made that the smaller."""
+        return min(self.objective_bound, self.after.objective)
+
+    @property
+    def gap(self) -> float:
+        """(objective - bound) / objective of the placement now; 0 when proved."""
+        return (self.after.objective - self.bound) / self.after.objective
+
+    @property
+    def objective_proved(self) -> bool:
+        """Whether a better objective is impossible."""
+        return self.objective_bound >= self.after.objective - TOLERANCE
+
+
+_DEFAULT_LIMITS = Limits()
+
+
+def repair(
+    cluster: Cluster,
+    job: Job,
+    nodes: IntArray,
+    lost: Sequence[str],
+    *,
+    prefer: Prefer = "moves",
+    limits: Limits = _DEFAULT_LIMITS,
+    algorithm: PlacementAlgorithm | None = None,
+) -> Repair:
+    """Give the cells on lost nodes other nodes.
+
+    A node of the job that may not be used any more (faulty, or slow under ``avoid: strict``) is replaced like a lost
+    one, with a note.  The types of GPU stay those of the placement before, unless the job may mix them.
+
+    :param cluster: the cluster now; whether it shows the job's own nodes as in use makes no difference.
+    :param nodes: shape [rows, columns], the placement before.
+    :param algorithm: for ``objective``, finds the best placement when all may move; default ``exact``.
+    :raises UnknownName: a lost node is not in the cluster.
+    :raises InvalidPlacement: the placement before was not valid, lost nodes apart.
+    :raises Infeasible: fewer nodes are left than the job needs, or no placement keeps its constraints.
+    :raises SolverTimeout: time ran out before a repair was found, or none was found that keeps a hard constraint at a
+        second hierarchy, and none is ruled out.
+    """
+    started = stopwatch()
+    job = of_its_type(cluster, job, nodes)
+    # worth when its nodes were its own, with nothing held against them
+    free = cluster.free_gpus.copy()
+    free[nodes] = cluster.gpus[nodes]
+    own = set(nodes.ravel().tolist())
+    before = evaluate(cluster.replace(free_gpus=free).excused(own), job, nodes)
+    question = RepairQuestion(job, nodes, lost, prefer, algorithm or ALGORITHMS.load("exact"))
+    with on_clock(limits.clock, limits.seconds) as timer:
+        problem, plan = plan_with_constraints(cluster, question, limits)
+    cells = np.nonzero(plan.nodes != problem.old)
+    facts = (*cells, job.grid.node_rank[cells], problem.old[cells], plan.nodes[cells])
+    moves = (Move(*map(int, of_cell)) for of_cell in zip(*facts, strict=True))
+    return Repair(
+        plan.nodes,
+        plan.after,
+        plan.fewest_moves,
+        plan.objective_bound,
+        (*problem.notes, *plan.notes, *([LATE] if timer.late else ())),
+        moves=tuple(sorted(moves, key=lambda move: move.node_rank)),
+        before=before,
+        prefer=prefer,
+        solve_seconds=stopwatch() - started,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class RepairQuestion:
+    """A repair that is wanted."""
+
+    job: Job
+    nodes: IntArray  # shape [rows, columns], the placement before
+    lost: Sequence[str]  # names of nodes
+    prefer: Prefer
+    algorithm: PlacementAlgorithm  # for a placement anew, and for the best one where all may move
+
+    def search(self, problem: RepairProblem, limits: Limits) -> RepairPlan:
+        """Return a repair that keeps all constraints in the tree."""
+        if problem.stays.all():
+            now = evaluate(problem.cluster, problem.job, problem.old)
+            return RepairPlan(problem.old, now, 0, now.objective, ("no node of the job is lost: nothing moves",))
+        if self.prefer == "moves":
+            return fewest_moves(problem, limits)
+        return best_objective(problem, limits, self.algorithm)
+
+
+def plan_with_constraints(
+    cluster: Cluster, question: RepairQuestion, limits: Limits
+) -> tuple[RepairProblem, RepairPlan]:
+    """Return a repair that keeps all constraints of the job, and the problem as it is without those beside the tree.
+
+    :raises Infeasible: fewer nodes are left than the job has cells, or no placement keeps a constraint.
+    :raises SolverTimeout: no repair was found in time, or in all that was searched.
+    """
+    end = clock() + limits.seconds
+    problem = problem_of(cluster, within_the_tree(cluster, question.job), question.nodes, question.lost)
+    if (name := named_beside(cluster, question.job)) is None:
+        return problem, question.search(problem, limits)
+    hard = len(problem.job.holds) < len(question.job.holds)
+    if hard and (plan := _where_it_nests(problem, cluster, question, name, limits)) is not None:
+        return problem, plan
+    free = question.search(problem, replace(limits, seconds=limits.seconds / 2) if hard else limits)
+    # what soft terms at second hierarchies come to at least: each group touches one domain
+    dropped = sum(count.weight for count in question.job.counts if count not in problem.job.counts)
+    lost, objective_first = int((~problem.stays).sum()), question.prefer == "objective"
+    if (after := worth_of(problem.cluster, question.job, free.nodes)) is not None:
+        if problem.stays.all():
+            return problem, replace(free, after=after, objective_bound=after.objective)
+        # what was proved without the constraints holds with them; but where the objective comes first, another
+        # placement may be as good with soft terms and move less
+        fewest = lost if dropped and objective_first else free.fewest_moves
+        return problem, replace(free, after=after, objective_bound=free.objective_bound + dropped, fewest_moves=fewest)
+    plans = list(_on_trees(problem, cluster, question, name, replace(limits, seconds=end - clock())))
+    plans = plans or list(_placed_anew(problem, question, replace(limits, seconds=end - clock())))
+    if not plans:
+        raise SolverTimeout(
+            "no repair that keeps the hard constraints beside the tree was found, and none is ruled out",
+            where="--time-limit",
+            fix="give more seconds, or leave those constraints out of the job",
+        )
+
+    def rank(plan: RepairPlan) -> tuple[float, ...]:
+        # slow nodes newly taken, then what comes first
+        (slow, moved), objective = cost_of(problem, plan), round(plan.after.objective, 9)
+        return (slow, objective, moved) if objective_first else (slow, moved, objective)
+
+    best = min(plans, key=rank)
+    # The bounds of the repair without constraints are those of placements with no more slow nodes than it takes: of the
+    # objective with no more moves, or of moves with as good an objective.  Where the best plan has more of these,
+    # others may be better.
+    (slow, moved), (least_slow, least_moved) = cost_of(problem, best), cost_of(problem, free)
+    within = slow <= least_slow and bool(problem.admitted[best.nodes].all())
+    as_good = best.after.objective - dropped <= free.after.objective + TOLERANCE
+    moves_hold = within and (as_good or not objective_first)
+    bound_holds = within and (objective_first or moved <= least_moved)
+    return problem, replace(
+        best,
+        fewest_moves=free.fewest_moves if moves_hold else lost,
+        objective_bound=free.objective_bound + dropped if bound_holds else trivial_bound(question.job),
+    )
+
+
+def _where_it_nests(
+    problem: RepairProblem, cluster: Cluster, question: RepairQuestion, name: str, limits: Limits
+) -> RepairPlan | None:
+    """Return the repair on the tree that a hierarchy is a level of by itself, with its proof; ``None`` = it is none."""
+    job = with_levels_named(cluster, question.job)
+    if (depth := nested_depth(problem.cluster, job, name)) is None:
+        return None
+    tree = laid_into_tree(cluster, name, depth)
+    if not _lies_on(tree, job, question.nodes):
+        return None
+    plan = plan_with_constraints(tree, replace(question, job=job), limits)[1]
+    return replace(plan, after=evaluate(problem.cluster, question.job, plan.nodes))
+
+
+def _on_trees(
+    problem: RepairProblem, cluster: Cluster, question: RepairQuestion, name: str, limits: Limits
+) -> Iterator[RepairPlan]:
+    """Yield the repair on each tree that the hierarchy can be laid into, where the placement before is one on it."""
+    end, job = clock() + limits.seconds, with_levels_named(cluster, question.job)
+    depths = whole_first(problem.cluster, job, name)
+    for number, depth in enumerate(depths):
+        tree = laid_into_tree(cluster, name, depth)
+        if not _lies_on(tree, job, question.nodes):
+            continue
+        # one share is left for a placement anew
+        seconds = share_until(end, len(depths) - number + 1)
+        try:
+            plan = plan_with_constraints(tree, replace(question, job=job), replace(limits, seconds=seconds))[1]
+        except (Infeasible, SolverTimeout):
+            continue
+        if (after := worth_of(problem.cluster, question.job, plan.nodes)) is not None:
+            yield replace(plan, after=after)
+
+
+def _lies_on(tree: Cluster, job: Job, nodes: IntArray) -> bool:
+    """Return whether a placement keeps all holds on a tree, whatever its nodes are now."""
+    spread = spread_by_level(tree, job.grid, nodes)
+    return all(spread[tree.level(hold.level).name][hold.family] == 1 for hold in job.holds_on(tree))
+
+
+def _placed_anew(problem: RepairProblem, question: RepairQuestion, limits: Limits) -> Iterator[RepairPlan]:
+    """Yield a placement of the whole job, with cells where they were wherever that is as good.
+
+    :raises Infeasible: there is none.
+    """
+    limits = replace(limits, seconds=max(LEAST_SECONDS, limits.seconds))
+    anew = run(question.algorithm, problem.cluster, question.job, limits)
+    if anew.status == "infeasible":
+        fix = "free more nodes, or leave the hard constraint out of the job"
+        raise Infeasible(anew.reason, where="--lost", fix=fix)
+    if anew.proposal.nodes is None or anew.evaluation is None:
+        return
+    placed = anew.proposal.nodes
+    # cells are on their old nodes where these lie in the same domains of all hierarchies
+    levels = (*problem.cluster.levels, *problem.cluster.second_levels)
+    alike = np.unique(np.stack([level.domain_of for level in levels]), axis=1, return_inverse=True)[1].ravel()
+    stays = problem.stays & (alike[placed] == alike[problem.old])
+    nodes = np.where(stays, problem.old, -1).astype(np.int32)
+    for kind in np.unique(alike[placed[~stays]]):
+        cells = ~stays & (alike[placed] == kind)
+        # nodes of the new placement there that no cell has stayed on
+        left = np.setdiff1d(placed[alike[placed] == kind], nodes[stays])
+        nodes[cells] = left[: int(cells.sum())]
+    note = "no repair of the placement before was found that keeps all constraints: the job is placed anew"
+    after = evaluate(problem.cluster, question.job, nodes)
+    yield RepairPlan(nodes, after, int((~problem.stays).sum()), trivial_bound(question.job), (note,))
+
+
+Cells = npt.NDArray[np.int64]  # Flat numbers of cells
+
+
+def fewest_moves(problem: RepairProblem, limits: Limits) -> RepairPlan:
+    """Take as few slow nodes as possible, move as few cells, then reach the best objective; raises SolverTimeout."""
+    deadline = clock() + limits.seconds
+    offered = choices(problem)
+    if not (whole := offered.few):
+        offered = trimmed(offered)
+    model = MoveModel(offered, replace(limits, workers=1))
+    quick = greedy_targets(offered)
+    model.suggest(quick)
+    steps = climb(model, ("slow", "moves", "objective", "touches"), deadline)
+    answer = quick if model.answer is None else model.answer
+    try:
+        plan = plan_of(problem, offered.depth, offered.domain_of_cell(answer), fewest=int((~problem.stays).sum()))
+    except InvalidPlacement:
+        raise SolverTimeout(
+            "time ran out before a repair was found", where="--time-limit", fix="give it more seconds"
+        ) from None
+    if not whole:
+        return replace(plan, notes=("too many choices to weigh all: only the domains with most room were tried",))
+    bound = steps["objective"].bound / model.scale if "objective" in steps else 0.0
+    return replace(
+        plan,
+        fewest_moves=max(plan.fewest_moves, steps["moves"].bound if "moves" in steps else 0),
+        objective_bound=min(max(bound, plan.objective_bound), plan.after.objective),
+    )
+
+
+def climb(model: MoveModel, goals: tuple[Goal, ...], deadline: float) -> dict[Goal, GoalValue]:
+    """Meet one goal after another until time runs out; the last breaks ties only, and gets a tenth of the time left."""
+    steps: dict[Goal, GoalValue] = {}
+    for goal in goals:
+        now = clock()
+        until = now + (deadline - now) / 10 if goal == "touches" else deadline
+        if (step := model.minimise(goal, until)) is None:
+            break
+        steps[goal] = step
+    return steps
+
+
+def plan_of(problem: RepairProblem, depth: int, domain_of_cell: IntArray, *, fewest: int) -> RepairPlan:
+    """Make a plan from the domain of each cell, which the evaluator checks; only the number of moves is certified."""
+    nodes = nearest_nodes(problem, depth, domain_of_cell)
+    return RepairPlan(nodes, evaluate(problem.cluster, problem.job, nodes), fewest, trivial_bound(problem.job))
+
+
+def cost_of(problem: RepairProblem, plan: RepairPlan) -> tuple[int, int]:
+    """Return slow nodes newly taken, and moved cells."""
+    slow = ~np.isin(plan.nodes, problem.old) & (problem.slowdown[plan.nodes] > HEALTHY)
+    return int(slow.sum()), int((plan.nodes != problem.old).sum())
+
+
+def nearest_nodes(problem: RepairProblem, depth: int, domain_of_cell: IntArray) -> IntArray:
+    """Give every cell a node of its domain.
+
+    Of the nodes of a domain, healthy spares go first, then healthy nodes that other cells of the job left, then slow
+    ones, the least slow first.  A cell takes one in the closest domain it shares with its old node; where there are
+    several, one in closer domains that its groups already touch, then the nearest by name.
+
+    :param domain_of_cell: shape [rows, columns]; no domain has more cells than nodes that may be used.
+    """
+    domain_of = problem.cluster.levels[depth].domain_of
+    keeps = problem.stays & (domain_of[problem.old] == domain_of_cell)
+    nodes = np.where(keeps, problem.old, -1).astype(np.int32)
+    free = problem.admitted.copy()
+    free[problem.old[keeps]] = False
+    moving = np.flatnonzero(~keeps)
+    moving = moving[np.argsort(problem.job.grid.node_rank.ravel()[moving], kind="stable")]
+    wanted = domain_of_cell.ravel()[moving]
+    for domain in np.unique(wanted):
+        cells, inside = moving[wanted == domain], np.flatnonzero(free & (domain_of == domain))
+        # the nodes in classes, the best first
+        slowdown, left = problem.slowdown[inside], ~problem.spare[inside]
+        order = np.lexsort((left, slowdown))
+        ends = np.flatnonzero((np.diff(slowdown[order]) != 0) | (np.diff(left[order].astype(np.int8)) != 0)) + 1
+        for alike in np.split(order, ends):
+            cells = _match(problem, depth, nodes, cells=cells, offered=inside[alike])
+    return nodes
+
+
+def _match(problem: RepairProblem, depth: int, nodes: IntArray, *, cells: Cells, offered: Cells) -> Cells:
+    """Seat as many cells as there are nodes, those first that find one close to their old node; return the others.
+
+    :param nodes: shape [rows, columns], filled in.
+    """
+    levels, names = problem.cluster.levels, problem.cluster.names
+    nodes_by_name = sorted({*offered.tolist(), *problem.old.ravel()[cells].tolist()}, key=lambda i: natural(names[i]))
+    place = {node: position for position, node in enumerate(nodes_by_name)}
+    for closeness in range(len(levels) - 1, depth - 2, -1):
+        left = []
+        for cell in cells:
+            old = problem.old.ravel()[cell]
+            near = offered
+            if closeness >= depth:
+                domain_of = levels[closeness].domain_of
+                near = offered[domain_of[offered] == domain_of[old]]
+            if not near.size:
+                left.append(cell)
+                continue
+            distance = np.array([abs(place[int(i)] - place[int(old)]) for i in near])
+            best = near[np.lexsort((near, distance, -_touched(problem, depth, nodes, cell, near)))[0]]
+            nodes.ravel()[cell] = best
+            offered = offered[offered != best]
+        cells = np.array(left, dtype=np.int64)
+    return cells
+
+
+def _touched(problem: RepairProblem, depth: int, nodes: IntArray, cell: int, near: Cells) -> FloatArray:
+    """Return how much of the cell's groups already touches the closer domains of each node, weighed by affinity."""
+    (row, column), parts = divmod(int(cell), nodes.shape[1]), problem.job.nodes_of_tp
+    score = np.zeros(len(near))
+    for weight, group in ((problem.job.alpha, nodes[row % parts :: parts, column]), (problem.job.beta, nodes[row])):
+        seated = group[group >= 0]
+        for level in problem.cluster.levels[depth + 1 :]:
+            score += weight * np.isin(level.domain_of[near], level.domain_of[seated])
+    return score
+
+
+_WIDENINGS = 3  # How often the neighbourhood of the lost nodes is widened from the start, with other lines each time
+_SLICES = 12  # Slices into which the time left is cut, one for each neighbourhood
+_NEARBY = 0.6
+"""Part of that time that neighbourhoods may take; the rest is for all cells at once, which alone proves anything."""
+
+_FIRST, _ALGORITHM, _SEGMENTS = 4, 2, 8
+"""Time for the repair with the fewest moves (a quarter of all), for the best placement (half of what is left then) and
+for moving segments (an eighth of what is left after that, on either view)."""
+
+
+def best_objective(problem: RepairProblem, limits: Limits, algorithm: PlacementAlgorithm) -> RepairPlan:
+    """Reach the best objective that ``algorithm`` finds when all may move, then move as few cells as possible.
+
+    Fewer moves are sought in four ways, each starting from the best before: rename the new placement, move whole
+    segments of the old one, let the surroundings of the lost nodes change, let everything change.  What the algorithm
+    finds is put aside where it takes more slow nodes than the repair with the fewest moves.
+    """
+    deadline = clock() + limits.seconds
+    near = fewest_moves(problem, replace(limits, seconds=limits.seconds / _FIRST))
+    limits.say("searching the best placement with all nodes of the job free to move")
+    others = np.flatnonzero(~problem.admitted)
+    cluster, job = problem.cluster.with_busy(others), problem.job.replace(avoid="ignore")
+    best = run(algorithm, cluster, job, _part(limits, deadline, _ALGORITHM))
+    bound = best.bound if best.bound is not None else trivial_bound(job)
+    near = replace(near, objective_bound=min(bound, near.after.objective))
+    if best.evaluation is None or best.proposal.nodes is None:
+        return replace(near, notes=(*near.notes, f"{algorithm.name} found no placement: {best.reason}"))
+    depth = closest_depth(problem.cluster, problem.job)
+    level = problem.cluster.levels[depth]
+    domain_of_cell = level.domain_of[best.proposal.nodes]
+    if _bare(problem):
+        old = np.where(problem.stays, level.domain_of[problem.old], -1)
+        domain_of_cell = relabel(domain_of_cell, old, room=count_nodes(level, problem.admitted))
+    nodes = nearest_nodes(problem, depth, domain_of_cell)
+    start = replace(near, nodes=nodes, after=evaluate(problem.cluster, problem.job, nodes))
+    better = start.after.objective < near.after.objective - TOLERANCE
+    if not better or cost_of(problem, start)[0] > cost_of(problem, near)[0]:
+        return near
+    limits.say("searching the fewest moves for it")
+    for nodes in _banded(problem, start.after.objective, _part(limits, deadline, _SEGMENTS)):
+        banded = replace(start, nodes=nodes, after=evaluate(problem.cluster, problem.job, nodes))
+        start = min(start, banded, key=lambda plan: cost_of(problem, plan))
+    plan = _fewest_moves_for(problem, start, near, limits, deadline)
+    return replace(plan, objective_bound=min(bound, plan.after.objective))
+
+
+def _part(limits: Limits, deadline: float, parts: int) -> Limits:
+    """Return a part of the time that is left; a moment where none is."""
+    return replace(limits, seconds=max(0.05, (deadline - clock()) / parts))
+
+
+def _banded(problem: RepairProblem, objective: float, limits: Limits) -> Iterator[IntArray]:
+    """Yield placements of that objective that keep the bands of columns, or of rows, shape [rows, columns]."""
+    if not _bare(problem):
+        return
+    depth, job = closest_depth(problem.cluster, problem.job), problem.job
+    level = problem.cluster.levels[depth]
+    room = count_nodes(level, problem.admitted)
+    for transposed, domains_cost, bands_cost in ((False, job.alpha, job.beta), (True, job.beta, job.alpha)):
+        old, stays = level.domain_of[problem.old], problem.stays
+        if transposed:
+            old, stays = old.T, stays.T
+        band_of = bands_of(old)
+        left = objective + TOLERANCE - bands_cost * (int(band_of.max()) + 1)
+        if left < domains_cost:
+            continue
+        most = int(min(left / domains_cost, len(room))) if domains_cost else len(room)
+        answer = move_segments(old, stays, band_of=band_of, room=room, most=most, limits=limits)
+        if answer is not None:
+            yield nearest_nodes(problem, depth, answer.T if transposed else answer)
+
+
+def _bare(problem: RepairProblem) -> bool:
+    """Return whether rows and columns are all that counts: holds and soft terms look at more."""
+    job = problem.job
+    return job.grid.aligned and not job.holds_groups and not job.soft
+
+
+def _fewest_moves_for(
+    problem: RepairProblem, start: RepairPlan, near: RepairPlan, limits: Limits, deadline: float
+) -> RepairPlan:
+    """Move as few cells as possible for the objective of ``start``, which the repair with the fewest moves misses.
+
+    Few moves lie near the lost nodes: first the lines that lost one may change and a few others, then ever more, until
+    the objective can be had.  Then all cells may: that finds the rest, or proves that there is none.
+    """
+    plan, begun = start, clock()
+    for movable in _widening(problem, limits.seed):
+        until = min(clock() + (deadline - begun) / _SLICES, deadline)
+        searched = _search(problem, movable, start, hint=near, limits=limits, until=until)
+        if searched is not None and cost_of(problem, searched) < cost_of(problem, plan):
+            plan = replace(searched, fewest_moves=start.fewest_moves)
+            break
+        if clock() > begun + _NEARBY * (deadline - begun):
+            break
+    everything = np.ones_like(problem.stays)
+    if (searched := _search(problem, everything, start, hint=plan, limits=limits, until=deadline)) is None:
+        return plan
+    fewest = max(start.fewest_moves, searched.fewest_moves)
+    return replace(min(plan, searched, key=lambda plan: cost_of(problem, plan)), fewest_moves=fewest)
+
+
+def _widening(problem: RepairProblem, seed: int) -> Iterator[BoolArray]:
+    """Yield cells that may move, shape [rows, columns]: whole lines along the shorter side, those with lost cells
+    and 4, 8, 16, ... others by chance; and again, as the choice of others matters.
+    """
+    rows, columns = problem.old.shape
+    cell = np.arange(rows * columns).reshape(rows, columns)
+    line = cell // columns if rows >= columns else cell % columns
+    lost = np.unique(line[~problem.stays])
+    others = np.setdiff1d(line, lost)
+    chance = np.random.default_rng(seed)
+    for _ in range(_WIDENINGS):
+        count = 4
+        while count < len(others):
+            yield np.isin(line, lost) | np.isin(line, chance.choice(others, count, replace=False))
+            count *= 2
+
+
+def _search(
+    problem: RepairProblem, movable: BoolArray, target: RepairPlan, *, hint: RepairPlan, limits: Limits, until: float
+) -> RepairPlan | None:
+    """Search the fewest moves among some cells for the objective of a plan; the bound is one for those cells."""
+    offered = choices(problem, movable)
+    if not offered.few or clock() > until:
+        return None
+    model = MoveModel(offered, limits)
+    model.suggest(offered.target_of_mover(problem.cluster.levels[offered.depth].domain_of[hint.nodes]))
+    model.at_most("objective", model.value_of(target.after))
+    steps = climb(model, ("slow", "moves", "touches"), until)
+    if model.answer is None or "moves" not in steps:
+        return None
+    domain_of_cell = offered.domain_of_cell(model.answer)
+    return plan_of(problem, offered.depth, domain_of_cell, fewest=steps["moves"].bound)
 
 
 @dataclass(frozen=True)
@@ -103,7 +607,10 @@ def problem_of(cluster: Cluster, job: Job, nodes: IntArray, lost: Sequence[str])
     :raises Infeasible: fewer nodes are left than the job has cells.
     """
     cluster = cluster.tolerating(job.tolerations)
-    gone = np.unique(np.array([_index(cluster, name) for name in lost], dtype=np.int32))
+    try:
+        gone = np.unique(np.array([cluster.index(name) for name in lost], dtype=np.int32))
+    except UnknownName as error:
+        raise UnknownName(error.message, where="--lost", fix=error.fix) from None
     free = cluster.free_gpus.copy()
     free[nodes] = cluster.gpus[nodes]
     free[gone] = 0
@@ -202,13 +709,6 @@ def _without(nodes: BoolArray, others: IntArray) -> BoolArray:
     return left
 
 
-def _index(cluster: Cluster, name: str) -> int:
-    try:
-        return cluster.index(name)
-    except UnknownName as error:
-        raise UnknownName(error.message, where="--lost", fix=error.fix) from None
-
-
 def _shortage(problem: RepairProblem, gone: IntArray) -> Infeasible:
     """Return the error that says why not all cells find a node, and what would help."""
     job, cluster = problem.job, problem.cluster
@@ -252,588 +752,3 @@ def _shortage(problem: RepairProblem, gone: IntArray) -> Infeasible:
 
 def _nodes(count: int) -> str:
     return "node" if count == 1 else "nodes"
-
-
-# -- moves_first --
-# Fewest moves first, then the best objective among those; and what both orders share: from domains to nodes.
-
-
-Cells = npt.NDArray[np.int64]  # Flat numbers of cells
-
-
-@dataclass(frozen=True, slots=True)
-class RepairPlan:
-    """A repaired placement with what is certified about it."""
-
-    nodes: IntArray  # shape [rows, columns], index of the node of each cell
-    after: Evaluation  # worth of the placement now
-    # certified: no valid placement moves fewer cells than this (with the best objective known, when the objective comes
-    # first)
-    fewest_moves: int
-    # certified: no valid placement has a smaller objective (of those with as few moves, when moves come first)
-    objective_bound: float
-    notes: tuple[str, ...] = ()  # what a user should know, one sentence each
-
-
-def fewest_moves(problem: RepairProblem, limits: Limits) -> RepairPlan:
-    """Take as few slow nodes as possible, move as few cells, then reach the best objective; raises SolverTimeout."""
-    deadline = clock() + limits.seconds
-    offered = choices(problem)
-    if not (whole := offered.few):
-        offered = trimmed(offered)
-    model = MoveModel(offered, replace(limits, workers=1))
-    quick = greedy_targets(offered)
-    model.suggest(quick)
-    steps = climb(model, ("slow", "moves", "objective", "touches"), deadline)
-    answer = quick if model.answer is None else model.answer
-    try:
-        plan = plan_of(problem, offered.depth, offered.domain_of_cell(answer), fewest=int((~problem.stays).sum()))
-    except InvalidPlacement:
-        raise SolverTimeout(
-            "time ran out before a repair was found", where="--time-limit", fix="give it more seconds"
-        ) from None
-    if not whole:
-        return replace(plan, notes=("too many choices to weigh all: only the domains with most room were tried",))
-    bound = steps["objective"].bound / model.scale if "objective" in steps else 0.0
-    return replace(
-        plan,
-        fewest_moves=max(plan.fewest_moves, steps["moves"].bound if "moves" in steps else 0),
-        objective_bound=min(max(bound, plan.objective_bound), plan.after.objective),
-    )
-
-
-def climb(model: MoveModel, goals: tuple[Goal, ...], deadline: float) -> dict[Goal, GoalValue]:
-    """Meet one goal after another until time runs out; the last breaks ties only, and gets a tenth of the time left."""
-    steps: dict[Goal, GoalValue] = {}
-    for goal in goals:
-        now = clock()
-        until = now + (deadline - now) / 10 if goal == "touches" else deadline
-        if (step := model.minimise(goal, until)) is None:
-            break
-        steps[goal] = step
-    return steps
-
-
-def plan_of(problem: RepairProblem, depth: int, domain_of_cell: IntArray, *, fewest: int) -> RepairPlan:
-    """Make a plan from the domain of each cell, which the evaluator checks; only the number of moves is certified."""
-    nodes = nearest_nodes(problem, depth, domain_of_cell)
-    return RepairPlan(nodes, evaluate(problem.cluster, problem.job, nodes), fewest, trivial_bound(problem.job))
-
-
-def cost_of(problem: RepairProblem, plan: RepairPlan) -> tuple[int, int]:
-    """Return slow nodes newly taken, and moved cells."""
-    slow = ~np.isin(plan.nodes, problem.old) & (problem.slowdown[plan.nodes] > HEALTHY)
-    return int(slow.sum()), int((plan.nodes != problem.old).sum())
-
-
-def nearest_nodes(problem: RepairProblem, depth: int, domain_of_cell: IntArray) -> IntArray:
-    """Give every cell a node of its domain.
-
-    Of the nodes of a domain, healthy spares go first, then healthy nodes that other cells of the job left, then slow
-    ones, the least slow first.  A cell takes one in the closest domain it shares with its old node; where there are
-    several, one in closer domains that its groups already touch, then the nearest by name.
-
-    :param domain_of_cell: shape [rows, columns]; no domain has more cells than nodes that may be used.
-    """
-    domain_of = problem.cluster.levels[depth].domain_of
-    keeps = problem.stays & (domain_of[problem.old] == domain_of_cell)
-    nodes = np.where(keeps, problem.old, -1).astype(np.int32)
-    free = problem.admitted.copy()
-    free[problem.old[keeps]] = False
-    moving = np.flatnonzero(~keeps)
-    moving = moving[np.argsort(problem.job.grid.node_rank.ravel()[moving], kind="stable")]
-    wanted = domain_of_cell.ravel()[moving]
-    for domain in np.unique(wanted):
-        cells = moving[wanted == domain]
-        for offered in _by_preference(problem, np.flatnonzero(free & (domain_of == domain))):
-            cells = _match(problem, depth, nodes, cells=cells, offered=offered)
-    return nodes
-
-
-def _by_preference(problem: RepairProblem, inside: Cells) -> Iterator[Cells]:
-    """Yield the nodes in classes, the best first."""
-    slowdown, left = problem.slowdown[inside], ~problem.spare[inside]
-    order = np.lexsort((left, slowdown))
-    ends = np.flatnonzero((np.diff(slowdown[order]) != 0) | (np.diff(left[order].astype(np.int8)) != 0)) + 1
-    yield from (inside[part] for part in np.split(order, ends))
-
-
-def _match(problem: RepairProblem, depth: int, nodes: IntArray, *, cells: Cells, offered: Cells) -> Cells:
-    """Seat as many cells as there are nodes, those first that find one close to their old node; return the others.
-
-    :param nodes: shape [rows, columns], filled in.
-    """
-    levels, names = problem.cluster.levels, problem.cluster.names
-    nodes_by_name = sorted({*offered.tolist(), *problem.old.ravel()[cells].tolist()}, key=lambda i: natural(names[i]))
-    place = {node: position for position, node in enumerate(nodes_by_name)}
-    for closeness in range(len(levels) - 1, depth - 2, -1):
-        left = []
-        for cell in cells:
-            old = problem.old.ravel()[cell]
-            near = offered
-            if closeness >= depth:
-                domain_of = levels[closeness].domain_of
-                near = offered[domain_of[offered] == domain_of[old]]
-            if not near.size:
-                left.append(cell)
-                continue
-            distance = np.array([abs(place[int(i)] - place[int(old)]) for i in near])
-            best = near[np.lexsort((near, distance, -_touched(problem, depth, nodes, cell, near)))[0]]
-            nodes.ravel()[cell] = best
-            offered = offered[offered != best]
-        cells = np.array(left, dtype=np.int64)
-    return cells
-
-
-def _touched(problem: RepairProblem, depth: int, nodes: IntArray, cell: int, near: Cells) -> FloatArray:
-    """Return how much of the cell's groups already touches the closer domains of each node, weighed by affinity."""
-    (row, column), parts = divmod(int(cell), nodes.shape[1]), problem.job.nodes_of_tp
-    score = np.zeros(len(near))
-    for weight, group in ((problem.job.alpha, nodes[row % parts :: parts, column]), (problem.job.beta, nodes[row])):
-        seated = group[group >= 0]
-        for level in problem.cluster.levels[depth + 1 :]:
-            score += weight * np.isin(level.domain_of[near], level.domain_of[seated])
-    return score
-
-
-# -- objective_first --
-# Best objective first, then the fewest moves for it.
-#
-# Fewer moves are sought in four ways, each starting from the best before: rename the new placement, move whole segments
-# of the old one, let the surroundings of the lost nodes change, let everything change.
-
-
-_WIDENINGS = 3  # How often the neighbourhood of the lost nodes is widened from the start, with other lines each time
-_SLICES = 12  # Slices into which the time left is cut, one for each neighbourhood
-_NEARBY = 0.6
-"""Part of that time that neighbourhoods may take; the rest is for all cells at once, which alone proves anything."""
-
-_FIRST, _ALGORITHM, _SEGMENTS = 4, 2, 8
-"""Time for the repair with the fewest moves (a quarter of all), for the best placement (half of what is left then) and
-for moving segments (an eighth of what is left after that, on either view)."""
-
-
-def best_objective(problem: RepairProblem, limits: Limits, algorithm: PlacementAlgorithm) -> RepairPlan:
-    """Reach the best objective that ``algorithm`` finds when all may move, then move as few cells as possible.
-
-    What the algorithm finds is put aside where it takes more slow nodes than the repair with the fewest moves.
-    """
-    deadline = clock() + limits.seconds
-    near = fewest_moves(problem, replace(limits, seconds=limits.seconds / _FIRST))
-    limits.say("searching the best placement with all nodes of the job free to move")
-    others = np.flatnonzero(~problem.admitted)
-    cluster, job = problem.cluster.with_busy(others), problem.job.replace(avoid="ignore")
-    best = run(algorithm, cluster, job, _part(limits, deadline, _ALGORITHM))
-    bound = best.bound if best.bound is not None else trivial_bound(job)
-    near = replace(near, objective_bound=min(bound, near.after.objective))
-    if best.evaluation is None or best.proposal.nodes is None:
-        return replace(near, notes=(*near.notes, f"{algorithm.name} found no placement: {best.reason}"))
-    nodes = _renamed(problem, best.proposal.nodes)
-    start = replace(near, nodes=nodes, after=evaluate(problem.cluster, problem.job, nodes))
-    better = start.after.objective < near.after.objective - TOLERANCE
-    if not better or cost_of(problem, start)[0] > cost_of(problem, near)[0]:
-        return near
-    limits.say("searching the fewest moves for it")
-    for nodes in _banded(problem, start.after.objective, _part(limits, deadline, _SEGMENTS)):
-        banded = replace(start, nodes=nodes, after=evaluate(problem.cluster, problem.job, nodes))
-        start = min(start, banded, key=lambda one: cost_of(problem, one))
-    plan = _fewest_moves_for(problem, start, near, limits, deadline)
-    return replace(plan, objective_bound=min(bound, plan.after.objective))
-
-
-def _part(limits: Limits, deadline: float, parts: int) -> Limits:
-    """Return a part of the time that is left; a moment where none is."""
-    return replace(limits, seconds=max(0.05, (deadline - clock()) / parts))
-
-
-def _renamed(problem: RepairProblem, nodes: IntArray) -> IntArray:
-    """Rename a new placement so that cells stay where they are, shape [rows, columns]."""
-    depth = closest_depth(problem.cluster, problem.job)
-    level = problem.cluster.levels[depth]
-    domain_of_cell = level.domain_of[nodes]
-    if _bare(problem):
-        old = np.where(problem.stays, level.domain_of[problem.old], -1)
-        domain_of_cell = relabel(domain_of_cell, old, room=count_nodes(level, problem.admitted))
-    return nearest_nodes(problem, depth, domain_of_cell)
-
-
-def _banded(problem: RepairProblem, objective: float, limits: Limits) -> Iterator[IntArray]:
-    """Yield placements of that objective that keep the bands of columns, or of rows, shape [rows, columns]."""
-    if not _bare(problem):
-        return
-    depth, job = closest_depth(problem.cluster, problem.job), problem.job
-    level = problem.cluster.levels[depth]
-    room = count_nodes(level, problem.admitted)
-    for transposed, domains_cost, bands_cost in ((False, job.alpha, job.beta), (True, job.beta, job.alpha)):
-        old, stays = level.domain_of[problem.old], problem.stays
-        if transposed:
-            old, stays = old.T, stays.T
-        band_of = bands_of(old)
-        left = objective + TOLERANCE - bands_cost * (int(band_of.max()) + 1)
-        if left < domains_cost:
-            continue
-        most = int(min(left / domains_cost, len(room))) if domains_cost else len(room)
-        answer = move_segments(old, stays, band_of=band_of, room=room, most=most, limits=limits)
-        if answer is not None:
-            yield nearest_nodes(problem, depth, answer.T if transposed else answer)
-
-
-def _bare(problem: RepairProblem) -> bool:
-    """Return whether rows and columns are all that counts: holds and soft terms look at more."""
-    job = problem.job
-    return job.grid.aligned and not job.holds_groups and not job.soft
-
-
-def _fewest_moves_for(
-    problem: RepairProblem, start: RepairPlan, near: RepairPlan, limits: Limits, deadline: float
-) -> RepairPlan:
-    """Move as few cells as possible for the objective of ``start``, which the repair with the fewest moves misses.
-
-    Few moves lie near the lost nodes: first the lines that lost one may change and a few others, then ever more, until
-    the objective can be had.  Then all cells may: that finds the rest, or proves that there is none.
-    """
-    plan, begun = start, clock()
-    for movable in _widening(problem, limits.seed):
-        until = min(clock() + (deadline - begun) / _SLICES, deadline)
-        searched = _search(problem, movable, start, hint=near, limits=limits, until=until)
-        if searched is not None and cost_of(problem, searched) < cost_of(problem, plan):
-            plan = replace(searched, fewest_moves=start.fewest_moves)
-            break
-        if clock() > begun + _NEARBY * (deadline - begun):
-            break
-    everything = np.ones_like(problem.stays)
-    if (searched := _search(problem, everything, start, hint=plan, limits=limits, until=deadline)) is None:
-        return plan
-    fewest = max(start.fewest_moves, searched.fewest_moves)
-    return replace(min(plan, searched, key=lambda one: cost_of(problem, one)), fewest_moves=fewest)
-
-
-def _widening(problem: RepairProblem, seed: int) -> Iterator[BoolArray]:
-    """Yield cells that may move, shape [rows, columns]: whole lines along the shorter side, those with lost cells
-    and 4, 8, 16, ... others by chance; and again, as the choice of others matters.
-    """
-    rows, columns = problem.old.shape
-    cell = np.arange(rows * columns).reshape(rows, columns)
-    line = cell // columns if rows >= columns else cell % columns
-    lost = np.unique(line[~problem.stays])
-    others = np.setdiff1d(line, lost)
-    chance = np.random.default_rng(seed)
-    for _ in range(_WIDENINGS):
-        count = 4
-        while count < len(others):
-            yield np.isin(line, lost) | np.isin(line, chance.choice(others, count, replace=False))
-            count *= 2
-
-
-def _search(
-    problem: RepairProblem, movable: BoolArray, target: RepairPlan, *, hint: RepairPlan, limits: Limits, until: float
-) -> RepairPlan | None:
-    """Search the fewest moves among some cells for the objective of a plan; the bound is one for those cells."""
-    offered = choices(problem, movable)
-    if not offered.few or clock() > until:
-        return None
-    model = MoveModel(offered, limits)
-    model.suggest(offered.target_of_mover(problem.cluster.levels[offered.depth].domain_of[hint.nodes]))
-    model.at_most("objective", model.value_of(target.after))
-    steps = climb(model, ("slow", "moves", "touches"), until)
-    if model.answer is None or "moves" not in steps:
-        return None
-    domain_of_cell = offered.domain_of_cell(model.answer)
-    return plan_of(problem, offered.depth, domain_of_cell, fewest=steps["moves"].bound)
-
-
-# -- beside_the_tree --
-# Repairs that keep constraints at second hierarchies, which the search for a repair knows nothing of.
-#
-# First a repair without these constraints: often it keeps them, and what is proved without them holds with them.  Where
-# it breaks a hard one, repairs are searched on trees that the hierarchy is laid into, on which the constraint is like
-# any other; and the job is placed anew, with as many cells as can be where they were.  The best of these counts.
-
-
-Search = Callable[[RepairProblem, Limits], RepairPlan]
-
-
-@dataclass(frozen=True, slots=True)
-class RepairQuestion:
-    """A repair that is wanted, and how it is searched where all constraints are in the tree."""
-
-    job: Job
-    nodes: IntArray  # shape [rows, columns], the placement before
-    lost: Sequence[str]  # names of nodes
-    prefer: Prefer
-    search: Search
-    algorithm: PlacementAlgorithm  # for a placement anew
-
-
-def plan_with_constraints(cluster: Cluster, asked: RepairQuestion, limits: Limits) -> tuple[RepairProblem, RepairPlan]:
-    """Return a repair that keeps all constraints of the job, and the problem as it is without those beside the tree.
-
-    :raises Infeasible: fewer nodes are left than the job has cells, or no placement keeps a constraint.
-    :raises SolverTimeout: no repair was found in time, or in all that was searched.
-    """
-    end = clock() + limits.seconds
-    problem = problem_of(cluster, within_the_tree(cluster, asked.job), asked.nodes, asked.lost)
-    if (name := named_beside(cluster, asked.job)) is None:
-        return problem, asked.search(problem, limits)
-    hard = len(problem.job.holds) < len(asked.job.holds)
-    if hard and (plan := _where_it_nests(problem, cluster, asked, name, limits)) is not None:
-        return problem, plan
-    free = asked.search(problem, replace(limits, seconds=limits.seconds / 2) if hard else limits)
-    if (after := worth_of(problem.cluster, asked.job, free.nodes)) is not None:
-        return problem, _with_claims(problem, asked, free, after)
-    plans = list(_on_trees(problem, cluster, asked, name, replace(limits, seconds=end - clock())))
-    plans = plans or list(_placed_anew(problem, asked, replace(limits, seconds=end - clock())))
-    if not plans:
-        raise SolverTimeout(
-            "no repair that keeps the hard constraints beside the tree was found, and none is ruled out",
-            where="--time-limit",
-            fix="give more seconds, or leave those constraints out of the job",
-        )
-    best = min(plans, key=lambda plan: _order(problem, asked, plan))
-    return problem, _with_bounds_of(problem, asked, best, free)
-
-
-def _with_claims(problem: RepairProblem, asked: RepairQuestion, plan: RepairPlan, after: Evaluation) -> RepairPlan:
-    """Return a plan that was found without a job's constraints at second hierarchies as one with them.
-
-    What was proved without them holds with them: no fewer moves, and no less than each soft term counted once.
-    """
-    if problem.stays.all():
-        return replace(plan, after=after, objective_bound=after.objective)
-    dropped = _least_beside(problem, asked)
-    # where the objective comes first, another placement may be as good with soft terms and move less
-    fewest = _lost(problem) if dropped and asked.prefer == "objective" else plan.fewest_moves
-    return replace(plan, after=after, objective_bound=plan.objective_bound + dropped, fewest_moves=fewest)
-
-
-def _with_bounds_of(problem: RepairProblem, asked: RepairQuestion, best: RepairPlan, free: RepairPlan) -> RepairPlan:
-    """Return a plan with what the repair without constraints proves of it.
-
-    The bounds of that repair are those of placements with no more slow nodes than it takes: of the objective with no
-    more moves, or of moves with as good an objective.  Where the plan has more of these, others may be better.
-    """
-    (slow, moved), (least_slow, least_moved) = cost_of(problem, best), cost_of(problem, free)
-    within = slow <= least_slow and bool(problem.admitted[best.nodes].all())
-    dropped, objective_first = _least_beside(problem, asked), asked.prefer == "objective"
-    as_good = best.after.objective - dropped <= free.after.objective + TOLERANCE
-    moves_hold = within and (as_good or not objective_first)
-    bound_holds = within and (objective_first or moved <= least_moved)
-    return replace(
-        best,
-        fewest_moves=free.fewest_moves if moves_hold else _lost(problem),
-        objective_bound=free.objective_bound + dropped if bound_holds else trivial_bound(asked.job),
-    )
-
-
-def _least_beside(problem: RepairProblem, asked: RepairQuestion) -> float:
-    """Return what the soft terms at second hierarchies come to at least: each group touches one domain."""
-    return sum(count.weight for count in asked.job.counts if count not in problem.job.counts)
-
-
-def _where_it_nests(
-    problem: RepairProblem, cluster: Cluster, asked: RepairQuestion, name: str, limits: Limits
-) -> RepairPlan | None:
-    """Return the repair on the tree that a hierarchy is a level of by itself, with its proof; ``None`` = it is none."""
-    job = with_levels_named(cluster, asked.job)
-    if (depth := nested_depth(problem.cluster, job, name)) is None:
-        return None
-    tree = laid_into_tree(cluster, name, depth)
-    if not _lies_on(tree, job, asked.nodes):
-        return None
-    plan = plan_with_constraints(tree, replace(asked, job=job), limits)[1]
-    return replace(plan, after=evaluate(problem.cluster, asked.job, plan.nodes))
-
-
-def _on_trees(
-    problem: RepairProblem, cluster: Cluster, asked: RepairQuestion, name: str, limits: Limits
-) -> Iterator[RepairPlan]:
-    """Yield the repair on each tree that the hierarchy can be laid into, where the placement before is one on it."""
-    end, job = clock() + limits.seconds, with_levels_named(cluster, asked.job)
-    depths = whole_first(problem.cluster, job, name)
-    for number, depth in enumerate(depths):
-        tree = laid_into_tree(cluster, name, depth)
-        if not _lies_on(tree, job, asked.nodes):
-            continue
-        # one share is left for a placement anew
-        seconds = share_until(end, len(depths) - number + 1)
-        try:
-            plan = plan_with_constraints(tree, replace(asked, job=job), replace(limits, seconds=seconds))[1]
-        except (Infeasible, SolverTimeout):
-            continue
-        if (after := worth_of(problem.cluster, asked.job, plan.nodes)) is not None:
-            yield replace(plan, after=after)
-
-
-def _lies_on(tree: Cluster, job: Job, nodes: IntArray) -> bool:
-    """Return whether a placement keeps all holds on a tree, whatever its nodes are now."""
-    spread = spread_by_level(tree, job.grid, nodes)
-    return all(spread[tree.level(hold.level).name][hold.family] == 1 for hold in job.holds_on(tree))
-
-
-def _placed_anew(problem: RepairProblem, asked: RepairQuestion, limits: Limits) -> Iterator[RepairPlan]:
-    """Yield a placement of the whole job, with cells where they were wherever that is as good.
-
-    :raises Infeasible: there is none.
-    """
-    limits = replace(limits, seconds=max(LEAST_SECONDS, limits.seconds))
-    found = run(asked.algorithm, problem.cluster, asked.job, limits)
-    if found.status == "infeasible":
-        raise Infeasible(
-            found.reason, where="--lost", fix="free more nodes, or leave the hard constraint out of the job"
-        )
-    if found.proposal.nodes is not None and found.evaluation is not None:
-        nodes = _where_they_were(problem, found.proposal.nodes)
-        note = "no repair of the placement before was found that keeps all constraints: the job is placed anew"
-        after = evaluate(problem.cluster, asked.job, nodes)
-        yield RepairPlan(nodes, after, _lost(problem), trivial_bound(asked.job), (note,))
-
-
-def _where_they_were(problem: RepairProblem, nodes: IntArray) -> IntArray:
-    """Return a placement with cells on their old nodes where these lie in the same domains of all hierarchies."""
-    cluster = problem.cluster
-    levels = (*cluster.levels, *cluster.second_levels)
-    alike = np.unique(np.stack([level.domain_of for level in levels]), axis=1, return_inverse=True)[1].ravel()
-    stays = problem.stays & (alike[nodes] == alike[problem.old])
-    found = np.where(stays, problem.old, -1).astype(np.int32)
-    for kind in np.unique(alike[nodes[~stays]]):
-        cells = ~stays & (alike[nodes] == kind)
-        # nodes of the new placement there that no cell has stayed on
-        left = np.setdiff1d(nodes[alike[nodes] == kind], found[stays])
-        found[cells] = left[: int(cells.sum())]
-    return found
-
-
-def _order(problem: RepairProblem, asked: RepairQuestion, plan: RepairPlan) -> tuple[float, ...]:
-    """Return by what plans are compared, the least the best: slow nodes newly taken, then what comes first."""
-    slow, moved = cost_of(problem, plan)
-    objective = round(plan.after.objective, 9)
-    return (slow, objective, moved) if asked.prefer == "objective" else (slow, moved, objective)
-
-
-def _lost(problem: RepairProblem) -> int:
-    """Return how many cells have to move whatever is done."""
-    return int((~problem.stays).sum())
-
-
-# -- repair --
-# Repair: replace lost nodes of a placed job, moving as little as possible.
-#
-# A job that runs on thousands of nodes loses some of them; the others hold its state.  Two orders, the user's choice:
-#
-# - ``moves``: the fewest moved cells first, then the best objective among those.
-# - ``objective``: the best objective that any placement reaches first, then the fewest moved cells for it.
-#
-# In both, healthy spares go first: a slow node is newly taken only where the job does not fit without (unless it says
-# ``avoid: ignore``).  Cells that do not move keep their node, and every cell keeps its rank.
-
-
-_DEFAULT_LIMITS = Limits()
-
-
-@dataclass(frozen=True, slots=True)
-class Move:
-    """A cell that goes from one node to another, both by index; row = PP group, column = stage; its rank stays."""
-
-    row: int
-    column: int
-    node_rank: int
-    source: int
-    target: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Repair(RepairPlan):
-    """A placement after a repair, beside the one before."""
-
-    moves: tuple[Move, ...]  # the cells that change their node, by rank
-    before: Evaluation  # worth of the placement before nodes were lost
-    prefer: Prefer  # the order that was asked for
-    solve_seconds: float  # wall time
-
-    @property
-    def moves_proved(self) -> bool:
-        """Whether fewer moved cells are impossible."""
-        return self.fewest_moves >= len(self.moves)
-
-    @property
-    def bound(self) -> float:
-        """The objective bound, or the objective now where rounding made that the smaller."""
-        return min(self.objective_bound, self.after.objective)
-
-    @property
-    def gap(self) -> float:
-        """(objective - bound) / objective of the placement now; 0 when proved."""
-        return (self.after.objective - self.bound) / self.after.objective
-
-    @property
-    def objective_proved(self) -> bool:
-        """Whether a better objective is impossible."""
-        return self.objective_bound >= self.after.objective - TOLERANCE
-
-
-def repair(
-    cluster: Cluster,
-    job: Job,
-    nodes: IntArray,
-    lost: Sequence[str],
-    *,
-    prefer: Prefer = "moves",
-    limits: Limits = _DEFAULT_LIMITS,
-    algorithm: PlacementAlgorithm | None = None,
-) -> Repair:
-    """Give the cells on lost nodes other nodes.
-
-    A node of the job that may not be used any more (faulty, or slow under ``avoid: strict``) is replaced like a lost
-    one, with a note.  The types of GPU stay those of the placement before, unless the job may mix them.
-
-    :param cluster: the cluster now; whether it shows the job's own nodes as in use makes no difference.
-    :param nodes: shape [rows, columns], the placement before.
-    :param algorithm: for ``objective``, finds the best placement when all may move; default ``exact``.
-    :raises UnknownName: a lost node is not in the cluster.
-    :raises InvalidPlacement: the placement before was not valid, lost nodes apart.
-    :raises Infeasible: fewer nodes are left than the job needs, or no placement keeps its constraints.
-    :raises SolverTimeout: time ran out before a repair was found, or none was found that keeps a hard constraint at a
-        second hierarchy, and none is ruled out.
-    """
-    started = stopwatch()
-    job = of_its_type(cluster, job, nodes)
-    before = _worth_before(cluster, job, nodes)
-    algorithm = algorithm or ALGORITHMS.load("exact")
-    asked = RepairQuestion(job, nodes, lost, prefer, partial(_plan, prefer=prefer, algorithm=algorithm), algorithm)
-    with on_clock(limits.clock, limits.seconds) as timer:
-        problem, plan = plan_with_constraints(cluster, asked, limits)
-    return Repair(
-        plan.nodes,
-        plan.after,
-        plan.fewest_moves,
-        plan.objective_bound,
-        (*problem.notes, *plan.notes, *([LATE] if timer.late else ())),
-        moves=_moves(problem, plan.nodes),
-        before=before,
-        prefer=prefer,
-        solve_seconds=stopwatch() - started,
-    )
-
-
-def _worth_before(cluster: Cluster, job: Job, nodes: IntArray) -> Evaluation:
-    """Return the worth of the placement when its nodes were its own, with nothing held against them."""
-    free = cluster.free_gpus.copy()
-    free[nodes] = cluster.gpus[nodes]
-    own = set(nodes.ravel().tolist())
-    return evaluate(cluster.replace(free_gpus=free).excused(own), job, nodes)
-
-
-def _plan(problem: RepairProblem, limits: Limits, *, prefer: Prefer, algorithm: PlacementAlgorithm) -> RepairPlan:
-    if problem.stays.all():
-        now = evaluate(problem.cluster, problem.job, problem.old)
-        return RepairPlan(problem.old, now, 0, now.objective, ("no node of the job is lost: nothing moves",))
-    if prefer == "moves":
-        return fewest_moves(problem, limits)
-    return best_objective(problem, limits, algorithm)
-
-
-def _moves(problem: RepairProblem, nodes: IntArray) -> tuple[Move, ...]:
-    cells = np.nonzero(nodes != problem.old)
-    facts = (*cells, problem.job.grid.node_rank[cells], problem.old[cells], nodes[cells])
-    moves = (Move(*map(int, of_cell)) for of_cell in zip(*facts, strict=True))
-    return tuple(sorted(moves, key=lambda move: move.node_rank))

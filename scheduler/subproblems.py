@@ -1,8 +1,28 @@
 """What an algorithm is asked instead of the whole problem, so that it need know nothing of these.
 
-There is one question for each type of GPU, and there for each trunk where nothing joins the trunks, in a tree that
-heeds second hierarchies; the best answer counts.  Then the same is asked on preferred nodes: a tie-break among
-placements that are equally good.
+There is one question for each type of GPU, and there for each *trunk* where nothing joins the trunks; the best answer
+counts, and a proof for each is a proof for the cluster.
+
+*Second hierarchies* nest with nothing, and algorithms search a tree.  So one is laid into the tree, after none, one or
+all of its levels: what lies in the same domain there and in the same domain of the second hierarchy is a domain of the
+new level, and closer levels are cut along it.  Every placement on such a tree is one on the cluster; not the other way
+round, unless the hierarchy nests there by itself.  Where it does, the answer for that tree is the answer, with its
+proof.  Where it nests nowhere, the best of the answers for all these trees, and without the constraints, is taken; and
+the only bound is that of the job without them, with the least that its soft ones can add.
+
+*Types of GPU*: all nodes of a gang have GPUs of one type, unless its job says that it may mix them.  So a job is placed
+once for each type that it admits; and the choice is what has the least ``objective / speed``, the speed of the job on
+the type.  A mixed gang is as fast as the slowest type in it.  Of all mixed placements the best is found by one more
+placement for each speed: on all types that are at least as fast.  Every placement is one of those whose slowest type is
+its own, so the least of ``bound / speed`` over all choices is a bound for every placement there is.
+
+*Preferred nodes* break ties between placements that are equally good, by what each node costs beside the objective: the
+GB of images that it would pull minus the affinity of its data; full affinity weighs one GB.  That never buys anything:
+spreads, objective, speed, bound and status stay, and no closer level and no slow node is worse; where a job may be on
+several types of GPU, it is among all that are worth the same.  That no placement as good costs less is not proved.
+First nodes of the placement, and of that on each other type, give way to cheaper ones that are alike in all that is
+counted.  Then nodes are put in order, the cheapest first, and the shortest beginning of that order is sought on which
+the algorithm finds as good a placement.  Whatever fits on a beginning fits on a longer one, so halving finds it.
 """
 
 from __future__ import annotations
@@ -29,7 +49,6 @@ from scheduler.placement.types import (
     PlacementAlgorithm,
     PriceOption,
     Proposal,
-    Refutation,
     Status,
     corners,
 )
@@ -38,12 +57,6 @@ from topology.cluster import BoolArray, Cluster, IntArray, Level, count_nodes
 
 if TYPE_CHECKING:
     from topology.cluster import FloatArray, IndexArray
-
-# -- trunks --
-# Asking an algorithm for a proposal: of the whole cluster, or of each trunk where nothing joins the trunks.
-#
-# There the best answer counts: so every algorithm heeds trunks without knowing of them, and a proof in each trunk is a
-# proof for the cluster.
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +74,7 @@ class WeighedProposal:
             return inf, inf, float(self.proposal.nodes is None)
         # alpha 0 or 1 gives one of the spreads no weight: of equal objectives the smaller spreads are a corner
         worth = self.evaluation
-        costs = (self.time, *worth.goals)
-        return *(round(cost, 9) for cost in costs), worth.dp + worth.pp
+        return *(round(cost, 9) for cost in (self.time, *worth.goals)), worth.dp + worth.pp
 
 
 def propose(algorithm: PlacementAlgorithm, cluster: Cluster, job: Job, limits: Limits) -> Proposal:
@@ -86,14 +98,46 @@ def propose_in_a_trunk(algorithm: PlacementAlgorithm, cluster: Cluster, job: Job
     fitting = [int(k) for k in np.argsort(free, kind="stable") if free[k] >= job.grid.cells]
     end = clock() + limits.seconds
     answers = []
-    for tried, trunk in enumerate(fitting):
-        seconds = share_until(end, len(fitting) - tried)
+    for place, trunk in enumerate(fitting):
+        seconds = share_until(end, len(fitting) - place)
         nodes = np.flatnonzero(trunks.domain_of == trunk).astype(np.int32)
         proposal = propose(algorithm, cluster.subset(nodes), job, replace(limits, seconds=seconds))
         proofs = tuple(replace(proof, trunk=trunks.domains[trunk]) for proof in proposal.proofs)
         proposal = replace(proposal, proofs=proofs)
         answers.append(weighed(cluster, job, nodes, proposal))
-    return _together(answers)
+    best = min(answers, key=lambda answer: answer.rank)
+    proposals = [answer.proposal for answer in answers]
+    placed = [proposal for proposal in proposals if not proposal.infeasible]
+    # where a placement in no other trunk is as good, what is said of the goals after the objective holds of all
+    unrivalled = best.evaluation is not None and all(
+        other.lower_bound is not None and other.lower_bound > best.evaluation.objective + TOLERANCE
+        for other in placed
+        if other is not best.proposal
+    )
+    infeasible = "" if placed else proposals[0].infeasible
+    points = {point for proposal in placed for point in proposal.pareto}
+    all_proved = all(point.proved for point in points) and all(proposal.pareto for proposal in placed)
+    return replace(
+        best.proposal,
+        expert_bound=best.proposal.expert_bound if unrivalled else 1.0,
+        closer_bounds=best.proposal.closer_bounds if unrivalled else {},
+        lower_bound=_least([proposal.lower_bound for proposal in placed]),
+        step_time_bound=_least([proposal.step_time_bound for proposal in placed]),
+        complete=all(proposal.complete for proposal in proposals),
+        infeasible=infeasible,
+        pareto=tuple(ParetoPoint(dp, pp, all_proved) for dp, pp in corners((point.dp, point.pp) for point in points)),
+        # what rules a pair out in the chosen trunk, where something rules it out in each other trunk too
+        refutations=tuple(
+            refutation
+            for refutation in best.proposal.refutations
+            if all(any(other.covers(*refutation.pair) for other in there.refutations) for there in placed)
+        ),
+        proofs=(
+            *best.proposal.proofs,
+            *(proof for other in proposals if other is not best.proposal for proof in other.proofs),
+        ),
+        solve_seconds=sum(proposal.solve_seconds for proposal in proposals),
+    )
 
 
 def weighed(cluster: Cluster, job: Job, nodes: IntArray, proposal: Proposal) -> WeighedProposal:
@@ -109,69 +153,9 @@ def weighed(cluster: Cluster, job: Job, nodes: IntArray, proposal: Proposal) -> 
     return WeighedProposal(proposal, evaluation, time)
 
 
-def _together(answers: Sequence[WeighedProposal]) -> Proposal:
-    best = min(answers, key=lambda answer: answer.rank)
-    unrivalled = _unrivalled(best, answers)
-    proposals = [answer.proposal for answer in answers]
-    placed = [proposal for proposal in proposals if not proposal.infeasible]
-    infeasible = "" if placed else proposals[0].infeasible
-    return replace(
-        best.proposal,
-        expert_bound=best.proposal.expert_bound if unrivalled else 1.0,
-        closer_bounds=best.proposal.closer_bounds if unrivalled else {},
-        lower_bound=_least([proposal.lower_bound for proposal in placed]),
-        step_time_bound=_least([proposal.step_time_bound for proposal in placed]),
-        complete=all(proposal.complete for proposal in proposals),
-        infeasible=infeasible,
-        pareto=_front(placed),
-        refutations=_refuted_everywhere(best.proposal, placed),
-        proofs=(
-            *best.proposal.proofs,
-            *(proof for other in answers if other is not best for proof in other.proposal.proofs),
-        ),
-        solve_seconds=sum(proposal.solve_seconds for proposal in proposals),
-    )
-
-
 def _least(bounds: Sequence[float | None]) -> float | None:
     """Return what holds in all trunks; ``None`` = in one nothing is claimed, or there is none."""
     return None if None in bounds else min((bound for bound in bounds if bound is not None), default=None)
-
-
-def _unrivalled(best: WeighedProposal, answers: Sequence[WeighedProposal]) -> bool:
-    """Return whether a placement in no other trunk is as good, so that what is said of the goals after holds of all."""
-    if best.evaluation is None:
-        return False
-    reached = best.evaluation.objective + TOLERANCE
-    others = (answer.proposal for answer in answers if answer is not best and not answer.proposal.infeasible)
-    return all(other.lower_bound is not None and other.lower_bound > reached for other in others)
-
-
-def _front(proposals: Sequence[Proposal]) -> tuple[ParetoPoint, ...]:
-    """Return the corners of all fronts that no other corner beats; proved where each trunk's front is."""
-    points = {point for proposal in proposals for point in proposal.pareto}
-    all_proved = all(point.proved for point in points) and all(proposal.pareto for proposal in proposals)
-    return tuple(ParetoPoint(dp, pp, all_proved) for dp, pp in corners((point.dp, point.pp) for point in points))
-
-
-def _refuted_everywhere(best: Proposal, proposals: Sequence[Proposal]) -> tuple[Refutation, ...]:
-    """Return what rules a pair out in the chosen trunk, where something rules it out in each other trunk too."""
-    return tuple(
-        known
-        for known in best.refutations
-        if all(any(other.covers(*known.pair) for other in proposal.refutations) for proposal in proposals)
-    )
-
-
-# -- second_constraints --
-# Constraints at second hierarchies, which nest with nothing: every algorithm heeds them without knowing of them.
-#
-# Algorithms search a tree.  So a second hierarchy is laid into the tree, after none, one or all of its levels: what
-# lies in the same domain there and in the same domain of the second hierarchy is a domain of the new level, and closer
-# levels are cut along it.  Every placement on such a tree is one on the cluster; not the other way round, unless the
-# hierarchy nests there by itself.  Where it does, the answer for that tree is the answer, with its proof.  Where it
-# nests nowhere, the best of the answers for all these trees, and without the constraints, is taken; and the only bound
-# is that of the job without them, with the least that its soft ones can add.
 
 
 RULES_SHARE = 0.2  # Of the time limit, for what quick rules propose; the exact search gives them as much
@@ -197,8 +181,17 @@ class SecondConstraints:
         """Propose the best placement found; its bound holds for all there are."""
         if (name := named_beside(cluster, job)) is None:
             return propose(self.algorithm, cluster, job, limits)
-        if refusal := _counted_out(cluster, job, name):
-            return Proposal(None, infeasible=refusal)
+        if held := [hold.family for hold in job.holds if hold.level == name]:
+            blocks = Blocks(*job.grid.tied(held))
+            wanted = blocks.rows * blocks.columns
+            room = int((count_nodes(cluster.level(name), admissible(cluster, job)) // blocks.size).sum())
+            if room < wanted:
+                families = " and ".join(f"every {family} group" for family in held)
+                refusal = (
+                    f"holding {families} inside one {name} makes {wanted} blocks of {blocks.size} nodes, and the free "
+                    f"nodes have room for {room} such blocks"
+                )
+                return Proposal(None, infeasible=refusal)
         job = with_levels_named(cluster, job)
         if (nested := nested_depth(cluster, job, name)) is not None:
             return self._nested(cluster, job, name, nested, limits)
@@ -210,18 +203,23 @@ class SecondConstraints:
         Closer levels that it cuts count otherwise there, so of placements as good others may be better on the cluster.
         """
         end, everywhere = clock() + limits.seconds, np.arange(len(cluster), dtype=np.int32)
-        found = self.place(laid_into_tree(cluster, name, depth), job, limits)
-        kept = _as_in_the_tree(cluster, job, name, depth)
-        bounds = {level: bound for level, bound in found.closer_bounds.items() if level in kept}
+        on_tree = self.place(laid_into_tree(cluster, name, depth), job, limits)
+        # closer levels of which the tree says what the cluster's does: those before the hierarchy, and, where that is
+        # no closer level itself, those after it down to the first that it cuts
+        second, nodes, counted = cluster.level(name), admissible(cluster, job), cluster.level_index(job.level)
+        closer = cluster.levels[counted + 1 : depth if depth > counted else None]
+        uncut = takewhile(lambda level: depth > counted or _refines(level.domain_of, second.domain_of, nodes), closer)
+        kept = {level.name for level in uncut}
+        bounds = {level: bound for level, bound in on_tree.closer_bounds.items() if level in kept}
         # domains of that tree may be cut: what was counted there cannot be recounted on the cluster
-        found = replace(found, closer_bounds=bounds, proofs=())
-        if found.nodes is None or limits.told != "everything" or kept.issuperset(closer_levels(cluster, job)):
-            return found
+        on_tree = replace(on_tree, closer_bounds=bounds, proofs=())
+        if on_tree.nodes is None or limits.told != "everything" or kept.issuperset(closer_levels(cluster, job)):
+            return on_tree
         rest = replace(limits, seconds=share_until(end))
         whole = self.place(cluster, without_levels(job, {name}), rest)
-        answers = [weighed(cluster, job, everywhere, one) for one in (found, whole)]
-        best = min((*answers, *self._of_rules(cluster, job, rest)), key=lambda one: one.rank)
-        return replace(found, nodes=best.proposal.nodes)
+        answers = [weighed(cluster, job, everywhere, proposal) for proposal in (on_tree, whole)]
+        best = min((*answers, *self._of_rules(cluster, job, rest)), key=lambda answer: answer.rank)
+        return replace(on_tree, nodes=best.proposal.nodes)
 
     def _unnested(self, cluster: Cluster, job: Job, name: str, limits: Limits) -> Proposal:
         """Return the best placement on all trees and without constraints at a hierarchy, and the bound without them."""
@@ -239,15 +237,23 @@ class SecondConstraints:
             prices = tuple(replace(option, bound=(option.bound or 0.0) + soft) for option in relaxed.prices)
             least = relaxed.lower_bound + soft
             relaxed = replace(relaxed, lower_bound=least, step_time_bound=shortest, prices=prices)
-        placed = first.evaluation is not None
-        if relaxed.infeasible or (len(free.counts) == len(job.counts) and placed) or _is_best(first, relaxed):
+        settled = bool(relaxed.infeasible)
+        if first.evaluation is not None:
+            floor, quickest = relaxed.lower_bound, inf
+            if relaxed.prices:
+                # slow nodes have a price: the time decides, and then the objective on nodes no slower
+                floor = next(option.bound for option in relaxed.prices if option.chosen)
+                quickest = relaxed.step_time_bound or 0.0
+            best = floor is not None and first.evaluation.objective <= floor + TOLERANCE
+            settled |= len(free.counts) == len(job.counts) or (best and first.time <= quickest + TOLERANCE)
+        if settled:
             return _with_claims(first, job, relaxed, ())
         answers = [first] if first.evaluation is not None else []
-        for tried, depth in enumerate(whole_first(cluster, job, name)):
+        for place, depth in enumerate(whole_first(cluster, job, name)):
             if clock() > end and any(answer.evaluation is not None for answer in answers):
                 relaxed = replace(relaxed, complete=False)
                 break
-            seconds = share_until(end, parts - 1 - tried)
+            seconds = share_until(end, parts - 1 - place)
             tree = laid_into_tree(cluster, name, depth)
             answers.append(weighed(cluster, job, everywhere, self.place(tree, job, replace(limits, seconds=seconds))))
         answers += self._of_rules(cluster, job, limits)
@@ -255,7 +261,7 @@ class SecondConstraints:
             f"{name} nests with no level of the tree: searched were placements on trees that it is laid into, and the "
             f"bound is that without its constraints."
         )
-        return _with_claims(min(answers, key=lambda one: one.rank), job, relaxed, (note,))
+        return _with_claims(min(answers, key=lambda answer: answer.rank), job, relaxed, (note,))
 
     def _of_rules(self, cluster: Cluster, job: Job, limits: Limits) -> Iterator[WeighedProposal]:
         """Yield what quick rules propose, each on all those trees, until their share of the time is used up: on a tree
@@ -267,8 +273,8 @@ class SecondConstraints:
         for rule in self.algorithm.quick_rules():
             if clock() > until:
                 return
-            found = SecondConstraints(rule.in_time(until)).place(cluster, job, limits)
-            yield weighed(cluster, job, everywhere, replace(found, notes=()))
+            proposal = SecondConstraints(rule.in_time(until)).place(cluster, job, limits)
+            yield weighed(cluster, job, everywhere, replace(proposal, notes=()))
 
 
 def with_levels_named(cluster: Cluster, job: Job) -> Job:
@@ -281,36 +287,6 @@ def with_levels_named(cluster: Cluster, job: Job) -> Job:
     return job
 
 
-def _is_best(answer: WeighedProposal, relaxed: Proposal) -> bool:
-    """Return whether nothing is better than an answer, by the bounds of the job without some constraints."""
-    least, shortest = relaxed.lower_bound, inf
-    if relaxed.prices:
-        # slow nodes have a price: the time decides, and then the objective on nodes no slower
-        least = next(option.bound for option in relaxed.prices if option.chosen)
-        shortest = relaxed.step_time_bound or 0.0
-    if answer.evaluation is None or least is None:
-        return False
-    return answer.time <= shortest + TOLERANCE and answer.evaluation.objective <= least + TOLERANCE
-
-
-def _options(answer: WeighedProposal, job: Job, relaxed: Proposal) -> tuple[PriceOption, ...]:
-    """Return the ways to treat slow nodes with the bounds of the job without some constraints: of those not taken no
-    placement is known that keeps them.
-    """
-    options = []
-    for option in answer.proposal.prices:
-        wider = [price.bound for price in relaxed.prices if price.bound is not None and price.slowest >= option.slowest]
-        bound, objective, time = max(wider, default=relaxed.lower_bound), None, None
-        if option.chosen and answer.evaluation is not None:
-            objective = answer.evaluation.objective
-            time = step_time(job, objective=objective, slowest=option.slowest)
-            bound = None if bound is None else min(bound, objective)
-        options.append(
-            PriceOption.of(option.slowest, objective=objective, bound=bound, step_time=time, chosen=option.chosen)
-        )
-    return tuple(options)
-
-
 def laid_into_tree(cluster: Cluster, name: str, depth: int) -> Cluster:
     """Return the cluster with a second hierarchy as a level after so many levels of the tree, closer ones cut along it.
 
@@ -320,12 +296,12 @@ def laid_into_tree(cluster: Cluster, name: str, depth: int) -> Cluster:
     second = cluster.level(name)
     levels = list(cluster.levels[:depth])
     broader = levels[-1].domain_of if levels else np.zeros(len(cluster), dtype=np.int32)
-    for one in (second, *cluster.levels[depth:]):
-        shared = broader.astype(np.int64) * len(one) + one.domain_of
-        pairs, first, number = np.unique(shared, return_index=True, return_inverse=True)
-        own, domain_of = pairs % len(one), number.astype(np.int32)
-        names = tuple(one.domains[k] for k in own.tolist())
-        levels.append(Level(one.name, names, domain_of, broader[first].astype(np.int32), one.implicit[own]))
+    for level in (second, *cluster.levels[depth:]):
+        shared = broader.astype(np.int64) * len(level) + level.domain_of
+        pairs, first, pair_of = np.unique(shared, return_index=True, return_inverse=True)
+        own, domain_of = pairs % len(level), pair_of.astype(np.int32)
+        names = tuple(level.domains[k] for k in own.tolist())
+        levels.append(Level(level.name, names, domain_of, broader[first].astype(np.int32), level.implicit[own]))
         broader = domain_of
     rest = tuple(level for level in cluster.second_levels if level is not second)
     # joined, as a job is given one trunk at a time: the hierarchy is no trunk, though it may be the broadest level
@@ -343,55 +319,24 @@ def whole_first(cluster: Cluster, job: Job, name: str) -> list[int]:
 
 
 def nested_depth(cluster: Cluster, job: Job, name: str) -> int | None:
-    """Return after how many levels a second hierarchy is a level of the tree by itself; ``None`` = nowhere."""
-    depths = range(len(cluster.levels) + 1)
-    return next((depth for depth in depths if _nests(cluster, job, name, depth)), None)
-
-
-def _nests(cluster: Cluster, job: Job, name: str, depth: int) -> bool:
-    """Return whether a second hierarchy is a level of the tree there, for the nodes and the levels that a job uses."""
+    """Return after how many levels a second hierarchy is a level of the tree by itself, for the nodes and the levels
+    that a job uses; ``None`` = nowhere.
+    """
     nodes, second = admissible(cluster, job), cluster.level(name)
     used = {job.level, *job.constrained_levels}
-    if depth and not _refines(second.domain_of, cluster.levels[depth - 1].domain_of, nodes):
-        return False
-    return all(
-        _refines(level.domain_of, second.domain_of, nodes) for level in cluster.levels[depth:] if level.name in used
-    )
-
-
-def _as_in_the_tree(cluster: Cluster, job: Job, name: str, depth: int) -> set[str]:
-    """Return the closer levels of which a tree with a second hierarchy after so many levels says what the cluster's
-    does: those before it, and, where it is no closer level itself, those after it down to the first that it cuts.
-    """
-    nodes, second, counted = admissible(cluster, job), cluster.level(name), cluster.level_index(job.level)
-    if depth > counted:
-        return {level.name for level in cluster.levels[counted + 1 : depth]}
-    closer = cluster.levels[counted + 1 :]
-    whole = takewhile(lambda level: _refines(level.domain_of, second.domain_of, nodes), closer)
-    return {level.name for level in whole}
+    for depth in range(len(cluster.levels) + 1):
+        if depth and not _refines(second.domain_of, cluster.levels[depth - 1].domain_of, nodes):
+            continue
+        closer = (level.domain_of for level in cluster.levels[depth:] if level.name in used)
+        if all(_refines(domain_of, second.domain_of, nodes) for domain_of in closer):
+            return depth
+    return None
 
 
 def _refines(closer: IntArray, broader: IntArray, nodes: BoolArray) -> bool:
     """Return whether each domain of one partition of some nodes lies inside one domain of another."""
     pairs = np.unique(np.stack([closer[nodes], broader[nodes]]), axis=1)
     return bool(len(np.unique(pairs[0])) == pairs.shape[1])
-
-
-def _counted_out(cluster: Cluster, job: Job, name: str) -> str:
-    """Return why the groups held at a second hierarchy cannot lie there; empty = counting does not show it."""
-    held = [hold.family for hold in job.holds if hold.level == name]
-    if not held:
-        return ""
-    blocks = Blocks(*job.grid.tied(held))
-    wanted = blocks.rows * blocks.columns
-    room = int((count_nodes(cluster.level(name), admissible(cluster, job)) // blocks.size).sum())
-    if room >= wanted:
-        return ""
-    families = " and ".join(f"every {family} group" for family in held)
-    return (
-        f"holding {families} inside one {name} makes {wanted} blocks of {blocks.size} nodes, and the free nodes have "
-        f"room for {room} such blocks"
-    )
 
 
 def _with_claims(answer: WeighedProposal, job: Job, relaxed: Proposal, notes: tuple[str, ...]) -> Proposal:
@@ -403,11 +348,23 @@ def _with_claims(answer: WeighedProposal, job: Job, relaxed: Proposal, notes: tu
     if worth is None and not relaxed.infeasible:
         proposal = replace(proposal, nodes=None, infeasible="")
     pair = None if worth is None else (worth.dp, worth.pp)
+    options = []
+    for option in answer.proposal.prices:
+        # of the ways to treat slow nodes that were not taken no placement is known that keeps all constraints
+        wider = [other.bound for other in relaxed.prices if other.bound is not None and other.slowest >= option.slowest]
+        bound, objective, time = max(wider, default=relaxed.lower_bound), None, None
+        if option.chosen and worth is not None:
+            objective = worth.objective
+            time = step_time(job, objective=objective, slowest=option.slowest)
+            bound = None if bound is None else min(bound, objective)
+        options.append(
+            PriceOption.of(option.slowest, objective=objective, bound=bound, step_time=time, chosen=option.chosen)
+        )
     return replace(
         proposal,
         lower_bound=relaxed.lower_bound,
         step_time_bound=relaxed.step_time_bound,
-        prices=_options(answer, job, relaxed),
+        prices=tuple(options),
         expert_bound=relaxed.expert_bound,
         closer_bounds=relaxed.closer_bounds,
         refutations=relaxed.refutations,
@@ -416,18 +373,6 @@ def _with_claims(answer: WeighedProposal, job: Job, relaxed: Proposal, notes: tu
         complete=proposal.complete and relaxed.complete,
         notes=(*proposal.notes, *notes),
     )
-
-
-# -- gpu_types --
-# Which types of GPU a gang may be on, and on which of them it is best.
-#
-# All nodes of a gang have GPUs of one type, unless its job says that it may mix them.  So a job is placed once for each
-# type that it admits, as a job for the nodes of that type alone; and the choice is what has the least
-# ``objective / speed``, the speed of the job on the type.
-#
-# A mixed gang is as fast as the slowest type in it.  Of all mixed placements the best is found by one more placement
-# for each speed: on all types that are at least as fast.  Every placement is one of those whose slowest type is its
-# own, so the least of ``bound / speed`` over all choices is a bound for every placement there is.
 
 
 # Where nothing was placed: what leaves most hope comes first
@@ -464,7 +409,12 @@ def best_of_types(choices: Sequence[TypeChoice], outcomes: Sequence[Outcome], sh
         weighed = chosen.weighed(proposal, chosen.evaluation, bound, chosen.step)
         if any(outcome.step is not None for outcome in outcomes):
             # each answer is the best on its types by its step, which the bound of objectives says nothing about
-            rivals = (_open(*pair, cost=ranks[best][0]) for pair in pairs if pair is not pairs[best])
+            rivals = (
+                choice
+                for choice, outcome in pairs
+                if choice is not choices[best] and outcome.status not in ("optimal", "infeasible")
+                if _bound(choice, outcome) / choice.job.speed_on(choice.gpu_types) < ranks[best][0] - TOLERANCE
+            )
             proved = outcomes[best].status == "optimal" and not any(rivals)
             weighed = replace(weighed, status="optimal" if proved else "feasible")
         return weighed
@@ -480,13 +430,6 @@ def _rank(choice: TypeChoice, outcome: Outcome) -> tuple[float, ...]:
     left = choice.usable - choice.job.grid.cells
     cost = worth.objective / choice.job.speed_on(worth.gpu_types)
     return round(cost, 9), len(worth.flagged), len(choice.gpu_types) > 1, -left
-
-
-def _open(choice: TypeChoice, outcome: Outcome, *, cost: float) -> bool:
-    """Return whether an answer on some types is not settled, and may yet be chosen over one of some cost."""
-    if outcome.status in ("optimal", "infeasible"):
-        return False
-    return _bound(choice, outcome) / choice.job.speed_on(choice.gpu_types) < cost - TOLERANCE
 
 
 def _bound(choice: TypeChoice, outcome: Outcome) -> float:
@@ -554,20 +497,6 @@ def in_words(names: Sequence[str]) -> str:
     return spoken[0] if len(spoken) == 1 else f"{' and '.join(spoken)} mixed"
 
 
-# -- preferred_nodes --
-# Preferred nodes: a tie-break among placements that are equally good, by what each node costs beside the objective.
-#
-# The cost of a node is the GB of images that it would pull minus the affinity of its data: full affinity weighs one GB.
-# It never buys anything: spreads, objective, speed, bound and status stay, and no closer level and no slow node is
-# worse; where a job may be on several types of GPU, it is among all that are worth the same.  That no placement as good
-# costs less is not proved.
-#
-# How: nodes of the placement, and of that on each other type, give way to cheaper ones that are alike in all that is
-# counted.  Then nodes are put in order, the cheapest
-# first, and the shortest beginning of that order is sought on which the algorithm finds as good a placement.  Whatever
-# fits on a beginning fits on a longer one, so halving finds it.
-
-
 def pulls_of(cluster: Cluster, job: Job) -> FloatArray | None:
     """Return shape [nodes], GB of the job's images that each node does not have.
 
@@ -599,56 +528,64 @@ class Preference(NamedTuple):
     end: float  # on the clock of the work
 
 
-def prefer(asked: Preference, found: Outcome) -> Outcome:
+def prefer(question: Preference, plain: Outcome) -> Outcome:
     """Return an outcome on nodes that cost as little as this finds in time, and notes on what they cost.
 
     An algorithm that claims no bound keeps to its own rule: there only the notes are new.
     """
-    best, why = found, ""
-    if found.proposal.lower_bound is not None and asked.costs.any():
-        for which, nodes in _choices(asked, found):
-            best = _with_nodes(asked, best, which, _given_way(asked, nodes))
-        best, why = _on_a_beginning(asked, best)
-    return replace(best, notes=(*best.notes, *_notes(asked, best, found, why)))
+    best, why = plain, ""
+    if plain.proposal.lower_bound is not None and question.costs.any():
+        for which, nodes in _choices(question, plain):
+            best = _with_nodes(question, best, which, _given_way(question, nodes))
+        best, why = _on_a_beginning(question, best)
+    return replace(best, notes=(*best.notes, *_notes(question, best, plain, why)))
 
 
-def _choices(asked: Preference, found: Outcome) -> Iterator[tuple[int, IntArray]]:
+def _choices(question: Preference, outcome: Outcome) -> Iterator[tuple[int, IntArray]]:
     """Yield the number of each choice of types, and its nodes where it has some."""
-    for which, (_, outcome) in enumerate(found.by_type or [(asked.instance.job, found)]):
-        if outcome.proposal.nodes is not None:
-            yield which, outcome.proposal.nodes
+    for which, (_, there) in enumerate(outcome.by_type or [(question.instance.job, outcome)]):
+        if there.proposal.nodes is not None:
+            yield which, there.proposal.nodes
 
 
-def _job_on(asked: Preference, found: Outcome, which: int) -> Job:
+def _job_on(question: Preference, outcome: Outcome, which: int) -> Job:
     """Return the job as one for a choice of types, with the size of their nodes."""
-    if found.by_type:
-        return found.by_type[which][0]
-    return asked.instance.job.replace(
-        gpus_per_node=found.gpus_per_node or asked.instance.job.gpus_per_node, node_sizes=()
+    if outcome.by_type:
+        return outcome.by_type[which][0]
+    return question.instance.job.replace(
+        gpus_per_node=outcome.gpus_per_node or question.instance.job.gpus_per_node, node_sizes=()
     )
 
 
-def _on_a_beginning(asked: Preference, best: Outcome) -> tuple[Outcome, str]:
+def _on_a_beginning(question: Preference, best: Outcome) -> tuple[Outcome, str]:
     """Return the best outcome on the shortest beginning of the order of nodes that has one as good, and what there is
     on the nodes alone that cost nothing, in words.
     """
-    cluster, costs, nodes, why = asked.instance.cluster, asked.costs, best.proposal.nodes, ""
+    cluster, costs, nodes, why = question.instance.cluster, question.costs, best.proposal.nodes, ""
     assert nodes is not None
-    order = _order(asked, nodes)
-    fewest = min(_job_on(asked, best, which).grid.cells for which, _ in _choices(asked, best))
+    # the nodes that the job may have, the cheapest first; of equal ones those in domains that cost least in all, so
+    # that domains are left out whole, and of these the nodes that are used
+    usable = np.flatnonzero(question.instance.usable)
+    keys: list[FloatArray | IndexArray | IntArray] = [costs[usable]]
+    for level in cluster.levels:
+        domain_of = level.domain_of[usable]
+        keys += [np.bincount(domain_of, costs[usable], minlength=len(level))[domain_of], domain_of]
+    # lexsort sorts by its last key first
+    order = usable[np.lexsort((~np.isin(usable, nodes), *reversed(keys)))]
+    fewest = min(_job_on(question, best, which).grid.cells for which, _ in _choices(question, best))
     low, high = fewest, int(np.isin(order, nodes).nonzero()[0].max()) + 1
     if costs[nodes].sum() <= costs[order[:low]].sum() + TOLERANCE:
         return best, why
     # most often the largest step of costs decides: warm nodes or cold ones, near data or not
     length = min(max(low, int(np.diff(costs[order]).argmax()) + 1), high - 1)
-    while low < high and clock() < asked.end:
+    while low < high and clock() < question.end:
         free = np.zeros_like(cluster.free_gpus)
         free[order[:length]] = cluster.free_gpus[order[:length]]
-        other = asked.again(cluster.replace(free_gpus=free), share_until(asked.end))
-        if good := [choice for choice in _choices(asked, other) if _as_good(asked, best, *choice)]:
+        other = question.again(cluster.replace(free_gpus=free), share_until(question.end))
+        if good := [choice for choice in _choices(question, other) if _as_good(question, best, *choice)]:
             high = length
-            for one in good:
-                best = _with_nodes(asked, best, *one)
+            for choice in good:
+                best = _with_nodes(question, best, *choice)
         else:
             low = length + 1
             if other.evaluation is not None and length == np.count_nonzero(costs[order] <= 0.0):
@@ -657,54 +594,41 @@ def _on_a_beginning(asked: Preference, best: Outcome) -> tuple[Outcome, str]:
     return best, why
 
 
-def _as_good(asked: Preference, found: Outcome, which: int, nodes: IntArray) -> Evaluation | None:
+def _as_good(question: Preference, outcome: Outcome, which: int, nodes: IntArray) -> Evaluation | None:
     """Return what a placement on a choice of types is worth if it is as good in everything that is counted."""
-    job = _job_on(asked, found, which)
-    old, new = found.evaluation, worth_of(asked.instance.cluster, job, nodes)
+    job = _job_on(question, outcome, which)
+    old, new = outcome.evaluation, worth_of(question.instance.cluster, job, nodes)
     if old is None or new is None or (new.dp, new.pp) != (old.dp, old.pp):
         return None
     one_type = len(new.gpu_types) == 1 or len(old.gpu_types) > 1
     fast = job.speed_on(new.gpu_types) == job.speed_on(old.gpu_types) and one_type
     spreads = (new.by_level[level][family] <= most for level, by in old.by_level.items() for family, most in by.items())
-    slow = [(slowest_in_use(asked.instance.cluster, one), len(one.flagged)) for one in (new, old)]
+    slow = [(slowest_in_use(question.instance.cluster, worth), len(worth.flagged)) for worth in (new, old)]
     good = new.objective <= old.objective + TOLERANCE and fast and all(spreads) and slow[0] <= slow[1]
     return new if good else None
 
 
-def _with_nodes(asked: Preference, found: Outcome, which: int, nodes: IntArray) -> Outcome:
+def _with_nodes(question: Preference, outcome: Outcome, which: int, nodes: IntArray) -> Outcome:
     """Return an outcome with other nodes, on a choice of types, if they are as good and cost less; else as it was."""
-    costs = asked.costs
-    if costs[nodes].sum() >= costs[found.proposal.nodes].sum():
-        return found
-    worth = _as_good(asked, found, which, nodes)
+    costs = question.costs
+    if costs[nodes].sum() >= costs[outcome.proposal.nodes].sum():
+        return outcome
+    worth = _as_good(question, outcome, which, nodes)
     if worth is None:
-        return found
-    job = _job_on(asked, found, which)
-    return on_nodes(found, which, cluster=asked.instance.cluster, job=job, nodes=nodes, worth=worth)
+        return outcome
+    job = _job_on(question, outcome, which)
+    return on_nodes(outcome, which, cluster=question.instance.cluster, job=job, nodes=nodes, worth=worth)
 
 
-def _order(asked: Preference, used: IntArray) -> IndexArray:
-    """Return the nodes that a job may have, the cheapest first; of equal ones those in domains that cost least in all,
-    so that domains are left out whole, and of these the nodes that are used.
-    """
-    usable, costs = np.flatnonzero(asked.instance.usable), asked.costs
-    keys: list[FloatArray | IndexArray | IntArray] = [costs[usable]]
-    for level in asked.instance.cluster.levels:
-        domain_of = level.domain_of[usable]
-        keys += [np.bincount(domain_of, costs[usable], minlength=len(level))[domain_of], domain_of]
-    # lexsort sorts by its last key first
-    return usable[np.lexsort((~np.isin(usable, used), *reversed(keys)))]
-
-
-def _given_way(asked: Preference, nodes: IntArray) -> IntArray:
+def _given_way(question: Preference, nodes: IntArray) -> IntArray:
     """Return a placement whose nodes gave way to cheaper usable ones, alike in all that is counted: domain, second
     hierarchies, type and number of GPUs, and slowdown.
     """
-    cluster, costs = asked.instance.cluster, asked.costs
+    cluster, costs = question.instance.cluster, question.costs
     levels = [level.domain_of.tolist() for level in (*cluster.levels[-1:], *cluster.second_levels)]
     counted = (cluster.gpu_type_of, cluster.gpus, cluster.slowdown)
-    kinds = list(zip(*levels, *(one.tolist() for one in counted), strict=True))
-    spare = asked.instance.usable.copy()
+    kinds = list(zip(*levels, *(attribute.tolist() for attribute in counted), strict=True))
+    spare = question.instance.usable.copy()
     spare[nodes] = False
     left: dict[tuple[float, ...], list[int]] = {}
     for node in sorted(np.flatnonzero(spare).tolist(), key=lambda node: -float(costs[node])):
@@ -717,18 +641,18 @@ def _given_way(asked: Preference, nodes: IntArray) -> IntArray:
     return renamed[nodes]
 
 
-def _notes(asked: Preference, best: Outcome, plain: Outcome, why: str) -> list[str]:
+def _notes(question: Preference, best: Outcome, plain: Outcome, why: str) -> list[str]:
     """Return what nodes would pull, and how many are near their data, a sentence each."""
-    cluster, job = asked.instance.cluster, asked.instance.job
+    cluster, job = question.instance.cluster, question.instance.job
     pulls = pulls_of(cluster, job)
-    pulls = np.maximum(asked.costs, 0.0) if pulls is None else pulls
-    shared = pulls - asked.costs
-    each, nodes, notes = pulls[best.proposal.nodes], best.proposal.nodes, []
+    pulls = np.maximum(question.costs, 0.0) if pulls is None else pulls
+    shared = pulls - question.costs
+    nodes, notes = best.proposal.nodes, []
     assert nodes is not None
-    if each.any():
-        notes.append(f"{cold_nodes(each)}{why}.")
+    if pulls[nodes].any():
+        notes.append(f"{cold_nodes(pulls[nodes])}{why}.")
     if shared.any():
-        before, now = (int(np.count_nonzero(shared[one.proposal.nodes])) for one in (plain, best))
+        before, now = (int(np.count_nonzero(shared[outcome.proposal.nodes])) for outcome in (plain, best))
         than = f", {before:,} of them where nothing is preferred" if before != now else ""
         where = job.data_level or cluster.levels[-1].name
         most = f"(affinity up to {shared.max():.2f})"

@@ -23,26 +23,19 @@ def read_type_names(text: str) -> tuple[str, ...] | None:
     plain = text.strip()
     if plain == ANY:
         return None
-    names = _listed(plain) if plain.startswith("[") else _between_commas(plain)
+    if plain.startswith("["):
+        try:
+            listed = load_document(Source("gpu_types", text)).data
+        except InvalidInput:
+            listed = None
+        names = listed if isinstance(listed, list) else []
+    else:
+        names = []
+        for part in map(str.strip, plain.split(",")):
+            quoted = len(part) > 1 and part[0] == part[-1] and part[0] in "\"'"
+            name = part[1:-1].strip() if quoted else part
+            names.append("" if any(mark in name for mark in _OF_LISTS) else name)
     if not names or not all(isinstance(name, str) and name and name.isprintable() for name in names):
         fix = "write their names as the nodes have them, like H200,H100 or [H200, H100]; or any"
         raise InvalidJob(f"{text[:80]!r} names no types of GPU", where="gpu_types", fix=fix)
     return tuple(dict.fromkeys(names))
-
-
-def _listed(text: str) -> list[str]:
-    """Return what a list holds; nothing where it is none."""
-    try:
-        found = load_document(Source("gpu_types", text)).data
-    except InvalidInput:
-        return []
-    return found if isinstance(found, list) else []
-
-
-def _between_commas(text: str) -> list[str]:
-    """Return names without quotes around them; an empty one for what has marks of a list in it."""
-    names = (name.strip() for name in text.split(","))
-    bare = (
-        name[1:-1].strip() if len(name) > 1 and name[0] == name[-1] and name[0] in "\"'" else name for name in names
-    )
-    return ["" if any(mark in name for mark in _OF_LISTS) else name for name in bare]

@@ -21,9 +21,8 @@ from math import ceil
 from typing import Literal
 
 from ground.errors import InvalidJob
-from scheduler.affinity import Gains, Model
+from scheduler.affinity import NAMED_MODELS, Gains, Model, job_affinity
 from scheduler.job import Avoid, Count, DataSet, Hold, Job, Parallelism, Speed
-from scheduler.job_affinity import NAMED_MODELS, job_affinity
 
 Status = Literal["completed", "failed", "cancelled", "unknown"]
 

@@ -175,33 +175,33 @@ class CommPace:
 class OwnPace:
     """The pace of jobs by something of their own, over an inner one that says what else slows them.
 
-    :param told: called when a job has its places (``True``), and when it leaves them; returns the jobs whose own pace
-        is another from then on.
+    :param own_paces: called when a job has its places (``True``), and when it leaves them; returns the jobs whose own
+        pace is another from then on.
     :param inner: ``None`` = nothing else slows jobs.
     :param both: makes one of the two, such as their product.
     """
 
     def __init__(
         self,
-        told: Callable[[SimJob, bool], Mapping[int, float]],
+        own_paces: Callable[[SimJob, bool], Mapping[int, float]],
         inner: Pace | None,
         both: Callable[[float, float], float],
     ) -> None:
-        self._told, self._inner, self._both = told, inner, both
+        self._own_paces, self._inner, self._both = own_paces, inner, both
         self._others: dict[int, float] = {}  # inner pace of the jobs that run
         self._own: dict[int, float] = {}
 
     def started(self, job: SimJob) -> Mapping[int, float]:
         """Return the pace of the job, and of those that its start changes."""
         changes = {job.key: 1.0, **(self._inner.started(job) if self._inner else {})}
-        return self._changed(changes, self._told(job, True))
+        return self._changed(changes, self._own_paces(job, True))
 
     def stopped(self, job: SimJob) -> Mapping[int, float]:
         """Return the paces that its end changes."""
         changes = self._inner.stopped(job) if self._inner else {}
         del self._others[job.key]
         self._own.pop(job.key, None)
-        return self._changed(changes, self._told(job, False))
+        return self._changed(changes, self._own_paces(job, False))
 
     def slowed(self, node: int, slowdown: float) -> Mapping[int, float]:
         """Return what changes by the inner pace."""
@@ -218,7 +218,7 @@ class OwnPace:
             self._inner.restore(state[0], jobs)
         self._others = dict(state[1])
         for job in jobs:
-            self._own |= self._told(job, True)
+            self._own |= self._own_paces(job, True)
 
     def _changed(self, others: Mapping[int, float], own: Mapping[int, float]) -> dict[int, float]:
         self._others |= others

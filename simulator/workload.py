@@ -8,7 +8,7 @@ What is published of kinds of jobs are two shares for evaluation and pretraining
   that gives the published one of the whole;
 - how wide run times of pretraining and others are is assumed (``SIGMA``): no figure says it;
 - *models* are those of the Acme paper (7B and 123B, tp 8 and pp 4 for the large one; NSDI 2024, section 4) and of
-  InternLM (20B); ``scheduler.job_affinity.NAMED_MODELS`` has their shapes.
+  InternLM (20B); ``scheduler.affinity.NAMED_MODELS`` has their shapes.
 
 Beyond the fit a few things are assumed, for studies of prediction and queues:
 

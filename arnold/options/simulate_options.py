@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
 from functools import wraps
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from simulator.throughputs import Throughputs
     from simulator.traces import JobTrace
     from topology.cluster import Cluster
-    from topology.flags import NodeFlag
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +159,12 @@ def write_replay(
     if (file := outputs.series_out) is not None:
         made[file] = series_table(file, series[file], past.origin)
     if (file := outputs.chrome_trace) is not None:
-        made[file], notes = _chrome_trace(file, past, series[file])
+        from arnold.exports import attempts_to_export, chrome_trace
+
+        chosen, total = attempts_to_export(past), len(past.attempts)
+        made[file] = chrome_trace(past, series[file], chosen, packed=file.endswith(".gz"))
+        if len(chosen) < total:
+            notes = [f"{file} has the {len(chosen):,} largest of {total:,} runs of jobs: a viewer opens no more."]
     if (file := outputs.html) is not None:
         from arnold.pages.replay_page import simulation_page
         from simulator.study import read_comparison
@@ -169,16 +173,6 @@ def write_replay(
         made[file] = simulation_page(past, summary, replay, series[file], tables=tables, compared=compared)
     write_files(made)
     return notes
-
-
-def _chrome_trace(file: str, past: RunHistory, over_time: TimeSeries) -> tuple[bytes, list[str]]:
-    from arnold.exports import attempts_to_export, chrome_trace
-
-    chosen, all_of_them = attempts_to_export(past), len(past.attempts)
-    content = chrome_trace(past, over_time, chosen, packed=file.endswith(".gz"))
-    if len(chosen) == all_of_them:
-        return content, []
-    return content, [f"{file} has the {len(chosen):,} largest of {all_of_them:,} runs of jobs: a viewer opens no more."]
 
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -293,18 +287,15 @@ class FlagOptions:
         flags = tuple(flag for of_file, _ in read for flag in of_file)
         notes = [note for _, of_file in read for note in of_file]
         if epoch is not None and flags:
-            notes += _out_of_time(flags, first + epoch, trace.records[-1].submit + epoch)
+            first, last = first + epoch, trace.records[-1].submit + epoch
+            if ended := sum(flag.until is not None and flag.until.timestamp() <= first for flag in flags):
+                begin = f"{datetime.fromtimestamp(first, UTC):%Y-%m-%dT%H:%M:%SZ}"
+                before = f"flags that ended before the first job was submitted ({begin}), without effect"
+                notes.append(f"{before}: {ended} of {len(flags)}")
+            if late := sum(flag.since is not None and flag.since.timestamp() > last for flag in flags):
+                after = "flags that begin after the last job is submitted, and reach only jobs that still wait or run"
+                notes.append(f"{after}: {late} of {len(flags)}")
         return replace(settings, flags=flags, epoch=epoch), tuple(notes)
-
-
-def _out_of_time(flags: Sequence[NodeFlag], first: float, last: float) -> Iterator[str]:
-    """Yield notes on flags that hold before or after all submissions, which are seconds since 1970."""
-    words = f"{datetime.fromtimestamp(first, UTC):%Y-%m-%dT%H:%M:%SZ}"
-    if ended := sum(flag.until is not None and flag.until.timestamp() <= first for flag in flags):
-        yield f"flags that ended before the first job was submitted ({words}), without effect: {ended} of {len(flags)}"
-    if late := sum(flag.since is not None and flag.since.timestamp() > last for flag in flags):
-        words = "flags that begin after the last job is submitted, and reach only jobs that still wait or run"
-        yield f"{words}: {late} of {len(flags)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -396,6 +387,8 @@ def replay_inputs(options: ReplayOptions, clusters: Mapping[str, Cluster]) -> tu
     :param clusters: by the names that they have in the answer.
     :raises ArnoldError: a file is unusable, or options contradict each other.
     """
+    from scheduler.affinity import Record
+    from scheduler.job import DEFAULT_ALPHA
     from simulator.study import Inputs
 
     settings = replace(
@@ -408,29 +401,18 @@ def replay_inputs(options: ReplayOptions, clusters: Mapping[str, Cluster]) -> tu
     restart = options.failures.restart
     settings, of_models = options.models.settings(settings, trace, [*clusters.values()], restart=restart)
     settings, of_flags = options.flags.settings(settings, trace, nodes)
-    notes = *_of_use(clusters), *of_models, *of_flags, *_of_alpha(trace, settings, clusters)
-    return Inputs(trace, clusters, settings, lenient=options.jobs.lenient), notes
-
-
-def _of_use(clusters: Mapping[str, Cluster]) -> Iterator[str]:
-    """Yield a note on each cluster with nodes in use: nothing of the trace frees them."""
+    notes = []
     for name, cluster in clusters.items():
+        # nothing of the trace frees nodes that others use
         if held := int((cluster.gpus - cluster.free_gpus).sum()):
             where = f" of {name}" if len(clusters) > 1 else ""
             gpus = f"{held:,} of {int(cluster.gpus.sum()):,} GPUs{where}"
-            yield f"in use by others, which keep them to the end: {gpus}; shares are of the rest"
-
-
-def _of_alpha(trace: JobTrace, settings: ReplaySettings, clusters: Mapping[str, Cluster]) -> Iterator[str]:
-    """Yield a note on jobs of more than a node that are placed with an alpha that nothing says."""
-    from scheduler.affinity import Record
-    from scheduler.job import DEFAULT_ALPHA
-
-    if settings.algorithm == COUNT_ONLY or any(not isinstance(record, Record) for record in settings.records):
-        return
-    node = min(int(cluster.gpus.max(initial=0)) for cluster in clusters.values())
-    if unsaid := sum(
-        record.gpus > node and record.alpha is None and record.known_model is None for record in trace.records
-    ):
-        jobs = f"{plural(unsaid, 'job')} of more than a node"
-        yield f"alpha {DEFAULT_ALPHA} by default for {jobs}: the trace gives neither alpha nor model"
+            notes.append(f"in use by others, which keep them to the end: {gpus}; shares are of the rest")
+    notes += *of_models, *of_flags
+    if settings.algorithm != COUNT_ONLY and all(isinstance(gains, Record) for gains in settings.records):
+        node = min(int(cluster.gpus.max(initial=0)) for cluster in clusters.values())
+        larger = [record for record in trace.records if record.gpus > node]
+        if unsaid := sum(record.alpha is None and record.known_model is None for record in larger):
+            jobs = f"{plural(unsaid, 'job')} of more than a node"
+            notes.append(f"alpha {DEFAULT_ALPHA} by default for {jobs}: the trace gives neither alpha nor model")
+    return Inputs(trace, clusters, settings, lenient=options.jobs.lenient), tuple(notes)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import zlib
 from base64 import b64encode
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -130,7 +129,7 @@ def cluster_map(past: RunHistory) -> ClusterMap:
         return ClusterMap(why_none="GPUs were only counted in this run (--algorithm none): there is no map.")
     if len(cluster) > DETAIL:
         return ClusterMap(why_none="The cluster has too many nodes to draw each of them: there is no map.")
-    found = frames(past)
+    over_time = frames(past)
     plan = layout(cluster)
     nodes = node_data(cluster, plan)
     drawing = svg_drawing(
@@ -141,7 +140,7 @@ def cluster_map(past: RunHistory) -> ClusterMap:
         title="The cluster over time",
         note=lambda shape: f"{len(shape.nodes):,}",
     )
-    return ClusterMap(drawing, len(found.jobs), nodes, _instants(past, plan, found))
+    return ClusterMap(drawing, len(over_time.jobs), nodes, _instants(past, plan, over_time))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -200,20 +199,20 @@ def away_at(away: Spans, time: float) -> IntArray:
     return away.number[(away.begin <= time) & (away.end > time)]
 
 
-def _instants(past: RunHistory, plan: Layout, found: Frames) -> dict[str, Any]:
+def _instants(past: RunHistory, plan: Layout, over_time: Frames) -> dict[str, Any]:
     """Return what the script knows of each instant."""
-    gpus = np.array([past.jobs[key].record.gpus for key in found.jobs])
+    gpus = np.array([past.jobs[key].record.gpus for key in over_time.jobs])
     kept = np.sort(np.argsort(-gpus, kind="stable")[:MOST_NAMED])
-    jobs = [past.jobs[key] for key in found.jobs[kept].tolist()]
-    owner, share = found.owner[:, plan.nodes], found.share[:, plan.nodes]
+    jobs = [past.jobs[key] for key in over_time.jobs[kept].tolist()]
+    owner, share = over_time.owner[:, plan.nodes], over_time.share[:, plan.nodes]
     square = {node: place for place, node in enumerate(plan.nodes.tolist())}
     # owners as differences from the frame before, int32 little-endian, then shares
     change = np.diff(owner, axis=0, prepend=np.zeros((1, owner.shape[1]), dtype=np.int32))
     return {
-        "times": [round(time, 1) for time in found.times.tolist()],
+        "times": [round(time, 1) for time in over_time.times.tolist()],
         # the page begins at the first instant at which most jobs are seen
-        "slow": [[square[one.node], one.begin, one.end, one.slowdown] for one in past.slow if one.node in square],
-        "start": int(np.argmax([len(np.unique(row)) for row in found.owner])),
+        "slow": [[square[slow.node], *slow[1:]] for slow in past.slow if slow.node in square],
+        "start": int(np.argmax([len(np.unique(row)) for row in over_time.owner])),
         "cells": _packed(change.astype("<i4").tobytes() + share.tobytes()),
         "classes": packed_json(size_class(gpus).tolist()),
         "named": packed_json({"place": kept.tolist(), **job_data(jobs, past.origin)}),
@@ -245,76 +244,64 @@ def panels(over_time: TimeSeries, *, placed: bool) -> tuple[list[Chart], list[st
 
     :param placed: whether GPUs lie on nodes.
     """
-    found = list(_panels(over_time, placed=placed))
-    return [one for one in found if isinstance(one, Chart)], [one for one in found if isinstance(one, str)]
+    charts, missing = list[Chart](), list[str]()
 
+    def line(name: str, colour: int, values: FloatArray, *, filled: bool = False) -> Series:
+        """Return a line of steps over the buckets."""
+        points = [*zip(over_time.edges.tolist(), [*values.tolist(), None], strict=True)]
+        return Series(name, points, "step", filled=filled, colour=colour)
 
-def _chart(key: str, title: str, note: str, kind: Kind, *lines: Series) -> Chart:
-    return Chart(title, "", "", lines, floor=0.0, kind=kind, key=key, note=note)
+    def draw(key: str, title: str, note: str, kind: Kind, *lines: Series) -> None:
+        charts.append(Chart(title, "", "", lines, floor=0.0, kind=kind, key=key, note=note))
 
-
-def _line(over_time: TimeSeries, name: str, colour: int, values: FloatArray, *, filled: bool = False) -> Series:
-    """Return a line of steps over the buckets."""
-    points = [*zip(over_time.edges.tolist(), [*values.tolist(), None], strict=True)]
-    return Series(name, points, "step", filled=filled, colour=colour)
-
-
-def _panels(over_time: TimeSeries, *, placed: bool) -> Iterator[Chart | str]:
-    """Yield a chart, or the sentence that stands for it."""
-    line = partial(_line, over_time)
     use, note = [line("utilisation", 0, over_time.utilization, filled=True)], "Share of all GPUs that jobs hold."
     if over_time.away.any():
         use.append(line("allocation", 1, over_time.allocation))
         note = "GPUs that jobs hold, as a share of all (utilisation) and of those that are not away (allocation)."
-    yield _chart("use", "Utilisation and allocation", note, "share", *use)
+    draw("use", "Utilisation and allocation", note, "share", *use)
     if over_time.waiting.any():
         waiting = line("jobs waiting", 2, over_time.waiting, filled=True)
-        yield _chart("queue", "Queue", "Jobs that wait.", "count", waiting)
+        draw("queue", "Queue", "Jobs that wait.", "count", waiting)
         asked = line("GPUs asked for", 2, over_time.gpus_waiting, filled=True)
         note = "What the waiting jobs want in all; beside it what runs."
-        yield _chart("asked", "GPUs asked for in the queue", note, "count", asked, line("GPUs held", 0, over_time.held))
+        draw("asked", "GPUs asked for in the queue", note, "count", asked, line("GPUs held", 0, over_time.held))
     else:
-        yield NO_WAIT
+        missing.append(NO_WAIT)
     if placed:
         free, note = line("fragmentation", 4, over_time.fragmentation, filled=True), PARTLY_FREE
-        yield _chart("fragmentation", "Fragmentation", note, "share", free)
+        draw("fragmentation", "Fragmentation", note, "share", free)
     if placed and np.isnan(over_time.spread).all():
-        yield NO_GANG
+        missing.append(NO_GANG)
     elif placed:
         note = "Mean DP spread: domains that the widest data-parallel group of a gang touches."
-        yield _chart("spread", "Spread of running gangs", note, "count", line("DP spread", 3, over_time.spread))
+        draw("spread", "Spread of running gangs", note, "count", line("DP spread", 3, over_time.spread))
         if np.nan_to_num(over_time.lost).any():
             note = "Predicted from spread, shared links and slow nodes; by GPUs of the running jobs."
             lost = line("lost", 5, over_time.lost, filled=True)
-            yield _chart("lost", "Throughput lost to slower steps", note, "share", lost)
+            draw("lost", "Throughput lost to slower steps", note, "share", lost)
         else:
-            yield NO_LOSS
+            missing.append(NO_LOSS)
     if over_time.slow.any():
         slow, note = (
             line("slow nodes", 4, over_time.slow, filled=True),
             "As the scheduler knew them; faulty ones are away.",
         )
-        yield _chart("slow", "Nodes flagged as slow", note, "count", slow)
-    yield from _interruptions(over_time)
-
-
-def _interruptions(over_time: TimeSeries) -> Iterator[Chart | str]:
-    """Yield the charts of what was cut short, or the sentence that stands for them."""
-    line = partial(_line, over_time)
+        draw("slow", "Nodes flagged as slow", note, "count", slow)
     if not (over_time.failures.any() or over_time.preemptions.any() or over_time.away.any()):
-        yield NO_FAILURE
-        return
+        missing.append(NO_FAILURE)
+        return charts, missing
     note = "Attempts that a failure of a node or a preemption ended, in each bucket."
     cut = line("failures", 5, over_time.failures), line("preemptions", 1, over_time.preemptions)
-    yield _chart("failures", "Jobs cut short", note, "count", *cut)
+    draw("failures", "Jobs cut short", note, "count", *cut)
     away = line("GPUs away", 6, over_time.away, filled=True)
-    yield _chart("away", "GPUs away", "On nodes that failed, are faulty or kept as spares.", "count", away)
+    draw("away", "GPUs away", "On nodes that failed, are faulty or kept as spares.", "count", away)
     hourly = float(over_time.edges[1] - over_time.edges[0]) == HOUR
     words = "hour by hour" if hourly else "over a sliding hour, in each bucket"
     ettr = [] if hourly else [line("sliding hour", 1, over_time.ettr_hour)]
     ettr += [line("in the bucket", 6, over_time.ettr), line("so far", 7, over_time.ettr_so_far)]
     note = f"Work that counted over time since jobs started first: {words}, and so far."
-    yield _chart("ettr", "ETTR", note, "share", *ettr)
+    draw("ettr", "ETTR", note, "share", *ettr)
+    return charts, missing
 
 
 BY_SIZE = (
@@ -338,26 +325,41 @@ def simulation_page(
     :param tables: what the run says besides: of power, data, start-up.
     :param compared: other runs, of a study, to stand beside this one.
     """
-    headline, lead, tiles = _headline(past, summary), _lead(past, summary, replay), _facts(past, summary)
+    wait = summary.wait_seconds
+    waited = f"mean wait {duration(wait.mean)}" if wait is not None and wait.max else "none waited"
+    used = f"{past.capacity:,.0f} GPUs: {percent(summary.utilization)} in use"
+    where = "GPUs are only counted"
+    if past.cluster is not None:
+        where = f"{inventory(past.cluster)}; placed by {replay.settings.algorithm}"
+    lead = [f"{where}. Queue policy {replay.settings.policy}."]
+    if left := summary.jobs - summary.completed:
+        lead.append(f"{plural(left, 'job')} never found room.")
+    if dropped := replay.trace.dropped:
+        lead.append(f"Left out: {', '.join(f'{count:,} {reason}' for reason, count in dropped.items())}.")
+    # colours of the classes of size
+    colours = [
+        f".s{i} {{ --tone: {colour}; fill: {colour}; background: {colour}; }}\n"
+        for i, colour in enumerate(ramp(len(NAMES)))
+    ]
     drawn, listed = cluster_map(past), job_data(chosen_jobs(past.jobs), past.origin)
-    waits = [one for one in summary.waits_by_size if one is not None]
+    waits = [waits for waits in summary.waits_by_size if waits is not None]
     by_size = ChartCard("Wait by size of job", BY_SIZE, wait_chart(waits))
     charts, missing = panels(over_time, placed=past.cluster is not None)
     beside, compared_data = comparison_cards(compared) if compared is not None else ([], {})
     return render(
         "arnold.pages",
         "simulation.html.j2",
-        raw={"cluster": drawn.drawing, "sizes_style": _colours()},
+        raw={"cluster": drawn.drawing, "sizes_style": "".join(colours)},
         styles=("pages.css", "charts.css", "replay.css"),
         scripts=("zoom.js", "modes.js", "charts.js", "simulation.js"),
         charts=[*map(card_of, charts), by_size],
         compared=beside,
         title=Path(replay.trace.source).name,
-        headline=headline,
+        headline=f"{plural(summary.jobs, 'job')} on {used}, {waited}",
         lead=lead,
         settings=replay.settings,
         trace_notes=replay.trace.notes,
-        tiles=tiles,
+        tiles=_facts(past, summary),
         missing=missing,
         why_no_map=drawn.why_none,
         sizes=list(enumerate(NAMES)),
@@ -371,52 +373,16 @@ def simulation_page(
         listed=len(listed["id"]),
         jobs=len(past.jobs),
         bucket=duration(float(over_time.edges[1] - over_time.edges[0])),
-        data=_data(past, over_time, drawn, listed, {chart.key: data_of(chart) for chart in charts} | compared_data),
+        data={
+            **drawn.nodes,
+            "origin": past.origin,
+            "length": past.length,
+            "edges": [round(edge, 3) for edge in over_time.edges.tolist()],
+            "charts": {chart.key: data_of(chart) for chart in charts} | compared_data,
+            "map": drawn.instants,
+            "jobs": packed_json(listed),
+        },
     )
-
-
-def _data(
-    past: RunHistory, over_time: TimeSeries, drawn: ClusterMap, listed: dict[str, list[Any]], charts: dict[str, Any]
-) -> dict[str, Any]:
-    """Return what the script of the page is given."""
-    return {
-        **drawn.nodes,
-        "origin": past.origin,
-        "length": past.length,
-        "edges": [round(edge, 3) for edge in over_time.edges.tolist()],
-        "charts": charts,
-        "map": drawn.instants,
-        "jobs": packed_json(listed),
-    }
-
-
-def _colours() -> str:
-    """Return colours of the classes of size."""
-    sizes = ramp(len(NAMES))
-    rules = [f".s{i} {{ --tone: {colour}; fill: {colour}; background: {colour}; }}" for i, colour in enumerate(sizes)]
-    return "\n".join(rules) + "\n"
-
-
-def _headline(past: RunHistory, summary: RunSummary) -> str:
-    wait = summary.wait_seconds
-    said = f"mean wait {duration(wait.mean)}" if wait is not None and wait.max else "none waited"
-    return f"{plural(summary.jobs, 'job')} on {past.capacity:,.0f} GPUs: {percent(summary.utilization)} in use, {said}"
-
-
-def _lead(past: RunHistory, summary: RunSummary, replay: Replay) -> list[str]:
-    where = (
-        "GPUs are only counted"
-        if past.cluster is None
-        else f"{inventory(past.cluster)}; placed by {replay.settings.algorithm}"
-    )
-    left = summary.jobs - summary.completed
-    lines = [f"{where}. Queue policy {replay.settings.policy}."]
-    if left:
-        lines.append(f"{plural(left, 'job')} never found room.")
-    if dropped := replay.trace.dropped:
-        reasons = ", ".join(f"{count:,} {reason}" for reason, count in dropped.items())
-        lines.append(f"Left out: {reasons}.")
-    return lines
 
 
 def _facts(past: RunHistory, summary: RunSummary) -> list[tuple[str, str, str]]:

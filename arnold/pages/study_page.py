@@ -58,48 +58,43 @@ def comparison_cards(compared: Comparison) -> tuple[list[ChartCard], dict[str, A
 
 
 def _metric(compared: Comparison, metric: ComparedMetric, colours: Mapping[str, int]) -> ChartCard | None:
-    found = [(group, band) for group in compared.groups if (band := group.metrics.get(metric.column))]
-    found = [(group, band) for group, band in found if group.name in colours]
-    if not found:
+    drawn = [group for group in compared.groups if group.name in colours]
+    bands = [(group, band) for group in drawn if (band := group.metrics.get(metric.column))]
+    if not bands:
         return None
     note = f"{'Less' if metric.better == 'less' else 'More'} is better."
-    if any(group.runs > 1 for group, _ in found):
+    if any(group.runs > 1 for group, _ in bands):
         note += " Mean over seeds and its 95% interval."
     if len(compared.loads) == 1:
-        rows = [_row(group, band, metric.kind, colours[group.name]) for group, band in found]
+        rows = [
+            ChartRow(
+                group.name,
+                f"l{colours[group.name]}",
+                band.mean,
+                (band.mean - band.half, band.mean + band.half),
+                f"{group.name}\n{band.label(metric.kind)}\n{plural(group.runs, 'run')}",
+            )
+            for group, band in bands
+        ]
         return ChartCard(metric.title, note, row_chart(rows, name="range", title=metric.title, kind=metric.kind))
-    lines = [
-        _curve(name, colour, [(group.load, band) for group, band in found if group.name == name], metric.kind)
-        for name, colour in colours.items()
-    ]
-    ticks = [(load, f"{load:g}x") for load in compared.loads]
-    drawn, note = [line for line in lines if line.points], f"By scale of load. {note}"
-    return card_of(Chart(metric.title, "", "", drawn, floor=0.0, kind=metric.kind, note=note, ticks=ticks))
-
-
-def _row(group: RunGroup, band: Band, kind: Kind, colour: int) -> ChartRow:
-    tip = f"{group.name}\n{band.label(kind)}\n{plural(group.runs, 'run')}"
-    stem = (band.mean - band.half, band.mean + band.half)
-    return ChartRow(group.name, f"l{colour}", band.mean, stem, tip)
-
-
-def _curve(name: str, colour: int, points: list[tuple[float, Band]], kind: Kind) -> Series:
-    bands = [band for _, band in points]
-    return Series(
-        name,
-        [(load, band.mean) for load, band in points],
-        colour=colour,
-        band=([max(band.mean - band.half, 0.0) for band in bands], [band.mean + band.half for band in bands]),
-        tips=[f"{name}, load {load:g}\n{band.label(kind)}" for load, band in points],
-    )
+    lines = []
+    for name, colour in colours.items():
+        if points := [(group.load, band) for group, band in bands if group.name == name]:
+            low = [max(band.mean - band.half, 0.0) for _, band in points]
+            high = [band.mean + band.half for _, band in points]
+            tips = [f"{name}, load {load:g}\n{band.label(metric.kind)}" for load, band in points]
+            means = [(load, band.mean) for load, band in points]
+            lines.append(Series(name, means, colour=colour, band=(low, high), tips=tips))
+    ticks, note = [(load, f"{load:g}x") for load in compared.loads], f"By scale of load. {note}"
+    return card_of(Chart(metric.title, "", "", lines, floor=0.0, kind=metric.kind, note=note, ticks=ticks))
 
 
 def _over_time(compared: Comparison, colours: Mapping[str, int]) -> Iterator[Chart]:
     load = compared.loads[-1]
     groups = [group for group in compared.groups if group.load == load and group.name in colours]
-    said = f" At load {load:g}." if len(compared.loads) > 1 else ""
+    words = f" At load {load:g}." if len(compared.loads) > 1 else ""
     if any(group.runs > 1 for group in groups):
-        said += " Bands: 95% over seeds."
+        words += " Bands: 95% over seeds."
     kinds: tuple[tuple[str, str, str, Kind], ...] = (
         ("waiting", "Queue over time", "Jobs that wait, from the first to the last submission.", "count"),
         ("allocation", "Utilisation over time", "Share of GPUs that jobs hold, in the same time.", "share"),
@@ -115,7 +110,7 @@ def _over_time(compared: Comparison, colours: Mapping[str, int]) -> Iterator[Cha
             points = [*zip(edges, [*bands.mean.tolist(), None], strict=True)]
             lines.append(Series(group.name, points, "step", band=ends, colour=colour))
         if lines:
-            yield Chart(title, "", "", lines, floor=0.0, kind=kind, key=f"c-{name}", note=f"{note}{said}")
+            yield Chart(title, "", "", lines, floor=0.0, kind=kind, key=f"c-{name}", note=f"{note}{words}")
 
 
 def _cells(group: RunGroup, columns: Sequence[ComparedMetric]) -> tuple[str, str, str, list[tuple[str, str, str]]]:

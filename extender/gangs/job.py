@@ -21,8 +21,8 @@ from extender.gangs import annotations as written
 from extender.gangs.types import GangKey, GangRequest, InvalidGang, TopologyRequest
 from extender.kubernetes_names import CONSTRAINTS, GANG_SIZE, MODEL, ORDER, PARALLELISM, TP_LEVEL
 from ground.errors import InvalidJob
+from scheduler.affinity import job_affinity
 from scheduler.job import MEGATRON_ORDER, Hold, Job, NodeSize, Parallelism
-from scheduler.job_affinity import job_affinity
 
 MOST_HOLDS = 64  # hard requirements of one gang that its GangPlan can hold, and soft ones (maxItems of the CRD)
 

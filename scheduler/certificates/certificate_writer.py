@@ -37,6 +37,10 @@ def certificate_of(instance: Instance, outcome: Outcome) -> Certificate:
         fix = "give the solver more time: --time-limit"
         raise NothingToCertify(f"there is nothing to certify: {outcome.verdict}", where="--certificate", fix=fix)
     cluster, job, proposal = instance.cluster, instance.settled(outcome).job, outcome.proposal
+    # every part of the question; where there is only one, just with what its answer needs
+    proofs = [(of, proof) for of, there in outcome.by_type or ((job, outcome),) for proof in there.proposal.proofs]
+    needed = outcome.bound if len(proofs) == 1 and not job.soft and outcome.bound is not None else inf
+    named = [] if worth is None or proposal.nodes is None else proposal.nodes.tolist()
     return Certificate(
         version=VERSION,
         job=job.name,
@@ -49,27 +53,22 @@ def certificate_of(instance: Instance, outcome: Outcome) -> Certificate:
         spread=outcome.spread,
         objective=outcome.objective,
         bound=outcome.bound,
-        nodes=() if worth is None or proposal.nodes is None else _named(cluster, proposal.nodes.tolist()),
-        parts=_parts(cluster, job, outcome),
+        nodes=tuple(tuple(cluster.names[i] for i in row) for row in named),
+        parts=tuple(_part(cluster, asked, proof, needed) for asked, proof in proofs),
     )
 
 
-def _parts(cluster: Cluster, job: Job, outcome: Outcome) -> tuple[CertifiedPart, ...]:
-    """Return every part of the question; where there is only one, just with what its answer needs."""
-    asked = [(one, proof) for one, found in outcome.by_type or ((job, outcome),) for proof in found.proposal.proofs]
-    needed = outcome.bound if len(asked) == 1 and not job.soft and outcome.bound is not None else inf
-    return tuple(_part(cluster, one, proof, needed) for one, proof in asked)
-
-
 def _part(cluster: Cluster, job: Job, proof: GridProof, needed: float) -> CertifiedPart:
-    refuted = fewest_needed(proof.refutations, job, needed)
     return record_of(
         CertifiedPart,
         proof,
         gpu_types=types_of(cluster, job),
         gpus_per_node=job.gpus_per_node,
-        slowest=_or_any(proof.slowest),
-        refuted=tuple(RefutedPair(*one.pair, one.by, one.witness) for one in refuted),
+        slowest=None if proof.slowest == inf else proof.slowest,
+        refuted=tuple(
+            RefutedPair(*refutation.pair, refutation.by, refutation.witness)
+            for refutation in fewest_needed(proof.refutations, job, needed)
+        ),
     )
 
 
@@ -85,21 +84,12 @@ def fewest_needed(refutations: Sequence[Refutation], job: Job, needed: float) ->
     # not yet ruled out, and to be
     wanted = job.alpha * s + job.beta * r < needed
     kept = []
-    for one in sorted(refutations, key=lambda one: (_work(one.by), -one.pair[0] * one.pair[1], one.pair)):
-        inside = wanted[: one.pair[0], : one.pair[1]]
+    work = {by: rank for rank, by in enumerate((*QUICK, None, "skeleton"))}
+    for refutation in sorted(
+        refutations, key=lambda by: (work.get(by.by, len(QUICK)), -by.pair[0] * by.pair[1], by.pair)
+    ):
+        inside = wanted[: refutation.pair[0], : refutation.pair[1]]
         if inside.any():
-            kept.append(one)
+            kept.append(refutation)
             inside[:] = False
     return kept
-
-
-def _work(by: str) -> int:
-    return QUICK.index(by) if by in QUICK else len(QUICK) + (by == "skeleton")
-
-
-def _or_any(slowest: float) -> float | None:
-    return None if slowest == inf else slowest
-
-
-def _named(cluster: Cluster, rows: list[list[int]]) -> tuple[tuple[str, ...], ...]:
-    return tuple(tuple(cluster.names[i] for i in row) for row in rows)

@@ -18,7 +18,7 @@ from ground.documents import load_document
 from ground.errors import InvalidInput, InvalidJob, InvalidTopology, TooLarge, UnknownName, did_you_mean
 from ground.files import Source
 from ground.records import AtLeastOne, Share
-from scheduler.affinity import Gains, Model, Size
+from scheduler.affinity import Gains, Model, Size, job_affinity, named_model
 from scheduler.grid import filling
 from scheduler.job import (
     MEGATRON_ORDER,
@@ -34,16 +34,11 @@ from scheduler.job import (
     Parallelism,
     Speed,
 )
-from scheduler.job_affinity import job_affinity, named_model
 from scheduler.job_on_cluster import NodeSizes, named_in_full, node_sizes, within_the_tree
 from scheduler.outcome import Instance
 from scheduler.placement.admission import check_held_together
 from topology.cluster import DEFAULT_GPUS, SECOND, Cluster
 from topology.taints import Toleration, parse_toleration
-
-# -- job_parts --
-# Parts of a job file that also stand in annotations of pods and in cells of a trace: constraints and the model.
-
 
 MOST_CONSTRAINTS = 256  # of a job: more than there are families and levels of any cluster; each takes time
 Factor = Annotated[float, Field(ge=0.0, le=1e6)]
@@ -89,7 +84,7 @@ def _by_name(given: Any) -> Any:
 
 
 NamedOrDescribed = Annotated[Model, BeforeValidator(_by_name, json_schema_input_type=Model | str)]
-"""A model as a job file gives it: its shape, or a name of ``scheduler.job_affinity.NAMED_MODELS``."""
+"""A model as a job file gives it: its shape, or a name of ``scheduler.affinity.NAMED_MODELS``."""
 
 
 def _printable(name: str) -> str:
@@ -104,7 +99,7 @@ JobName = Annotated[str, Field(min_length=1, max_length=253), AfterValidator(_pr
 
 def _type_names(given: object) -> object:
     """Return what a file says of types of GPU; raise ValueError, in our words, where it is neither a list nor any."""
-    named = isinstance(given, list | tuple) and given and all(isinstance(one, str) and one for one in given)
+    named = isinstance(given, list | tuple) and given and all(isinstance(name, str) and name for name in given)
     if given is None or given == "any" or named:
         return given
     raise ValueError("give a list of names such as [H200, H100], or any")
@@ -169,11 +164,11 @@ def constraints_of(written: Iterable[ConstraintFile]) -> Constraints:
     """Return the hard ones, each once, and the soft ones."""
     holds: dict[Hold, None] = {}
     counts: list[Count] = []
-    for one in written:
-        if one.within is not None:
-            holds[Hold(one.family, one.within)] = None
-        if one.level is not None and one.weight is not None:
-            counts.append(Count(one.family, one.level, one.weight))
+    for constraint in written:
+        if constraint.within is not None:
+            holds[Hold(constraint.family, constraint.within)] = None
+        if constraint.level is not None and constraint.weight is not None:
+            counts.append(Count(constraint.family, constraint.level, constraint.weight))
     return Constraints(tuple(holds), tuple(counts))
 
 
@@ -207,10 +202,6 @@ def _refused_as(name: str) -> Iterator[None]:
         yield
     except InvalidInput as error:
         raise InvalidJob(error.message, where=name, fix=error.fix) from None
-
-
-# -- job_document --
-# Keys of a job file (docs: job.md) as they stand in it; ``scheduler.job_files.job_file`` makes a job of them.
 
 
 class ParallelismFile(StrictModel):
@@ -275,16 +266,13 @@ class JobDocument(StrictModel):
     """Taints that it puts up with, so that their nodes are its too: those of Kubernetes, or KEY, or KEY=VALUE."""
 
 
-# -- job_file --
-# Job files (docs: job.md): YAML (or JSON) in, jobs out, every mistake named with its line.
-#
-# A job file may leave alpha to a model description; what was derived or assumed is said in ``notes``, for the user.
-
-
 MAX_CELLS = 1_000_000  # Most nodes of one job; ten times the largest cluster that is known
 
 
 Where = Callable[..., str]  # File and line of a key: where("parallelism", "tp") is "job.yaml:3"
+
+
+Named = tuple[tuple[str, str], ...]  # Names of a cluster, each with the option or line that says it
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,9 +283,9 @@ class JobFile:
 
     job: Job
     # levels that must be of the tree: where spread counts, `tp_level`, weighed ones
-    in_tree: tuple[tuple[str, str], ...]
-    levels: tuple[tuple[str, str], ...]  # of constraints and caches
-    gpu_types: tuple[tuple[str, str], ...]
+    in_tree: Named
+    levels: Named  # of constraints and caches
+    gpu_types: Named
     notes: tuple[str, ...]  # one sentence each, for the user
     where: Where  # of a key such as parallelism.tp
 
@@ -318,13 +306,13 @@ class JobFile:
         tree, beside = ([level.name for level in some] for some in (cluster.levels, cluster.second_levels))
         for name, where in (*self.in_tree, *self.levels):
             if (name in beside or f"{SECOND}{name}" in beside) and (name, where) in self.in_tree:
-                wrong = f"spread counts at a level of the tree, and {name!r} is a second hierarchy"
+                second = f"spread counts at a level of the tree, and {name!r} is a second hierarchy"
                 fix = f"name one of {', '.join(tree) or 'none'}; {name} may stand in constraints"
-                raise UnknownName(wrong, where=where, fix=fix)
-            if name not in (known := [*tree, *beside]) and f"{SECOND}{name}" not in beside:
-                fix = f"levels of this cluster: {', '.join(known) or 'none'}; --level-names renames them"
+                raise UnknownName(second, where=where, fix=fix)
+            if name not in (levels := [*tree, *beside]) and f"{SECOND}{name}" not in beside:
+                fix = f"levels of this cluster: {', '.join(levels) or 'none'}; --level-names renames them"
                 raise UnknownName(
-                    f"the cluster has no level {name!r}", where=where, fix=f"{did_you_mean(name, known)}{fix}"
+                    f"the cluster has no level {name!r}", where=where, fix=f"{did_you_mean(name, levels)}{fix}"
                 )
         if not cluster.levels:
             fix = "give the nodes at least one level, e.g. a rack"
@@ -372,18 +360,32 @@ def job_of(
     overrides = overrides or Overrides()
     gpu_types = tuple(dict.fromkeys(content.gpu_types)) if isinstance(content.gpu_types, tuple) else None
     try:
-        parallelism = _parallelism(content)
-        sizes = _sizes(content.gpus_per_node, cluster, parallelism, gpu_types, gpus_per_node)
-        _check_size(parallelism, sizes.usual, where)
+        degrees = content.parallelism.model_dump(exclude={"order"})
+        if content.order is not None and content.parallelism.order is not None:
+            raise InvalidJob("order is given twice", where="order", fix="keep one of the two")
+        given = content.parallelism.order if content.order is None else content.order
+        parallelism = Parallelism(**degrees, order=MEGATRON_ORDER if given is None else given)
+        if content.gpus_per_node is None and cluster is not None:
+            sizes = node_sizes(cluster, parallelism, gpu_types)
+        else:
+            sizes = NodeSizes(content.gpus_per_node or gpus_per_node, (), (), "")
+        # before so many nodes are laid out
+        nodes = parallelism.gpus // sizes.usual
+        if nodes > MAX_CELLS:
+            raise TooLarge(
+                f"the job has {nodes:,} nodes; Arnold places up to {MAX_CELLS:,}",
+                where=where("parallelism"),
+                fix="lower dp or pp, or check the degrees for a slip",
+            )
         alpha = content.alpha if overrides.alpha is None else overrides.alpha
-        known = job_affinity(
+        affinity = job_affinity(
             parallelism, alpha=alpha, model=content.model, microbatches=content.microbatches, records=records
         )
         holds, counts = constraints_of(content.constraints)
         job = Job(
             name=content.name,
             parallelism=parallelism,
-            alpha=known.alpha,
+            alpha=affinity.alpha,
             gpus_per_node=sizes.usual,
             node_sizes=sizes.by_type,
             level=overrides.level or content.level,
@@ -395,8 +397,8 @@ def job_of(
             holds=holds,
             counts=counts,
             levels=tuple(LevelWeight(name, weight) for name, weight in (content.levels or {}).items()),
-            microbatches=known.microbatches,
-            spread_cost=known.spread_cost if content.spread_cost is None else content.spread_cost,
+            microbatches=affinity.microbatches,
+            spread_cost=affinity.spread_cost if content.spread_cost is None else content.spread_cost,
             data_sets=tuple(DataSet(name, size) for name, size in (content.data_sets or {}).items()),
             data_level=content.data_level,
             images=tuple(ContainerImage(name, gb) for name, gb in (content.images or {}).items()),
@@ -407,49 +409,42 @@ def job_of(
             job = named_in_full(job, tree, beside)
         _ = job.grid
     except InvalidJob as error:
-        raise InvalidJob(error.message, where=_place(error.where, content, where, overrides), fix=error.fix) from None
-    notes = tuple(f"{one}." for one in (known.reason, *filling(parallelism.dense, sizes.usual), sizes.note) if one)
-    in_tree, levels = _levels_of_tree(content, where, overrides), _named_levels(content, where)
-    return JobFile(job, tuple(in_tree), tuple(levels), tuple(_named_types(content, where)), notes, where)
+        # file and line, or option, of what the error calls by its key
+        if error.where == "alpha" and overrides.alpha is not None:
+            at = "--alpha"
+        elif error.where == "parallelism.order" and content.order is not None:
+            at = where("order")
+        else:
+            at = where(*error.where.split("."))
+        raise InvalidJob(error.message, where=at, fix=error.fix) from None
+    sentences = (affinity.reason, *filling(parallelism.dense, sizes.usual), sizes.note)
+    return JobFile(
+        job, *_named(content, where, overrides), tuple(f"{sentence}." for sentence in sentences if sentence), where
+    )
 
 
-def _sizes(
-    said: int | None, cluster: Cluster | None, parallelism: Parallelism, types: tuple[str, ...] | None, default: int
-) -> NodeSizes:
-    """Return the GPUs of a node: as the job says, else as the cluster does, else the default."""
-    if said is not None or cluster is None:
-        return NodeSizes(said or default, (), (), "")
-    return node_sizes(cluster, parallelism, types)
-
-
-def _levels_of_tree(content: JobDocument, where: Where, overrides: Overrides) -> Iterator[tuple[str, str]]:
-    """Yield names that must be levels of the tree, and where each stands."""
+def _named(content: JobDocument, where: Where, overrides: Overrides) -> tuple[Named, Named, Named]:
+    """Return names that must be levels of the tree; names of levels in constraints, and of caches; and types of GPU."""
+    in_tree: list[tuple[str, str]] = []
     if overrides.level is not None:
-        yield overrides.level, "--level"
+        in_tree.append((overrides.level, "--level"))
     elif content.level is not None:
-        yield content.level, where("level")
+        in_tree.append((content.level, where("level")))
     if content.tp_level is not None:
-        yield content.tp_level, where("tp_level")
-    for name in content.levels or ():
-        yield name, where("levels", name)
-
-
-def _named_levels(content: JobDocument, where: Where) -> Iterator[tuple[str, str]]:
-    """Yield names of levels in constraints, and of caches, and where each stands."""
-    for i, constraint in enumerate(content.constraints):
-        for key in ("within", "level"):
-            if (name := getattr(constraint, key)) is not None:
-                yield name, where("constraints", i, key)
+        in_tree.append((content.tp_level, where("tp_level")))
+    in_tree += [(name, where("levels", name)) for name in content.levels or ()]
+    levels = [
+        (name, where("constraints", i, key))
+        for i, constraint in enumerate(content.constraints)
+        for key in ("within", "level")
+        if (name := getattr(constraint, key)) is not None
+    ]
     if content.data_level is not None:
-        yield content.data_level, where("data_level")
-
-
-def _named_types(content: JobDocument, where: Where) -> Iterator[tuple[str, str]]:
-    """Yield names of types of GPU, and where each stands."""
-    for i, name in enumerate(content.gpu_types if isinstance(content.gpu_types, tuple) else ()):
-        yield name, where("gpu_types", i)
-    for name in content.speed or ():
-        yield name, where("speed", name)
+        levels.append((content.data_level, where("data_level")))
+    listed = content.gpu_types if isinstance(content.gpu_types, tuple) else ()
+    types = [(name, where("gpu_types", i)) for i, name in enumerate(listed)]
+    types += [(name, where("speed", name)) for name in content.speed or ()]
+    return tuple(in_tree), tuple(levels), tuple(types)
 
 
 def job_document(instance: Instance) -> JobDocument:
@@ -469,7 +464,7 @@ def job_document(instance: Instance) -> JobDocument:
         tp_level=job.tp_level,
         avoid=job.avoid,
         gpu_types="any" if job.mix_types else job.gpu_types,
-        speed={one.gpu_type: one.factor for one in job.speed} or None,
+        speed={speed.gpu_type: speed.factor for speed in job.speed} or None,
         constraints=(*hard, *soft),
         levels={level.level: level.weight for level in job.levels} or None,
         microbatches=job.microbatches,
@@ -479,31 +474,3 @@ def job_document(instance: Instance) -> JobDocument:
         images={image.name: image.gb for image in job.images} or None,
         tolerations=tuple(TolerationFile.model_validate(asdict(toleration)) for toleration in job.tolerations),
     )
-
-
-def _parallelism(content: JobDocument) -> Parallelism:
-    degrees = content.parallelism.model_dump(exclude={"order"})
-    if content.order is not None and content.parallelism.order is not None:
-        raise InvalidJob("order is given twice", where="order", fix="keep one of the two")
-    given = content.parallelism.order if content.order is None else content.order
-    return Parallelism(**degrees, order=MEGATRON_ORDER if given is None else given)
-
-
-def _check_size(parallelism: Parallelism, gpus_per_node: int, where: Where) -> None:
-    """Refuse a job of more nodes than Arnold places, before they are laid out."""
-    nodes = parallelism.gpus // gpus_per_node
-    if nodes > MAX_CELLS:
-        raise TooLarge(
-            f"the job has {nodes:,} nodes; Arnold places up to {MAX_CELLS:,}",
-            where=where("parallelism"),
-            fix="lower dp or pp, or check the degrees for a slip",
-        )
-
-
-def _place(key: str, content: JobDocument, where: Where, overrides: Overrides) -> str:
-    """Return file and line, or option, of what an error calls by its key."""
-    if key == "alpha" and overrides.alpha is not None:
-        return "--alpha"
-    if key == "parallelism.order" and content.order is not None:
-        return where("order")
-    return where(*key.split("."))

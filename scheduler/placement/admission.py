@@ -66,7 +66,7 @@ def choices(cluster: Cluster, job: Job) -> tuple[Job, ...]:
         for pace in sorted({job.speed_on([name]) for name in alike}):
             several = tuple(name for name in alike if job.speed_on([name]) >= pace)
             mixed.append(job.replace(gpu_types=several, gpus_per_node=size))
-    return (*alone, *(one for one in mixed if len(one.gpu_types or ()) > 1))
+    return (*alone, *(several for several in mixed if len(several.gpu_types or ()) > 1))
 
 
 def for_each_size(cluster: Cluster, job: Job) -> tuple[Job, ...]:
@@ -106,11 +106,11 @@ def type_choices(cluster: Cluster, job: Job) -> tuple[tuple[TypeChoice, ...], st
     jobs = choices(cluster, job)
     if len(jobs) == 1 and not any(cluster.gpu_types):
         return (TypeChoice(job, (), 0, over_limit(cluster, job)),), ""
-    each = [_short(cluster, one) if len(jobs) > 1 else over_limit(cluster, one) for one in jobs]
-    usable = [int(admissible(cluster, one).sum()) for one in jobs]
-    names = [types_of(cluster, one) for one in jobs]
-    found = tuple(TypeChoice(*known) for known in zip(jobs, names, usable, each, strict=True))
-    return found, _short_of_all(cluster, job, each)
+    reasons = [_short(cluster, of_type) if len(jobs) > 1 else over_limit(cluster, of_type) for of_type in jobs]
+    usable = [int(admissible(cluster, of_type).sum()) for of_type in jobs]
+    names = [types_of(cluster, of_type) for of_type in jobs]
+    of_types = tuple(TypeChoice(*facts) for facts in zip(jobs, names, usable, reasons, strict=True))
+    return of_types, _short_of_all(cluster, job, reasons)
 
 
 def types_of(cluster: Cluster, job: Job) -> tuple[str, ...]:
@@ -133,8 +133,8 @@ def shortage(cluster: Cluster, job: Job) -> str:
     :returns: one sentence for the user; empty when there are enough nodes, in one trunk where nothing joins the trunks.
     :raises InvalidJob: the job cannot be cut into nodes.
     """
-    each = [_short(cluster, choice) for choice in choices(cluster, job)]
-    return each[0] if len(each) == 1 else _short_of_all(cluster, job, each)
+    reasons = [_short(cluster, choice) for choice in choices(cluster, job)]
+    return reasons[0] if len(reasons) == 1 else _short_of_all(cluster, job, reasons)
 
 
 def _short(cluster: Cluster, job: Job) -> str:
@@ -148,14 +148,14 @@ def _short(cluster: Cluster, job: Job) -> str:
     return apart and f"{_needs(job)} {apart}"
 
 
-def _short_of_all(cluster: Cluster, job: Job, each: Sequence[str]) -> str:
+def _short_of_all(cluster: Cluster, job: Job, reasons: Sequence[str]) -> str:
     """Return why a job fits on none of its several :func:`choices`, given why not on each; empty = on one it may."""
-    if not all(each):
+    if not all(reasons):
         return ""
     if too_many := over_limit(cluster, job):
         return too_many
     if job.node_sizes:
-        return "; ".join(each)
+        return "; ".join(reasons)
     admitted = admissible(cluster, job)
     if job.mix_types or admitted.sum() < job.grid.cells:
         return _short(cluster, job)
@@ -237,8 +237,10 @@ def check_held_together(cluster: Cluster, job: Job) -> None:
     # a cluster without a single node of that size is told by the count of nodes, which knows why
     if not 0 < (most := int(nodes.max())) < job.nodes_of_tp:
         return
-    totals = (count_nodes(one, cluster.gpus == size) for one in cluster.levels)
-    broader = [one.name for one, total in zip(cluster.levels, totals, strict=True) if total.max() >= job.nodes_of_tp]
+    totals = (count_nodes(level, cluster.gpus == size) for level in cluster.levels)
+    broader = [
+        level.name for level, total in zip(cluster.levels, totals, strict=True) if total.max() >= job.nodes_of_tp
+    ]
     wider = f", or set tp_level to a level that has room: {', '.join(broader)}" if broader else ""
     raise InvalidJob(
         f"a TP group of {job.parallelism.tp} GPUs takes {job.nodes_of_tp} nodes of {size}, and no "
@@ -267,10 +269,10 @@ def sized(cluster: Cluster, job: Job) -> BoolArray:
     if not job.node_sizes:
         alike: BoolArray = cluster.gpus == job.gpus_per_node
         return alike
-    found = np.zeros(len(cluster), dtype=np.bool_)
+    fitting = np.zeros(len(cluster), dtype=np.bool_)
     for node_size in job.node_sizes:
-        found |= typed(cluster, (node_size.gpu_type,)) & (cluster.gpus == node_size.gpus)
-    return found
+        fitting |= typed(cluster, (node_size.gpu_type,)) & (cluster.gpus == node_size.gpus)
+    return fitting
 
 
 def _slowest(job: Job) -> float:

@@ -61,7 +61,12 @@ def bipartition(request: Request) -> IntArray:
     while work:
         cells, siblings, depth = work.pop()
         if len(siblings) > 1:
-            parts = _halves(siblings)
+            parts: tuple[list[IntArray], list[IntArray]] = ([], [])
+            sizes = [0, 0]
+            for domain in sorted(siblings, key=len, reverse=True):
+                lighter = int(sizes[1] < sizes[0])
+                parts[lighter].append(domain)
+                sizes[lighter] += len(domain)
             shares = _split_cells(request, cells, sum(map(len, parts[0])), sum(map(len, parts[1])))
             work += [(share, part, depth) for share, part in zip(shares, parts, strict=True) if len(share)]
         elif depth + 1 < len(request.cluster.levels):
@@ -77,17 +82,6 @@ def _children(request: Request, nodes: IntArray, depth: int) -> list[IntArray]:
     order = np.argsort(domain_of, kind="stable")
     starts = np.flatnonzero(np.diff(domain_of[order])) + 1
     return list(np.split(nodes[order], starts))
-
-
-def _halves(siblings: list[IntArray]) -> tuple[list[IntArray], list[IntArray]]:
-    """Return two parts of nearly equal capacity: the largest domain first, each to the lighter part."""
-    parts: tuple[list[IntArray], list[IntArray]] = ([], [])
-    sizes = [0, 0]
-    for domain in sorted(siblings, key=len, reverse=True):
-        lighter = int(sizes[1] < sizes[0])
-        parts[lighter].append(domain)
-        sizes[lighter] += len(domain)
-    return parts
 
 
 def _split_cells(request: Request, cells: IntArray, room: int, other_room: int) -> tuple[IntArray, IntArray]:
@@ -124,10 +118,10 @@ def _cut_of_prefixes(request: Request, swept: IntArray) -> FloatArray:
         edges.append((position[-1:], position[:1], job.alpha))
     # an edge is cut by the prefixes that end between its two cells
     change = np.zeros(len(swept) + 1)
-    for one, other, weight in edges:
-        both = (one >= 0) & (other >= 0)
-        begun = np.bincount(np.minimum(one[both], other[both]) + 1, minlength=len(change))
-        ended = np.bincount(np.maximum(one[both], other[both]) + 1, minlength=len(change))
+    for cell, other, weight in edges:
+        both = (cell >= 0) & (other >= 0)
+        begun = np.bincount(np.minimum(cell[both], other[both]) + 1, minlength=len(change))
+        ended = np.bincount(np.maximum(cell[both], other[both]) + 1, minlength=len(change))
         change += weight * (begun - ended)
     return np.asarray(np.round(np.cumsum(change), 9))
 

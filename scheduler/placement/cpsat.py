@@ -15,10 +15,6 @@ from scheduler.work_clock import counts_work, spend, wall_left
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model
 
-# -- solver_clock --
-# CP-SAT on the clock: its limit, and the work that it has done.
-
-
 _CONSTRAINT_SECONDS = 2e-5  # Of work to make a constraint of a model
 
 
@@ -39,13 +35,6 @@ def limit_time(solver: cp_model.CpSolver, seconds: float, *, effort: float = inf
 def work_of(solver: cp_model.CpSolver, model: cp_model.CpModel) -> float:
     """Return the seconds of work that making a model and solving it count as."""
     return float(solver.response_proto.deterministic_time) + _CONSTRAINT_SECONDS * len(model.proto.constraints)
-
-
-# -- cpsat --
-# One way to run CP-SAT: repeatable, within the time that is left, and never trusted blindly.
-#
-# One worker and a limit in deterministic time make a run repeatable; the clock is a second limit.  The import of
-# OR-Tools takes a third of a second and happens on first use only.
 
 
 Answer = Literal["yes", "no", "unknown"]

@@ -90,10 +90,10 @@ class Solution:
         if self.counts is None:
             return f"{name} found no placement in {self.seconds:.1f} s"
         if self.proved:
-            found = f"proved {own} to be {self.objective:g} in {self.seconds:.2f} s"
+            result = f"proved {own} to be {self.objective:g} in {self.seconds:.2f} s"
         else:
-            found = f"stopped after {self.seconds:.1f} s with {own} between {self.bound:g} and {self.objective:g}"
-        return f"{name} {found}; that is no bound on Eq. 2"
+            result = f"stopped after {self.seconds:.1f} s with {own} between {self.bound:g} and {self.objective:g}"
+        return f"{name} {result}; that is no bound on Eq. 2"
 
 
 def solve(program: Program, *, solver: Solver, cuts: bool, seconds: float, seed: int) -> Solution:
@@ -106,7 +106,14 @@ def solve(program: Program, *, solver: Solver, cuts: bool, seconds: float, seed:
     if built is None or left <= 0:
         return Solution(None, np.inf, 0.0, False, stopwatch() - started)
     model, counts = built
-    which, parameters = _solver(mathopt, solver)
+    # one thread, the only way to the same answer twice
+    if solver == "scip":
+        which, parameters = mathopt.SolverType.GSCIP, mathopt.SolveParameters(threads=1)
+    else:
+        from ortools.math_opt.solvers.highs_pb2 import HighsOptionsProto
+
+        serial = HighsOptionsProto(string_options={"parallel": "off"})
+        which, parameters = mathopt.SolverType.HIGHS, mathopt.SolveParameters(highs=serial)
     if (wall := wall_left(left)) < np.inf:
         # published results of the program are by the wall's clock: it decides, and is said to
         parameters.time_limit = timedelta(seconds=min(left, wall))
@@ -120,24 +127,11 @@ def solve(program: Program, *, solver: Solver, cuts: bool, seconds: float, seed:
     if not result.has_primal_feasible_solution():
         return Solution(None, np.inf, bound, False, stopwatch() - started)
     values = result.variable_values([variable for row in counts for variable in row])
-    found = np.rint(values).astype(np.int32).reshape(len(counts), -1)
-    return Solution(found, _worth(program, found), bound, proved, stopwatch() - started)
-
-
-def _solver(mathopt: Any, solver: Solver) -> tuple[Any, Any]:
-    """Return the solver and its parameters for one thread, the only way to the same answer twice."""
-    if solver == "scip":
-        return mathopt.SolverType.GSCIP, mathopt.SolveParameters(threads=1)
-    from ortools.math_opt.solvers.highs_pb2 import HighsOptionsProto
-
-    serial = HighsOptionsProto(string_options={"parallel": "off"})
-    return mathopt.SolverType.HIGHS, mathopt.SolveParameters(highs=serial)
-
-
-def _worth(program: Program, counts: IntArray) -> float:
-    """Return the program's objective of a solution, from the counts alone."""
+    nodes = np.rint(values).astype(np.int32).reshape(len(counts), -1)
+    # the objective from the counts alone
     wide, deep = program.weights
-    return wide * int((counts.sum(axis=0) > 0).sum()) + deep * int((counts > 0).sum(axis=1).max())
+    worth = wide * int((nodes.sum(axis=0) > 0).sum()) + deep * int((nodes > 0).sum(axis=1).max())
+    return Solution(nodes, worth, bound, proved, stopwatch() - started)
 
 
 def _build(mathopt: Any, program: Program, *, cuts: bool, deadline: float) -> tuple[Any, list[list[Any]]] | None:

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 import numpy.typing as npt
 
-from scheduler.job import Count, Family, Job
+from scheduler.job import Count, Job
 from scheduler.objective import Evaluation, objective_terms
 from scheduler.placement.admission import blocks_at
 from scheduler.placement.cpsat import limit_time, work_of
@@ -41,13 +41,6 @@ from topology.cluster import BoolArray, Cluster, IntArray
 
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model
-
-# -- move_choices --
-# The choices of a repair: which blocks of cells may change their domain, where there is room for them, what counts.
-#
-# Domains are those of the closest level that the objective or a hold looks at; a block is what holds tie together
-# there, one cell without holds.
-
 
 LARGEST = 60_000  # Choices (mover x target) of the largest model: as many are solved in seconds
 _LARGEST_SCALE = 10**9  # Largest common denominator of the weights: the sums of a model stay far within 64 bits
@@ -96,9 +89,9 @@ class MoveChoices:
         """Shape [movers], the index into ``targets`` of the domain each mover comes from; -1 where it has no room."""
         return self._index(self.home[self.movers])
 
-    def touched_by_fixed(self, term: ObjectiveTerm) -> BoolArray:
+    def touched_by_fixed(self, term: Count) -> BoolArray:
         """Return which domains each group touches with cells that cannot move, shape [groups, domains of the level]."""
-        level, groups = self.cluster.levels[term.depth], self.job.grid.groups[term.family]
+        level, groups = self.cluster.level(term.level), self.job.grid.groups[term.family]
         fixed = groups.of_pairs(~np.isin(self.block_of, self.movers))
         touched = np.zeros((len(groups.sizes), len(level)), dtype=np.bool_)
         touched[groups.group[fixed], groups.of_pairs(level.domain_of[self.old])[fixed]] = True
@@ -107,8 +100,8 @@ class MoveChoices:
     def _index(self, domains: IntArray) -> IntArray:
         index = np.full(int(max(domains.max(), self.targets.max())) + 1, -1, dtype=np.int32)
         index[self.targets] = np.arange(len(self.targets))
-        found: IntArray = index[domains]
-        return found
+        targets: IntArray = index[domains]
+        return targets
 
 
 def trimmed(choices: MoveChoices) -> MoveChoices:
@@ -120,36 +113,21 @@ def trimmed(choices: MoveChoices) -> MoveChoices:
     return replace(choices, targets=choices.targets[kept], room=choices.room[kept], healthy=choices.healthy[kept])
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectiveTerm:
-    """A part of the objective: ``weight`` times the spread of a family at the level of a depth."""
-
-    depth: int
-    family: Family
-    weight: float
-
-
-def terms_of(cluster: Cluster, job: Job) -> tuple[ObjectiveTerm, ...]:
-    """Return the terms of the objective: Eq. 2 and the soft terms."""
-    terms = objective_terms(cluster, job)
-    return tuple(ObjectiveTerm(cluster.level_index(term.level), term.family, term.weight) for term in terms)
-
-
 def closest_depth(cluster: Cluster, job: Job) -> int:
     """Return the depth of the closest level that the objective or a hold looks at."""
     held = (cluster.level_index(hold.level) for hold in job.holds_on(cluster))
-    return max(*(term.depth for term in terms_of(cluster, job)), *held)
+    return max(*(cluster.level_index(term.level) for term in objective_terms(cluster, job)), *held)
 
 
 def ancestors(cluster: Cluster, depth: int, above: int) -> IntArray:
     """Return for each domain of one level its domain at a broader one (or itself), shape [domains]."""
-    found = np.arange(len(cluster.levels[depth]), dtype=np.int32)
+    domain_above = np.arange(len(cluster.levels[depth]), dtype=np.int32)
     for closer in range(depth, above, -1):
-        found = cluster.levels[closer].parent_of[found]
-    return found
+        domain_above = cluster.levels[closer].parent_of[domain_above]
+    return domain_above
 
 
-def integer_weights(terms: Sequence[ObjectiveTerm | Count]) -> tuple[list[int], int]:
+def integer_weights(terms: Sequence[Count]) -> tuple[list[int], int]:
     """Return the weights times a common scale: exact for plain decimals, within half a billionth elsewhere."""
     scale = lcm(*(Fraction(term.weight).limit_denominator(10**6).denominator for term in terms))
     scale = min(scale, _LARGEST_SCALE)
@@ -167,9 +145,9 @@ def greedy_targets(choices: MoveChoices) -> IntArray:
     room = choices.room.copy()
     answer = np.empty(len(choices.movers), dtype=np.int32)
     tables = []
-    for term in terms_of(cluster, job):
+    for term in objective_terms(cluster, job):
         touched = choices.touched_by_fixed(term)
-        places = ancestors(cluster, choices.depth, term.depth)[choices.targets]
+        places = ancestors(cluster, choices.depth, cluster.level_index(term.level))[choices.targets]
         tables.append((term.weight, job.grid.groups[term.family], touched, places, touched.sum(axis=1)))
     for i, mover in enumerate(choices.movers):
         members = choices.block_of == mover
@@ -188,13 +166,6 @@ def greedy_targets(choices: MoveChoices) -> IntArray:
             spread[groups] += ~touched[groups, places[answer[i]]]
             touched[groups, places[answer[i]]] = True
     return answer
-
-
-# -- move_model --
-# The integer model of a repair, solved goal after goal.
-#
-# ``x[mover, target]`` says where each mover goes.  A block that stays moves only its lost cells, one that leaves all of
-# them.  Spread is the number of domains touched, as in the evaluator, with what cannot move counted in.
 
 
 Goal = Literal["moves", "slow", "objective", "touches"]
@@ -219,18 +190,30 @@ class MoveModel:
         self._choices = choices
         self._limits = limits
         self._model = cp_model.CpModel()
-        self._x = self._assignment()
-        self.terms = terms_of(choices.cluster, choices.job)
+        model, choices = self._model, self._choices
+        x = [[model.new_bool_var("") for _ in choices.targets] for _ in choices.movers]
+        for row in x:
+            # every mover goes somewhere, and no target takes more than it has room for
+            model.add_exactly_one(row)
+        for column, room in zip(zip(*x, strict=True), choices.room, strict=True):
+            model.add(sum(column) <= int(room))
+        self._x = x
+        self.terms = objective_terms(choices.cluster, choices.job)
         self.weights, self.scale = integer_weights(self.terms)
         self._keep_holds()
         self._goals: dict[Goal, cp_model.LinearExpr | int] = {"moves": self._moves(), "slow": self._slow()}
-        self._goals["objective"], self._goals["touches"] = self._spreads()
+        spreads, added = zip(*map(self._spread, self.terms), strict=True)
+        touches = [touch for of_term in added for touch in of_term]
+        weighted = (weight * spread for weight, spread in zip(self.weights, spreads, strict=True))
+        homes = zip(self._x, self._choices.target_at_home, strict=True)
+        stay = _sum(row[home] for row, home in homes if home >= 0)
+        self._goals["objective"], self._goals["touches"] = _sum(weighted), (len(self._x) + 1) * _sum(touches) - stay
         self.answer: IntArray | None = None  # Shape [movers], the target of each in the best answer so far
 
     def value_of(self, evaluation: Evaluation) -> int:
         """Return the objective of a placement, scaled as in the model."""
-        levels = self._choices.cluster.levels
-        spreads = (evaluation.by_level[levels[term.depth].name][term.family] for term in self.terms)
+        cluster = self._choices.cluster
+        spreads = (evaluation.by_level[cluster.level(term.level).name][term.family] for term in self.terms)
         return sum(weight * spread for weight, spread in zip(self.weights, spreads, strict=True))
 
     def at_most(self, goal: Goal, value: int) -> None:
@@ -278,16 +261,6 @@ class MoveModel:
         self.suggest(self.answer)
         return step
 
-    def _assignment(self) -> list[list[cp_model.IntVar]]:
-        model, choices = self._model, self._choices
-        x = [[model.new_bool_var("") for _ in choices.targets] for _ in choices.movers]
-        for row in x:
-            # every mover goes somewhere, and no target takes more than it has room for
-            model.add_exactly_one(row)
-        for column, room in zip(zip(*x, strict=True), choices.room, strict=True):
-            model.add(sum(column) <= int(room))
-        return x
-
     def _moves(self) -> cp_model.LinearExpr | int:
         """Return the moved cells: all of movers, but for those on good nodes of movers that stay."""
         choices = self._choices
@@ -328,22 +301,13 @@ class MoveModel:
                     for other in members[1:]:
                         self._model.add(_sum(places[other][domain]) == first)
 
-    def _spreads(self) -> tuple[cp_model.LinearExpr, cp_model.LinearExpr]:
-        """Return the objective, and all touches."""
-        spreads, added = zip(*map(self._spread, self.terms), strict=True)
-        touches = [touch for of_term in added for touch in of_term]
-        weighted = (weight * spread for weight, spread in zip(self.weights, spreads, strict=True))
-        homes = zip(self._x, self._choices.target_at_home, strict=True)
-        stay = _sum(row[home] for row, home in homes if home >= 0)
-        return _sum(weighted), (len(self._x) + 1) * _sum(touches) - stay
-
-    def _spread(self, term: ObjectiveTerm) -> tuple[cp_model.IntVar, list[cp_model.IntVar]]:
+    def _spread(self, term: Count) -> tuple[cp_model.IntVar, list[cp_model.IntVar]]:
         """Return the largest number of domains a group of the family touches, and the touches that movers may add."""
         choices, model = self._choices, self._model
-        level = choices.cluster.levels[term.depth]
+        level = choices.cluster.level(term.level)
         touched, groups = choices.touched_by_fixed(term), choices.job.grid.groups[term.family]
         least = touched.sum(axis=1)
-        places = self._choices_by_domain(term.depth)
+        places = self._choices_by_domain(choices.cluster.level_index(term.level))
         spread = model.new_int_var(max(1, int(least.max())), len(level), "")
         added: list[cp_model.IntVar] = []
         for group, members in self._movers_by(*groups.paired(choices.block_of)).items():
@@ -389,20 +353,6 @@ def _sum(expressions: Iterable[cp_model.LinearExprT]) -> cp_model.LinearExpr:
     return cp_model.LinearExpr.sum(list(expressions))
 
 
-# -- renamed_bands --
-# Few moves from one placement to another as good, by domains alone: renamed lines, and bands moved in segments.
-#
-# Spread does not change when rows change places, or columns, or domains that can take each other's cells
-# (:func:`relabel`).  And most good placements have bands, columns that lie in the same domain as each other in nearly
-# every row: with b bands a row touches b domains at most, and a column those that its band uses.  To keep the bands and
-# move whole *segments* (the cells of one row in one band) between domains (:func:`move_segments`) is a problem of
-# counts, small whatever the number of nodes:
-#
-#     h[j, k] = kept[j, k] + new[j, k]         segments of band j in domain k: some have cells there that stay, some not
-#     sum_k h[j, k] = rows,  sum_j width_j * h[j, k] <= room_k,  h[j, k] > 0 for at most S domains of each band
-#     max  cells that stay
-
-
 _MOST_LINES = 2_000  # More rows than this are matched as they come: the assignment has rows squared arcs
 _NEARLY = 0.5
 """Columns are of one band when they agree in more than this part of the rows; losses and repairs blur the bands."""
@@ -421,7 +371,11 @@ def relabel(new: IntArray, old: IntArray, *, room: IntArray) -> IntArray:
     """
     best, kept = new, _kept(new, old)
     while True:
-        renamed = _rename_domains(best, old, room)
+        used = np.bincount(best.ravel(), minlength=len(room))
+        stays = old >= 0
+        agreement = np.zeros((len(room), len(room)), dtype=np.int64)
+        np.add.at(agreement, (best[stays], old[stays]), 1)
+        renamed: IntArray = _assign(agreement, used[:, None] <= room[None, :]).astype(np.int32)[best]
         renamed = _rename_rows(renamed.T, old.T).T
         renamed = _rename_rows(renamed, old)
         if _kept(renamed, old) <= kept:
@@ -441,16 +395,6 @@ def _rename_rows(new: IntArray, old: IntArray) -> IntArray:
     for column in range(new.shape[1]):
         agreement += old[:, column, None] == new[None, :, column]
     return new[_assign(agreement, np.ones_like(agreement, dtype=np.bool_))]
-
-
-def _rename_domains(new: IntArray, old: IntArray, room: IntArray) -> IntArray:
-    """Rename domain k of the new placement to the domain that keeps most of its cells and can take them all."""
-    used = np.bincount(new.ravel(), minlength=len(room))
-    stays = old >= 0
-    agreement = np.zeros((len(room), len(room)), dtype=np.int64)
-    np.add.at(agreement, (new[stays], old[stays]), 1)
-    renamed: IntArray = _assign(agreement, used[:, None] <= room[None, :]).astype(np.int32)[new]
-    return renamed
 
 
 def _assign(gain: npt.NDArray[np.int64], allowed: BoolArray) -> npt.NDArray[np.int64]:
@@ -519,7 +463,7 @@ def move_segments(
         # segments of all bands within what the domain can take
         model.add(sum(width * counts[k] for width, counts in zip(widths, held, strict=True)) <= int(room[k]))
     pairs = list(zip(segments, kept, strict=True))
-    model.maximize(sum(one.staying[k] * count for one, at in pairs for k, count in at.items()))
+    model.maximize(sum(kind.staying[k] * count for kind, at in pairs for k, count in at.items()))
     solver = cp_model.CpSolver()
     limit_time(solver, limits.seconds)
     # threads that take turns: the answer is the same with any number of them
@@ -532,29 +476,14 @@ def move_segments(
         return None
     stay = [{k: solver.value(count) for k, count in at.items()} for at in kept]
     come = [[solver.value(count) for count in counts] for counts in new]
-    return _domains_of_cells(rows, band_of, segments, stay=stay, come=come)
-
-
-def _domains_of_cells(
-    rows: int,
-    band_of: IntArray,
-    segments: Sequence[_Segments],
-    *,
-    stay: Sequence[Mapping[int, int]],
-    come: Sequence[Sequence[int]],
-) -> IntArray:
-    """Return the domain of each cell, shape [rows, columns].
-
-    :param stay: for each kind of segments, domain -> how many of them lie there, where they have cells.
-    :param come: for each band and domain, how many segments lie there that have no cells there.
-    """
+    # the domain of each cell: of each kind of segments so many stay where they have cells, and the others go elsewhere
     answer = np.empty((rows, len(band_of)), dtype=np.int32)
     for band, coming in enumerate(come):
         domain = np.empty(rows, dtype=np.int32)
         leaving = []
-        for segment, at in zip(segments, stay, strict=True):
+        for segment, staying in zip(segments, stay, strict=True):
             if segment.band == band:
-                places = np.repeat(list(at), list(at.values()))
+                places = np.repeat(list(staying), list(staying.values()))
                 domain[segment.rows[: len(places)]] = places
                 leaving += segment.rows[len(places) :].tolist()
         domain[sorted(leaving)] = np.repeat(np.arange(len(coming)), coming)

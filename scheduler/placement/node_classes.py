@@ -168,7 +168,9 @@ def _demand(cluster: Cluster, job: Job, options: Sequence[tuple[float, BoolArray
         if held and (blocks := Blocks(*job.grid.tied(held))).size > 1:
             others.append(WholeBlocks(blocks.size, level.domain_of[example]))
     terms, holds = (
-        tuple(TouchedDomains(job.grid.groups[one.family], cluster.level(one.level).domain_of[example]) for one in some)
+        tuple(
+            TouchedDomains(job.grid.groups[term.family], cluster.level(term.level).domain_of[example]) for term in some
+        )
         for some in (objective_terms(cluster, job), job.holds_on(cluster))
     )
     return NodeDemand(

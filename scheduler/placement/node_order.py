@@ -102,13 +102,13 @@ def nodes_by_name(cluster: Cluster, level: Level) -> NodesByName:
 
 def domain_ranks(levels: tuple[Level, ...]) -> list[IntArray]:
     """Return for each level the position of each domain when domains are sorted by the names on their path."""
-    found: list[IntArray] = []
+    positions: list[IntArray] = []
     for level in levels:
-        broader = found[-1][level.parent_of] if found else np.zeros(len(level), dtype=np.int32)
+        broader = positions[-1][level.parent_of] if positions else np.zeros(len(level), dtype=np.int32)
         ranks = np.empty(len(level), dtype=np.int32)
         ranks[np.lexsort((ranks_of(level.domains), broader))] = np.arange(len(level), dtype=np.int32)
-        found.append(ranks)
-    return found
+        positions.append(ranks)
+    return positions
 
 
 def by_path(cluster: Cluster, nodes: IntArray) -> IntArray:

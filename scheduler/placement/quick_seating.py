@@ -26,97 +26,7 @@ from scheduler.placement.seating import shelf_orders
 from scheduler.placement.types import Pair
 from topology.cluster import BoolArray, Cluster, IntArray, Level
 
-# -- brim_fills --
-# Quick fills of a parcel: the cells in every order that counts, on one sequence of domains, all counted at once.
-#
-# A domain takes as many cells, one after another in some order, as it has room for: filled *to the brim*.  The orders
-# are those of shelves (:mod:`scheduler.placement.seating`); they depend on the shape of a parcel alone and are kept.
-# No search, no solver: what comes of it is good, and nothing is proved.
-
-
 Indices = npt.NDArray[np.integer[Any]]
-
-_KEPT = 512  # shapes of parcels whose orders are kept: about a megabyte at a hundred cells each
-_WORD = 64  # bits of a word
-_BITS = np.uint64(1) << np.arange(_WORD, dtype=np.uint64)
-_MOST_ORDERS = 12  # orders tried of a shape, evenly spread over the numbers of shelves
-
-
-@dataclass(frozen=True, slots=True)
-class ShapeOrders:
-    """Orders in which the cells of a parcel are filled; every cell is in two lines, its column and its row.
-
-    Places are those of two sequences, one after the other.  The last order is the first, row by row, on the second.
-    """
-
-    place: Indices  # shape [orders, cells], the place of each cell
-    columns: int  # lines are numbered: the columns, then the rows
-    starts: Indices  # shape [lines], where the places of each line begin in `by_line`
-    by_line: Indices  # shape [orders, 2 x cells], the places of the cells of one line after another
-
-
-@lru_cache(_KEPT)
-def orders_of(row: bytes, column: bytes) -> ShapeOrders:
-    """Return the orders of a parcel.
-
-    :param row: shape [cells] of int32, the row of each cell; ``column``: its column; rows and columns without a cell
-        count for nothing.
-    """
-    rows, row_of = np.unique(np.frombuffer(row, dtype=np.int32), return_inverse=True)
-    columns, column_of = np.unique(np.frombuffer(column, dtype=np.int32), return_inverse=True)
-    of_row, of_column = row_of.astype(np.int32), column_of.astype(np.int32)
-    orders = [np.lexsort((of_column, of_row)), *shelf_orders(of_row, of_column)]
-    places: dict[bytes, IntArray] = {}
-    for order in orders:
-        place = np.empty(len(order), dtype=np.int32)
-        place[order] = np.arange(len(order), dtype=np.int32)
-        places.setdefault(place.tobytes(), place)
-    kept = list(places.values())
-    if len(kept) > _MOST_ORDERS:
-        kept = [kept[i] for i in np.linspace(0, len(kept) - 1, _MOST_ORDERS).astype(int)]
-    place = np.stack([*kept, kept[0] + len(of_row)]).astype(np.intp)
-    line = np.concatenate([of_column, len(columns) + of_row])
-    alike = np.argsort(line, kind="stable")
-    starts = np.searchsorted(line[alike], np.arange(len(columns) + len(rows)))
-    return ShapeOrders(place, len(columns), starts, np.tile(place, 2)[:, alike])
-
-
-def best_fill(
-    shape: ShapeOrders, sequence: IntArray, row_by_row: IntArray, *, dp_weight: float, pp_weight: float
-) -> tuple[IntArray, Pair]:
-    """Return the fill with the least of the weighted spreads, of equal ones that with the fewest touches in all.
-
-    :param sequence: shape [cells], the domain of each place, numbered from 0; ``row_by_row``: another, tried in the
-        first order alone.
-    :returns: shape [cells], the domain of each cell; and the most domains that a column touches, and a row.
-    """
-    domain = np.concatenate([sequence, row_by_row])
-    # the domains that a line touches are bits of words
-    touched = np.zeros((len(shape.place), len(shape.starts)), dtype=np.int32)
-    for bits in _words(domain):
-        touched += np.bitwise_count(np.bitwise_or.reduceat(bits[shape.by_line], shape.starts, axis=1))
-    dp, pp = touched[:, : shape.columns].max(axis=1), touched[:, shape.columns :].max(axis=1)
-    # the cost decides: sums of touches are whole numbers, smaller than what they are divided by
-    cost = dp_weight * dp + pp_weight * pp + touched.sum(axis=1) / (1e6 * shape.by_line.size)
-    best = int(cost.argmin())
-    return domain[shape.place[best]], (int(dp[best]), int(pp[best]))
-
-
-def _words(domain: IntArray) -> Iterator[npt.NDArray[np.uint64]]:
-    """Yield for each word the bit that each domain has in it, if any; of the shape of the domains, numbered from 0."""
-    if (last := int(domain.max())) < _WORD:
-        yield _BITS[domain]
-        return
-    for word in range(last // _WORD + 1):
-        yield np.where(domain // _WORD == word, _BITS[domain % _WORD], np.uint64(0))
-
-
-# -- quick_seat --
-# Quick seating: the nodes of a gang, given the domain of each cell, by closed forms and fills to the brim alone.
-#
-# For gangs that are held together by nothing, on nodes that are all alike: then of a domain only its number of free
-# nodes counts.  A parcel that fits one closer domain goes to the tightest of these; any other to the fewest, filled to
-# the brim (:mod:`scheduler.placement.quick_seating`).
 
 
 _MOST_PADDED = 8  # places for each child in a table with as many for each domain as the largest has children
@@ -207,8 +117,8 @@ def seat_together(free: FreeNodes, job: Job, domain: int) -> SeatedGang:
         return SeatedGang(np.full((grid.rows, grid.columns), domain, dtype=np.int32), ())
     every = np.arange(grid.cells, dtype=np.int32)
     child, pair = seat_parcel(free, 1, domain, every, columns=grid.columns, weights=(job.alpha, job.beta))
-    found = seat_apart(free, job, child.reshape(grid.rows, grid.columns), pair, step=1)
-    return SeatedGang(found.closest, (objective_of(job, *pair), *found.costs))
+    seated = seat_apart(free, job, child.reshape(grid.rows, grid.columns), pair, step=1)
+    return SeatedGang(seated.closest, (objective_of(job, *pair), *seated.costs))
 
 
 def seat_apart(free: FreeNodes, job: Job, domain_of_cell: IntArray, pair: Pair, *, step: int = 0) -> SeatedGang:
@@ -219,7 +129,14 @@ def seat_apart(free: FreeNodes, job: Job, domain_of_cell: IntArray, pair: Pair, 
     """
     costs = []
     for closer in range(step + 1, len(free.levels)):
-        domain_of_cell = _one_level_down(free, job, domain_of_cell, closer, pair)
+        flat = domain_of_cell.ravel()
+        child_of_cell = np.empty(len(flat), dtype=np.int32)
+        # a column touches S domains, so a child more in each of them costs S times
+        weights = job.alpha * pair[0], job.beta * pair[1]
+        for cells in _parcels(flat):
+            child, _ = seat_parcel(free, closer, int(flat[cells[0]]), cells, columns=job.grid.columns, weights=weights)
+            child_of_cell[cells] = child
+        domain_of_cell = child_of_cell.reshape(domain_of_cell.shape)
         pair = pair_of(job, domain_of_cell)
         costs.append(objective_of(job, *pair))
     return SeatedGang(domain_of_cell, tuple(costs))
@@ -247,16 +164,13 @@ def fill_tightest(free: FreeNodes, domain_of_cell: IntArray) -> IntArray:
         table, child_of_cell = table_of(level), np.empty_like(flat)
         for cells in _parcels(flat):
             domain = int(flat[cells[0]])
-            child_of_cell[cells] = _filled(table.children[domain], counts, table.sizes[domain], len(cells))
+            children = table.children[domain]
+            wanted = len(cells)
+            inside = counts[children].tolist()
+            used = _tightest(inside, table.sizes[domain], wanted)
+            child_of_cell[cells] = children[used].repeat([inside[child] for child in used])[:wanted]
         flat = child_of_cell
     return flat.reshape(domain_of_cell.shape)
-
-
-def _filled(children: IntArray, counts: Indices, sizes: Sequence[int], wanted: int) -> IntArray:
-    """Return the child that each of some cells goes to, shape [cells], the fewest filled one after another."""
-    inside = counts[children].tolist()
-    used = _tightest(inside, sizes, wanted)
-    return children[used].repeat([inside[child] for child in used])[:wanted]
 
 
 def _parcels(domain_of_cell: IntArray) -> list[Indices]:
@@ -271,18 +185,6 @@ def pair_of(job: Job, domain_of_cell: IntArray) -> Pair:
     """Return (S, R) of cells on domains of a level, shape [rows, columns]."""
     groups = job.grid.groups
     return spread(groups["dp"].group, domain_of_cell), spread(groups["pp"].group, domain_of_cell)
-
-
-def _one_level_down(free: FreeNodes, job: Job, domain_of_cell: IntArray, step: int, pair: Pair) -> IntArray:
-    """Return the child of its domain that each cell goes to, shape [rows, columns]; parcel by parcel."""
-    flat = domain_of_cell.ravel()
-    child_of_cell = np.empty(len(flat), dtype=np.int32)
-    # a column touches S domains, so a child more in each of them costs S times
-    weights = job.alpha * pair[0], job.beta * pair[1]
-    for cells in _parcels(flat):
-        found, _ = seat_parcel(free, step, int(flat[cells[0]]), cells, columns=job.grid.columns, weights=weights)
-        child_of_cell[cells] = found
-    return child_of_cell.reshape(domain_of_cell.shape)
 
 
 def seat_parcel(
@@ -340,19 +242,88 @@ def nodes_of(free: FreeNodes, job: Job, closest: IntArray) -> IntArray:
     seats = by_name.nodes[np.arange(ends[-1]) + (by_name.starts[used] - ends + sizes).repeat(sizes)]
     taken = free.admitted[seats]
     for i in (wanted < offered).nonzero()[0].tolist():
-        end = int(ends[i])
-        _take_closest_run(taken[end - int(sizes[i]) : end], int(wanted[i]))
+        # of the free seats of the domain so many, one after another, with the fewest nodes between
+        end, count = int(ends[i]), int(wanted[i])
+        of_domain = taken[end - int(sizes[i]) : end]
+        places = of_domain.nonzero()[0]
+        start = int((places[count - 1 :] - places[: len(places) - count + 1]).argmin())
+        of_domain[places[:start]] = False
+        of_domain[places[start + count :]] = False
     nodes = np.empty(len(flat), dtype=np.int32)
     nodes[np.lexsort((job.grid.node_rank.ravel(), flat))] = seats[taken]
     return nodes.reshape(closest.shape)
 
 
-def _take_closest_run(taken: BoolArray, wanted: int) -> None:
-    """Leave of the free seats of a closest domain so many, one after another, with the fewest nodes between.
+_KEPT = 512  # shapes of parcels whose orders are kept: about a megabyte at a hundred cells each
+_WORD = 64  # bits of a word
+_BITS = np.uint64(1) << np.arange(_WORD, dtype=np.uint64)
+_MOST_ORDERS = 12  # orders tried of a shape, evenly spread over the numbers of shelves
 
-    :param taken: shape [nodes of the domain], in order of names: whether a node is free; changed.
+
+@dataclass(frozen=True, slots=True)
+class ShapeOrders:
+    """Orders in which the cells of a parcel are filled; every cell is in two lines, its column and its row.
+
+    Places are those of two sequences, one after the other.  The last order is the first, row by row, on the second.
     """
-    places = taken.nonzero()[0]
-    start = int((places[wanted - 1 :] - places[: len(places) - wanted + 1]).argmin())
-    taken[places[:start]] = False
-    taken[places[start + wanted :]] = False
+
+    place: Indices  # shape [orders, cells], the place of each cell
+    columns: int  # lines are numbered: the columns, then the rows
+    starts: Indices  # shape [lines], where the places of each line begin in `by_line`
+    by_line: Indices  # shape [orders, 2 x cells], the places of the cells of one line after another
+
+
+@lru_cache(_KEPT)
+def orders_of(row: bytes, column: bytes) -> ShapeOrders:
+    """Return the orders of a parcel.
+
+    :param row: shape [cells] of int32, the row of each cell; ``column``: its column; rows and columns without a cell
+        count for nothing.
+    """
+    rows, row_of = np.unique(np.frombuffer(row, dtype=np.int32), return_inverse=True)
+    columns, column_of = np.unique(np.frombuffer(column, dtype=np.int32), return_inverse=True)
+    of_row, of_column = row_of.astype(np.int32), column_of.astype(np.int32)
+    orders = [np.lexsort((of_column, of_row)), *shelf_orders(of_row, of_column)]
+    places: dict[bytes, IntArray] = {}
+    for order in orders:
+        place = np.empty(len(order), dtype=np.int32)
+        place[order] = np.arange(len(order), dtype=np.int32)
+        places.setdefault(place.tobytes(), place)
+    kept = list(places.values())
+    if len(kept) > _MOST_ORDERS:
+        kept = [kept[i] for i in np.linspace(0, len(kept) - 1, _MOST_ORDERS).astype(int)]
+    place = np.stack([*kept, kept[0] + len(of_row)]).astype(np.intp)
+    line = np.concatenate([of_column, len(columns) + of_row])
+    alike = np.argsort(line, kind="stable")
+    starts = np.searchsorted(line[alike], np.arange(len(columns) + len(rows)))
+    return ShapeOrders(place, len(columns), starts, np.tile(place, 2)[:, alike])
+
+
+def best_fill(
+    shape: ShapeOrders, sequence: IntArray, row_by_row: IntArray, *, dp_weight: float, pp_weight: float
+) -> tuple[IntArray, Pair]:
+    """Return the fill with the least of the weighted spreads, of equal ones that with the fewest touches in all.
+
+    :param sequence: shape [cells], the domain of each place, numbered from 0; ``row_by_row``: another, tried in the
+        first order alone.
+    :returns: shape [cells], the domain of each cell; and the most domains that a column touches, and a row.
+    """
+    domain = np.concatenate([sequence, row_by_row])
+    # the domains that a line touches are bits of words
+    touched = np.zeros((len(shape.place), len(shape.starts)), dtype=np.int32)
+    for bits in _words(domain):
+        touched += np.bitwise_count(np.bitwise_or.reduceat(bits[shape.by_line], shape.starts, axis=1))
+    dp, pp = touched[:, : shape.columns].max(axis=1), touched[:, shape.columns :].max(axis=1)
+    # the cost decides: sums of touches are whole numbers, smaller than what they are divided by
+    cost = dp_weight * dp + pp_weight * pp + touched.sum(axis=1) / (1e6 * shape.by_line.size)
+    best = int(cost.argmin())
+    return domain[shape.place[best]], (int(dp[best]), int(pp[best]))
+
+
+def _words(domain: IntArray) -> Iterator[npt.NDArray[np.uint64]]:
+    """Yield for each word the bit that each domain has in it, if any; of the shape of the domains, numbered from 0."""
+    if (last := int(domain.max())) < _WORD:
+        yield _BITS[domain]
+        return
+    for word in range(last // _WORD + 1):
+        yield np.where(domain // _WORD == word, _BITS[domain % _WORD], np.uint64(0))

@@ -37,103 +37,299 @@ from scheduler.work_clock import clock
 from topology.cluster import BoolArray, Cluster, IntArray, Level
 from topology.flags import HEALTHY
 
-# -- shelves --
-# Shelves: the cells of a parcel cut into rectangles, these into bands of rows or columns, and the orders of the cells.
-#
-# A shelf is a band of rows.  It is filled column after column, one shelf forth, the next back.  The same with rows and
-# columns exchanged.
+_FEW = 4  # Part of all nodes from which on the order of all names, which is kept, is sooner had than that of some
 
 
-_MOST_BANDS = 24  # Numbers of shelves tried in either direction: all small ones, then ever fewer
+def seat(
+    cluster: Cluster,
+    job: Job,
+    *,
+    level: Level,
+    domain_of_cell: IntArray,
+    admitted: BoolArray,
+    solve_grid: GridSolver | None = None,
+    seconds: float = 0.5,
+    most_seconds: float = inf,
+) -> IntArray:
+    """Turn an assignment of cells to domains into nodes; deterministic, as long as ``solve_grid`` is and time suffices.
 
-
-def pieces_of(rows: IntArray, columns: IntArray) -> tuple[IntArray, IntArray, IntArray]:
-    """Cut blocks into rectangles (row set x column set): rows with the same columns make one, or columns with the same
-    rows where that gives fewer.
-
-    :param rows: shape [blocks], the row of each block; ``columns``: its column.
-    :returns: for each block its piece, and its row and column within the piece, each shape [blocks].
+    :param domain_of_cell: shape [rows, columns], index of a domain of ``level``; cells that holds tie together at this
+        level or a closer one lie in one domain, and no domain is given more than it can take in whole blocks
+        (:func:`scheduler.placement.admission.capacity_by_level`).
+    :param solve_grid: exact search for one rectangle of cells; ``None`` = shelves alone.
+    :param seconds: wall-clock limit of all exact searches together; ``most_seconds``: of all, after which every domain
+        that is left is filled in the first way there is.
     """
-    row, column = _number(rows), _number(columns)
-    mask = np.zeros((int(row.max()) + 1, int(column.max()) + 1), dtype=np.bool_)
-    mask[row, column] = True
-    # a full rectangle is one piece
-    if mask.all():
-        return np.zeros_like(row), row, column
-    row_piece, column_piece = _number_rows(mask), _number_rows(mask.T)
-    piece = row_piece[row] if row_piece.max() <= column_piece.max() else column_piece[column]
-    inner_row, inner_column = np.empty_like(row), np.empty_like(column)
-    for p in range(int(piece.max()) + 1):
-        members = piece == p
-        inner_row[members] = _number(row[members])
-        inner_column[members] = _number(column[members])
-    return piece, inner_row, inner_column
+    depth = cluster.level_index(level.name)
+    needed = np.bincount(domain_of_cell.ravel(), minlength=len(level)).astype(np.int32)
+    end = clock() + most_seconds
+    pool = _choose_pool(cluster, job, depth=depth, needed=needed, admitted=admitted)
+    steps = range(depth, len(cluster.levels) - 1)
+    for step in steps:
+        domain_of_cell = refine(
+            cluster,
+            job,
+            depth=step,
+            domain_of_cell=domain_of_cell,
+            pool=pool,
+            solve_grid=solve_grid,
+            seconds=seconds / len(steps),
+            end=end,
+        )
+    domain_of = cluster.levels[-1].domain_of
+    used = np.zeros(len(cluster.levels[-1]), dtype=np.bool_)
+    used[domain_of_cell] = True
+    around = np.flatnonzero(used[domain_of])
+    if len(around) * _FEW > len(cluster):
+        around = around[np.argsort(name_ranks(cluster)[around])]
+    else:
+        around = np.array(sorted(around.tolist(), key=lambda i: natural(cluster.names[i])), dtype=np.int64)
+    around = around[np.argsort(domain_of[around], kind="stable")]
+    seats = np.flatnonzero(pool[around])
+    domain_of_seat = domain_of[around[seats]]
+    cells = np.lexsort((job.grid.node_rank.ravel(), domain_of_cell.ravel()))
+    domain_of_sorted = domain_of_cell.ravel()[cells]
+    nodes = np.empty(domain_of_cell.size, dtype=np.int32)
+    domains, first_cell, wanted = np.unique(domain_of_sorted, return_index=True, return_counts=True)
+    first_seat = np.searchsorted(domain_of_seat, domains, side="left")
+    offered = np.searchsorted(domain_of_seat, domains, side="right") - first_seat
+    for cell, seat, want, offer in zip(first_cell, first_seat, wanted, offered, strict=True):
+        places = seats[seat : seat + offer]
+        # the run of so many seats with the fewest nodes between its ends
+        start = int((places[want - 1 :] - places[: offer - want + 1]).argmin())
+        nodes[cells[cell : cell + want]] = around[places[start : start + want]]
+    return nodes.reshape(domain_of_cell.shape)
 
 
-def extent(piece: IntArray, position: IntArray) -> IntArray:
-    """Return the rows (or columns) of the piece of each block, given its row (or column) within it; shapes [blocks]."""
-    most = np.zeros(int(piece.max()) + 1, dtype=np.int32)
-    np.maximum.at(most, piece, position + 1)
-    return most[piece]
+@dataclass(frozen=True, slots=True)
+class _Supply:
+    """Nodes for one block, and what they cost: how many are slow, and by how much in sum."""
+
+    slow: int
+    slowness: float
+    nodes: tuple[int, ...]
 
 
-def _number(values: IntArray) -> IntArray:
-    """Replace the values by their rank among the distinct ones."""
-    return np.unique(values, return_inverse=True)[1].astype(np.int32)
+def _choose_pool(cluster: Cluster, job: Job, *, depth: int, needed: IntArray, admitted: BoolArray) -> BoolArray:
+    """Choose the nodes that cells may be seated on: as few slow ones as possible, the least slow first.
 
+    A domain with enough healthy nodes for its cells uses no other.  Elsewhere every block costs the slow nodes it
+    needs.  Nodes of a closest domain are taken from the healthiest on, so the costs of its blocks rise; a broader
+    domain merges the blocks of its children in order of cost and ties them into its own, so the costs rise there too.
+    The cheapest blocks of a domain therefore use the fewest slow nodes of all ways to seat that many.  Under ``avoid:
+    ignore`` slow nodes are like any other.
 
-def _number_rows(mask: BoolArray) -> IntArray:
-    """Return the kind of each row of a table, equal rows alike; kinds numbered by first appearance."""
-    packed = np.packbits(mask, axis=1)
-    _, first, kind = np.unique(packed, axis=0, return_index=True, return_inverse=True)
-    return np.argsort(np.argsort(first))[kind.ravel()].astype(np.int32)
-
-
-def shelf_orders(rows: IntArray, columns: IntArray) -> npt.NDArray[np.int64]:
-    """Return the orders, shape [orders, cells], in which shelves of every height are filled, both ways round.
-
-    :param rows: shape [cells], the row of each cell; ``columns``: its column.
+    :param needed: shape [domains of the level of that depth], cells of each.
+    :returns: shape [nodes], a subset of ``admitted``: the healthy nodes of a domain that has enough of them, else
+        exactly as many as it needs.
     """
-    piece, row, column = pieces_of(rows, columns)
-    orders = []
-    for across, along in ((row, column), (column, row)):
-        depth = extent(piece, across)
-        bands = np.array(_band_counts(int(depth.max())))[:, None]
-        band = across * np.minimum(bands, depth) // depth
-        # one number by which cells are sorted: shelf after shelf, one forth, the next back
-        width = int(along.max()) + 1
-        shelf = (piece * bands + band) * width + np.where(band % 2, width - 1 - along, along)
-        orders.append(np.argsort(shelf * (int(across.max()) + 1) + across, axis=1))
-    return np.concatenate(orders)
+    level = cluster.levels[depth]
+    room = capacity_by_level(cluster, job, admitted)[depth]
+    if (over := np.flatnonzero(needed > room)).size:
+        k = over[0]
+        raise ValueError(f"{level.name} {level.domains[k]!r} was given {needed[k]} cells and has room for {room[k]}")
+    if job.avoid == "ignore":
+        return admitted
+    healthy: BoolArray = admitted & (cluster.slowdown == HEALTHY)
+    short = needed > capacity_by_level(cluster, job, healthy)[depth]
+    pool: BoolArray = healthy & ~short[level.domain_of]
+    sizes = [blocks_at(cluster, job, d).size for d in range(len(cluster.levels))]
+    for k in np.flatnonzero(short):
+        inside = np.flatnonzero(admitted & (level.domain_of == k)).astype(np.int32)
+        supplies = _supplies(cluster, sizes, depth, inside)
+        for supply in supplies[: needed[k] // sizes[depth]]:
+            pool[list(supply.nodes)] = True
+    return pool
 
 
-def shelves(pieces: tuple[IntArray, IntArray, IntArray]) -> Iterator[tuple[int, IntArray, IntArray, IntArray]]:
-    """Yield numbers of shelves, and for each cell its shelf and where it lies along and across shelves."""
-    piece, row, column = pieces
-    for across, along in ((row, column), (column, row)):
-        depth = extent(piece, across)
-        for bands in _band_counts(int(depth.max())):
-            yield bands, across * np.minimum(bands, depth) // depth, along, across
+def _supplies(cluster: Cluster, sizes: list[int], depth: int, inside: IntArray) -> list[_Supply]:
+    """Return nodes for each block that a domain (its nodes ``inside``) can take, from the cheapest on.
+
+    :param sizes: cells of a block at each level.
+    """
+    if depth + 1 == len(sizes):
+        slowdown = cluster.slowdown[inside]
+        costs = zip((slowdown > HEALTHY).tolist(), (slowdown - HEALTHY).tolist(), inside.tolist(), strict=True)
+        parts, merged = [_Supply(int(slow), slowness, (node,)) for slow, slowness, node in costs], 1
+    else:
+        child_of = cluster.levels[depth + 1].domain_of[inside]
+        children = (inside[child_of == child] for child in np.unique(child_of))
+        parts = [supply for child in children for supply in _supplies(cluster, sizes, depth + 1, child)]
+        merged = sizes[depth + 1]
+    parts.sort(key=lambda supply: (supply.slow, supply.slowness))
+    step = sizes[depth] // merged
+    tied = [parts[i : i + step] for i in range(0, len(parts) - step + 1, step)]
+    return [
+        _Supply(
+            sum(part.slow for part in parts),
+            sum(part.slowness for part in parts),
+            tuple(node for part in parts for node in part.nodes),
+        )
+        for parts in tied
+    ]
 
 
-def _band_counts(most: int) -> list[int]:
-    """Return the numbers of bands that cut ``most`` lines in really different ways: one for each height of a band."""
-    counts = sorted({-(-most // -(-most // bands)) for bands in range(1, most + 1)})
-    if len(counts) <= _MOST_BANDS:
-        return counts
-    return sorted({counts[i] for i in np.geomspace(1, len(counts), _MOST_BANDS).astype(int) - 1})
+GridSolver = Callable[[int, int, tuple[int, ...], float, float], IntArray | None]
+"""``(rows, columns, capacities, alpha, seconds)`` -> shape [rows, columns], an index into the capacities for each cell;
+``None`` when it found nothing in time.  The capacities descend and are positive."""
+
+_KEPT = 8  # Fillings kept for each domain, each with its turns, to choose from
+_MOST_PIECES = 4
+"""Parcels of more rectangles than this are left to shelves: solved one by one, their children no longer match."""
 
 
-def back_and_forth(piece: IntArray, band: IntArray, along: IntArray, across: IntArray) -> npt.NDArray[np.int64]:
-    """Return the order of shelf after shelf, one forth, the next back."""
-    return np.lexsort((across, np.where(band % 2, -along, along), band, piece))
+@dataclass(frozen=True, slots=True)
+class _Site:
+    """A parcel with where it lies: flat numbers of its cells, and the domains its capacities belong to."""
+
+    parcel: Parcel
+    cells: npt.NDArray[np.int64]
+    children: IntArray
 
 
-# -- parcel --
-# A parcel: the blocks that one domain holds, shared out among the children of the domain; and the best way for all.
-#
-# A group's spread over racks is the sum over the domains it touches of the racks it touches there.  The score of the
-# job counts the worst group of each family, so domains are improved one at a time against the sums of all others.
+def refine(
+    cluster: Cluster,
+    job: Job,
+    *,
+    depth: int,
+    domain_of_cell: IntArray,
+    pool: BoolArray,
+    solve_grid: GridSolver | None,
+    seconds: float,
+    end: float,
+) -> IntArray:
+    """Share the cells of every domain of one level out among its children.
+
+    :param pool: shape [nodes], the nodes that may be used; they have room for all cells in whole blocks.
+    :param solve_grid: exact search for one rectangle; ``None`` = none; ``seconds``: limit of all of them together.
+    :param end: by the clock; of the domains that are left then each is filled in the first way there is.
+    """
+    closer = cluster.levels[depth + 1]
+    blocks = blocks_at(cluster, job, depth + 1)
+    capacity = capacity_by_level(cluster, job, pool)[depth + 1] // blocks.size
+    sites = list(_sites(job, closer, blocks, domain_of_cell=domain_of_cell, capacity=capacity))
+    families = _families(job)
+    soft = dict.fromkeys(families, 0.0)
+    for count in job.soft:
+        if count.level == closer.name and count.family in soft:
+            soft[count.family] += count.weight
+    weights = Weights(soft, affinity={"dp": job.alpha, "pp": job.beta})
+    # for one domain alone: a column touches S domains, so a child more in each costs S times
+    spreads = {family: spread(*job.grid.groups[family].paired(domain_of_cell)) for family in weights.affinity}
+    in_one_domain = Weights(weights.soft, {f: weight * spreads[f] for f, weight in weights.affinity.items()})
+    deadline = clock() + seconds
+    options: list[list[Filling]] = [[] for _ in sites]
+    of_shape: dict[tuple[bytes, ...], list[Filling]] = {}
+    largest_first = sorted(range(len(sites)), key=lambda i: (-len(sites[i].parcel), i))
+    for done, i in enumerate(largest_first):
+        parcel = sites[i].parcel
+        if parcel.shape not in of_shape:
+            of_shape[parcel.shape] = _options(
+                parcel, in_one_domain, solve_grid, deadline=deadline, sharing=len(sites) - done, end=end
+            )
+        options[i] = of_shape[parcel.shape]
+    group_counts = {family: len(job.grid.groups[family].sizes) for family in families}
+    parcels = [site.parcel for site in sites]
+    chosen = choose_fillings(parcels, options, weights=weights, group_counts=group_counts)
+    total = (np.bincount(closer.domain_of, minlength=len(closer)) // blocks.size).astype(np.int32)
+    child_of_cell = np.empty(domain_of_cell.size, dtype=np.int32)
+    for site, filling in zip(sites, chosen, strict=True):
+        # to the children that leave the most for others: loads go, the largest first, to the child with the least room
+        # left over, and a child that is all free is not broken into while another fits
+        capacities, unused = site.parcel.capacities, total[site.children]
+        loads = np.bincount(filling.child, minlength=len(capacities))
+        free = np.ones(len(capacities), dtype=np.bool_)
+        moved = np.arange(len(capacities), dtype=np.int32)
+        for child in np.argsort(-loads, kind="stable"):
+            if not loads[child]:
+                break
+            fits = np.flatnonzero(free & (capacities >= loads[child]))
+            over = capacities[fits] - loads[child]
+            breaks = (capacities[fits] == unused[fits]) & (over > 0)
+            moved[child] = fits[np.lexsort((fits, over, breaks))[0]]
+            free[moved[child]] = False
+        child_of_cell[site.cells] = site.children[moved[filling.child]][site.parcel.block_of_cell]
+    return child_of_cell.reshape(domain_of_cell.shape)
+
+
+def _families(job: Job) -> list[Family]:
+    """Return the families that tell one filling from another: DP and PP, and those with groups of several cells."""
+    return [family for family in FAMILIES if family in ("dp", "pp") or job.grid.groups[family].largest > 1]
+
+
+def _sites(job: Job, closer: Level, blocks: Blocks, *, domain_of_cell: IntArray, capacity: IntArray) -> Iterator[_Site]:
+    """Yield the parcel of every domain that holds cells, in order of the domains."""
+    groups = {family: job.grid.groups[family] for family in _families(job)}
+    block_of = blocks.of_cell.ravel()
+    by_domain = np.argsort(domain_of_cell.ravel(), kind="stable")
+    domains, starts = np.unique(domain_of_cell.ravel()[by_domain], return_index=True)
+    by_parent = np.argsort(closer.parent_of, kind="stable")
+    first_child = np.searchsorted(closer.parent_of, domains, side="left", sorter=by_parent)
+    last_child = np.searchsorted(closer.parent_of, domains, side="right", sorter=by_parent)
+    for cells, first, last in zip(np.split(by_domain, starts[1:]), first_child, last_child, strict=True):
+        children = by_parent[first:last]
+        children = children[capacity[children] > 0]
+        children = children[np.argsort(-capacity[children], kind="stable")]
+        numbers, block_of_cell = np.unique(block_of[cells], return_inverse=True)
+        inside: dict[Family, ParcelGroups] = {}
+        for family, of_family in groups.items():
+            pairs = cells if of_family.one_each else np.flatnonzero(np.isin(of_family.cell, cells))
+            ids, inner = np.unique(of_family.group[pairs], return_inverse=True)
+            cell = np.searchsorted(cells, of_family.cell[pairs]).astype(np.int32)
+            inside[family] = ParcelGroups(ids, CellGroups(cell, inner.astype(np.int32)))
+        parcel = Parcel(
+            rows=(numbers // blocks.columns).astype(np.int32),
+            columns=(numbers % blocks.columns).astype(np.int32),
+            capacities=capacity[children],
+            block_of_cell=block_of_cell.astype(np.int32),
+            groups=inside,
+        )
+        yield _Site(parcel, cells, children.astype(np.int32))
+
+
+def _exact_filling(parcel: Parcel, weights: Weights, solve: GridSolver | None, seconds: float) -> IntArray | None:
+    """Solve the rectangles of a parcel one by one, the largest first, each on what the ones before left.
+
+    :returns: shape [blocks], the child of each block; ``None`` = none in time.
+    """
+    piece, row, column = parcel.pieces
+    sizes = np.bincount(piece)
+    if solve is None or seconds <= 0.0 or len(sizes) > _MOST_PIECES:
+        return None
+    alpha = weights.affinity["dp"] / (sum(weights.affinity.values()) or 1.0)
+    child = np.empty(len(parcel), dtype=np.int32)
+    left = parcel.capacities.copy()
+    for number in np.argsort(-sizes, kind="stable"):
+        members = np.flatnonzero(piece == number)
+        roomy = np.argsort(-left, kind="stable")
+        roomy = roomy[left[roomy] > 0]
+        rows, columns = int(row[members].max()) + 1, int(column[members].max()) + 1
+        answer = solve(rows, columns, tuple(left[roomy].tolist()), alpha, seconds * len(members) / len(parcel))
+        if answer is None:
+            return None
+        child[members] = roomy[answer[row[members], column[members]]]
+        left -= np.bincount(child[members], minlength=len(left)).astype(left.dtype)
+    return child
+
+
+def _options(
+    parcel: Parcel, weights: Weights, solve: GridSolver | None, *, deadline: float, sharing: int, end: float
+) -> list[Filling]:
+    """Return the fillings of one parcel, the best first; so many parcels share the time until the deadline."""
+    if len(parcel) <= parcel.capacities[0]:
+        return measure(parcel, [np.zeros(len(parcel), dtype=np.int32)])
+    if clock() > end:
+        return measure(parcel, list(islice(shelf_fillings(parcel), 1)))
+    fillings = list(shelf_fillings(parcel))
+    # on large parcels the shelves take time of their own: the clock is read after them
+    seconds = (deadline - clock()) / sharing
+    if (child := _exact_filling(parcel, weights, solve, seconds)) is not None:
+        fillings.append(child)
+    kept = without_twins(by_local_score(measure(parcel, fillings), weights))[:_KEPT]
+    return without_twins(measure(parcel, [filling.child[turn] for filling in kept for turn in parcel.turns]))
+
+
+_ROUNDS = 3  # Rounds of improvement; two settle nearly all instances
 
 
 _MOST_WHOLE = 8  # Fillings in whole segments are tried up to this number of shelves
@@ -210,53 +406,6 @@ class Parcel:
         return tuple(turns)
 
 
-def shelf_fillings(parcel: Parcel) -> Iterator[IntArray]:
-    """Yield fillings that need no search, shape [blocks] each: the child of each block.
-
-    A shelf is a band of rows.  It is filled column after column, back and forth in turn, so that a child of c nodes
-    takes about c / height columns of it.  One shelf for each row is the row-by-row fill, one shelf of all rows the
-    column-by-column fill; the same with rows and columns exchanged.  Filled to the brim, children straddle shelves and
-    columns; filled in whole segments (a column within a shelf), they waste a little room and no spread.
-    """
-    piece = parcel.pieces[0]
-    for bands, band, along, across in shelves(parcel.pieces):
-        yield _to_the_brim(parcel, back_and_forth(piece, band, along, across))
-        if bands <= _MOST_WHOLE and (whole := _in_segments(parcel, piece, band, along)) is not None:
-            yield whole
-
-
-def _to_the_brim(parcel: Parcel, order: npt.NDArray[np.int64]) -> IntArray:
-    child = np.empty(len(parcel), dtype=np.int32)
-    child[order] = np.searchsorted(np.cumsum(parcel.capacities), np.arange(len(parcel)), side="right")
-    return child
-
-
-def _in_segments(parcel: Parcel, piece: IntArray, band: IntArray, along: IntArray) -> IntArray | None:
-    """Put each segment whole in one child; ``None`` when the children have not that many segments."""
-    child = np.empty(len(parcel), dtype=np.int32)
-    left = parcel.capacities.copy()
-    shelf = piece * (int(band.max()) + 1) + band
-    for one in np.unique(shelf):
-        members = np.flatnonzero(shelf == one)
-        width = int(along[members].max()) + 1
-        height = len(members) // width
-        done = 0
-        while done < width:
-            fits = left // height
-            enough = np.flatnonzero(fits >= width - done)
-            chosen = int(enough[fits[enough].argmin()]) if enough.size else int(fits.argmax())
-            taken = min(int(fits[chosen]), width - done)
-            if not taken:
-                return None
-            child[members[(along[members] >= done) & (along[members] < done + taken)]] = chosen
-            left[chosen] -= taken * height
-            done += taken
-    return child
-
-
-_ROUNDS = 3  # Rounds of improvement; two settle nearly all instances
-
-
 @dataclass(frozen=True, slots=True)
 class Weights:
     """What spread at one level costs."""
@@ -275,12 +424,53 @@ class Filling:
     used: int  # number of children in use
 
 
+def shelf_fillings(parcel: Parcel) -> Iterator[IntArray]:
+    """Yield fillings that need no search, shape [blocks] each: the child of each block.
+
+    A shelf is a band of rows.  It is filled column after column, back and forth in turn, so that a child of c nodes
+    takes about c / height columns of it.  One shelf for each row is the row-by-row fill, one shelf of all rows the
+    column-by-column fill; the same with rows and columns exchanged.  Filled to the brim, children straddle shelves and
+    columns; filled in whole segments (a column within a shelf), they waste a little room and no spread.
+    """
+    piece = parcel.pieces[0]
+    for bands, band, along, across in shelves(parcel.pieces):
+        to_the_brim = np.empty(len(parcel), dtype=np.int32)
+        child = np.searchsorted(np.cumsum(parcel.capacities), np.arange(len(parcel)), side="right")
+        to_the_brim[back_and_forth(piece, band, along, across)] = child
+        yield to_the_brim
+        if bands <= _MOST_WHOLE and (whole := _in_segments(parcel, piece, band, along)) is not None:
+            yield whole
+
+
+def _in_segments(parcel: Parcel, piece: IntArray, band: IntArray, along: IntArray) -> IntArray | None:
+    """Put each segment whole in one child; ``None`` when the children have not that many segments."""
+    child = np.empty(len(parcel), dtype=np.int32)
+    left = parcel.capacities.copy()
+    shelf = piece * (int(band.max()) + 1) + band
+    for number in np.unique(shelf):
+        members = np.flatnonzero(shelf == number)
+        width = int(along[members].max()) + 1
+        height = len(members) // width
+        done = 0
+        while done < width:
+            fits = left // height
+            enough = np.flatnonzero(fits >= width - done)
+            chosen = int(enough[fits[enough].argmin()]) if enough.size else int(fits.argmax())
+            taken = min(int(fits[chosen]), width - done)
+            if not taken:
+                return None
+            child[members[(along[members] >= done) & (along[members] < done + taken)]] = chosen
+            left[chosen] -= taken * height
+            done += taken
+    return child
+
+
 def measure(parcel: Parcel, fillings: Sequence[IntArray]) -> list[Filling]:
     """Measure the spread of some fillings, the child of each block, shape [blocks] each."""
     children = len(parcel.capacities)
     lines = 1 + max((len(groups.ids) for groups in parcel.groups.values()), default=0)
     together = max(1, _MOST_TOUCHES // (lines * children))
-    found: list[Filling] = []
+    measured: list[Filling] = []
     for i in range(0, len(fillings), together):
         child = np.stack(fillings[i : i + together])
         child_of_cell = child[:, parcel.block_of_cell]
@@ -288,8 +478,8 @@ def measure(parcel: Parcel, fillings: Sequence[IntArray]) -> list[Filling]:
         seen = np.zeros((len(child), children), dtype=np.bool_)
         seen[np.arange(len(child))[:, None], child] = True
         used = np.add.reduce(seen, axis=1, dtype=np.int32).tolist()
-        found += (Filling(child[k], {f: of[k] for f, of in touched.items()}, used[k]) for k in range(len(child)))
-    return found
+        measured += (Filling(child[k], {f: of[k] for f, of in touched.items()}, used[k]) for k in range(len(child)))
+    return measured
 
 
 def by_local_score(fillings: Sequence[Filling], weights: Weights) -> list[Filling]:
@@ -400,326 +590,86 @@ def _order(
     return order
 
 
-# -- refine --
-# One level down: from the domain of each cell to the child of that domain it goes to.
+_MOST_BANDS = 24  # Numbers of shelves tried in either direction: all small ones, then ever fewer
 
 
-GridSolver = Callable[[int, int, tuple[int, ...], float, float], IntArray | None]
-"""``(rows, columns, capacities, alpha, seconds)`` -> shape [rows, columns], an index into the capacities for each cell;
-``None`` when it found nothing in time.  The capacities descend and are positive."""
+def pieces_of(rows: IntArray, columns: IntArray) -> tuple[IntArray, IntArray, IntArray]:
+    """Cut blocks into rectangles (row set x column set): rows with the same columns make one, or columns with the same
+    rows where that gives fewer.
 
-_KEPT = 8  # Fillings kept for each domain, each with its turns, to choose from
-_MOST_PIECES = 4
-"""Parcels of more rectangles than this are left to shelves: solved one by one, their children no longer match."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Site:
-    """A parcel with where it lies: flat numbers of its cells, and the domains its capacities belong to."""
-
-    parcel: Parcel
-    cells: npt.NDArray[np.int64]
-    children: IntArray
-
-
-def refine(
-    cluster: Cluster,
-    job: Job,
-    *,
-    depth: int,
-    domain_of_cell: IntArray,
-    pool: BoolArray,
-    solve_grid: GridSolver | None,
-    seconds: float,
-    end: float,
-) -> IntArray:
-    """Share the cells of every domain of one level out among its children.
-
-    :param pool: shape [nodes], the nodes that may be used; they have room for all cells in whole blocks.
-    :param solve_grid: exact search for one rectangle; ``None`` = none; ``seconds``: limit of all of them together.
-    :param end: by the clock; of the domains that are left then each is filled in the first way there is.
+    :param rows: shape [blocks], the row of each block; ``columns``: its column.
+    :returns: for each block its piece, and its row and column within the piece, each shape [blocks].
     """
-    closer = cluster.levels[depth + 1]
-    blocks = blocks_at(cluster, job, depth + 1)
-    capacity = capacity_by_level(cluster, job, pool)[depth + 1] // blocks.size
-    sites = list(_sites(job, closer, blocks, domain_of_cell=domain_of_cell, capacity=capacity))
-    families = _families(job)
-    soft = dict.fromkeys(families, 0.0)
-    for count in job.soft:
-        if count.level == closer.name and count.family in soft:
-            soft[count.family] += count.weight
-    weights = Weights(soft, affinity={"dp": job.alpha, "pp": job.beta})
-    # for one domain alone: a column touches S domains, so a child more in each costs S times
-    spreads = {family: spread(*job.grid.groups[family].paired(domain_of_cell)) for family in weights.affinity}
-    in_one_domain = Weights(weights.soft, {f: weight * spreads[f] for f, weight in weights.affinity.items()})
-    deadline = clock() + seconds
-    options: list[list[Filling]] = [[] for _ in sites]
-    known: dict[tuple[bytes, ...], list[Filling]] = {}
-    largest_first = sorted(range(len(sites)), key=lambda i: (-len(sites[i].parcel), i))
-    for done, i in enumerate(largest_first):
-        parcel = sites[i].parcel
-        if parcel.shape not in known:
-            known[parcel.shape] = _options(
-                parcel, in_one_domain, solve_grid, deadline=deadline, sharing=len(sites) - done, end=end
-            )
-        options[i] = known[parcel.shape]
-    group_counts = {family: len(job.grid.groups[family].sizes) for family in families}
-    parcels = [site.parcel for site in sites]
-    chosen = choose_fillings(parcels, options, weights=weights, group_counts=group_counts)
-    total = (np.bincount(closer.domain_of, minlength=len(closer)) // blocks.size).astype(np.int32)
-    child_of_cell = np.empty(domain_of_cell.size, dtype=np.int32)
-    for site, filling in zip(sites, chosen, strict=True):
-        child = _best_fit(filling.child, site.parcel.capacities, total[site.children])
-        child_of_cell[site.cells] = site.children[child][site.parcel.block_of_cell]
-    return child_of_cell.reshape(domain_of_cell.shape)
+    row, column = _number(rows), _number(columns)
+    mask = np.zeros((int(row.max()) + 1, int(column.max()) + 1), dtype=np.bool_)
+    mask[row, column] = True
+    # a full rectangle is one piece
+    if mask.all():
+        return np.zeros_like(row), row, column
+    row_piece, column_piece = _number_rows(mask), _number_rows(mask.T)
+    piece = row_piece[row] if row_piece.max() <= column_piece.max() else column_piece[column]
+    inner_row, inner_column = np.empty_like(row), np.empty_like(column)
+    for p in range(int(piece.max()) + 1):
+        members = piece == p
+        inner_row[members] = _number(row[members])
+        inner_column[members] = _number(column[members])
+    return piece, inner_row, inner_column
 
 
-def _families(job: Job) -> list[Family]:
-    """Return the families that tell one filling from another: DP and PP, and those with groups of several cells."""
-    return [family for family in FAMILIES if family in ("dp", "pp") or job.grid.groups[family].largest > 1]
+def extent(piece: IntArray, position: IntArray) -> IntArray:
+    """Return the rows (or columns) of the piece of each block, given its row (or column) within it; shapes [blocks]."""
+    most = np.zeros(int(piece.max()) + 1, dtype=np.int32)
+    np.maximum.at(most, piece, position + 1)
+    return most[piece]
 
 
-def _sites(job: Job, closer: Level, blocks: Blocks, *, domain_of_cell: IntArray, capacity: IntArray) -> Iterator[_Site]:
-    """Yield the parcel of every domain that holds cells, in order of the domains."""
-    groups = {family: job.grid.groups[family] for family in _families(job)}
-    block_of = blocks.of_cell.ravel()
-    by_domain = np.argsort(domain_of_cell.ravel(), kind="stable")
-    domains, starts = np.unique(domain_of_cell.ravel()[by_domain], return_index=True)
-    by_parent = np.argsort(closer.parent_of, kind="stable")
-    first_child = np.searchsorted(closer.parent_of, domains, side="left", sorter=by_parent)
-    last_child = np.searchsorted(closer.parent_of, domains, side="right", sorter=by_parent)
-    for cells, first, last in zip(np.split(by_domain, starts[1:]), first_child, last_child, strict=True):
-        children = by_parent[first:last]
-        children = children[capacity[children] > 0]
-        children = children[np.argsort(-capacity[children], kind="stable")]
-        numbers, block_of_cell = np.unique(block_of[cells], return_inverse=True)
-        parcel = Parcel(
-            rows=(numbers // blocks.columns).astype(np.int32),
-            columns=(numbers % blocks.columns).astype(np.int32),
-            capacities=capacity[children],
-            block_of_cell=block_of_cell.astype(np.int32),
-            groups={family: _groups(of_family, cells) for family, of_family in groups.items()},
-        )
-        yield _Site(parcel, cells, children.astype(np.int32))
+def _number(values: IntArray) -> IntArray:
+    """Replace the values by their rank among the distinct ones."""
+    return np.unique(values, return_inverse=True)[1].astype(np.int32)
 
 
-def _groups(of_family: CellGroups, cells: npt.NDArray[np.int64]) -> ParcelGroups:
-    """Return the groups that some cells, ascending, are in."""
-    pairs = cells if of_family.one_each else np.flatnonzero(np.isin(of_family.cell, cells))
-    ids, inner = np.unique(of_family.group[pairs], return_inverse=True)
-    cell = np.searchsorted(cells, of_family.cell[pairs])
-    return ParcelGroups(ids, CellGroups(cell.astype(np.int32), inner.astype(np.int32)))
+def _number_rows(mask: BoolArray) -> IntArray:
+    """Return the kind of each row of a table, equal rows alike; kinds numbered by first appearance."""
+    packed = np.packbits(mask, axis=1)
+    _, first, kind = np.unique(packed, axis=0, return_index=True, return_inverse=True)
+    return np.argsort(np.argsort(first))[kind.ravel()].astype(np.int32)
 
 
-def _exact_filling(parcel: Parcel, weights: Weights, solve: GridSolver | None, seconds: float) -> IntArray | None:
-    """Solve the rectangles of a parcel one by one, the largest first, each on what the ones before left.
+def shelf_orders(rows: IntArray, columns: IntArray) -> npt.NDArray[np.int64]:
+    """Return the orders, shape [orders, cells], in which shelves of every height are filled, both ways round.
 
-    :returns: shape [blocks], the child of each block; ``None`` = none in time.
+    :param rows: shape [cells], the row of each cell; ``columns``: its column.
     """
-    piece, row, column = parcel.pieces
-    sizes = np.bincount(piece)
-    if solve is None or seconds <= 0.0 or len(sizes) > _MOST_PIECES:
-        return None
-    alpha = weights.affinity["dp"] / (sum(weights.affinity.values()) or 1.0)
-    child = np.empty(len(parcel), dtype=np.int32)
-    left = parcel.capacities.copy()
-    for one in np.argsort(-sizes, kind="stable"):
-        members = np.flatnonzero(piece == one)
-        roomy = np.argsort(-left, kind="stable")
-        roomy = roomy[left[roomy] > 0]
-        rows, columns = int(row[members].max()) + 1, int(column[members].max()) + 1
-        answer = solve(rows, columns, tuple(left[roomy].tolist()), alpha, seconds * len(members) / len(parcel))
-        if answer is None:
-            return None
-        child[members] = roomy[answer[row[members], column[members]]]
-        left -= np.bincount(child[members], minlength=len(left)).astype(left.dtype)
-    return child
+    piece, row, column = pieces_of(rows, columns)
+    orders = []
+    for across, along in ((row, column), (column, row)):
+        depth = extent(piece, across)
+        bands = np.array(_band_counts(int(depth.max())))[:, None]
+        band = across * np.minimum(bands, depth) // depth
+        # one number by which cells are sorted: shelf after shelf, one forth, the next back
+        width = int(along.max()) + 1
+        shelf = (piece * bands + band) * width + np.where(band % 2, width - 1 - along, along)
+        orders.append(np.argsort(shelf * (int(across.max()) + 1) + across, axis=1))
+    return np.concatenate(orders)
 
 
-def _options(
-    parcel: Parcel, weights: Weights, solve: GridSolver | None, *, deadline: float, sharing: int, end: float
-) -> list[Filling]:
-    """Return the fillings of one parcel, the best first; so many parcels share the time until the deadline."""
-    if len(parcel) <= parcel.capacities[0]:
-        return measure(parcel, [np.zeros(len(parcel), dtype=np.int32)])
-    if clock() > end:
-        return measure(parcel, list(islice(shelf_fillings(parcel), 1)))
-    fillings = list(shelf_fillings(parcel))
-    # on large parcels the shelves take time of their own: the clock is read after them
-    seconds = (deadline - clock()) / sharing
-    if (child := _exact_filling(parcel, weights, solve, seconds)) is not None:
-        fillings.append(child)
-    kept = without_twins(by_local_score(measure(parcel, fillings), weights))[:_KEPT]
-    return without_twins(measure(parcel, [filling.child[turn] for filling in kept for turn in parcel.turns]))
+def shelves(pieces: tuple[IntArray, IntArray, IntArray]) -> Iterator[tuple[int, IntArray, IntArray, IntArray]]:
+    """Yield numbers of shelves, and for each cell its shelf and where it lies along and across shelves."""
+    piece, row, column = pieces
+    for across, along in ((row, column), (column, row)):
+        depth = extent(piece, across)
+        for bands in _band_counts(int(depth.max())):
+            yield bands, across * np.minimum(bands, depth) // depth, along, across
 
 
-def _best_fit(child: IntArray, capacities: IntArray, total: IntArray) -> IntArray:
-    """Move the filling to the children that leave the most for others: loads go, the largest first, to the child with
-    the least room left over, and a child that is all free is not broken into while another fits.
-
-    :param child: shape [blocks].
-    :param capacities: shape [children], descending; ``total``: the same if no node were in use.
-    """
-    loads = np.bincount(child, minlength=len(capacities))
-    free = np.ones(len(capacities), dtype=np.bool_)
-    moved = np.arange(len(capacities), dtype=np.int32)
-    for one in np.argsort(-loads, kind="stable"):
-        if not loads[one]:
-            break
-        fits = np.flatnonzero(free & (capacities >= loads[one]))
-        over = capacities[fits] - loads[one]
-        breaks = (capacities[fits] == total[fits]) & (over > 0)
-        moved[one] = fits[np.lexsort((fits, over, breaks))[0]]
-        free[moved[one]] = False
-    return moved[child]
+def _band_counts(most: int) -> list[int]:
+    """Return the numbers of bands that cut ``most`` lines in really different ways: one for each height of a band."""
+    counts = sorted({-(-most // -(-most // bands)) for bands in range(1, most + 1)})
+    if len(counts) <= _MOST_BANDS:
+        return counts
+    return sorted({counts[i] for i in np.geomspace(1, len(counts), _MOST_BANDS).astype(int) - 1})
 
 
-# -- seating --
-# Seating: from the domain of every cell to its node, so that neighbours in a group are neighbours on the wire.
-#
-# The search decides which domain of the job's level each cell goes to.  Inside every domain the same problem comes
-# again one level down, and again, until a domain is a set of nodes: at each level the cells of a domain are shared out
-# among its children so that the whole job's Eq. 2 *at that level* is least, then its mean spread, then the number of
-# children in use.  What the job's own level counts is fixed by the caller and never changes here.
-#
-# In this order: holds are kept, fewest slow nodes are used (least slow first), spread is least, whole racks stay free.
-
-
-_FEW = 4  # Part of all nodes from which on the order of all names, which is kept, is sooner had than that of some
-
-
-def seat(
-    cluster: Cluster,
-    job: Job,
-    *,
-    level: Level,
-    domain_of_cell: IntArray,
-    admitted: BoolArray,
-    solve_grid: GridSolver | None = None,
-    seconds: float = 0.5,
-    most_seconds: float = inf,
-) -> IntArray:
-    """Turn an assignment of cells to domains into nodes; deterministic, as long as ``solve_grid`` is and time suffices.
-
-    :param domain_of_cell: shape [rows, columns], index of a domain of ``level``; cells that holds tie together at this
-        level or a closer one lie in one domain, and no domain is given more than it can take in whole blocks
-        (:func:`scheduler.placement.admission.capacity_by_level`).
-    :param solve_grid: exact search for one rectangle of cells; ``None`` = shelves alone.
-    :param seconds: wall-clock limit of all exact searches together; ``most_seconds``: of all, after which every domain
-        that is left is filled in the first way there is.
-    """
-    depth = cluster.level_index(level.name)
-    needed = np.bincount(domain_of_cell.ravel(), minlength=len(level)).astype(np.int32)
-    end = clock() + most_seconds
-    pool = _choose_pool(cluster, job, depth=depth, needed=needed, admitted=admitted)
-    steps = range(depth, len(cluster.levels) - 1)
-    for step in steps:
-        domain_of_cell = refine(
-            cluster,
-            job,
-            depth=step,
-            domain_of_cell=domain_of_cell,
-            pool=pool,
-            solve_grid=solve_grid,
-            seconds=seconds / len(steps),
-            end=end,
-        )
-    return _seat_on_nodes(cluster, domain_of_cell, node_rank=job.grid.node_rank, pool=pool)
-
-
-@dataclass(frozen=True, slots=True)
-class _Supply:
-    """Nodes for one block, and what they cost: how many are slow, and by how much in sum."""
-
-    slow: int
-    slowness: float
-    nodes: tuple[int, ...]
-
-
-def _choose_pool(cluster: Cluster, job: Job, *, depth: int, needed: IntArray, admitted: BoolArray) -> BoolArray:
-    """Choose the nodes that cells may be seated on: as few slow ones as possible, the least slow first.
-
-    A domain with enough healthy nodes for its cells uses no other.  Elsewhere every block costs the slow nodes it
-    needs.  Nodes of a closest domain are taken from the healthiest on, so the costs of its blocks rise; a broader
-    domain merges the blocks of its children in order of cost and ties them into its own, so the costs rise there too.
-    The cheapest blocks of a domain therefore use the fewest slow nodes of all ways to seat that many.  Under ``avoid:
-    ignore`` slow nodes are like any other.
-
-    :param needed: shape [domains of the level of that depth], cells of each.
-    :returns: shape [nodes], a subset of ``admitted``: the healthy nodes of a domain that has enough of them, else
-        exactly as many as it needs.
-    """
-    level = cluster.levels[depth]
-    room = capacity_by_level(cluster, job, admitted)[depth]
-    if (over := np.flatnonzero(needed > room)).size:
-        k = over[0]
-        raise ValueError(f"{level.name} {level.domains[k]!r} was given {needed[k]} cells and has room for {room[k]}")
-    if job.avoid == "ignore":
-        return admitted
-    healthy: BoolArray = admitted & (cluster.slowdown == HEALTHY)
-    short = needed > capacity_by_level(cluster, job, healthy)[depth]
-    pool: BoolArray = healthy & ~short[level.domain_of]
-    sizes = [blocks_at(cluster, job, d).size for d in range(len(cluster.levels))]
-    for k in np.flatnonzero(short):
-        inside = np.flatnonzero(admitted & (level.domain_of == k)).astype(np.int32)
-        supplies = _supplies(cluster, sizes, depth, inside)
-        for supply in supplies[: needed[k] // sizes[depth]]:
-            pool[list(supply.nodes)] = True
-    return pool
-
-
-def _supplies(cluster: Cluster, sizes: list[int], depth: int, inside: IntArray) -> list[_Supply]:
-    """Return nodes for each block that a domain (its nodes ``inside``) can take, from the cheapest on.
-
-    :param sizes: cells of a block at each level.
-    """
-    if depth + 1 == len(sizes):
-        slowdown = cluster.slowdown[inside]
-        costs = zip((slowdown > HEALTHY).tolist(), (slowdown - HEALTHY).tolist(), inside.tolist(), strict=True)
-        parts, merged = [_Supply(int(slow), slowness, (node,)) for slow, slowness, node in costs], 1
-    else:
-        child_of = cluster.levels[depth + 1].domain_of[inside]
-        children = (inside[child_of == child] for child in np.unique(child_of))
-        parts = [supply for child in children for supply in _supplies(cluster, sizes, depth + 1, child)]
-        merged = sizes[depth + 1]
-    parts.sort(key=lambda supply: (supply.slow, supply.slowness))
-    step = sizes[depth] // merged
-    return parts if step == 1 else [_tie(parts[i : i + step]) for i in range(0, len(parts) - step + 1, step)]
-
-
-def _tie(parts: list[_Supply]) -> _Supply:
-    return _Supply(
-        sum(part.slow for part in parts),
-        sum(part.slowness for part in parts),
-        tuple(node for part in parts for node in part.nodes),
-    )
-
-
-def _seat_on_nodes(cluster: Cluster, domain_of_cell: IntArray, *, node_rank: IntArray, pool: BoolArray) -> IntArray:
-    """Give every cell a node of its domain: ranks in order of names, on the closest run of free nodes.
-
-    :param domain_of_cell: shape [rows, columns], domain of the closest level; ``node_rank``: same shape.
-    """
-    domain_of = cluster.levels[-1].domain_of
-    used = np.zeros(len(cluster.levels[-1]), dtype=np.bool_)
-    used[domain_of_cell] = True
-    around = np.flatnonzero(used[domain_of])
-    if len(around) * _FEW > len(cluster):
-        around = around[np.argsort(name_ranks(cluster)[around])]
-    else:
-        around = np.array(sorted(around.tolist(), key=lambda i: natural(cluster.names[i])), dtype=np.int64)
-    around = around[np.argsort(domain_of[around], kind="stable")]
-    seats = np.flatnonzero(pool[around])
-    domain_of_seat = domain_of[around[seats]]
-    cells = np.lexsort((node_rank.ravel(), domain_of_cell.ravel()))
-    domain_of_sorted = domain_of_cell.ravel()[cells]
-    nodes = np.empty(domain_of_cell.size, dtype=np.int32)
-    domains, first_cell, wanted = np.unique(domain_of_sorted, return_index=True, return_counts=True)
-    first_seat = np.searchsorted(domain_of_seat, domains, side="left")
-    offered = np.searchsorted(domain_of_seat, domains, side="right") - first_seat
-    for cell, seat, want, offer in zip(first_cell, first_seat, wanted, offered, strict=True):
-        places = seats[seat : seat + offer]
-        # the run of so many seats with the fewest nodes between its ends
-        start = int((places[want - 1 :] - places[: offer - want + 1]).argmin())
-        nodes[cells[cell : cell + want]] = around[places[start : start + want]]
-    return nodes.reshape(domain_of_cell.shape)
+def back_and_forth(piece: IntArray, band: IntArray, along: IntArray, across: IntArray) -> npt.NDArray[np.int64]:
+    """Return the order of shelf after shelf, one forth, the next back."""
+    return np.lexsort((across, np.where(band % 2, -along, along), band, piece))

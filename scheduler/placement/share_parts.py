@@ -39,184 +39,303 @@ from topology.cluster import BoolArray, Cluster, IntArray
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model
 
-# -- cell_choice --
-# The class of nodes of each cell of a job, chosen cell by cell: all that a placement is worth follows from it.
-
-
-MOST_CHOICES = 4_000  # Cells times classes of all jobs up to which each cell is decided: as many are in seconds
-
-CellWays = frozenset[tuple[int, int]]  # Ways of jobs, each the number of the job and of the way
-
-
-class CellChoice:
-    """The variables of one job: for each *unit*, cells that go to one class together, which class.
-
-    :param sizes: shape [classes], nodes of each; ``units``: shape [cells], the unit of each cell, row by row.
-    :param present: whether the job is there at all; ``None`` = it is.
-    """
-
-    def __init__(
-        self,
-        cp: cp_model.CpModel,
-        demand: NodeDemand,
-        sizes: IntArray,
-        units: IntArray,
-        *,
-        present: cp_model.IntVar | None = None,
-    ) -> None:
-        self.cp, self.demand, self.units = cp, demand, units
-        self.goes: dict[int, dict[int, cp_model.IntVar]] = {}
-        taken: dict[int, list[cp_model.LinearExprT]] = {}
-        names, counts = np.unique(units, return_counts=True)
-        for name, size in zip(names.tolist(), counts.tolist(), strict=True):
-            places = [c for c in np.flatnonzero(demand.admits).tolist() if size <= sizes[c]]
-            goes = self.goes[name] = {c: cp.new_bool_var("") for c in places}
-            cp.add(sum(goes.values()) == (1 if present is None else present))
-            for c, here in goes.items():
-                taken.setdefault(c, []).append(size * here)
-        self.takes: dict[int, cp_model.LinearExprT] = {c: sum(of_class) for c, of_class in taken.items()}
-
-    def members(self, term: TouchedDomains) -> set[frozenset[int]]:
-        """Return the units of each group."""
-        members: dict[int, set[int]] = {}
-        for group, unit in zip(term.groups.group.tolist(), self.units[term.groups.cell].tolist(), strict=True):
-            members.setdefault(group, set()).add(unit)
-        return {frozenset(group) for group in members.values()}
-
-    def spread(self, term: TouchedDomains, members: Collection[frozenset[int]], *, hard: bool) -> cp_model.LinearExprT:
-        """Return at least the largest number of domains that a group touches, given the units of each.
-
-        :param hard: whether that is 1, by a constraint.
-        """
-        cp = self.cp
-        several = [group for group in members if len(group) > 1]
-        if not several:
-            return 1
-        domains = np.unique(term.domain_of[self.demand.admits]).tolist()
-        spread = cp.new_int_var(1, 1 if hard else max(1, len(domains)), "")
-        for group in sorted(map(sorted, several)):
-            touches = {k: cp.new_bool_var("") for k in domains}
-            for unit in group:
-                for k, touch in touches.items():
-                    here = [on for c, on in self.goes[unit].items() if term.domain_of[c] == k]
-                    cp.add(sum(here) <= touch)
-            cp.add(sum(touches.values()) <= spread)
-        return spread
-
-    def order(self) -> None:
-        """Add that rows, and columns, are in order of the classes of their first cells, where they are alike and every
-        cell is a unit: of placements that differ by exchanging some, one is enough.
-        """
-        cells = np.arange(self.demand.job.grid.cells).reshape(self.demand.job.grid.rows, -1)
-        number = {
-            cell: sum(c * on for c, on in self.goes[cell].items())
-            for cell in (*cells[:, 0].tolist(), *cells[0].tolist())
-        }
-        for line in (cells[:, 0].tolist(), cells[0].tolist()):
-            for one, following in pairwise(line):
-                self.cp.add(number[one] <= number[following])
-
-    def classes(self, solver: cp_model.CpSolver) -> IntArray:
-        """Return the class of each cell in a solution, shape [cells]."""
-        place = {
-            name: next(c for c, on in goes.items() if solver.boolean_value(on)) for name, goes in self.goes.items()
-        }
-        return np.array([place[unit] for unit in self.units.tolist()], dtype=np.int32)
-
-
-def ways_by_cell(demands: Sequence[Sequence[NodeDemand]]) -> CellWays:
-    """Return the ways of some jobs of which a program may decide each cell: those of which blocks of nodes and cases of
-    S and R do not say all, constraints at second hierarchies first, as long as all together are few.
-    """
-    wanted = [
-        (not demand.beside, demand.job.grid.cells * int(demand.admits.sum()), j, w)
-        for j, ways in enumerate(demands)
-        for w, demand in enumerate(ways)
-        if demand.beside or demand.job.soft or not demand.aligned
-    ]
-    chosen, left = set(), MOST_CHOICES
-    for _, choices, j, w in sorted(wanted):
-        if choices <= left:
-            chosen.add((j, w))
-            left -= choices
-    return frozenset(chosen)
-
-
-# -- job_shapes --
-# Shapes: the parts of a job that lie together, without saying where.
-#
-# A placement with some (S, R) stays one, or gets better, when all cells of a domain move together to another domain
-# with room: so a placement stands for every way to lay its parts out, also several parts in one domain.
-
-
-@dataclass(frozen=True)
-class PlacementShape:
-    """A grid of blocks cut into parts."""
-
-    part_of_block: IntArray  # shape [rows, columns] of blocks, parts numbered from 0
-    soft: float = 0.0  # soft terms of the placement that it was taken from; others have what the evaluator says
-    homes: tuple[int, ...] = ()  # the domain that each part must lie in; empty = any
-
-    @cached_property
-    def sizes(self) -> tuple[int, ...]:
-        """Blocks of each part."""
-        return tuple(np.bincount(self.part_of_block.ravel()).tolist())
-
-    @cached_property
-    def pair(self) -> Pair:
-        """(S, R) with every part in a domain of its own: no way to lay the parts out has a larger S or R."""
-        position = np.indices(self.part_of_block.shape, dtype=np.int32)
-        return spread(position[1], self.part_of_block), spread(position[0], self.part_of_block)
-
-    @cached_property
-    def key(self) -> tuple[object, ...]:
-        """What two shapes share that are the same to a program: spreads, sizes of parts, homes."""
-        return self.pair, tuple(sorted(Counter(self.sizes).items())), self.homes, round(self.soft, 9)
-
-
-def shape_placed(cluster: Cluster, job: Job, worth: Evaluation, nodes: IntArray, *, movable: bool) -> PlacementShape:
-    """Return the shape of a placement.
-
-    :param nodes: shape [rows, columns], node of each cell; ``worth``: what that is worth.
-    :param movable: whether its parts may go to other domains with room.
-    """
-    level = cluster.level(job.level)
-    blocks, domain_of_cell = blocks_at(cluster, job, cluster.level_index(level.name)), level.domain_of[nodes]
-    soft = worth.objective - objective_of(job, worth.dp, worth.pp)
-    first_row = np.unique(blocks.row_of, return_index=True)[1]
-    first_column = np.unique(blocks.column_of, return_index=True)[1]
-    homes, parts = np.unique(domain_of_cell[np.ix_(first_row, first_column)], return_inverse=True)
-    part_of_block: IntArray = parts.reshape(len(first_row), len(first_column)).astype(np.int32)
-    return PlacementShape(part_of_block, soft, () if movable else tuple(homes.tolist()))
-
-
-def even_rectangles(rows: int, columns: int, pair: Pair) -> PlacementShape:
-    """Return the grid cut into S bands of rows and R bands of columns, as even as can be."""
-    bands, stacks = np.arange(rows) * pair[0] // rows, np.arange(columns) * pair[1] // columns
-    return PlacementShape((bands[:, None] * pair[1] + stacks[None, :]).astype(np.int32))
-
-
-def pairs_up_to(rows: int, columns: int, most: Pair) -> Iterator[Pair]:
-    """Yield the pairs (S, R) that a grid can have, none larger than the one given."""
-    for dp in range(1, min(rows, most[0]) + 1):
-        for pp in range(1, min(columns, most[1]) + 1):
-            yield dp, pp
-
-
-# -- spread_cases --
-# The pairs (S, R) that a job may have, case by case.
-#
-# With R = 1 every row lies in one domain: a domain takes whole rows, and S is the number of domains in use; S = 1 is
-# the same, transposed.  These *edge cases* say all there is to say, one for each number of domains: what such a job
-# leaves to others is sharp then, as no fraction of one case mixes with a fraction of another.  Where S and R are both
-# at least
-# 2, domain k holds at most r_k * q_k blocks, of r_k rows and q_k columns, with sum r <= R * D and sum q <= S * P, as
-# each row touches R domains and each column S (:mod:`scheduler.placement.exact.bounds`).
-
-
-if TYPE_CHECKING:
     Variable = cp_model.IntVar
     Expression = cp_model.LinearExprT
+    Case = tuple[Variable, Expression, Expression]  # whether the job has it, S and R, which are 0 where it has not
+
+
+class JobWays:
+    """The variables of one job; no class is of use to two of its ways, as nodes of a class have one size."""
+
+    def __init__(self, cp: cp_model.CpModel, demands: Sequence[NodeDemand], sizes: IntArray, *, optional: bool) -> None:
+        self.cp = cp
+        self.ways = [SharePart(cp, demand, sizes, optional=optional or len(demands) > 1) for demand in demands]
+        self.takes = {c: taken for way in self.ways for c, taken in way.takes.items()}
+        presents = [way.present for way in self.ways]
+        if optional:
+            self.present = cp.new_bool_var("")
+            cp.add(sum(presents) == self.present)
+        elif len(presents) > 1:
+            cp.add_exactly_one(presents)
+
+    def together(self, costs: Sequence[cp_model.IntVar]) -> cp_model.IntVar:
+        """Return the cost of the job, given that of each way, 0 where the job has another."""
+        if len(costs) == 1:
+            return costs[0]
+        cost = self.cp.new_int_var(0, max(map(top, costs)), "")
+        self.cp.add(cost == sum(costs))
+        return cost
+
+    def chosen(self, solver: cp_model.CpSolver) -> SharePart:
+        """Return the way that the job has in a solution."""
+        if len(self.ways) == 1:
+            return self.ways[0]
+        return next(way for way in self.ways if solver.boolean_value(way.present))
+
+    def exclude(self, share: IntArray, *, cost: cp_model.IntVar, least: int) -> None:
+        """Add that within this share, shape [classes], or less of it no placement costs less than that."""
+        beyond = []
+        for c, taken in self.takes.items():
+            if share[c] < top(taken):
+                more = self.cp.new_bool_var("")
+                self.cp.add(taken > int(share[c])).only_enforce_if(more)
+                beyond.append(more)
+        dear = self.cp.new_bool_var("")
+        self.cp.add(cost >= least).only_enforce_if(dear)
+        self.cp.add_bool_or([*beyond, dear])
+
+
+@dataclass(frozen=True, slots=True)
+class OptionCosts:
+    """Whole numbers for Eq. 2 of a job with one option: ``per_dp * S + per_pp * R + fixed``."""
+
+    per_dp: int
+    per_pp: int
+    fixed: int
+
+    def of(self, dp: int, pp: int) -> int:
+        """Return the cost of a pair (S, R)."""
+        return self.per_dp * dp + self.per_pp * pp + self.fixed
+
+
+class SharePart:
+    """The variables of one job, on nodes of one size."""
+
+    def __init__(self, cp: cp_model.CpModel, demand: NodeDemand, sizes: IntArray, *, optional: bool) -> None:
+        self.cp, self.demand, self.sizes, self.optional = cp, demand, sizes, optional
+        # nodes of each class that it takes
+        self.takes = {
+            int(c): cp.new_int_var(0, int(min(sizes[c], demand.nodes)), "") for c in np.flatnonzero(demand.admits)
+        }
+        self.present = cp.new_bool_var("") if optional else cp.new_constant(1)
+        cp.add(sum(self.takes.values()) == demand.nodes * self.present)
+        self.options = [cp.new_bool_var("") for _ in demand.options]
+        cp.add_exactly_one(self.options)
+        for c, taken in self.takes.items():
+            admits = [(on, bool(of.admits[c])) for on, of in zip(self.options, demand.options, strict=True)]
+            only_if_admitted(cp, taken, int(sizes[c]), admits)
+        self.blocks_in = self._whole_blocks(demand.blocks, sizes)
+        for blocks in demand.other_levels:
+            self._whole_blocks(blocks, sizes)
+        self.edges: list[EdgeCase] = []
+        self.shapes: list[tuple[PlacementShape, cp_model.IntVar]] = []
+        self.known: list[tuple[IntArray, cp_model.IntVar]] = []
+        self.cells: CellChoice | None = None
+
+    def _one_of(self, cases: Iterable[cp_model.IntVar]) -> None:
+        """Add that the job has one of some cases, where it is there."""
+        self.cp.add_exactly_one([*cases, ~self.present] if self.optional else cases)
+
+    def _whole_blocks(self, blocks: WholeBlocks, sizes: IntArray) -> dict[int, cp_model.IntVar]:
+        """Add that each domain of a level takes whole blocks; return how many each takes."""
+        counts = {}
+        for k in np.unique(blocks.domain_of[list(self.takes)]).tolist():
+            inside = [c for c in self.takes if blocks.domain_of[c] == k]
+            most = min(int(sizes[inside].sum()), self.demand.nodes) // blocks.block
+            counts[k] = self.cp.new_int_var(0, most, "")
+            self.cp.add(sum(self.takes[c] for c in inside) == blocks.block * counts[k])
+        return counts
+
+    def add_rectangles(self, costs: Sequence[OptionCosts], *, least: int, most: int | None = None) -> cp_model.IntVar:
+        """Add what every placement of the job satisfies, and return its cost.
+
+        :param least: a cost below which it has no placement, whatever the others take.
+        :param most: a cost above which a placement is of no use; ``None`` = any may be.
+        """
+        cases = self._add_cases(costs, most) if self.demand.aligned else []
+        cost = self._cost(costs, cases, 0 if self.optional else least)
+        if self.optional:
+            self.cp.add(cost >= min(least, top(cost))).only_enforce_if(self.present)
+        return cost
+
+    def add_cells(self, prices: Sequence[Sequence[int]] | None = None) -> cp_model.IntVar:
+        """Add the class of each cell, by which all hard constraints are kept; return the cost.
+
+        :param prices: of each option, of one domain more for each term of the objective; ``None`` = nothing costs.
+        """
+        cp, demand = self.cp, self.demand
+        present = self.present if self.optional else None
+        units = np.arange(demand.job.grid.cells, dtype=np.int32)
+        cells = self.cells = CellChoice(cp, demand, self.sizes, units, present=present)
+        for c, taken in self.takes.items():
+            cp.add(taken == cells.takes.get(c, 0))
+        for held in demand.holds:
+            cells.spread(held, cells.members(held), hard=True)
+        families = {hold.family for hold in demand.job.holds} | {count.family for count in demand.job.soft}
+        if demand.aligned and demand.job.grid.parts == 1 and families <= {"dp", "pp"} and not self.optional:
+            cells.order()
+        if prices is None:
+            return cp.new_constant(0)
+        most = [len(np.unique(term.domain_of)) for term in demand.terms]
+        dearest = max(sum(price * count for price, count in zip(of_option, most, strict=True)) for of_option in prices)
+        cost = cp.new_int_var(0, dearest, "")
+        spreads = [cells.spread(term, cells.members(term), hard=False) for term in demand.terms]
+        for chosen, of_option in zip(self.options, prices, strict=True):
+            dear = cp.add(cost >= sum(price * spread for price, spread in zip(of_option, spreads, strict=True)))
+            dear.only_enforce_if([chosen, self.present] if self.optional else chosen)
+        return cost
+
+    def add_known(self, placements: Sequence[tuple[IntArray, int]]) -> cp_model.IntVar:
+        """Add that the job has one of some placements; return its cost.
+
+        :param placements: the class of each cell, shape [cells], and the cost.
+        """
+        self.known = [(classes, self.cp.new_bool_var("")) for classes, _ in placements]
+        self._one_of(on for _, on in self.known)
+        counts = [Counter(classes.tolist()) for classes, _ in placements]
+        for c, taken in self.takes.items():
+            self.cp.add(taken == sum(count[c] * on for count, (_, on) in zip(counts, self.known, strict=True)))
+        cost = self.cp.new_int_var(0, max((price for _, price in placements), default=0), "")
+        self.cp.add(cost == sum(price * on for (_, price), (_, on) in zip(placements, self.known, strict=True)))
+        return cost
+
+    def add_within(self, costs: OptionCosts, most: int) -> None:
+        """Add what every placement of the job satisfies that costs no more than that, with any option."""
+        if self.demand.aligned:
+            for on, dp, pp in self._add_cases([costs], most, counted=(False, False))[len(self.edges) :]:
+                parts: list[cp_model.LinearExprT] = [costs.per_dp * dp, costs.per_pp * pp, costs.fixed * on]
+                self.cp.add(sum(parts) <= most)
+
+    def _add_cases(
+        self, costs: Sequence[OptionCosts], most: int | None, counted: tuple[bool, bool] | None = None
+    ) -> list[Case]:
+        cases = self._add_edges(costs, most, counted)
+        inner = rectangle_case(self.cp, self.demand, self._room(), partial(_worthy, costs, most))
+        if inner is not None:
+            cases.append((inner.on, *inner.pair))
+        self._one_of(on for on, _, _ in cases)
+        for k, blocks in self.blocks_in.items():
+            inside = self._along_edges(k)
+            if inner is not None and k in inner.blocks:
+                inside.append(inner.blocks[k])
+            self.cp.add(sum(inside) == blocks)
+        return cases
+
+    def _room(self) -> dict[int, int]:
+        return {k: top(blocks) for k, blocks in self.blocks_in.items()}
+
+    def _add_edges(
+        self, costs: Sequence[OptionCosts], most: int | None, counted: tuple[bool, bool] | None = None
+    ) -> list[Case]:
+        """Add the cases with R = 1 or S = 1; by default numbers of domains are told apart where they cost anything."""
+        counted = counted or (any(cost.per_dp for cost in costs), any(cost.per_pp for cost in costs))
+        self.edges = edge_cases(self.cp, self.demand, self._room(), partial(_worthy, costs, most), counted=counted)
+        return [(edge.on, *edge.pair) for edge in self.edges]
+
+    def _along_edges(self, k: int) -> list[cp_model.LinearExprT]:
+        return [edge.width(self.demand) * edge.lines[k] for edge in self.edges if k in edge.lines]
+
+    def _cost(
+        self,
+        costs: Sequence[OptionCosts],
+        cases: Sequence[Case],
+        least: int,
+        highest: int = 0,
+    ) -> cp_model.IntVar:
+        """Add a cost that is at least that of the chosen case with the chosen option."""
+        most = max(cost.of(self.demand.rows, self.demand.columns) for cost in costs)
+        cost = self.cp.new_int_var(min(least, most), max(most, highest), "")
+        for chosen, of_option in zip(self.options, costs, strict=True):
+            parts: list[cp_model.LinearExprT] = [of_option.fixed * on for on, _, _ in cases]
+            parts += [of_option.per_dp * dp for _, dp, _ in cases]
+            parts += [of_option.per_pp * pp for _, _, pp in cases]
+            self.cp.add(cost >= sum(parts)).only_enforce_if(chosen)
+        return cost
+
+    def add_shapes(
+        self,
+        shapes: Sequence[PlacementShape],
+        prices: Sequence[Sequence[int]],
+        costs: Sequence[OptionCosts],
+        *,
+        most: int | None = None,
+    ) -> cp_model.IntVar:
+        """Add that the job has one of some shapes, its parts laid out in any domains with room; return its cost.
+
+        Where its parts may go to any domain, it may also have R = 1 or S = 1, which needs no shape.
+
+        :param prices: of each shape with each option; ``costs``, ``most``: as for :meth:`add_rectangles`.
+        """
+        cp = self.cp
+        edges = self._add_edges(costs, most) if self.demand.movable and self.demand.aligned else []
+        self.shapes = [(shape, cp.new_bool_var("")) for shape in shapes]
+        self._one_of([*(on for _, on in self.shapes), *(on for on, _, _ in edges)])
+        # how many parts of each shape and size lie in each domain
+        self.parts: list[dict[tuple[int, int], cp_model.IntVar]] = []
+        filled = {k: self._along_edges(k) for k in self.blocks_in}
+        for shape, on in self.shapes:
+            parts: dict[tuple[int, int], cp_model.IntVar] = {}
+            if not shape.homes:
+                for size, copies in Counter(shape.sizes).items():
+                    most_in = {k: min(copies, top(blocks) // size) for k, blocks in self.blocks_in.items()}
+                    of_size = {(size, k): cp.new_int_var(0, many, "") for k, many in most_in.items() if many}
+                    cp.add(sum(of_size.values()) == copies * on)
+                    parts |= of_size
+            elif all(k in self.blocks_in for k in shape.homes):
+                # each part lies where it was found; a domain holds one of them
+                parts = dict.fromkeys(zip(shape.sizes, shape.homes, strict=True), on)
+            else:
+                cp.add(on == 0)
+            for (size, k), count in parts.items():
+                filled[k].append(size * count)
+            self.parts.append(parts)
+        for k, blocks in self.blocks_in.items():
+            cp.add(blocks == sum(filled[k]))
+        cost = self._cost(costs, edges, 0, highest=max((max(price) for price in prices), default=0))
+        for (_, on), of_shape in zip(self.shapes, prices, strict=True):
+            for chosen, amount in zip(self.options, of_shape, strict=True):
+                cp.add(cost >= amount).only_enforce_if([on, chosen])
+        return cost
+
+    def admitted(self, solver: cp_model.CpSolver) -> BoolArray:
+        """Return the classes that the option admits which the job has in a solution, shape [classes]."""
+        pairs = zip(self.options, self.demand.options, strict=True)
+        return next(option.admits for on, option in pairs if solver.boolean_value(on))
+
+    def class_of_cell(self, solver: cp_model.CpSolver) -> IntArray | None:
+        """Return the class of each cell in a solution, shape [cells]; ``None`` = the program does not say that."""
+        if self.cells is not None:
+            return self.cells.classes(solver)
+        return next((classes for classes, on in self.known if solver.boolean_value(on)), None)
+
+    def laid_out(self, solver: cp_model.CpSolver) -> IntArray | None:
+        """Return the domain of each block, shape [rows, columns]; ``None`` = nothing says more than how many."""
+        for edge in self.edges:
+            # where groups are held at broader levels, numbers do not say where whole rows or columns may be
+            if self.demand.movable and solver.boolean_value(edge.on):
+                return edge.laid_out(solver, self.demand)
+        for number, (shape, on) in enumerate(self.shapes):
+            if solver.boolean_value(on):
+                places = dict[int, list[int]]()
+                for (size, k), count in self.parts[number].items():
+                    places.setdefault(size, []).extend([k] * solver.value(count))
+                home = np.array([places[size].pop() for size in shape.sizes], dtype=np.int32)
+                return home[shape.part_of_block]
+        return None
+
+
+def _worthy(costs: Sequence[OptionCosts], most: int | None, pair: Pair) -> bool:
+    """Return whether a pair costs no more than that with some option."""
+    return most is None or any(cost.of(*pair) <= most for cost in costs)
+
+
+def only_if_admitted(
+    cp: cp_model.CpModel, takes: cp_model.IntVar, most: int, admits: Sequence[tuple[cp_model.IntVar, bool]]
+) -> None:
+    """Add that nodes of a class are taken only by an option that admits them.
+
+    :param takes: how many are taken, ``most`` at most.
+    :param admits: of each option whether it is chosen, and whether it admits the class.
+    """
+    admitting = [chosen for chosen, does in admits if does]
+    if len(admitting) < len(admits):
+        cp.add(takes <= most * sum(admitting))
+
+
+def top(variable: cp_model.IntVar) -> int:
+    """Return the largest value of a variable with one interval."""
+    return int(variable.proto.domain[1])  # of this kind of list the index -1 is not the last
+
 
 MOST_CASES = 8  # Of a job by rows, and by columns; the last one is of all larger numbers, as a job hardly needs so many
 MOST_WIDTHS = 16  # Widths of a domain up to which cells <= rows * columns is stated width by width, which is sharper
@@ -272,25 +391,22 @@ def edge_cases(
             count for count in range(fewest, min(lines, len(tops)) + 1) if worthy((count, 1) if by_rows else (1, count))
         ]
         if not counted[0 if by_rows else 1]:
-            cases += [_any_case(cp, by_rows, lines, tops, numbers[-1])] if numbers else []
+            if numbers:
+                # a case of any number of domains up to the last; its spread says no more than that
+                on, counts = cp.new_bool_var(""), {k: cp.new_int_var(0, top, "") for k, top in tops.items()}
+                cp.add(sum(counts.values()) == lines * on)
+                if numbers[-1] < min(lines, len(tops)):
+                    uses = {k: cp.new_bool_var("") for k in tops}
+                    for k, top in tops.items():
+                        cp.add(counts[k] <= top * uses[k])
+                    cp.add(sum(uses.values()) <= numbers[-1])
+                cases.append(EdgeCase(by_rows, on, numbers[-1] * on, counts))
             continue
         alone = numbers[: MOST_CASES - 1] if len(numbers) > MOST_CASES else numbers
         cases += [_case(cp, by_rows, lines, tops, (count, count)) for count in alone]
         if len(alone) < len(numbers):
             cases.append(_case(cp, by_rows, lines, tops, (numbers[len(alone)], numbers[-1])))
     return cases
-
-
-def _any_case(cp: cp_model.CpModel, by_rows: bool, lines: int, tops: Mapping[int, int], most: int) -> EdgeCase:
-    """Return a case of any number of domains up to some; its spread says no more than that."""
-    on, counts = cp.new_bool_var(""), {k: cp.new_int_var(0, top, "") for k, top in tops.items()}
-    cp.add(sum(counts.values()) == lines * on)
-    if most < min(lines, len(tops)):
-        uses = {k: cp.new_bool_var("") for k in tops}
-        for k, top in tops.items():
-            cp.add(counts[k] <= top * uses[k])
-        cp.add(sum(uses.values()) <= most)
-    return EdgeCase(by_rows, on, most * on, counts)
 
 
 def _case(
@@ -375,323 +491,154 @@ def _rectangle(cp: cp_model.CpModel, demand: NodeDemand, blocks: Variable, most:
     return (across, along) if demand.rows <= demand.columns else (along, across)
 
 
-# -- share_part --
-# One job in a program that shares classes of nodes out: what it takes, and what it does with its share.
-#
-# - as *cases* of S and R, what every placement satisfies (:mod:`scheduler.placement.share_parts`): the least
-#   cost is a bound;
-# - as *shapes*: placements that are known, laid out anew, so what is found can be realised;
-# - as *cells*, each with a class of its own, which is both, and too much to decide for large jobs;
-# - as one of some placements that are known, each cell in the class that it has there.
+@dataclass(frozen=True)
+class PlacementShape:
+    """A grid of blocks cut into parts."""
+
+    part_of_block: IntArray  # shape [rows, columns] of blocks, parts numbered from 0
+    soft: float = 0.0  # soft terms of the placement that it was taken from; others have what the evaluator says
+    homes: tuple[int, ...] = ()  # the domain that each part must lie in; empty = any
+
+    @cached_property
+    def sizes(self) -> tuple[int, ...]:
+        """Blocks of each part."""
+        return tuple(np.bincount(self.part_of_block.ravel()).tolist())
+
+    @cached_property
+    def pair(self) -> Pair:
+        """(S, R) with every part in a domain of its own: no way to lay the parts out has a larger S or R."""
+        position = np.indices(self.part_of_block.shape, dtype=np.int32)
+        return spread(position[1], self.part_of_block), spread(position[0], self.part_of_block)
+
+    @cached_property
+    def key(self) -> tuple[object, ...]:
+        """What two shapes share that are the same to a program: spreads, sizes of parts, homes."""
+        return self.pair, tuple(sorted(Counter(self.sizes).items())), self.homes, round(self.soft, 9)
 
 
-if TYPE_CHECKING:
-    # whether the job has it, S and R, which are 0 where it has not
-    Case = tuple[cp_model.IntVar, cp_model.LinearExprT, cp_model.LinearExprT]
+def shape_placed(cluster: Cluster, job: Job, worth: Evaluation, nodes: IntArray, *, movable: bool) -> PlacementShape:
+    """Return the shape of a placement.
 
-
-@dataclass(frozen=True, slots=True)
-class OptionCosts:
-    """Whole numbers for Eq. 2 of a job with one option: ``per_dp * S + per_pp * R + fixed``."""
-
-    per_dp: int
-    per_pp: int
-    fixed: int
-
-    def of(self, dp: int, pp: int) -> int:
-        """Return the cost of a pair (S, R)."""
-        return self.per_dp * dp + self.per_pp * pp + self.fixed
-
-
-def _worthy(costs: Sequence[OptionCosts], most: int | None, pair: Pair) -> bool:
-    """Return whether a pair costs no more than that with some option."""
-    return most is None or any(cost.of(*pair) <= most for cost in costs)
-
-
-def only_if_admitted(
-    cp: cp_model.CpModel, takes: cp_model.IntVar, most: int, admits: Sequence[tuple[cp_model.IntVar, bool]]
-) -> None:
-    """Add that nodes of a class are taken only by an option that admits them.
-
-    :param takes: how many are taken, ``most`` at most.
-    :param admits: of each option whether it is chosen, and whether it admits the class.
+    :param nodes: shape [rows, columns], node of each cell; ``worth``: what that is worth.
+    :param movable: whether its parts may go to other domains with room.
     """
-    admitting = [chosen for chosen, does in admits if does]
-    if len(admitting) < len(admits):
-        cp.add(takes <= most * sum(admitting))
+    level = cluster.level(job.level)
+    blocks, domain_of_cell = blocks_at(cluster, job, cluster.level_index(level.name)), level.domain_of[nodes]
+    soft = worth.objective - objective_of(job, worth.dp, worth.pp)
+    first_row = np.unique(blocks.row_of, return_index=True)[1]
+    first_column = np.unique(blocks.column_of, return_index=True)[1]
+    homes, parts = np.unique(domain_of_cell[np.ix_(first_row, first_column)], return_inverse=True)
+    part_of_block: IntArray = parts.reshape(len(first_row), len(first_column)).astype(np.int32)
+    return PlacementShape(part_of_block, soft, () if movable else tuple(homes.tolist()))
 
 
-class SharePart:
-    """The variables of one job, on nodes of one size."""
+def even_rectangles(rows: int, columns: int, pair: Pair) -> PlacementShape:
+    """Return the grid cut into S bands of rows and R bands of columns, as even as can be."""
+    bands, stacks = np.arange(rows) * pair[0] // rows, np.arange(columns) * pair[1] // columns
+    return PlacementShape((bands[:, None] * pair[1] + stacks[None, :]).astype(np.int32))
 
-    def __init__(self, cp: cp_model.CpModel, demand: NodeDemand, sizes: IntArray, *, optional: bool) -> None:
-        self.cp, self.demand, self.sizes, self.optional = cp, demand, sizes, optional
-        # nodes of each class that it takes
-        self.takes = {
-            int(c): cp.new_int_var(0, int(min(sizes[c], demand.nodes)), "") for c in np.flatnonzero(demand.admits)
-        }
-        self.present = cp.new_bool_var("") if optional else cp.new_constant(1)
-        cp.add(sum(self.takes.values()) == demand.nodes * self.present)
-        self.options = [cp.new_bool_var("") for _ in demand.options]
-        cp.add_exactly_one(self.options)
-        for c, taken in self.takes.items():
-            admits = [(on, bool(of.admits[c])) for on, of in zip(self.options, demand.options, strict=True)]
-            only_if_admitted(cp, taken, int(sizes[c]), admits)
-        self.blocks_in = self._whole_blocks(demand.blocks, sizes)
-        for blocks in demand.other_levels:
-            self._whole_blocks(blocks, sizes)
-        self.edges: list[EdgeCase] = []
-        self.shapes: list[tuple[PlacementShape, cp_model.IntVar]] = []
-        self.known: list[tuple[IntArray, cp_model.IntVar]] = []
-        self.cells: CellChoice | None = None
 
-    def _one_of(self, cases: Iterable[cp_model.IntVar]) -> None:
-        """Add that the job has one of some cases, where it is there."""
-        self.cp.add_exactly_one([*cases, ~self.present] if self.optional else cases)
+def pairs_up_to(rows: int, columns: int, most: Pair) -> Iterator[Pair]:
+    """Yield the pairs (S, R) that a grid can have, none larger than the one given."""
+    for dp in range(1, min(rows, most[0]) + 1):
+        for pp in range(1, min(columns, most[1]) + 1):
+            yield dp, pp
 
-    def _whole_blocks(self, blocks: WholeBlocks, sizes: IntArray) -> dict[int, cp_model.IntVar]:
-        """Add that each domain of a level takes whole blocks; return how many each takes."""
-        counts = {}
-        for k in np.unique(blocks.domain_of[list(self.takes)]).tolist():
-            inside = [c for c in self.takes if blocks.domain_of[c] == k]
-            most = min(int(sizes[inside].sum()), self.demand.nodes) // blocks.block
-            counts[k] = self.cp.new_int_var(0, most, "")
-            self.cp.add(sum(self.takes[c] for c in inside) == blocks.block * counts[k])
-        return counts
 
-    def add_rectangles(self, costs: Sequence[OptionCosts], *, least: int, most: int | None = None) -> cp_model.IntVar:
-        """Add what every placement of the job satisfies, and return its cost.
+MOST_CHOICES = 4_000  # Cells times classes of all jobs up to which each cell is decided: as many are in seconds
 
-        :param least: a cost below which it has no placement, whatever the others take.
-        :param most: a cost above which a placement is of no use; ``None`` = any may be.
-        """
-        cases = self._add_cases(costs, most) if self.demand.aligned else []
-        cost = self._cost(costs, cases, 0 if self.optional else least)
-        if self.optional:
-            self.cp.add(cost >= min(least, top(cost))).only_enforce_if(self.present)
-        return cost
+CellWays = frozenset[tuple[int, int]]  # Ways of jobs, each the number of the job and of the way
 
-    def add_cells(self, prices: Sequence[Sequence[int]] | None = None) -> cp_model.IntVar:
-        """Add the class of each cell, by which all hard constraints are kept; return the cost.
 
-        :param prices: of each option, of one domain more for each term of the objective; ``None`` = nothing costs.
-        """
-        cp, demand = self.cp, self.demand
-        present = self.present if self.optional else None
-        units = np.arange(demand.job.grid.cells, dtype=np.int32)
-        cells = self.cells = CellChoice(cp, demand, self.sizes, units, present=present)
-        for c, taken in self.takes.items():
-            cp.add(taken == cells.takes.get(c, 0))
-        for held in demand.holds:
-            cells.spread(held, cells.members(held), hard=True)
-        families = {hold.family for hold in demand.job.holds} | {count.family for count in demand.job.soft}
-        if demand.aligned and demand.job.grid.parts == 1 and families <= {"dp", "pp"} and not self.optional:
-            cells.order()
-        if prices is None:
-            return cp.new_constant(0)
-        most = [len(np.unique(term.domain_of)) for term in demand.terms]
-        cost = cp.new_int_var(0, max(_times(price, most) for price in prices), "")
-        spreads = [cells.spread(term, cells.members(term), hard=False) for term in demand.terms]
-        for chosen, of_option in zip(self.options, prices, strict=True):
-            dear = cp.add(cost >= sum(price * one for price, one in zip(of_option, spreads, strict=True)))
-            dear.only_enforce_if([chosen, self.present] if self.optional else chosen)
-        return cost
+class CellChoice:
+    """The variables of one job: for each *unit*, cells that go to one class together, which class.
 
-    def add_known(self, placements: Sequence[tuple[IntArray, int]]) -> cp_model.IntVar:
-        """Add that the job has one of some placements; return its cost.
+    :param sizes: shape [classes], nodes of each; ``units``: shape [cells], the unit of each cell, row by row.
+    :param present: whether the job is there at all; ``None`` = it is.
+    """
 
-        :param placements: the class of each cell, shape [cells], and the cost.
-        """
-        self.known = [(classes, self.cp.new_bool_var("")) for classes, _ in placements]
-        self._one_of(on for _, on in self.known)
-        counts = [Counter(classes.tolist()) for classes, _ in placements]
-        for c, taken in self.takes.items():
-            self.cp.add(taken == sum(count[c] * on for count, (_, on) in zip(counts, self.known, strict=True)))
-        cost = self.cp.new_int_var(0, max((price for _, price in placements), default=0), "")
-        self.cp.add(cost == sum(price * on for (_, price), (_, on) in zip(placements, self.known, strict=True)))
-        return cost
-
-    def add_within(self, costs: OptionCosts, most: int) -> None:
-        """Add what every placement of the job satisfies that costs no more than that, with any option."""
-        if self.demand.aligned:
-            for on, dp, pp in self._add_cases([costs], most, counted=(False, False))[len(self.edges) :]:
-                parts: list[cp_model.LinearExprT] = [costs.per_dp * dp, costs.per_pp * pp, costs.fixed * on]
-                self.cp.add(sum(parts) <= most)
-
-    def _add_cases(
-        self, costs: Sequence[OptionCosts], most: int | None, counted: tuple[bool, bool] | None = None
-    ) -> list[Case]:
-        cases = self._add_edges(costs, most, counted)
-        inner = rectangle_case(self.cp, self.demand, self._room(), partial(_worthy, costs, most))
-        if inner is not None:
-            cases.append((inner.on, *inner.pair))
-        self._one_of(on for on, _, _ in cases)
-        for k, blocks in self.blocks_in.items():
-            inside = self._along_edges(k)
-            if inner is not None and k in inner.blocks:
-                inside.append(inner.blocks[k])
-            self.cp.add(sum(inside) == blocks)
-        return cases
-
-    def _room(self) -> dict[int, int]:
-        return {k: top(blocks) for k, blocks in self.blocks_in.items()}
-
-    def _add_edges(
-        self, costs: Sequence[OptionCosts], most: int | None, counted: tuple[bool, bool] | None = None
-    ) -> list[Case]:
-        """Add the cases with R = 1 or S = 1; by default numbers of domains are told apart where they cost anything."""
-        counted = counted or (any(cost.per_dp for cost in costs), any(cost.per_pp for cost in costs))
-        self.edges = edge_cases(self.cp, self.demand, self._room(), partial(_worthy, costs, most), counted=counted)
-        return [(edge.on, *edge.pair) for edge in self.edges]
-
-    def _along_edges(self, k: int) -> list[cp_model.LinearExprT]:
-        return [edge.width(self.demand) * edge.lines[k] for edge in self.edges if k in edge.lines]
-
-    def _cost(
+    def __init__(
         self,
-        costs: Sequence[OptionCosts],
-        cases: Sequence[Case],
-        least: int,
-        highest: int = 0,
-    ) -> cp_model.IntVar:
-        """Add a cost that is at least that of the chosen case with the chosen option."""
-        most = max(one.of(self.demand.rows, self.demand.columns) for one in costs)
-        cost = self.cp.new_int_var(min(least, most), max(most, highest), "")
-        for chosen, one in zip(self.options, costs, strict=True):
-            parts: list[cp_model.LinearExprT] = [one.fixed * on for on, _, _ in cases]
-            parts += [one.per_dp * dp for _, dp, _ in cases]
-            parts += [one.per_pp * pp for _, _, pp in cases]
-            self.cp.add(cost >= sum(parts)).only_enforce_if(chosen)
-        return cost
-
-    def add_shapes(
-        self,
-        shapes: Sequence[PlacementShape],
-        prices: Sequence[Sequence[int]],
-        costs: Sequence[OptionCosts],
+        cp: cp_model.CpModel,
+        demand: NodeDemand,
+        sizes: IntArray,
+        units: IntArray,
         *,
-        most: int | None = None,
-    ) -> cp_model.IntVar:
-        """Add that the job has one of some shapes, its parts laid out in any domains with room; return its cost.
+        present: cp_model.IntVar | None = None,
+    ) -> None:
+        self.cp, self.demand, self.units = cp, demand, units
+        self.goes: dict[int, dict[int, cp_model.IntVar]] = {}
+        taken: dict[int, list[cp_model.LinearExprT]] = {}
+        names, counts = np.unique(units, return_counts=True)
+        for name, size in zip(names.tolist(), counts.tolist(), strict=True):
+            places = [c for c in np.flatnonzero(demand.admits).tolist() if size <= sizes[c]]
+            goes = self.goes[name] = {c: cp.new_bool_var("") for c in places}
+            cp.add(sum(goes.values()) == (1 if present is None else present))
+            for c, here in goes.items():
+                taken.setdefault(c, []).append(size * here)
+        self.takes: dict[int, cp_model.LinearExprT] = {c: sum(of_class) for c, of_class in taken.items()}
 
-        Where its parts may go to any domain, it may also have R = 1 or S = 1, which needs no shape.
+    def members(self, term: TouchedDomains) -> set[frozenset[int]]:
+        """Return the units of each group."""
+        members: dict[int, set[int]] = {}
+        for group, unit in zip(term.groups.group.tolist(), self.units[term.groups.cell].tolist(), strict=True):
+            members.setdefault(group, set()).add(unit)
+        return {frozenset(group) for group in members.values()}
 
-        :param prices: of each shape with each option; ``costs``, ``most``: as for :meth:`add_rectangles`.
+    def spread(self, term: TouchedDomains, members: Collection[frozenset[int]], *, hard: bool) -> cp_model.LinearExprT:
+        """Return at least the largest number of domains that a group touches, given the units of each.
+
+        :param hard: whether that is 1, by a constraint.
         """
         cp = self.cp
-        edges = self._add_edges(costs, most) if self.demand.movable and self.demand.aligned else []
-        self.shapes = [(shape, cp.new_bool_var("")) for shape in shapes]
-        self._one_of([*(on for _, on in self.shapes), *(on for on, _, _ in edges)])
-        # how many parts of each shape and size lie in each domain
-        self.parts: list[dict[tuple[int, int], cp_model.IntVar]] = []
-        filled = {k: self._along_edges(k) for k in self.blocks_in}
-        for shape, on in self.shapes:
-            parts = self._parts_fixed(shape, on) if shape.homes else self._parts(shape, on)
-            for (size, k), count in parts.items():
-                filled[k].append(size * count)
-            self.parts.append(parts)
-        for k, blocks in self.blocks_in.items():
-            cp.add(blocks == sum(filled[k]))
-        cost = self._cost(costs, edges, 0, highest=max((max(price) for price in prices), default=0))
-        for (_, on), of_shape in zip(self.shapes, prices, strict=True):
-            for chosen, amount in zip(self.options, of_shape, strict=True):
-                cp.add(cost >= amount).only_enforce_if([on, chosen])
-        return cost
+        several = [group for group in members if len(group) > 1]
+        if not several:
+            return 1
+        domains = np.unique(term.domain_of[self.demand.admits]).tolist()
+        spread = cp.new_int_var(1, 1 if hard else max(1, len(domains)), "")
+        for group in sorted(map(sorted, several)):
+            touches = {k: cp.new_bool_var("") for k in domains}
+            for unit in group:
+                for k, touch in touches.items():
+                    here = [on for c, on in self.goes[unit].items() if term.domain_of[c] == k]
+                    cp.add(sum(here) <= touch)
+            cp.add(sum(touches.values()) <= spread)
+        return spread
 
-    def _parts(self, shape: PlacementShape, on: cp_model.IntVar) -> dict[tuple[int, int], cp_model.IntVar]:
-        parts: dict[tuple[int, int], cp_model.IntVar] = {}
-        for size, count in Counter(shape.sizes).items():
-            most = {k: min(count, top(blocks) // size) for k, blocks in self.blocks_in.items()}
-            of_size = {(size, k): self.cp.new_int_var(0, top, "") for k, top in most.items() if top}
-            self.cp.add(sum(of_size.values()) == count * on)
-            parts |= of_size
-        return parts
+    def order(self) -> None:
+        """Add that rows, and columns, are in order of the classes of their first cells, where they are alike and every
+        cell is a unit: of placements that differ by exchanging some, one is enough.
+        """
+        cells = np.arange(self.demand.job.grid.cells).reshape(self.demand.job.grid.rows, -1)
+        number = {
+            cell: sum(c * on for c, on in self.goes[cell].items())
+            for cell in (*cells[:, 0].tolist(), *cells[0].tolist())
+        }
+        for line in (cells[:, 0].tolist(), cells[0].tolist()):
+            for cell, following in pairwise(line):
+                self.cp.add(number[cell] <= number[following])
 
-    def _parts_fixed(self, shape: PlacementShape, on: cp_model.IntVar) -> dict[tuple[int, int], cp_model.IntVar]:
-        """Return the parts of a shape that must lie where it was found; a domain holds one of them."""
-        if any(k not in self.blocks_in for k in shape.homes):
-            self.cp.add(on == 0)
-            return {}
-        return dict.fromkeys(zip(shape.sizes, shape.homes, strict=True), on)
-
-    def admitted(self, solver: cp_model.CpSolver) -> BoolArray:
-        """Return the classes that the option admits which the job has in a solution, shape [classes]."""
-        pairs = zip(self.options, self.demand.options, strict=True)
-        return next(option.admits for on, option in pairs if solver.boolean_value(on))
-
-    def class_of_cell(self, solver: cp_model.CpSolver) -> IntArray | None:
-        """Return the class of each cell in a solution, shape [cells]; ``None`` = the program does not say that."""
-        if self.cells is not None:
-            return self.cells.classes(solver)
-        return next((classes for classes, on in self.known if solver.boolean_value(on)), None)
-
-    def laid_out(self, solver: cp_model.CpSolver) -> IntArray | None:
-        """Return the domain of each block, shape [rows, columns]; ``None`` = nothing says more than how many."""
-        for edge in self.edges:
-            # where groups are held at broader levels, numbers do not say where whole rows or columns may be
-            if self.demand.movable and solver.boolean_value(edge.on):
-                return edge.laid_out(solver, self.demand)
-        for number, (shape, on) in enumerate(self.shapes):
-            if solver.boolean_value(on):
-                places = dict[int, list[int]]()
-                for (size, k), count in self.parts[number].items():
-                    places.setdefault(size, []).extend([k] * solver.value(count))
-                home = np.array([places[size].pop() for size in shape.sizes], dtype=np.int32)
-                return home[shape.part_of_block]
-        return None
+    def classes(self, solver: cp_model.CpSolver) -> IntArray:
+        """Return the class of each cell in a solution, shape [cells]."""
+        place = {
+            name: next(c for c, on in goes.items() if solver.boolean_value(on)) for name, goes in self.goes.items()
+        }
+        return np.array([place[unit] for unit in self.units.tolist()], dtype=np.int32)
 
 
-def _times(prices: Sequence[int], counts: Sequence[int]) -> int:
-    return sum(price * count for price, count in zip(prices, counts, strict=True))
-
-
-def top(variable: cp_model.IntVar) -> int:
-    """Return the largest value of a variable with one interval."""
-    return int(variable.proto.domain[1])  # of this kind of list the index -1 is not the last
-
-
-# -- job_ways --
-# One job in a program that shares classes of nodes out, in one of its ways: on nodes of one size of those it may have.
-#
-# A job that says the size of its nodes has one way.
-
-
-class JobWays:
-    """The variables of one job; no class is of use to two of its ways, as nodes of a class have one size."""
-
-    def __init__(self, cp: cp_model.CpModel, demands: Sequence[NodeDemand], sizes: IntArray, *, optional: bool) -> None:
-        self.cp = cp
-        self.ways = [SharePart(cp, demand, sizes, optional=optional or len(demands) > 1) for demand in demands]
-        self.takes = {c: taken for way in self.ways for c, taken in way.takes.items()}
-        presents = [way.present for way in self.ways]
-        if optional:
-            self.present = cp.new_bool_var("")
-            cp.add(sum(presents) == self.present)
-        elif len(presents) > 1:
-            cp.add_exactly_one(presents)
-
-    def together(self, costs: Sequence[cp_model.IntVar]) -> cp_model.IntVar:
-        """Return the cost of the job, given that of each way, 0 where the job has another."""
-        if len(costs) == 1:
-            return costs[0]
-        cost = self.cp.new_int_var(0, max(map(top, costs)), "")
-        self.cp.add(cost == sum(costs))
-        return cost
-
-    def chosen(self, solver: cp_model.CpSolver) -> SharePart:
-        """Return the way that the job has in a solution."""
-        if len(self.ways) == 1:
-            return self.ways[0]
-        return next(way for way in self.ways if solver.boolean_value(way.present))
-
-    def exclude(self, share: IntArray, *, cost: cp_model.IntVar, least: int) -> None:
-        """Add that within this share, shape [classes], or less of it no placement costs less than that."""
-        beyond = []
-        for c, taken in self.takes.items():
-            if share[c] < top(taken):
-                more = self.cp.new_bool_var("")
-                self.cp.add(taken > int(share[c])).only_enforce_if(more)
-                beyond.append(more)
-        dear = self.cp.new_bool_var("")
-        self.cp.add(cost >= least).only_enforce_if(dear)
-        self.cp.add_bool_or([*beyond, dear])
+def ways_by_cell(demands: Sequence[Sequence[NodeDemand]]) -> CellWays:
+    """Return the ways of some jobs of which a program may decide each cell: those of which blocks of nodes and cases of
+    S and R do not say all, constraints at second hierarchies first, as long as all together are few.
+    """
+    wanted = [
+        (not demand.beside, demand.job.grid.cells * int(demand.admits.sum()), j, w)
+        for j, ways in enumerate(demands)
+        for w, demand in enumerate(ways)
+        if demand.beside or demand.job.soft or not demand.aligned
+    ]
+    chosen, left = set(), MOST_CHOICES
+    for _, choices, j, w in sorted(wanted):
+        if choices <= left:
+            chosen.add((j, w))
+            left -= choices
+    return frozenset(chosen)

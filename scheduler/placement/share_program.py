@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from scheduler.grid import joined
 from scheduler.objective import objective_terms
 from scheduler.placement.cpsat import Answer, Slice, solve
 from scheduler.placement.moves import integer_weights
@@ -31,12 +32,71 @@ from topology.cluster import Cluster, IntArray
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model
 
-# -- running_part --
-# A running job in the program that shares nodes out: which of its cells move, and that its objective gets no worse.
-#
-# Cells move in *units*, each to one class.  With a unit for each cell nothing is lost; with fewer there is less to
-# choose.  A job that has the least objective there is keeps each of its groups in one domain: then the groups are the
-# units, and nothing is lost either.
+    Variable = cp_model.IntVar
+    Expression = cp_model.LinearExpr
+    Solution = cp_model.CpSolver
+
+
+class ShareModel:
+    """Jobs beside each other on some classes of nodes."""
+
+    def __init__(self, sizes: IntArray) -> None:
+        from ortools.sat.python import cp_model
+
+        self.cp = cp_model.CpModel()
+        self.sizes = sizes
+        self.parts: list[JobWays] = []
+        self.running: list[RunningPart | CountedPart | LeavingPart] = []
+        self.out_of_time = False  # whether the clock, and not its effort, ended a search
+
+    def add_job(self, demands: Sequence[NodeDemand], *, optional: bool = False) -> JobWays:
+        """Add a job, with a demand for each of its ways; its share is chosen by the program."""
+        part = JobWays(self.cp, demands, self.sizes, optional=optional)
+        self.parts.append(part)
+        return part
+
+    def add_running(self, share: RunningShare, units: IntArray) -> None:
+        """Add a running job, which may move in some units, shape [cells]."""
+        self.running.append(RunningPart(self.cp, share, self.sizes, units))
+
+    def add_counted(self, share: RunningShare) -> None:
+        """Add a running job of which only is decided how many nodes of each class it has."""
+        self.running.append(CountedPart(self.cp, share, self.sizes))
+
+    def add_leaving(self, share: RunningShare) -> None:
+        """Add a running job of which only is decided what leaves."""
+        self.running.append(LeavingPart(self.cp, share, self.sizes))
+
+    def share(self) -> None:
+        """Add that no class is used up twice."""
+        used: list[Mapping[int, cp_model.LinearExprT]] = [part.takes for part in self.parts]
+        used += [part.takes for part in self.running]
+        for c, size in enumerate(self.sizes.tolist()):
+            taken = [takes[c] for takes in used if c in takes]
+            if taken:
+                self.cp.add(sum(taken) <= size)
+
+    def least(self, cost: cp_model.LinearExprT, limit: Slice) -> tuple[Answer, cp_model.CpSolver]:
+        """Search for the least cost within a limit."""
+        self.cp.minimize(cost)
+        answer, solver = solve(self.cp, limit)
+        spent = solver.response_proto.deterministic_time if counts_work() else solver.wall_time
+        self.out_of_time |= spent >= limit.wall
+        return answer, solver
+
+
+def total(weights: Sequence[int], expressions: Sequence[cp_model.LinearExprT]) -> cp_model.LinearExpr:
+    """Return a weighted sum; of none at all 0."""
+    from ortools.sat.python import cp_model
+
+    return cp_model.LinearExpr.sum(
+        [weight * expression for weight, expression in zip(weights, expressions, strict=True)]
+    )
+
+
+def taken(part: JobWays | RunningPart | CountedPart | LeavingPart, solver: cp_model.CpSolver) -> Counter[int]:
+    """Return the nodes of each class that a job takes in a solution, classes without any left out."""
+    return Counter({c: count for c, take in part.takes.items() if (count := int(solver.value(take)))})
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,15 +163,9 @@ class RunningShare:
             if len(np.unique(term.touched.domain_of[classes])) < len(classes):
                 return None
         units = np.arange(len(self.homes), dtype=np.int32)
-        while True:
-            before = units.copy()
-            for term in self.terms:
-                groups = term.touched.groups
-                least = np.full(int(groups.group.max()) + 1, len(units), dtype=np.int32)
-                np.minimum.at(least, groups.group, units[groups.cell])
-                np.minimum.at(units, groups.cell, least[groups.group])
-            if (units == before).all():
-                return units
+        for term in self.terms:
+            units = joined(units, term.touched.groups.cell, term.touched.groups.group)
+        return units
 
 
 def running_terms(
@@ -139,8 +193,8 @@ def any_moved(cp: cp_model.CpModel, share: RunningShare, moved: Sequence[cp_mode
     :param moved: numbers of cells that move, which together are all.
     """
     moves = cp.new_bool_var("")
-    for one in moved if share.price else ():
-        cp.add(one == 0).only_enforce_if(~moves)
+    for count in moved if share.price else ():
+        cp.add(count == 0).only_enforce_if(~moves)
     return moves
 
 
@@ -151,9 +205,9 @@ class RunningPart:
     """
 
     def __init__(self, cp: cp_model.CpModel, share: RunningShare, sizes: IntArray, units: IntArray) -> None:
-        self.cp, self.share = cp, share
-        self.options = [cp.new_bool_var("") for _ in share.options]
-        cp.add_exactly_one(self.options)
+        self.share = share
+        chosen = [cp.new_bool_var("") for _ in share.options]
+        cp.add_exactly_one(chosen)
         options = [share.demand.options[i] for i in share.options]
         self.cells = CellChoice(cp, share.demand, sizes, units)
         self.takes = self.cells.takes
@@ -162,27 +216,23 @@ class RunningPart:
         for name, cell, size in zip(names.tolist(), first.tolist(), counts.tolist(), strict=True):
             home, goes = int(share.homes[cell]), self.cells.goes[name]
             for c, here in goes.items():
-                admits = [(on, bool(of.admits[c])) for on, of in zip(self.options, options, strict=True)]
+                admits = [(on, bool(of.admits[c])) for on, of in zip(chosen, options, strict=True)]
                 only_if_admitted(cp, here, 1, admits)
             moved.append(size - size * goes[home] if home in goes else size)
-        self._keep_objective()
-        self.moved: cp_model.LinearExprT = sum(moved)
-        self.any_moved = any_moved(cp, share, moved)
-
-    def _keep_objective(self) -> None:
-        """Add that no group leaves its domain where that is hard, and the objective is no larger than now."""
-        share = self.share
+        # no group leaves its domain where that is hard, and the objective is no larger than now; of few units no group
+        # can touch more domains than it may
         members = [self.cells.members(term.touched) for term in share.terms]
-        sizes = [max(map(len, groups)) for groups in members]
-        hard = [size for term, size in zip(share.terms, sizes, strict=True) if not term.weight]
-        worst = sum(term.weight * size for term, size in zip(share.terms, sizes, strict=True))
-        # of as few units no group can touch more domains than it may
+        largest = [max(map(len, groups)) for groups in members]
+        hard = [size for term, size in zip(share.terms, largest, strict=True) if not term.weight]
+        worst = sum(term.weight * size for term, size in zip(share.terms, largest, strict=True))
         if worst > share.most or max(hard, default=1) > 1:
             spreads = [
                 term.weight * self.cells.spread(term.touched, groups, hard=not term.weight)
                 for term, groups in zip(share.terms, members, strict=True)
             ]
-            self.cp.add(sum(spreads) <= share.most)
+            cp.add(sum(spreads) <= share.most)
+        self.moved: cp_model.LinearExprT = sum(moved)
+        self.any_moved = any_moved(cp, share, moved)
 
     def targets(self, solver: cp_model.CpSolver) -> IntArray:
         """Return the class of each cell in a solution, shape [cells]."""
@@ -203,7 +253,7 @@ class LeavingPart:
             _, first, counts = np.unique(share.tied, return_index=True, return_counts=True)
             for cell, size in zip(first.tolist(), counts.tolist(), strict=True):
                 leaves.setdefault(int(share.homes[cell]), []).append(size * cp.new_bool_var(""))
-        moved = [one for of_class in leaves.values() for one in of_class]
+        moved = [count for of_class in leaves.values() for count in of_class]
         self.takes: dict[int, cp_model.LinearExprT] = {c: int(has[c]) - sum(some) for c, some in leaves.items()}
         self.moved: cp_model.LinearExprT = sum(moved)
         self.any_moved = any_moved(cp, share, moved)
@@ -220,13 +270,6 @@ def exact_units(shares: Sequence[RunningShare]) -> list[IntArray | None]:
         cells = np.arange(len(share.homes), dtype=np.int32) if few else None
         units.append(None if share.moves_by else cells if share.tied is None else share.tied)
     return units
-
-
-# -- running_counts --
-# A running job in the program that shares nodes out, as numbers of nodes: by the cases of S and R that it may have.
-#
-# Cells that may be exchanged are not told apart.  Where whole rows (or columns) move alone, which cells move follows
-# from the numbers, so nothing is lost; elsewhere this is less than any placement satisfies, and good for bounds alone.
 
 
 class CountedPart:
@@ -262,75 +305,3 @@ class CountedPart:
         lines = np.array([c if stays else next(coming) for c, stays in zip(homes, stay, strict=True)], dtype=np.int32)
         spread = lines[:, None] if by_rows else lines[None, :]
         return np.broadcast_to(spread, grid.shape).reshape(-1).copy()
-
-
-# -- share_model --
-# The program that shares classes of nodes out to jobs, new ones and running ones.
-
-
-if TYPE_CHECKING:
-    Variable = cp_model.IntVar
-    Expression = cp_model.LinearExpr
-    Solution = cp_model.CpSolver
-
-
-class ShareModel:
-    """Jobs beside each other on some classes of nodes."""
-
-    def __init__(self, sizes: IntArray) -> None:
-        from ortools.sat.python import cp_model
-
-        self.cp = cp_model.CpModel()
-        self.sizes = sizes
-        self.parts: list[JobWays] = []
-        self.running: list[RunningPart | CountedPart | LeavingPart] = []
-        self.out_of_time = False  # whether the clock, and not its effort, ended a search
-
-    def add_job(self, demands: Sequence[NodeDemand], *, optional: bool = False) -> JobWays:
-        """Add a job, with a demand for each of its ways; its share is chosen by the program."""
-        part = JobWays(self.cp, demands, self.sizes, optional=optional)
-        self.parts.append(part)
-        return part
-
-    def add_running(self, share: RunningShare, units: IntArray) -> None:
-        """Add a running job, which may move in some units, shape [cells]."""
-        self.running.append(RunningPart(self.cp, share, self.sizes, units))
-
-    def add_counted(self, share: RunningShare) -> None:
-        """Add a running job of which only is decided how many nodes of each class it has."""
-        self.running.append(CountedPart(self.cp, share, self.sizes))
-
-    def add_leaving(self, share: RunningShare) -> None:
-        """Add a running job of which only is decided what leaves."""
-        self.running.append(LeavingPart(self.cp, share, self.sizes))
-
-    def share(self) -> None:
-        """Add that no class is used up twice."""
-        used: list[Mapping[int, cp_model.LinearExprT]] = [part.takes for part in self.parts]
-        used += [part.takes for part in self.running]
-        for c, size in enumerate(self.sizes.tolist()):
-            taken = [takes[c] for takes in used if c in takes]
-            if taken:
-                self.cp.add(sum(taken) <= size)
-
-    def least(self, cost: cp_model.LinearExprT, limit: Slice) -> tuple[Answer, cp_model.CpSolver]:
-        """Search for the least cost within a limit."""
-        self.cp.minimize(cost)
-        found, solver = solve(self.cp, limit)
-        spent = solver.response_proto.deterministic_time if counts_work() else solver.wall_time
-        self.out_of_time |= spent >= limit.wall
-        return found, solver
-
-
-def total(weights: Sequence[int], expressions: Sequence[cp_model.LinearExprT]) -> cp_model.LinearExpr:
-    """Return a weighted sum; of none at all 0."""
-    from ortools.sat.python import cp_model
-
-    return cp_model.LinearExpr.sum(
-        [weight * expression for weight, expression in zip(weights, expressions, strict=True)]
-    )
-
-
-def taken(part: JobWays | RunningPart | CountedPart | LeavingPart, solver: cp_model.CpSolver) -> Counter[int]:
-    """Return the nodes of each class that a job takes in a solution, classes without any left out."""
-    return Counter({c: count for c, take in part.takes.items() if (count := int(solver.value(take)))})

@@ -53,8 +53,8 @@ def max_min_shares(problem: ShareProblem) -> tuple[float, FloatArray]:
 def total_shares(problem: ShareProblem, least: float = 0.0) -> FloatArray:
     """Return shares with the largest sum of rates, none below the least, shape [jobs, types]; 0 if there are none."""
     rates = problem.rates
-    found = _solve(problem, rates, np.full(len(rates), least))
-    return np.zeros_like(rates) if found is None else found[1]
+    solved = _solve(problem, rates, np.full(len(rates), least))
+    return np.zeros_like(rates) if solved is None else solved[1]
 
 
 def finish_time_shares(problem: ShareProblem, passed: FloatArray, left: FloatArray) -> tuple[float, FloatArray]:
@@ -65,7 +65,9 @@ def finish_time_shares(problem: ShareProblem, passed: FloatArray, left: FloatArr
     :param passed: shape [jobs], seconds since each was submitted.
     :param left: shape [jobs], seconds of work at speed 1, above 0.
     """
-    speeds, gpus, counts = (np.array(one, dtype=np.float64) for one in (problem.speeds, problem.gpus, problem.counts))
+    speeds, gpus, counts = (
+        np.array(numbers, dtype=np.float64) for numbers in (problem.speeds, problem.gpus, problem.counts)
+    )
     alone = counts[None, :] / len(gpus) / gpus[:, None]
     alone /= np.maximum(alone.sum(axis=1, keepdims=True), 1.0)
     slow = (speeds * alone).sum(axis=1)
@@ -75,11 +77,11 @@ def finish_time_shares(problem: ShareProblem, passed: FloatArray, left: FloatArr
     while high > low * (1.0 + _CLOSE):
         middle = (low + high) / 2
         room = middle * ideal - passed
-        found = _solve(problem, speeds, np.where(room > 0.0, left / np.where(room > 0.0, room, 1.0), inf))
-        if found is None:
+        solved = _solve(problem, speeds, np.where(room > 0.0, left / np.where(room > 0.0, room, 1.0), inf))
+        if solved is None:
             low = middle
         else:
-            high, shares = middle, found[1]
+            high, shares = middle, solved[1]
     return high, shares
 
 
@@ -114,5 +116,5 @@ def _solve(
                 objective.SetCoefficient(share, rate)
     if solver.Solve() != pywraplp.Solver.OPTIMAL:
         return None
-    found = np.array([[share.solution_value() for share in row] for row in shares])
-    return objective.Value(), found.clip(0.0, 1.0)
+    of_jobs = np.array([[share.solution_value() for share in row] for row in shares])
+    return objective.Value(), of_jobs.clip(0.0, 1.0)

@@ -32,12 +32,12 @@ P = TypeVar("P", bound=tuple[float, float])
 
 def corners(pairs: Iterable[P]) -> list[P]:
     """Return the Pareto front of some pairs, by S: those that no other one is as good as in both."""
-    found: list[P] = []
+    front: list[P] = []
     # by S, then by R: one that has less R than all before it
     for pair in sorted(pairs):
-        if not found or pair[1] < found[-1][1]:
-            found.append(pair)
-    return found
+        if not front or pair[1] < front[-1][1]:
+            front.append(pair)
+    return front
 
 
 Told = Literal["everything", "placement", "spread"]

@@ -49,7 +49,11 @@ class Arnold(PriorityFirst):
         own = next((zone for zone in zones if zone.name == job.reservation), None)
         others = [zone for zone in zones if zone is not own]
         if own is not None:
-            yield _outside(cluster, own, others)
+            keep = cluster.total.copy()
+            keep[list(own.zone)] = 0
+            for other in others:
+                keep[list(other.zone)] = cluster.total[list(other.zone)]
+            yield keep
         elif job.preemptible and others:
             yield None
             return
@@ -71,8 +75,8 @@ class Arnold(PriorityFirst):
         if own is None:
             return ()
         zone = set(own.zone)
-        there = [one for one in cluster.running if not zone.isdisjoint(one.places)]
-        return [there] if there and all(one.preemptible for one in there) else ()
+        there = [other for other in cluster.running if not zone.isdisjoint(other.places)]
+        return [there] if there and all(other.preemptible for other in there) else ()
 
 
 class NoReserve(PriorityFirst):
@@ -96,17 +100,8 @@ def _inside(cluster: ClusterState, closed: Sequence[CapacityReservation]) -> Kee
     if not closed:
         return None
     keep = np.zeros_like(cluster.total)
-    for one in closed:
-        keep[list(one.zone)] = cluster.total[list(one.zone)]
-    return keep
-
-
-def _outside(cluster: ClusterState, own: CapacityReservation, others: Sequence[CapacityReservation]) -> Keep:
-    """Return what to keep so that only one's own zone is left, without what other zones share with it."""
-    keep = cluster.total.copy()
-    keep[list(own.zone)] = 0
-    for other in others:
-        keep[list(other.zone)] = cluster.total[list(other.zone)]
+    for reservation in closed:
+        keep[list(reservation.zone)] = cluster.total[list(reservation.zone)]
     return keep
 
 

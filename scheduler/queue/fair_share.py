@@ -41,15 +41,15 @@ def read_weights(parts: Iterable[str], *, where: str) -> Mapping[str, float]:
     :param where: whose texts these are, for messages.
     :raises InvalidInput: one is none, or a name is there twice.
     """
-    found: dict[str, float] = {}
+    weights: dict[str, float] = {}
     for part in parts:
         name, equals, text = part.rpartition("=")
         if not equals or not name:
             raise InvalidInput(f"{part[:_SHOWN]!r} gives no name a weight", where=where, fix="write NAME=W,NAME=W")
-        if name in found:
+        if name in weights:
             raise InvalidInput(f"{name[:_SHOWN]!r} has two weights", where=where, fix="give each name once")
         try:
-            found[name] = read_weight(text)
+            weights[name] = read_weight(text)
         except InvalidInput as error:
             raise InvalidInput(f"{name[:_SHOWN]!r}: {error.message}", where=where, fix=error.fix) from None
-    return found
+    return weights

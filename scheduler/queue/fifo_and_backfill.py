@@ -65,11 +65,11 @@ def shadow(head: Waiting, cluster: ClusterState) -> HeldNodes:
     elsewhere.  Of several at one time it is always the same, so that no start changes which: a job that was refused
     stays refused until a job ends, or outlives its prediction.
     """
-    found = [_shadow_among(usable, head, cluster) for usable in usable_together(head, cluster)]
-    known = [hold for hold in found if hold is not None]
-    if not known:
+    shadows = [_shadow_among(usable, head, cluster) for usable in usable_together(head, cluster)]
+    holds = [hold for hold in shadows if hold is not None]
+    if not holds:
         return HeldNodes(-inf, np.where(cluster.usable(head), cluster.total, 0).astype(np.int32))
-    return min(known, key=lambda hold: hold.until)
+    return min(holds, key=lambda hold: hold.until)
 
 
 def _shadow_among(usable: BoolArray, head: Waiting, cluster: ClusterState) -> HeldNodes | None:
@@ -79,12 +79,12 @@ def _shadow_among(usable: BoolArray, head: Waiting, cluster: ClusterState) -> He
     until = now
     # few nodes change: reading numbers one by one out of a dict is faster than out of an array
     changed: dict[int, int] = {}
-    for one in cluster.running:
-        ends = one.ends if one.ends > now else now
+    for other in cluster.running:
+        ends = other.ends if other.ends > now else now
         if ends == inf or (have >= head.nodes and ends > until):
             break
-        until, units = ends, one.gpus
-        for node in one.places:
+        until, units = ends, other.gpus
+        for node in other.places:
             before = changed[node] if node in changed else int(free[node])
             changed[node] = before + units
             if before < needed <= before + units and usable[node]:

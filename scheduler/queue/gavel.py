@@ -18,19 +18,10 @@ from dataclasses import replace
 import numpy as np
 
 from scheduler.placement.type_shares import ShareProblem, finish_time_shares, max_min_shares, total_shares
-from scheduler.queue.policy import BasePolicy
-from scheduler.queue.rounds import RoundJob, RoundPlan, RoundState, RoundTurn
+from scheduler.queue.rounds import ROUND, InRounds, RoundJob, RoundPlan, RoundState, RoundTurn
 from topology.cluster import FloatArray
 
-ROUND = 360.0  # Seconds of a round, as Gavel's simulator has it
 _NOTHING = 1e-9  # A share that rounding left
-
-
-class InRounds(BasePolicy):
-    """What policies in rounds have in common."""
-
-    stops_any_time = True
-    round_seconds: float | None = ROUND
 
 
 class GavelMaxMin(InRounds):
@@ -71,7 +62,8 @@ class GavelMaxMin(InRounds):
                 chosen[i] = name
                 room[name] -= units[i]
         turns = [
-            RoundTurn(jobs[i], ways[i][name]) for i, name in sorted(chosen.items(), key=lambda one: -units[one[0]])
+            RoundTurn(jobs[i], ways[i][name])
+            for i, name in sorted(chosen.items(), key=lambda choice: -units[choice[0]])
         ]
         owed_by = {job.key: dict(zip(names, row, strict=True)) for job, row in zip(jobs, shares.tolist(), strict=True)}
         return RoundPlan(turns, owed_by)

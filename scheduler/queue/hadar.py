@@ -20,8 +20,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import inf
 
 from scheduler.queue.dispatch import Allocation
-from scheduler.queue.gavel import InRounds
-from scheduler.queue.rounds import RoundJob, RoundPlan, RoundState, RoundTurn
+from scheduler.queue.rounds import InRounds, RoundJob, RoundPlan, RoundState, RoundTurn
 
 
 class Hadar(InRounds):
@@ -36,9 +35,9 @@ class Hadar(InRounds):
         worth, left = dict[object, dict[Allocation, float]](), dict[object, float]()
         for job in jobs:
             ways = cluster.allocations(job)
-            best = {name: max(way.speed for way in found) for name, found in ways.items()}
+            best = {name: max(way.speed for way in of_type) for name, of_type in ways.items()}
             mean = sum(count * best.get(name, 0.0) for name, count in counts.items()) / sum(counts.values())
-            worth[job.key] = {way: way.units * way.speed / mean for found in ways.values() for way in found}
+            worth[job.key] = {way: way.units * way.speed / mean for of_type in ways.values() for way in of_type}
             fastest = max(worth[job.key], key=lambda way: way.speed)
             left[job.key] = cluster.work_left(job) * fastest.units / fastest.speed
         market = Market(cluster, worth.values())
@@ -75,7 +74,7 @@ class Market:
         for worth in worths:
             for way, value in worth.items():
                 by_type[way.gpu_types[0]].append(value / way.units)
-        self._bounds = {name: (min(found) / 4, max(found)) for name, found in by_type.items() if found}
+        self._bounds = {name: (min(values) / 4, max(values)) for name, values in by_type.items() if values}
 
     @property
     def sold_out(self) -> bool:
@@ -90,10 +89,14 @@ class Market:
         best: tuple[float, bool] = (floor, True)
         chosen: tuple[Allocation, list[int]] | None = None
         for way, value in worth.items():
-            nodes = self._tightest(way)
-            if nodes is None:
+            roomy = [node for node in self._nodes[way.gpu_types[0]] if self._free[node] >= way.gpus]
+            if self._left[way.gpu_types[0]] < way.units or len(roomy) < way.nodes:
                 continue
-            payoff = value - sum(way.gpus * self._price(way.gpu_types[0], node) for node in nodes)
+            # those with least room, as placement takes them
+            nodes = sorted(roomy, key=self._free.__getitem__)[: way.nodes]
+            low, high = self._bounds[way.gpu_types[0]]
+            used = (1.0 - self._free[node] / self._total[node] for node in nodes)
+            payoff = value - sum(way.gpus * float(low * (high / low) ** share) for share in used)
             if (payoff, way == before) > best:
                 best, chosen = (payoff, way == before), (way, nodes)
         if chosen is None:
@@ -106,15 +109,3 @@ class Market:
         for node in nodes:
             self._free[node] -= way.gpus
         self._left[way.gpu_types[0]] -= way.units
-
-    def _tightest(self, way: Allocation) -> list[int] | None:
-        """Return the nodes with least room that have enough, as placement takes them; ``None`` = there are too few."""
-        if self._left[way.gpu_types[0]] < way.units:
-            return None
-        nodes = [node for node in self._nodes[way.gpu_types[0]] if self._free[node] >= way.gpus]
-        return sorted(nodes, key=self._free.__getitem__)[: way.nodes] if len(nodes) >= way.nodes else None
-
-    def _price(self, gpu_type: str, node: int) -> float:
-        """Return the price of a unit on a node."""
-        low, high = self._bounds[gpu_type]
-        return float(low * (high / low) ** (1.0 - self._free[node] / self._total[node]))

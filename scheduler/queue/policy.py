@@ -17,14 +17,6 @@ import numpy as np
 from ground.plugins import PluginGroup
 from topology.cluster import BoolArray, IntArray
 
-# -- queue_policy --
-# What a queue policy is told, and what it answers: plain values that a controller and a simulator both have.
-#
-# Nodes are numbers into arrays.  GPUs are counted in *units*, whatever the caller counts in (GPUs, or hundredths of one
-# where jobs share a GPU).  Times are seconds on the caller's clock.  A job asks for ``nodes`` nodes with
-# ``gpus`` units on each.
-
-
 Keep = IntArray | None
 """Shape [nodes]: units that a candidate must leave free on each node; ``None`` = it may take all that is free."""
 
@@ -265,10 +257,6 @@ class QueuePolicy(Protocol):
 
 POLICIES: PluginGroup[QueuePolicy] = PluginGroup("arnold.queue", unknown="no queue policy is called", where="--policy")
 """All installed queue policies."""
-
-
-# -- base_policy --
-# What policies are made from: the two simplest, and what is kept from a job.
 
 
 def ends_by(job: Waiting, now: float, until: float) -> bool:

@@ -14,7 +14,9 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, cast
 
 from scheduler.queue.dispatch import Allocation, Candidate, Dispatch, J
-from scheduler.queue.policy import ClusterState, QueuePolicy, Waiting
+from scheduler.queue.policy import BasePolicy, ClusterState, QueuePolicy, Waiting
+
+ROUND = 360.0  # Seconds of a round, as Gavel's simulator has it
 
 
 class RoundJob(Waiting, Protocol):
@@ -84,6 +86,13 @@ class RoundPolicy(QueuePolicy, Protocol):
         """
 
 
+class InRounds(BasePolicy):
+    """What policies in rounds have in common."""
+
+    stops_any_time = True
+    round_seconds: float | None = ROUND
+
+
 class RoundDispatch(Dispatch[J]):
     """The pass at the end of a round.
 
@@ -107,7 +116,7 @@ class RoundDispatch(Dispatch[J]):
         plan = cast(RoundPolicy, self.policy).turns(jobs, cluster) if jobs else RoundPlan(())
         cluster.owe(plan.owed)
         placed = {job.key for job in jobs if cluster.starting(job)}
-        stay = (one for one in plan.turns if one.job.places and one.job.allocation == one.allocations[0])
+        stay = (turn for turn in plan.turns if turn.job.places and turn.job.allocation == turn.allocations[0])
         placed.update(turn.job.key for turn in stay)
         for turn in plan.turns:
             job, ways = turn.job, turn.allocations
@@ -118,7 +127,7 @@ class RoundDispatch(Dispatch[J]):
                 candidate = Candidate(cast(J, job), ())
                 candidate.allocations = ways[: ways.index(job.allocation)] if stays else ways
                 candidate.victims = [
-                    one for one in cluster.running if one.key == job.key or (everyone and one.key not in placed)
+                    other for other in cluster.running if other.key == job.key or (everyone and other.key not in placed)
                 ]
                 yield candidate
                 if candidate.found:

@@ -8,7 +8,7 @@ there are kinds of jobs, however many of each have ended.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import reduce
 from typing import NamedTuple
@@ -125,14 +125,10 @@ def foreseen(job: Likeness, histories: Collection[RunTimeHistory]) -> Prediction
     :param histories: parts of the past, each with other jobs; the order decides the last digit of the sums.
     """
     for key in job.keys:
-        found = _together(history.known(key) for history in histories)
-        if found.jobs >= FEWEST:
-            return found.prediction
+        alike = reduce(RunTimes.with_those, (history.known(key) for history in histories), _NONE)
+        if alike.jobs >= FEWEST:
+            return alike.prediction
     return None
-
-
-def _together(parts: Iterable[RunTimes]) -> RunTimes:
-    return reduce(RunTimes.with_those, parts, _NONE)
 
 
 _NONE = RunTimes()

@@ -40,11 +40,8 @@ if TYPE_CHECKING:
     from scheduler.placement.share_parts import JobWays, SharePart
     from scheduler.placement.share_program import Solution, Variable
 
-# -- joint_question --
-# Several jobs and their weights on one cluster, and what a placement of one of them costs in the sum.
-
-
 MOST_SCALE = 10**6  # Whole numbers in a program are at most so many to one: finer ones make its arithmetic slow
+WHOLE = 1e-6  # A bound in floating point that is this close above a whole number is that number
 ROUNDING = 1e-9  # A number this close to a fraction of a small denominator is that fraction
 
 
@@ -92,7 +89,7 @@ class JointQuestion:
         """By how much costs are multiplied to become whole numbers: exact where weights and affinities are simple."""
         denominators = 1
         for job, weight in zip(self.jobs, self.weights, strict=True):
-            speeds = {one.factor for one in job.speed} | {1.0}
+            speeds = {speed.factor for speed in job.speed} | {1.0}
             shares = {job.alpha, job.beta, *(term.weight for term in job.soft)}
             for number in (weight * share / speed for share in sorted(shares) for speed in speeds):
                 near = Fraction(number).limit_denominator(1000)
@@ -145,10 +142,10 @@ def run_on_its_levels(solver: PlacementAlgorithm, cluster: Cluster, job: Job, li
 
 def slowest_allowed(cluster: Cluster, job: Job, tried: Sequence[Outcome | None]) -> float:
     """Return up to which slowdown a job may have nodes: under ``price`` as slow as a placement of it took."""
-    placed = [one.evaluation for one in tried if one is not None and one.evaluation is not None]
+    placed = [outcome.evaluation for outcome in tried if outcome is not None and outcome.evaluation is not None]
     if job.avoid != "price" or not placed:
         return inf
-    return max(slowest_in_use(cluster, one) for one in placed)
+    return max(slowest_in_use(cluster, worth) for worth in placed)
 
 
 def least_alone(question: JointQuestion, j: int, alone: Outcome) -> float | None:
@@ -175,10 +172,6 @@ def bound_at(speed: float, job: Job, proved: Outcome) -> float | None:
     if proved.bound is None or proved.evaluation is None:
         return None
     return proved.bound / job.speed_on(proved.evaluation.gpu_types) * speed
-
-
-# -- seen_placements --
-# What a program knows of one job: placements seen so far, to be laid out anew, and what every placement satisfies.
 
 
 class SeenPlacements:
@@ -223,8 +216,8 @@ class SeenPlacements:
             if way.demand.beside and (j, w) in self._by_cell:
                 costs.append(way.add_cells(question.term_prices(j, options)))
             elif way.demand.beside:
-                known = sorted(self._cells[w].values(), key=lambda one: one[1])
-                costs.append(way.add_known(known[:count]))
+                cheapest = sorted(self._cells[w].values(), key=lambda seen: seen[1])
+                costs.append(way.add_known(cheapest[:count]))
             else:
                 shapes = self._offered(way.demand, self._shapes[w].values(), most=most, count=count)
                 prices, edges = question.shape_costs(j, shapes, options), question.option_costs(j, options)
@@ -232,10 +225,10 @@ class SeenPlacements:
         return part.together(costs)
 
     def _offered(
-        self, demand: NodeDemand, known: Iterable[PlacementShape], *, most: int | None, count: int
+        self, demand: NodeDemand, seen: Iterable[PlacementShape], *, most: int | None, count: int
     ) -> list[PlacementShape]:
         """Return known shapes of one way, and even rectangles, the cheapest; parameters as of :meth:`offer`."""
-        question, j, shapes = self._question, self._j, list(known)
+        question, j, shapes = self._question, self._j, list(seen)
         job = question.jobs[j]
         if demand.movable:
             domains = len(np.unique(demand.blocks.domain_of[demand.admits]))
@@ -272,10 +265,6 @@ def bounded_cost(
     return part.together(costs)
 
 
-# -- lay_out --
-# From shares of classes to nodes: nodes that no two jobs share, and cells on them.
-
-
 SEATING_SECONDS = 0.1  # Most wall time of seating one job: its spread is fixed, this is about closer levels
 
 
@@ -309,6 +298,14 @@ def orderly(cluster: Cluster, nodes: BoolArray) -> IntArray:
     return some[np.lexsort((some, closest.domain_of[some], -room, cluster.slowdown[some]))]
 
 
+def places_by_class(cluster: Cluster, classes: NodeClasses, nodes: BoolArray) -> dict[int, list[int]]:
+    """Return some nodes, shape [nodes], by class, the first in order at the end of each list."""
+    places: dict[int, list[int]] = {}
+    for node in reversed(orderly(cluster, nodes & (classes.class_of >= 0)).tolist()):
+        places.setdefault(int(classes.class_of[node]), []).append(node)
+    return places
+
+
 def last_of_each(cluster: Cluster, classes: NodeClasses, nodes: BoolArray, counts: Mapping[int, int]) -> BoolArray:
     """Return the last of some nodes, in order: as many of each class as are counted; shape [nodes]."""
     ordered, last = orderly(cluster, nodes), np.zeros_like(nodes)
@@ -329,9 +326,7 @@ def seat_in_classes(
     cluster: Cluster, job: Job, class_of_cell: IntArray, classes: NodeClasses, granted: BoolArray
 ) -> IntArray:
     """Return the node of each cell, shape [rows, columns], given its class, shape [cells], and nodes enough in each."""
-    places: dict[int, list[int]] = {}
-    for node in reversed(orderly(cluster, granted & (classes.class_of >= 0)).tolist()):
-        places.setdefault(int(classes.class_of[node]), []).append(node)
+    places = places_by_class(cluster, classes, granted)
     nodes = np.empty(len(class_of_cell), dtype=np.int32)
     for cell in np.argsort(job.grid.node_rank.ravel()).tolist():
         nodes[cell] = places[int(class_of_cell[cell])].pop()
@@ -363,19 +358,19 @@ def seated_again(
     :param nodes: of each job, shape [rows, columns], none twice.
     """
     left, after = classes.class_of >= 0, []
-    for node in nodes:
-        left[node.ravel()] = False
-    for j, (job, one) in enumerate(zip(jobs, nodes, strict=True)):
-        left[one.ravel()] = True
-        after.append(one)
+    for own in nodes:
+        left[own.ravel()] = False
+    for j, (job, own) in enumerate(zip(jobs, nodes, strict=True)):
+        left[own.ravel()] = True
+        after.append(own)
         if job.grid.aligned:
-            alike = np.isin(cluster.gpu_type_of, cluster.gpu_type_of[one]) & (cluster.gpus == job.gpus_per_node)
-            granted = left & classes.admitted(j) & alike & (cluster.slowdown <= cluster.slowdown[one].max())
+            alike = np.isin(cluster.gpu_type_of, cluster.gpu_type_of[own]) & (cluster.gpus == job.gpus_per_node)
+            granted = left & classes.admitted(j) & alike & (cluster.slowdown <= cluster.slowdown[own].max())
             # one after the other a job may have come to nodes slower than it has alone
-            granted[one.ravel()] = True
-            domain_of_cell = cluster.level(job.level).domain_of[one]
+            granted[own.ravel()] = True
+            domain_of_cell = cluster.level(job.level).domain_of[own]
             again = _seated(cluster, within_the_tree(cluster, job), domain_of_cell, granted)
-            now, then = (worth_of(cluster, job, placed) for placed in (one, again))
+            now, then = (worth_of(cluster, job, placed) for placed in (own, again))
             if now is not None and then is not None and _rank(then) < _rank(now):
                 after[-1] = again
         left[after[-1].ravel()] = False

@@ -18,9 +18,6 @@ from scheduler.repair import of_its_type
 from scheduler.subproblems import pulls_of
 from topology.cluster import Cluster, IntArray
 
-# -- running_jobs --
-# Jobs that run: where they are, what that is worth, and what they ask of the classes of nodes if they may move.
-
 
 @dataclass(frozen=True, slots=True)
 class RunningJob:
@@ -52,8 +49,8 @@ class RunningJob:
 def opened(cluster: Cluster, running: Sequence[RunningJob]) -> Cluster:
     """Return the cluster with the nodes of running jobs free; whether it shows them as in use makes no difference."""
     free = cluster.free_gpus.copy()
-    for one in running:
-        free[one.nodes] = cluster.gpus[one.nodes]
+    for incumbent in running:
+        free[incumbent.nodes] = cluster.gpus[incumbent.nodes]
     return cluster.replace(free_gpus=free)
 
 
@@ -65,22 +62,24 @@ def check_running(cluster: Cluster, running: Sequence[RunningJob]) -> list[Evalu
     """
     holder: dict[int, RunningJob] = {}
     worths = []
-    for one in running:
-        for node in one.nodes.ravel().tolist():
+    for incumbent in running:
+        for node in incumbent.nodes.ravel().tolist():
             if node in holder:
                 raise InvalidInput(
-                    f"node {cluster.names[node]!r} has a cell of {one.job.name!r} and one of the job of "
+                    f"node {cluster.names[node]!r} has a cell of {incumbent.job.name!r} and one of the job of "
                     f"{holder[node].source}",
-                    where=one.place_of(node) if one.place_of else one.source,
+                    where=incumbent.place_of(node) if incumbent.place_of else incumbent.source,
                     fix="give each running job once, and leave out those that have ended",
                 )
-        holder |= dict.fromkeys(one.nodes.ravel().tolist(), one)
-        excused = one.excused(cluster)
+        holder |= dict.fromkeys(incumbent.nodes.ravel().tolist(), incumbent)
+        excused = incumbent.excused(cluster)
         try:
-            worths.append(evaluate(excused, one.job, one.nodes))
+            worths.append(evaluate(excused, incumbent.job, incumbent.nodes))
         except InvalidPlacement as error:
             fix = "give the cluster that the job was placed on"
-            raise InvalidPlacement(f"{one.job.name!r}: {error.message}", where=one.source, fix=fix) from None
+            raise InvalidPlacement(
+                f"{incumbent.job.name!r}: {error.message}", where=incumbent.source, fix=fix
+            ) from None
     return worths
 
 
@@ -92,25 +91,21 @@ def classes_with_running(
     :param cluster: with the nodes of running jobs free.
     :param slowest: up to which slowdown the new job may have nodes.
     """
-    jobs = [of_its_type(cluster, one.job, one.nodes) for one in running]
+    jobs = [of_its_type(cluster, incumbent.job, incumbent.nodes) for incumbent in running]
     limits = [
         inf if job.avoid == "ignore" else slowest_in_use(cluster, now) for job, now in zip(jobs, worths, strict=True)
     ]
-    own = {i + 1: one.nodes.ravel() for i, one in enumerate(running)}
+    own = {i + 1: incumbent.nodes.ravel() for i, incumbent in enumerate(running)}
     classes = classify(cluster, [job, *jobs], [slowest, *limits], own=own)
     shares = []
-    for one, kept, now, (demand,) in zip(running, jobs, worths, classes.demands[1:], strict=True):
+    for incumbent, kept, now, (demand,) in zip(running, jobs, worths, classes.demands[1:], strict=True):
         terms, costs, most = running_terms(cluster, demand, objective=now.objective)
         least = kept.speed_on(now.gpu_types)
         options = tuple(i for i, option in enumerate(demand.options) if option.speed >= least)
-        homes = classes.class_of[one.nodes.ravel()]
+        homes = classes.class_of[incumbent.nodes.ravel()]
         columns = kept.grid.columns
-        shares.append(RunningShare(demand, options, homes, columns, terms, costs, most, one.lost_seconds))
+        shares.append(RunningShare(demand, options, homes, columns, terms, costs, most, incumbent.lost_seconds))
     return classes, shares
-
-
-# -- near_running --
-# A job placed near running ones that read the same data: what nodes cost it, and which nodes are left.
 
 
 def near_running_jobs(instance: Instance, jobs: Sequence[RunningJob]) -> Instance:
@@ -122,20 +117,17 @@ def near_running_jobs(instance: Instance, jobs: Sequence[RunningJob]) -> Instanc
     cluster, job = instance.cluster, instance.job
     check_running(opened(cluster, jobs), jobs)
     free = cluster.free_gpus.copy()
-    for one in jobs:
-        free[one.nodes] = 0
-    read = [name for one in jobs for name, _ in one.job.data_sets]
+    for incumbent in jobs:
+        free[incumbent.nodes] = 0
+    read = [name for incumbent in jobs for name, _ in incumbent.job.data_sets]
     unread = [name for name, _ in job.data_sets if name not in read]
-    notes = tuple(f"No running job reads {name!r}{_meant(name, read)}." for name in unread)
+    notes = []
+    for name in unread:
+        meant = did_you_mean(name, read).strip()
+        notes.append(f"No running job reads {name!r}{f' ({meant})' if meant else ''}.")
     where = job.data_level or cluster.levels[-1].name
-    reading = [(one.job.data_sets, one.nodes) for one in jobs]
+    reading = [(incumbent.job.data_sets, incumbent.nodes) for incumbent in jobs]
     costs, near = pulls_of(cluster, job), near_shared_data(job.data_sets, cluster.level(where).domain_of, reading)
     if near.any():
         costs = -near if costs is None else costs - near
     return replace(instance, cluster=cluster.replace(free_gpus=free), notes=(*instance.notes, *notes), costs=costs)
-
-
-def _meant(name: str, known: Sequence[str]) -> str:
-    """Return a name that was probably meant, in words to put behind."""
-    meant = did_you_mean(name, known)
-    return f" ({meant.strip()})" if meant else ""

@@ -142,7 +142,10 @@ def _best_modes(results: CaseResults) -> Iterator[CaseResult]:
 
 def lines(results: Sequence[CaseResults], all_results: Sequence[CaseResults]) -> tuple[AlgorithmLine, ...]:
     """Return one line for each algorithm, in the order of the results; ``all_results`` has those of ``exact`` too."""
-    exact = [next((one.objective for one in all_result if one.algorithm == EXACT), None) for all_result in all_results]
+    exact = [
+        next((result.objective for result in all_result if result.algorithm == EXACT), None)
+        for all_result in all_results
+    ]
     return tuple(_line(of_one, exact) for of_one in zip(*results, strict=True))
 
 

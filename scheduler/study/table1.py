@@ -157,5 +157,5 @@ def ratio(one: float | None, other: float | None) -> float | None:
 
 def summary(ratios: Sequence[float | None]) -> RatioSummary:
     """Return the largest and the mean of the ratios that exist."""
-    known = [value for value in ratios if value is not None]
-    return RatioSummary(max(known, default=None), fmean(known) if known else None)
+    existing = [value for value in ratios if value is not None]
+    return RatioSummary(max(existing, default=None), fmean(existing) if existing else None)

@@ -7,9 +7,8 @@ row.  Simple on purpose: it shares no idea with the search, and says "no" only w
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from scheduler.objective import Spread
 from scheduler.verification.question import CountedGrid
@@ -26,37 +25,30 @@ ORDERED = 30  # Domains by which equal lines are put in order: weights are power
 
 def solver_check(*, seconds: float, seed: int, workers: int) -> SolverCheck:
     """Return what decides a pair with a solver, within so many seconds."""
-    return partial(_solved, seconds=seconds, seed=seed, workers=workers)
 
+    def solved(grid: CountedGrid, pair: Spread) -> Recount:
+        from ortools.sat.python import cp_model
 
-def _solved(grid: CountedGrid, pair: Spread, *, seconds: float, seed: int, workers: int) -> Recount:
-    from ortools.sat.python import cp_model
+        # The largest domains are of use, as a larger one can take the place of a smaller one; and not more than this.
+        # Columns that share a domain hang together.  Every row touches each such component, so there are at most R; and
+        # one of e columns has at most e (S - 1) + 1 domains.  The same holds with rows and columns exchanged.
+        by_columns = grid.columns * (pair.dp - 1) + min(pair.pp, grid.columns)
+        by_rows = grid.rows * (pair.pp - 1) + min(pair.dp, grid.rows)
+        capacities = grid.capacities[: min(len(grid.capacities), by_columns, by_rows)]
+        if grid.cells * len(capacities) > MOST_CHOICES:
+            return Recount("not told", "too large for the solver")
+        solver = cp_model.CpSolver()
+        solver.parameters.max_time_in_seconds = seconds
+        solver.parameters.random_seed = seed
+        solver.parameters.num_workers = workers
+        status = solver.solve(_program(grid, pair, capacities))
+        if status == cp_model.INFEASIBLE:
+            return Recount("holds", "a solver found that no assignment of the cells has it")
+        if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+            return Recount("fails", "a solver found an assignment of the cells that has it")
+        return Recount("not told", f"a solver did not settle it within {seconds:g} s")
 
-    capacities = grid.capacities[: _of_use(grid, pair)]
-    if grid.cells * len(capacities) > MOST_CHOICES:
-        return Recount("not told", "too large for the solver")
-    solver = cp_model.CpSolver()
-    solver.parameters.max_time_in_seconds = seconds
-    solver.parameters.random_seed = seed
-    solver.parameters.num_workers = workers
-    status = solver.solve(_program(grid, pair, capacities))
-    if status == cp_model.INFEASIBLE:
-        return Recount("holds", "a solver found that no assignment of the cells has it")
-    if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
-        return Recount("fails", "a solver found an assignment of the cells that has it")
-    return Recount("not told", f"a solver did not settle it within {seconds:g} s")
-
-
-def _of_use(grid: CountedGrid, pair: Spread) -> int:
-    """Return how many domains are of use, the largest.
-
-    Columns that share a domain hang together.  Every row touches each such component, so there are at most R; and one
-    of e columns has at most e (S - 1) + 1 domains.  A larger domain can take the place of a smaller one.  The same
-    holds with rows and columns exchanged.
-    """
-    by_columns = grid.columns * (pair.dp - 1) + min(pair.pp, grid.columns)
-    by_rows = grid.rows * (pair.pp - 1) + min(pair.dp, grid.rows)
-    return min(len(grid.capacities), by_columns, by_rows)
+    return solved
 
 
 def _program(grid: CountedGrid, pair: Spread, capacities: Sequence[int]) -> cp_model.CpModel:
@@ -78,11 +70,7 @@ def _program(grid: CountedGrid, pair: Spread, capacities: Sequence[int]) -> cp_m
         for line in lines:
             program.add(sum(line) <= most)
         # lines can be exchanged: those that touch earlier domains come first
-        weights = [_weight(line) for line in lines]
+        weights = [sum(2 ** (ORDERED - k) * touch for k, touch in enumerate(line[:ORDERED])) for line in lines]
         for before, after in pairwise(weights):
             program.add(before >= after)
     return program
-
-
-def _weight(line: Sequence[Any]) -> Any:
-    return sum(2 ** (ORDERED - k) * one for k, one in enumerate(line[:ORDERED]))

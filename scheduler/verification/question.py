@@ -18,12 +18,6 @@ from scheduler.objective import Spread
 from topology.cluster import BoolArray, Cluster, IntArray, count_nodes
 from topology.flags import HEALTHY
 
-# -- counted_grid --
-# The question recounted from the cluster and the job alone: which nodes, which grid, how many cells in each domain.
-#
-# A job's cells form a grid; what hard constraints hold together are *blocks* of cells, and the grid is one of blocks.
-# Nothing here knows how the search counts.
-
 
 @dataclass(frozen=True, slots=True)
 class CountedGrid:
@@ -49,13 +43,13 @@ def usable(cluster: Cluster, job: Job, *, slowest: float, trunk: int | None = No
     """Return shape [nodes]: idle nodes of the job's size and types up to a slowdown, in one trunk if one is given."""
     cluster = cluster.tolerating(job.tolerations)
     named = [job.gpu_types is None or name in job.gpu_types for name in cluster.gpu_types]
-    found: BoolArray = (
+    fitting: BoolArray = (
         cluster.idle & (cluster.gpus == job.gpus_per_node) & np.array(named, dtype=np.bool_)[cluster.gpu_type_of]
     )
-    found &= cluster.slowdown <= slowest
+    fitting &= cluster.slowdown <= slowest
     if trunk is not None:
-        found &= cluster.levels[0].domain_of == trunk
-    return found
+        fitting &= cluster.levels[0].domain_of == trunk
+    return fitting
 
 
 def counted_grid(cluster: Cluster, job: Job, nodes: BoolArray, level: str) -> CountedGrid | None:
@@ -75,12 +69,12 @@ def counted_grid(cluster: Cluster, job: Job, nodes: BoolArray, level: str) -> Co
 def room(cluster: Cluster, job: Job, nodes: BoolArray, level: str) -> IntArray:
     """Return shape [domains of the level]: the cells that each takes, where held cells come in whole blocks."""
     closest, depth = len(cluster.levels) - 1, cluster.level_index(level)
-    found = _whole(count_nodes(cluster.levels[closest], nodes), job, _held(cluster, job, closest))
+    cells = _whole(count_nodes(cluster.levels[closest], nodes), job, _held(cluster, job, closest))
     for closer in range(closest, depth, -1):
-        above = np.zeros(len(cluster.levels[closer - 1]), dtype=found.dtype)
-        np.add.at(above, cluster.levels[closer].parent_of, found)
-        found = _whole(above, job, _held(cluster, job, closer - 1))
-    return found
+        above = np.zeros(len(cluster.levels[closer - 1]), dtype=cells.dtype)
+        np.add.at(above, cluster.levels[closer].parent_of, cells)
+        cells = _whole(above, job, _held(cluster, job, closer - 1))
+    return cells
 
 
 def counted_out(cluster: Cluster, job: Job, nodes: BoolArray) -> bool:
@@ -167,10 +161,6 @@ def _runs_through(job: Job, family: Family, along: IntArray, across: IntArray) -
     return one_line_each and len(np.unique((group_and_line % lines)[places == lengths])) == lines
 
 
-# -- question_choices --
-# Which nodes a placement can keep to: the choices that a certificate must rule out one by one.
-
-
 @dataclass(frozen=True, slots=True)
 class NodeChoice:
     """Nodes of some types of GPU and of one size, in one trunk where nothing joins the trunks."""
@@ -194,8 +184,8 @@ class NodeChoice:
             return (HEALTHY,)
         if self.job.avoid == "ignore":
             return (inf,)
-        found = np.unique(cluster.slowdown[self.nodes(cluster, inf)]).tolist()
-        return (HEALTHY, *(one for one in found if one > HEALTHY))
+        slowdowns = np.unique(cluster.slowdown[self.nodes(cluster, inf)]).tolist()
+        return (HEALTHY, *(slowdown for slowdown in slowdowns if slowdown > HEALTHY))
 
 
 def node_choices(cluster: Cluster, job: Job) -> tuple[NodeChoice, ...]:
@@ -205,18 +195,18 @@ def node_choices(cluster: Cluster, job: Job) -> tuple[NodeChoice, ...]:
     """
     names = [name for name in cluster.gpu_types if job.gpu_types is None or name in job.gpu_types]
     sizes = {name: sizes_on(job, name) for name in names}
-    found: dict[tuple[tuple[str, ...], int], None] = {}
+    choices: dict[tuple[tuple[str, ...], int], None] = {}
     for name in names:
         for size in sizes[name]:
             if job.mix_types:
                 several = tuple(
-                    one for one in names if size in sizes[one] and job.speed_on([one]) >= job.speed_on([name])
+                    other for other in names if size in sizes[other] and job.speed_on([other]) >= job.speed_on([name])
                 )
-                found[several, size] = None
+                choices[several, size] = None
             else:
-                found[(name,), size] = None
+                choices[(name,), size] = None
     trunks = [None] if cluster.trunks is None else range(len(cluster.trunks))
-    return tuple(NodeChoice(job_on(job, types, size), types, trunk) for types, size in found for trunk in trunks)
+    return tuple(NodeChoice(job_on(job, types, size), types, trunk) for types, size in choices for trunk in trunks)
 
 
 def job_on(job: Job, gpu_types: tuple[str, ...], gpus_per_node: int) -> Job:
@@ -227,6 +217,4 @@ def job_on(job: Job, gpu_types: tuple[str, ...], gpus_per_node: int) -> Job:
 
 def sizes_on(job: Job, gpu_type: str) -> tuple[int, ...]:
     """Return how many GPUs the job's nodes may have, if they are of a type."""
-    return tuple(node_size.gpus for node_size in job.node_sizes if node_size.gpu_type == gpu_type) or (
-        job.gpus_per_node,
-    )
+    return tuple(size.gpus for size in job.node_sizes if size.gpu_type == gpu_type) or (job.gpus_per_node,)

@@ -59,14 +59,6 @@ from scheduler.verification.question import CountedGrid
 from scheduler.witnesses import Multipliers, PatternPrices, Witness
 from topology.cluster import IndexArray
 
-# -- effort --
-# What recounting may take: so many steps for one refutation, and for all of a certificate, whatever it claims.
-#
-# A certificate may come from anyone.  What it claims must not make its verifier run for hours or fill the memory, so
-# whatever grows with a claim is counted first, and left open where it would be too much.  Steps are counted, not
-# seconds: the verdict is the same on every machine.
-
-
 OF_ONE = 400_000_000  # Steps for one refutation: a step is an entry of a table, and these are about a second
 OF_ALL = 20 * OF_ONE  # For all refutations of a certificate
 MOST_ENTRIES = 20_000_000  # Entries of tables that are kept at once: 160 MB
@@ -96,24 +88,153 @@ class Effort:
         self._all -= steps
 
 
-# -- covering --
-# How many cells a pair of spreads can cover, recounted in whole numbers.
-#
-# Domain k is touched by r rows and q columns and holds at most min(c_k, r q) cells; all r come to at most R D, all q to
-# at most S P.  Charge every touched row and every touched column something, and call what a domain holds less its
-# charges its *worth*.  In any placement the cells D P are at most the worths and all that can be charged, whatever the
-# charges are.  By how much these are more than D P is the *slack*: below zero the pair is impossible.  Else no
-# placement gives up more than the slack, where a choice (r, q) of a domain gives up what the domain's best choice is
-# worth more.  So few choices are left that all their combinations can be tried, a table of row and column touches,
-# domain by domain.
-#
-# Charges are whole parts of a cell, so nothing is rounded.
+Told = Literal["holds", "fails", "not told"]
+
+
+@dataclass(frozen=True, slots=True)
+class Recount:
+    """What recounting a refutation says."""
+
+    told: Told
+    sentence: str
+
+
+RecountKind = Callable[[CountedGrid, Spread, Witness | None, Effort], Recount]
+ROOT = 250  # Steps for each domain, whatever the kind
+_BITS = 64  # Binary places of a square root: far more than tell a product bound from the next whole number
+
+
+def recount_edges(grid: CountedGrid, pair: Spread, witness: Witness | None, effort: Effort) -> Recount:  # noqa: ARG001
+    """Recount spread 1: every line lies in one domain, so a domain takes whole lines, and all domains in use are
+    touched by every line across.
+    """
+    roomy = []
+    for family, own, other, line, lines in (
+        ("DP", pair.dp, pair.pp, grid.rows, grid.columns),
+        ("PP", pair.pp, pair.dp, grid.columns, grid.rows),
+    ):
+        if own > 1:
+            continue
+        takes = [capacity // line for capacity in grid.capacities]
+        if sum(takes) < lines:
+            return Recount("holds", f"the domains take {sum(takes)} whole {family} groups, and there are {lines}")
+        fewest = next(k for k, taken in enumerate(accumulate(takes), start=1) if taken >= lines)
+        if fewest > other:
+            return Recount("holds", f"{lines} whole {family} groups fill {fewest} domains, and the pair allows {other}")
+        roomy.append(f"{lines} whole {family} groups find room in {fewest} domains")
+    return Recount("fails", "; ".join(roomy) or "neither spread is 1")
+
+
+def recount_product(grid: CountedGrid, pair: Spread, witness: Witness | None, effort: Effort) -> Recount:  # noqa: ARG001
+    """Recount the product bound: the sum of the square roots of what the domains hold is at most the root of
+    (R D) (S P), by Cauchy-Schwarz, and it is least with the largest domains filled first.
+    """
+    left, roots = grid.cells, 0
+    for capacity in grid.capacities:
+        held = min(capacity, left)
+        # rounded down, so that the sum is no larger than it is
+        roots += isqrt(held << 2 * _BITS)
+        left -= held
+    least = roots * roots / (1 << 2 * _BITS) / grid.cells
+    # S R D P < (sum of roots)^2, all times 4^_BITS
+    if pair.dp * pair.pp * grid.cells << 2 * _BITS < roots * roots:
+        return Recount("holds", f"DP spread x PP spread is at least {least:.3f}, and here {pair.dp * pair.pp}")
+    return Recount("fails", f"DP spread x PP spread may be {least:.3f}, and here it is {pair.dp * pair.pp}")
+
+
+def recount_coverage(grid: CountedGrid, pair: Spread, witness: Witness | None, effort: Effort) -> Recount:
+    """Recount the most cells that a pair covers, touches charged."""
+    if not isinstance(witness, Multipliers):
+        return Recount("fails", "its multipliers are missing")
+    covering = Covering.of(grid, pair, witness)
+    effort.take(covering.work)
+    slack = covering.slack
+    most = grid.cells + slack / witness.unit
+    if slack < 0:
+        return Recount("holds", f"at most {most:.2f} of {grid.cells} cells can be covered")
+    return Recount("fails", f"with its multipliers {most:.2f} of {grid.cells} cells may be covered")
+
+
+def recount_rectangles(grid: CountedGrid, pair: Spread, witness: Witness | None, effort: Effort) -> Recount:
+    """Recount that no rows and columns touched, domain by domain, cover all cells: charges leave few to be tried."""
+    if not isinstance(witness, Multipliers):
+        return Recount("fails", "its multipliers are missing")
+    covering = Covering.of(grid, pair, witness)
+    effort.take(covering.work)
+    if (slack := covering.slack) < 0:
+        return Recount("holds", f"at most {grid.cells + slack / witness.unit:.2f} of {grid.cells} cells can be covered")
+    if covering.fits(slack, effort):
+        return Recount("fails", f"rectangles cover all {grid.cells} cells")
+    return Recount("holds", f"no choice of rectangles covers all {grid.cells} cells")
+
+
+def recount_patterns(grid: CountedGrid, pair: Spread, witness: Witness | None, effort: Effort) -> Recount:
+    """Recount the most cells that a pair covers, where widths must add up row by row and heights column by column
+    .
+    """
+    if not isinstance(witness, PatternPrices):
+        return Recount("fails", "its prices are missing")
+    if (len(witness.widths), len(witness.heights)) != (grid.columns, grid.rows):
+        return Recount("fails", f"its weights are not those of {grid.columns} widths and {grid.rows} heights")
+    slack = pattern_slack(grid, pair, witness, effort)
+    most = grid.cells + slack / witness.unit
+    if slack < 0:
+        return Recount("holds", f"at most {most:.2f} of {grid.cells} cells can be covered by widths that add up")
+    return Recount("fails", f"with its prices {most:.2f} of {grid.cells} cells may be covered")
+
+
+def recount_groups(grid: CountedGrid, pair: Spread, witness: Witness | None, effort: Effort) -> Recount:  # noqa: ARG001
+    """Recount a spread of 2: no groups of domains without a common line.
+
+    What a search has refuted may be beyond it: then it is left open.
+    """
+    for family, own, other, line, lines in (
+        ("DP", pair.dp, pair.pp, grid.rows, grid.columns),
+        ("PP", pair.pp, pair.dp, grid.columns, grid.rows),
+    ):
+        if own != 2:
+            continue
+        with suppress(TooMuch):
+            if not can_be_covered(line, lines, grid.capacities, other, effort):
+                across = "PP" if family == "DP" else "DP"
+                sets = f"with {family} spread 2 the domains fall into sets that have no {family} group in common"
+                return Recount("holds", f"{sets}, and no such sets leave every {across} group on {other} domains")
+    return Recount("not told", "not checked without a solver")
+
+
+KINDS: Mapping[str, RecountKind] = {
+    "edges": recount_edges,
+    "product": recount_product,
+    "coverage": recount_coverage,
+    "rectangles": recount_rectangles,
+    "patterns": recount_patterns,
+    "components": recount_groups,
+    "shapes": recount_groups,
+    "skeleton": recount_groups,
+}
+"""Kinds of refutation, and what recounts them; the last three come from searches, and may need a solver."""
+
+
+def recount(grid: CountedGrid, pair: Spread, by: str, witness: Witness | None, effort: Effort | None = None) -> Recount:
+    """Recount a refutation of any kind; one that is not known is left open, as a later version may have more.
+
+    :param effort: what all refutations of a certificate may take; ``None`` = this one is alone.
+    """
+    if by not in KINDS:
+        return Recount("not told", f"the kind {by!r} is not known")
+    effort = effort or Effort()
+    effort.begin()
+    try:
+        effort.take(CALL + ROOT * len(grid.capacities))
+        return KINDS[by](grid, pair, witness, effort)
+    except TooMuch:
+        return Recount("not told", "too large to be recounted without a solver")
 
 
 WORTH = 1_000  # Steps that it takes to weigh the choices of a domain that have one width
 LARGEST = 2**61  # Numbers up to which sums of two fit into 64 bits
 
-_NEVER = np.int64(2**62)  # More than any slack
+_NO_SLACK = np.int64(2**62)  # More than any slack
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +293,15 @@ class Covering:
         corner = (0, 0)  # touches that the first entry of the table stands for
         for capacity, count in sorted(Counter(self.capacities).items(), reverse=True):
             effort.take(CALL + 10 * self.rows * self.columns)
-            choices = self._choices(capacity, slack)
+            rows, columns = np.arange(1, self.rows + 1)[:, None], np.arange(1, self.columns + 1)[None, :]
+            cells = np.minimum(capacity, rows * columns).astype(np.int64)
+            given_up = self._best(capacity) - (
+                self.unit * cells - self.row_charge * rows - self.column_charge * columns
+            )
+            r, q = np.nonzero(given_up <= slack)
+            within = np.stack([r + 1, q + 1, given_up[r, q]], axis=1)
+            untouched = [[0, 0, self._best(capacity)]] if self._best(capacity) <= slack else np.empty((0, 3), np.int64)
+            choices = np.concatenate([untouched, within]).astype(np.int64)
             for _ in range(count):
                 effort.take(len(choices) * (table.size + CALL))
                 table, corner = self._with_domain(table, corner, choices, slack)
@@ -183,16 +312,6 @@ class Covering:
         columns = self.column_touches - corner[1] - np.arange(table.shape[1])
         left_over = self.row_charge * rows[:, None] + self.column_charge * columns[None, :]
         return bool((table + left_over <= slack).any())
-
-    def _choices(self, capacity: int, slack: int) -> IndexArray:
-        """Return (rows, columns, given up) of the choices that give up no more than the slack, shape [choices, 3]."""
-        rows, columns = np.arange(1, self.rows + 1)[:, None], np.arange(1, self.columns + 1)[None, :]
-        cells = np.minimum(capacity, rows * columns).astype(np.int64)
-        given_up = self._best(capacity) - (self.unit * cells - self.row_charge * rows - self.column_charge * columns)
-        r, q = np.nonzero(given_up <= slack)
-        found = np.stack([r + 1, q + 1, given_up[r, q]], axis=1)
-        untouched = [[0, 0, self._best(capacity)]] if self._best(capacity) <= slack else np.empty((0, 3), np.int64)
-        return np.concatenate([untouched, found]).astype(np.int64)
 
     def _with_domain(
         self, table: IndexArray, corner: tuple[int, int], choices: IndexArray, slack: int
@@ -211,29 +330,17 @@ class Covering:
             return np.empty((0, 0), dtype=np.int64), first
         if shape[0] * shape[1] > MOST_ENTRIES:
             raise TooMuch
-        found = np.full(shape, _NEVER, dtype=np.int64)
+        wider = np.full(shape, _NO_SLACK, dtype=np.int64)
         for r, q, given_up in choices.tolist():
-            at = found[r - low[0] :, q - low[1] :][: table.shape[0], : table.shape[1]]
+            at = wider[r - low[0] :, q - low[1] :][: table.shape[0], : table.shape[1]]
             np.minimum(at, table[: at.shape[0], : at.shape[1]] + given_up, out=at)
-        alive = found <= slack
-        found[~alive] = _NEVER
+        alive = wider <= slack
+        wider[~alive] = _NO_SLACK
         rows, columns = np.flatnonzero(alive.any(axis=1)), np.flatnonzero(alive.any(axis=0))
         if not len(rows):
             return np.empty((0, 0), dtype=np.int64), first
-        cut = found[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1]
+        cut = wider[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1]
         return cut, (first[0] + int(rows[0]), first[1] + int(columns[0]))
-
-
-# -- pattern_covering --
-# How many cells a pair of spreads can cover where single rows and columns must add up, recounted in whole numbers.
-#
-# The domains that a row touches are at most R, and their widths come to P or more; those that a column touches are at
-# most S, and their heights come to D or more.  Weigh every width and every height somehow: let U be the least weight of
-# such widths, V of such heights.  A domain of r rows and q columns is in r rows with its width and in q columns with
-# its height, so all these weights come to D U and P V at least.  So to the worth of a domain
-# (:mod:`scheduler.verification.refutations`) come r times the weight of its width and q times that of its height, and
-# from what all domains may have go D U and P V.  What is left below D P refutes the pair, whatever charges and weights
-# are.
 
 
 _LARGEST = 2**62  # Numbers up to which sums of two fit into 64 bits
@@ -276,82 +383,14 @@ def least_weight(weights: Sequence[int], parts: int, effort: Effort) -> int:
     least[0] = 0
     for _ in range(min(parts, total)):
         effort.take(total * CALL)
-        found = least.copy()
+        lighter = least.copy()
         for size, weight in enumerate(weights, start=1):
             with_one = np.concatenate([np.full(size, least[0]), least[: total + 1 - size]]) + weight
-            np.minimum(found, with_one, out=found)
-        if np.array_equal(found, least):
+            np.minimum(lighter, with_one, out=lighter)
+        if np.array_equal(lighter, least):
             break
-        least = found
+        least = lighter
     return int(least[total])
-
-
-# -- column_trees --
-# Row touches of a group of v domains and v - 1 columns: a tree, each column of which joins two domains.
-#
-# Cut a column: one side is a set U of domains with |U| - 1 columns among them, so of the column cut it holds what its
-# domains have beyond these, its *share*, cap(U) - (|U| - 1) D; less, by no more than the waste of the group, where
-# cells stay free.  The domain at the other end holds the rest of the column.  A domain touches as many rows as it holds
-# cells of any one column, or more.
-
-
-_NEVER_of_column_trees = 1 << 40  # More row touches than any grid has
-
-
-def fewest_tree_rows(capacities: tuple[int, ...], rows: int) -> int:
-    """Return a lower bound on the row touches of all domains of a tree.
-
-    :param rows: D, cells of a column.
-    """
-    every = (1 << len(capacities)) - 1
-    waste = sum(capacities) - (len(capacities) - 1) * rows
-
-    @cache
-    def share(some: int) -> int:
-        held = sum(capacity for k, capacity in enumerate(capacities) if some >> k & 1)
-        return held - (some.bit_count() - 1) * rows
-
-    @cache
-    def least(some: int) -> int:
-        """Return the row touches of the domains on one side of a column, whichever of them the column ends at."""
-        own = max(0, share(some) - waste)
-        return min(rooted(some ^ 1 << k, own) for k in range(len(capacities)) if some >> k & 1)
-
-    @cache
-    def rooted(others: int, own: int) -> int:
-        """Return the row touches of a domain with ``own`` or more and of the others, in branches that end at it."""
-        if not others:
-            return own
-        first, best = others & -others, _NEVER_of_column_trees
-        rest = others ^ first
-        more = rest
-        while True:
-            branch = first | more
-            if 0 <= share(branch) <= rows + waste:
-                # the largest share of the branch leaves the domain the fewest cells of the column
-                best = min(best, least(branch) + rooted(others ^ branch, max(own, rows - share(branch))))
-            if not more:
-                return best
-            more = (more - 1) & rest
-
-    return rooted(every ^ 1, 0)
-
-
-# -- column_groups --
-# S = 2, recounted: can the domains fall into groups that have no column in common?
-#
-# With S = 2 every column lies on one domain or on two, so columns join the domains that share them, and the domains in
-# use fall into *groups*: v domains joined by e columns, v <= e + 1, which hold the e D cells of these.  Every row
-# touches every group.  So what a placement needs is an exact cover of its domains by groups, with P columns in all and
-# at most R D row touches, of which a group needs D or more.  A larger domain can take the place of a smaller one: the
-# domains in use are the largest, however many they are; and as groups are R at most, there are P + R at most.
-#
-# The fewest row touches of a group are bounded from below by shapes: domain k touches r rows and serves q of the e
-# columns, so it holds min(c_k, q r) cells or fewer, and all q come to 2 e at most.  Two domains that share a column
-# touch D rows together or more.  So of those lower than D / 2 no two share one, and their q come to e at most.  Groups
-# that are trees have a bound of their own (:mod:`scheduler.verification.refutations`).
-#
-# Equal domains are not told apart: a set of domains says how many it has of each capacity, as bits of one number.
 
 
 MOST_SETS = 1 << 20  # Of domains in use, up to which all are looked at
@@ -359,7 +398,9 @@ GROUP, HEIGHT = 20_000, 200  # Steps that it takes to list a group, and to pass 
 MOST_TREES, LARGEST_TREE = 200, 7  # Trees whose row touches are counted domain by domain, and their domains
 
 Capacities = tuple[int, ...]
-_NEVER_of_column_groups = 1 << 40  # More row touches than any grid has
+
+
+_NO_COVER = 1 << 40  # More row touches than any grid has
 
 
 def can_be_covered(rows: int, columns: int, capacities: Capacities, most: int, effort: Effort) -> bool:
@@ -390,57 +431,50 @@ class _Cover:
         self._shapes = _GroupShapes(rows, self._spare, effort)
         # by the largest capacity in a group: (domains, columns, row touches)
         self._groups: list[list[tuple[int, int, int]]] = [[] for _ in self._sets.kinds]
-        self._list_groups()
+        codes, room, size = self._sets.listed()
+        # every set of domains that can be a group, with each number of columns that it can have
+        for held in range(1, columns + 1):
+            effort.take(CALL + 5 * len(room))
+            waste = room - held * rows
+            sets = np.flatnonzero((waste >= 0) & (waste <= self._spare) & (size <= held + 1) & (size > 0))
+            effort.take(GROUP * len(sets))
+            for domains in codes[sets].tolist():
+                touches = self._shapes.fewest_rows(self._sets.capacities(domains), held)
+                if touches <= self._budget:
+                    self._groups[self._sets.largest(domains)].append((domains, held, touches))
 
     def exists(self) -> bool:
         """Return whether some cover has few enough row touches."""
         every = self._sets.every
         if self._least(every, self._columns, {}) > self._budget:
             return False
-        return not self._raise_trees() or self._least(every, self._columns, {}) <= self._budget
-
-    def _raise_trees(self) -> bool:
-        """Raise the row touches of groups that are trees, as far as there are not too many; return whether any rose."""
-        known: dict[Capacities, int] = {}
+        # groups that are trees touch more rows, as far as there are not too many to be counted
+        tree_rows: dict[Capacities, int] = {}
         rose = False
         for groups in self._groups:
-            for i, (one, columns, touches) in enumerate(groups):
-                own = self._sets.capacities(one)
+            for i, (domains, columns, touches) in enumerate(groups):
+                own = self._sets.capacities(domains)
                 if len(own) != columns + 1 or len(own) > LARGEST_TREE:
                     continue
-                if own not in known and len(known) < MOST_TREES:
-                    known[own] = fewest_tree_rows(own, self._rows)
-                if known.get(own, 0) > touches:
-                    groups[i] = one, columns, known[own]
+                if own not in tree_rows and len(tree_rows) < MOST_TREES:
+                    tree_rows[own] = fewest_tree_rows(own, self._rows)
+                if tree_rows.get(own, 0) > touches:
+                    groups[i] = domains, columns, tree_rows[own]
                     rose = True
-        return rose
+        return not rose or self._least(every, self._columns, {}) <= self._budget
 
-    def _list_groups(self) -> None:
-        """Find every set of domains that can be a group, with each number of columns that it can have."""
-        codes, room, size = self._sets.listed()
-        for columns in range(1, self._columns + 1):
-            self._effort.take(CALL + 5 * len(room))
-            waste = room - columns * self._rows
-            sets = np.flatnonzero((waste >= 0) & (waste <= self._spare) & (size <= columns + 1) & (size > 0))
-            self._effort.take(GROUP * len(sets))
-            for one in codes[sets].tolist():
-                own = self._sets.capacities(one)
-                touches = self._shapes.fewest_rows(own, columns)
-                if touches <= self._budget:
-                    self._groups[self._sets.largest(one)].append((one, columns, touches))
-
-    def _least(self, domains: int, columns: int, known: dict[tuple[int, int], int]) -> int:
+    def _least(self, domains: int, columns: int, memory: dict[tuple[int, int], int]) -> int:
         """Return the fewest row touches of covers of some domains with so many columns in all."""
         if not domains or not columns:
-            return 0 if not domains and not columns else _NEVER_of_column_groups
-        if (domains, columns) not in known:
-            best = _NEVER_of_column_groups
-            for one, own, touches in self._groups[self._sets.largest(domains)]:
+            return 0 if not domains and not columns else _NO_COVER
+        if (domains, columns) not in memory:
+            best = _NO_COVER
+            for group, own, touches in self._groups[self._sets.largest(domains)]:
                 self._effort.take(CALL)
-                if own <= columns and self._sets.holds(domains, one):
-                    best = min(best, touches + self._least(domains - one, columns - own, known))
-            known[domains, columns] = best
-        return known[domains, columns]
+                if own <= columns and self._sets.holds(domains, group):
+                    best = min(best, touches + self._least(domains - group, columns - own, memory))
+            memory[domains, columns] = best
+        return memory[domains, columns]
 
 
 class _Sets:
@@ -467,21 +501,21 @@ class _Sets:
             )
         return codes, room, size
 
-    def capacities(self, one: int) -> Capacities:
+    def capacities(self, domains: int) -> Capacities:
         """Return the capacities of a set, in descending order."""
         counts = [
-            one >> shift & (1 << count.bit_length()) - 1
+            domains >> shift & (1 << count.bit_length()) - 1
             for (_, count), shift in zip(self.kinds, self._shifts, strict=True)
         ]
         return tuple(c for (c, _), many in zip(self.kinds, counts, strict=True) for _ in range(many))
 
-    def largest(self, one: int) -> int:
+    def largest(self, domains: int) -> int:
         """Return which capacity the largest domain of a set has, by its place."""
-        return self._kind_of_bit[(one & -one).bit_length() - 1]
+        return self._kind_of_bit[(domains & -domains).bit_length() - 1]
 
-    def holds(self, domains: int, one: int) -> bool:
+    def holds(self, domains: int, part: int) -> bool:
         """Return whether one set is part of another: no count borrows from the bit above it."""
-        return (domains | self._free) - one & self._free == self._free
+        return (domains | self._free) - part & self._free == self._free
 
 
 class _GroupShapes:
@@ -509,7 +543,7 @@ class _GroupShapes:
         if not capacities:
             return np.zeros(shape, dtype=np.int64)
         before, capacity = self._table(capacities[:-1], columns), capacities[-1]
-        table = np.full(shape, _NEVER_of_column_groups, dtype=np.int64)
+        table = np.full(shape, _NO_COVER, dtype=np.int64)
         for width in range(1, columns + 1):
             heights = min(self._rows, -(-capacity // width))
             self._effort.take(HEIGHT * heights)
@@ -532,152 +566,40 @@ class _GroupShapes:
         np.minimum(part, rest + height, out=part)
 
 
-# -- refutation_kinds --
-# How each kind of refutation is recounted: one function a kind, each in whole numbers.
-#
-# A function is given the grid as recounted, the pair, and its witness.  It says whether the refutation *holds*, *fails*
-# (the certificate claims what it does not show), or cannot be *told* without more, and why, in words.  A new kind is
-# one more function and its line in :data:`KINDS`.
+def fewest_tree_rows(capacities: tuple[int, ...], rows: int) -> int:
+    """Return a lower bound on the row touches of all domains of a tree.
 
-
-Told = Literal["holds", "fails", "not told"]
-ROOT = 250  # Steps for each domain, whatever the kind
-_BITS = 64  # Binary places of a square root: far more than tell a product bound from the next whole number
-
-
-@dataclass(frozen=True, slots=True)
-class Recount:
-    """What recounting a refutation says."""
-
-    told: Told
-    sentence: str
-
-
-RecountKind = Callable[[CountedGrid, Spread, Witness | None, Effort], Recount]
-
-
-def recount_edges(grid: CountedGrid, pair: Spread, witness: Witness | None, effort: Effort) -> Recount:  # noqa: ARG001
-    """Recount spread 1: every line lies in one domain, so a domain takes whole lines, and all domains in use are
-    touched by every line across.
+    :param rows: D, cells of a column.
     """
-    found = []
-    for family, own, other, line, lines in (
-        ("DP", pair.dp, pair.pp, grid.rows, grid.columns),
-        ("PP", pair.pp, pair.dp, grid.columns, grid.rows),
-    ):
-        if own > 1:
-            continue
-        takes = [capacity // line for capacity in grid.capacities]
-        if sum(takes) < lines:
-            return Recount("holds", f"the domains take {sum(takes)} whole {family} groups, and there are {lines}")
-        fewest = next(k for k, taken in enumerate(accumulate(takes), start=1) if taken >= lines)
-        if fewest > other:
-            return Recount("holds", f"{lines} whole {family} groups fill {fewest} domains, and the pair allows {other}")
-        found.append(f"{lines} whole {family} groups find room in {fewest} domains")
-    return Recount("fails", "; ".join(found) or "neither spread is 1")
+    every = (1 << len(capacities)) - 1
+    waste = sum(capacities) - (len(capacities) - 1) * rows
 
+    @cache
+    def share(some: int) -> int:
+        held = sum(capacity for k, capacity in enumerate(capacities) if some >> k & 1)
+        return held - (some.bit_count() - 1) * rows
 
-def recount_product(grid: CountedGrid, pair: Spread, witness: Witness | None, effort: Effort) -> Recount:  # noqa: ARG001
-    """Recount the product bound: the sum of the square roots of what the domains hold is at most the root of
-    (R D) (S P), by Cauchy-Schwarz, and it is least with the largest domains filled first.
-    """
-    left, roots = grid.cells, 0
-    for capacity in grid.capacities:
-        held = min(capacity, left)
-        # rounded down, so that the sum is no larger than it is
-        roots += isqrt(held << 2 * _BITS)
-        left -= held
-    least = roots * roots / (1 << 2 * _BITS) / grid.cells
-    # S R D P < (sum of roots)^2, all times 4^_BITS
-    if pair.dp * pair.pp * grid.cells << 2 * _BITS < roots * roots:
-        return Recount("holds", f"DP spread x PP spread is at least {least:.3f}, and here {pair.dp * pair.pp}")
-    return Recount("fails", f"DP spread x PP spread may be {least:.3f}, and here it is {pair.dp * pair.pp}")
+    @cache
+    def least(some: int) -> int:
+        """Return the row touches of the domains on one side of a column, whichever of them the column ends at."""
+        own = max(0, share(some) - waste)
+        return min(rooted(some ^ 1 << k, own) for k in range(len(capacities)) if some >> k & 1)
 
+    @cache
+    def rooted(others: int, own: int) -> int:
+        """Return the row touches of a domain with ``own`` or more and of the others, in branches that end at it."""
+        if not others:
+            return own
+        first, best = others & -others, _NO_COVER
+        rest = others ^ first
+        more = rest
+        while True:
+            branch = first | more
+            if 0 <= share(branch) <= rows + waste:
+                # the largest share of the branch leaves the domain the fewest cells of the column
+                best = min(best, least(branch) + rooted(others ^ branch, max(own, rows - share(branch))))
+            if not more:
+                return best
+            more = (more - 1) & rest
 
-def recount_coverage(grid: CountedGrid, pair: Spread, witness: Witness | None, effort: Effort) -> Recount:
-    """Recount the most cells that a pair covers, touches charged (:mod:`scheduler.verification.refutations`)."""
-    if not isinstance(witness, Multipliers):
-        return Recount("fails", "its multipliers are missing")
-    covering = Covering.of(grid, pair, witness)
-    effort.take(covering.work)
-    slack = covering.slack
-    most = grid.cells + slack / witness.unit
-    if slack < 0:
-        return Recount("holds", f"at most {most:.2f} of {grid.cells} cells can be covered")
-    return Recount("fails", f"with its multipliers {most:.2f} of {grid.cells} cells may be covered")
-
-
-def recount_rectangles(grid: CountedGrid, pair: Spread, witness: Witness | None, effort: Effort) -> Recount:
-    """Recount that no rows and columns touched, domain by domain, cover all cells: charges leave few to be tried."""
-    if not isinstance(witness, Multipliers):
-        return Recount("fails", "its multipliers are missing")
-    covering = Covering.of(grid, pair, witness)
-    effort.take(covering.work)
-    if (slack := covering.slack) < 0:
-        return Recount("holds", f"at most {grid.cells + slack / witness.unit:.2f} of {grid.cells} cells can be covered")
-    if covering.fits(slack, effort):
-        return Recount("fails", f"rectangles cover all {grid.cells} cells")
-    return Recount("holds", f"no choice of rectangles covers all {grid.cells} cells")
-
-
-def recount_patterns(grid: CountedGrid, pair: Spread, witness: Witness | None, effort: Effort) -> Recount:
-    """Recount the most cells that a pair covers, where widths must add up row by row and heights column by column
-    (:mod:`scheduler.verification.refutations`).
-    """
-    if not isinstance(witness, PatternPrices):
-        return Recount("fails", "its prices are missing")
-    if (len(witness.widths), len(witness.heights)) != (grid.columns, grid.rows):
-        return Recount("fails", f"its weights are not those of {grid.columns} widths and {grid.rows} heights")
-    slack = pattern_slack(grid, pair, witness, effort)
-    most = grid.cells + slack / witness.unit
-    if slack < 0:
-        return Recount("holds", f"at most {most:.2f} of {grid.cells} cells can be covered by widths that add up")
-    return Recount("fails", f"with its prices {most:.2f} of {grid.cells} cells may be covered")
-
-
-def recount_groups(grid: CountedGrid, pair: Spread, witness: Witness | None, effort: Effort) -> Recount:  # noqa: ARG001
-    """Recount a spread of 2: no groups of domains without a common line (:mod:`scheduler.verification.refutations`).
-
-    What a search has refuted may be beyond it: then it is left open.
-    """
-    for family, own, other, line, lines in (
-        ("DP", pair.dp, pair.pp, grid.rows, grid.columns),
-        ("PP", pair.pp, pair.dp, grid.columns, grid.rows),
-    ):
-        if own != 2:
-            continue
-        with suppress(TooMuch):
-            if not can_be_covered(line, lines, grid.capacities, other, effort):
-                across = "PP" if family == "DP" else "DP"
-                said = f"with {family} spread 2 the domains fall into sets that have no {family} group in common"
-                return Recount("holds", f"{said}, and no such sets leave every {across} group on {other} domains")
-    return Recount("not told", "not checked without a solver")
-
-
-KINDS: Mapping[str, RecountKind] = {
-    "edges": recount_edges,
-    "product": recount_product,
-    "coverage": recount_coverage,
-    "rectangles": recount_rectangles,
-    "patterns": recount_patterns,
-    "components": recount_groups,
-    "shapes": recount_groups,
-    "skeleton": recount_groups,
-}
-"""Kinds of refutation, and what recounts them; the last three come from searches, and may need a solver."""
-
-
-def recount(grid: CountedGrid, pair: Spread, by: str, witness: Witness | None, effort: Effort | None = None) -> Recount:
-    """Recount a refutation of any kind; one that is not known is left open, as a later version may have more.
-
-    :param effort: what all refutations of a certificate may take; ``None`` = this one is alone.
-    """
-    if by not in KINDS:
-        return Recount("not told", f"the kind {by!r} is not known")
-    effort = effort or Effort()
-    effort.begin()
-    try:
-        effort.take(CALL + ROOT * len(grid.capacities))
-        return KINDS[by](grid, pair, witness, effort)
-    except TooMuch:
-        return Recount("not told", "too large to be recounted without a solver")
+    return rooted(every ^ 1, 0)

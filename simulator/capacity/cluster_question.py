@@ -2,6 +2,7 @@
 
 A shape is a job whose size is left open, as people write it: ``8x16``, tensor-parallel degree and pipeline stages, and
 with a size ``8x16x20``.  The cluster is given as a file, or made: minipods and nodes of each, with jobs that fill it.
+Where it is replayed, a sampler looks at it again and again.
 """
 
 from __future__ import annotations
@@ -24,8 +25,7 @@ from scheduler.placement.types import ALGORITHMS, Limits, PlacementAlgorithm
 from simulator.capacity.question import A, CapacityQuestion
 
 if TYPE_CHECKING:
-    from scheduler.affinity import Model
-    from scheduler.job_affinity import JobAffinity
+    from scheduler.affinity import JobAffinity, Model
     from scheduler.outcome import Outcome
     from simulator.engine import SimulatedCluster
     from simulator.job_record import JobRecord
@@ -167,7 +167,7 @@ class AffinityQuestion(OwnRecords, CapacityQuestion[A]):
 
     def affinity(self, shape: JobShape, rows: int) -> JobAffinity:
         """Return the affinity of a job, by the rule that job files have."""
-        from scheduler.job_affinity import job_affinity
+        from scheduler.affinity import job_affinity
 
         return job_affinity(shape.job(rows).parallelism, alpha=self.alpha, model=self.trained, records=self.measured)
 
@@ -355,7 +355,7 @@ class BackgroundJobs:
     """Jobs in order of submission."""
 
     records: tuple[JobRecord, ...]
-    asked: float
+    load: float
     """GPU time that the jobs ask for, as a share of the cluster's."""
 
 

@@ -22,7 +22,7 @@ from math import ceil
 from typing import Protocol
 
 from ground.plugins import PluginGroup
-from scheduler.affinity import Model, microbatches, volumes
+from scheduler.affinity import Model, model_microbatches, volumes
 from scheduler.job import Job, Parallelism, stage_slowdown
 from simulator.cost.calibration import MICROBATCHES_A_STAGE, Calibration
 from topology.cluster import Cluster, FloatArray, IntArray
@@ -71,7 +71,7 @@ def _traffic(parallelism: Parallelism, gpus_per_node: int, given: int | None, mo
     sizes = volumes(model, parallelism)
     parts = parallelism.nodes_of_tp(gpus_per_node)
     replicas_in_node = ceil(parallelism.cp * parallelism.dp * parts / rows)  # the last node may have fewer
-    stated = microbatches(model, parallelism) if given is None else given
+    stated = model_microbatches(model, parallelism) if given is None else given
     layers, stages_in_node = model.layers / parallelism.pp, ceil(parallelism.pp / columns)
     experts = 0.0
     if model.moe is not None and parallelism.ep > 1:

@@ -17,6 +17,7 @@ from sys import intern
 from typing import Any
 
 from ground.errors import InvalidInput, TraceFormatError
+from ground.quantities import DAY
 from ground.rows import BadRow, BadRows
 from scheduler.job import Parallelism
 from simulator.job_record import JobRecord, Status
@@ -173,7 +174,6 @@ def checked_gpus(job_id: str, gpus: float) -> float:
 
 MAX_SECONDS = 1e11  # Latest moment, about the year 5000: what lies beyond is milliseconds
 MAX_DURATION = 3.2e9  # Longest run in seconds, about 100 years
-DAY = 86_400.0  # Seconds
 WEEK = 7 * DAY  # A median job that runs longer than this is in doubt: of the public traces none is above two hours
 YEAR = 365.25 * DAY
 TEN_YEARS = 10 * YEAR  # Submissions that lie further apart are in doubt: the longest public logs have five years

@@ -28,6 +28,130 @@ from simulator.job_record import JobRecord
 from simulator.traces.cells import TraceRows, doubts
 from simulator.traces.job_trace import JobTrace, in_order
 
+Numbered = tuple[int, JobRecord]  # A job and its line in the file, from 1
+
+
+class TraceReader(Format, Protocol):
+    """Reads one format of job traces; an entry point in the group ``arnold.trace_readers``."""
+
+    def read(self, source: ByteStream, bad_rows: TraceRows) -> Iterator[Numbered]:
+        """Return the jobs with their lines, in the order of the file.
+
+        :param bad_rows: takes rows that are wrong (``bad_rows.refuse``) and notes to the user.
+        :raises TraceFormatError: the file is not of this format, or damaged; or a row is wrong and reading is strict.
+        """
+
+
+def _other_table(head: str) -> tuple[str, str] | None:
+    """Return what is wrong with a table of jobs whose cells stand apart by other marks than commas."""
+    for mark, name in ((";", "semicolons"), ("\t", "tabs")):
+        if "gpus" in meanings(header_of(head, delimiter=mark)):
+            fix = "write it with commas between its cells, and points in its numbers"
+            return f"is a table with {name} between its cells", fix
+    return None
+
+
+TRACE_READERS: FormatGroup[TraceReader] = FormatGroup("arnold.trace_readers", kind="jobs", error=TraceFormatError)
+"""All formats of traces that can be read."""
+
+
+def read_trace(
+    path: str | Path,
+    *,
+    format: str | None = None,
+    lenient: bool = False,
+    columns: Mapping[str, str] = MappingProxyType({}),
+    time_format: str | None = None,
+) -> JobTrace:
+    """Read a trace in any known format, plain or gzip; the path ``-`` is standard input.
+
+    :param format: name of the format; ``None`` = recognise it by content.
+    :param lenient: drop rows that are wrong and count them by reason, instead of stopping at the first.
+    :param columns: the name of a column in the format -> what a CSV file calls it: ``{"gpus": "num_gpu"}``.
+    :param time_format: how times are written: a pattern of ``strptime``, or what the numbers of all columns of times
+        count, lengths too (``milliseconds``); ``None`` = dates, and numbers of the unit of the format.
+    :raises TraceFormatError: the file cannot be read, is of no known format or damaged, or a row is wrong.
+    :raises InvalidInput: no such format of times.
+    """
+    bad_rows = TraceRows(lenient=lenient, time_format=time_format)
+    with open_stream(path, error=TraceFormatError) as source:
+        if columns:
+            renamed(source, columns)
+        reader = TRACE_READERS.load(format) if format else recognise(TRACE_READERS, source, stranger=_other_table)
+        check_names(columns, reader.format.name, reader.format.marks)
+        records: list[JobRecord] = []
+        lines: dict[str, int] = {}  # where each id stands first
+        try:
+            with noted(f"reading {source.name}"):
+                for line, record in reader.read(source, bad_rows):
+                    try:
+                        bad_rows.refuse_too_long(record)
+                        if (first := lines.setdefault(record.job_id, line)) != line:
+                            twice = f"job {record.job_id} is there twice (first at {source.at(first)})"
+                            raise BadRow("duplicate id", twice, fix="give every job an id of its own")
+                    except BadRow as bad:
+                        bad_rows.refuse(bad, source.at(line))
+                    else:
+                        records.append(record)
+        except CutOff as error:
+            if not lenient:
+                raise
+            bad_rows.dropped["cut off"] += 1
+            bad_rows.note(f"The file is cut off at {error.where}: only what stands before was read.")
+    if not records:
+        counts = ", ".join(f"{count:,} {reason}" for reason, count in bad_rows.dropped.items())
+        left_out = f": all rows were left out ({counts})" if counts else ""
+        raise TraceFormatError(
+            f"holds no jobs{left_out}", where=source.name, fix="give a trace with at least one job of GPUs"
+        )
+    logging.getLogger(__name__).info("%s is of the format %s: %d jobs", source.name, reader.format.name, len(records))
+    if late := sum(b.submit < a.submit for a, b in pairwise(records)):
+        bad_rows.note(f"The jobs were not in order of submission ({late:,} earlier than the one before): sorted.")
+    nameless = [record for record in records if record.alpha is None and record.known_model is None]
+    if models := Counter(str(record.model) for record in nameless if record.model):
+        names = ", ".join(f"{name[:60]!r}" for name, _ in models.most_common(3)) + (", ..." if len(models) > 3 else "")
+        jobs = f"{models.total():,} of {len(records):,} jobs"
+        bad_rows.note(f"Models that are not known, so that alpha is the default, {DEFAULT_ALPHA}: {names} ({jobs}).")
+    in_time = in_order(records)
+    notes = (*bad_rows.notes, *doubts(in_time, bad_rows))
+    return JobTrace(in_time, dict(bad_rows.dropped), source.name, reader.format.name, notes)
+
+
+def json_likeness(head: bytes, marks: Sequence[str], *, begin: bytes) -> float:
+    """Return 1 where a file begins as a JSON document does, white space left out, and has all marks; else 0."""
+    first = b"".join(head.removeprefix(b"\xef\xbb\xbf").split(maxsplit=len(begin))[: len(begin)])
+    return float(first.startswith(begin) and all(mark.encode() in head for mark in marks))
+
+
+Cells = Mapping[str, str]
+
+
+class NamedColumns:
+    """A reader that knows its columns by name; a subclass says which there must be, and what job a row is."""
+
+    format: ClassVar[FileFormat]
+    columns: ClassVar[tuple[str, ...]]
+    """Those without which there is no job."""
+    asked_to_explain: ClassVar[bool] = False
+    """Whether a file with most of the columns is given to this reader, to say which is missing."""
+
+    def likeness(self, head: bytes) -> float:
+        """Return the share of the columns that the header has."""
+        there = share(header_of(head), self.columns)
+        return there if there == 1 or self.asked_to_explain else 0.0
+
+    def read(self, source: ByteStream, bad_rows: TraceRows) -> Iterator[Numbered]:
+        """Yield the jobs with their lines, in the order of the file."""
+        table = CsvRows(source, bad_rows)
+        table.need(*self.columns, format=self.format.name)
+        rows = ((line, dict(zip(table.header, cells, strict=True))) for line, cells in table)
+        yield from bad_rows.keep(rows, self.jobs(bad_rows), source)
+
+    def jobs(self, bad_rows: TraceRows) -> Callable[[Cells], JobRecord]:
+        """Return the function from a row of one file to its job; it raises BadRow for what no job can be."""
+        raise NotImplementedError
+
+
 _SYNONYMS = {
     "job_id": "id jobid job job_name jobname job_number name task_id uuid",
     "submit_time": "submission_time submitted_time submitted submitted_at submittime arrival_time arrival arrive_time "
@@ -134,121 +258,3 @@ def parse_columns(pairs: Sequence[str]) -> dict[str, str]:
             raise InvalidInput(f"{pair[:60]!r} names a column twice", where="--column", fix="keep one of the two")
         columns[name] = theirs
     return columns
-
-
-Numbered = tuple[int, JobRecord]  # A job and its line in the file, from 1
-
-
-class TraceReader(Format, Protocol):
-    """Reads one format of job traces; an entry point in the group ``arnold.trace_readers``."""
-
-    def read(self, source: ByteStream, bad_rows: TraceRows) -> Iterator[Numbered]:
-        """Return the jobs with their lines, in the order of the file.
-
-        :param bad_rows: takes rows that are wrong (``bad_rows.refuse``) and notes to the user.
-        :raises TraceFormatError: the file is not of this format, or damaged; or a row is wrong and reading is strict.
-        """
-
-
-def _other_table(head: str) -> tuple[str, str] | None:
-    """Return what is wrong with a table of jobs whose cells stand apart by other marks than commas."""
-    for mark, name in ((";", "semicolons"), ("\t", "tabs")):
-        if "gpus" in meanings(header_of(head, delimiter=mark)):
-            fix = "write it with commas between its cells, and points in its numbers"
-            return f"is a table with {name} between its cells", fix
-    return None
-
-
-TRACE_READERS: FormatGroup[TraceReader] = FormatGroup("arnold.trace_readers", kind="jobs", error=TraceFormatError)
-"""All formats of traces that can be read."""
-
-
-def read_trace(
-    path: str | Path,
-    *,
-    format: str | None = None,
-    lenient: bool = False,
-    columns: Mapping[str, str] = MappingProxyType({}),
-    time_format: str | None = None,
-) -> JobTrace:
-    """Read a trace in any known format, plain or gzip; the path ``-`` is standard input.
-
-    :param format: name of the format; ``None`` = recognise it by content.
-    :param lenient: drop rows that are wrong and count them by reason, instead of stopping at the first.
-    :param columns: the name of a column in the format -> what a CSV file calls it: ``{"gpus": "num_gpu"}``.
-    :param time_format: how times are written: a pattern of ``strptime``, or what the numbers of all columns of times
-        count, lengths too (``milliseconds``); ``None`` = dates, and numbers of the unit of the format.
-    :raises TraceFormatError: the file cannot be read, is of no known format or damaged, or a row is wrong.
-    :raises InvalidInput: no such format of times.
-    """
-    bad_rows = TraceRows(lenient=lenient, time_format=time_format)
-    with open_stream(path, error=TraceFormatError) as source:
-        if columns:
-            renamed(source, columns)
-        reader = TRACE_READERS.load(format) if format else recognise(TRACE_READERS, source, stranger=_other_table)
-        check_names(columns, reader.format.name, reader.format.marks)
-        records: list[JobRecord] = []
-        lines: dict[str, int] = {}  # where each id stands first
-        try:
-            with noted(f"reading {source.name}"):
-                for line, record in reader.read(source, bad_rows):
-                    try:
-                        bad_rows.refuse_too_long(record)
-                        if (first := lines.setdefault(record.job_id, line)) != line:
-                            twice = f"job {record.job_id} is there twice (first at {source.at(first)})"
-                            raise BadRow("duplicate id", twice, fix="give every job an id of its own")
-                    except BadRow as bad:
-                        bad_rows.refuse(bad, source.at(line))
-                    else:
-                        records.append(record)
-        except CutOff as error:
-            if not lenient:
-                raise
-            bad_rows.dropped["cut off"] += 1
-            bad_rows.note(f"The file is cut off at {error.where}: only what stands before was read.")
-    if not records:
-        counts = ", ".join(f"{count:,} {reason}" for reason, count in bad_rows.dropped.items())
-        left_out = f": all rows were left out ({counts})" if counts else ""
-        raise TraceFormatError(
-            f"holds no jobs{left_out}", where=source.name, fix="give a trace with at least one job of GPUs"
-        )
-    logging.getLogger(__name__).info("%s is of the format %s: %d jobs", source.name, reader.format.name, len(records))
-    if late := sum(b.submit < a.submit for a, b in pairwise(records)):
-        bad_rows.note(f"The jobs were not in order of submission ({late:,} earlier than the one before): sorted.")
-    nameless = [record for record in records if record.alpha is None and record.known_model is None]
-    if models := Counter(str(record.model) for record in nameless if record.model):
-        names = ", ".join(f"{name[:60]!r}" for name, _ in models.most_common(3)) + (", ..." if len(models) > 3 else "")
-        jobs = f"{models.total():,} of {len(records):,} jobs"
-        bad_rows.note(f"Models that are not known, so that alpha is the default, {DEFAULT_ALPHA}: {names} ({jobs}).")
-    in_time = in_order(records)
-    notes = (*bad_rows.notes, *doubts(in_time, bad_rows))
-    return JobTrace(in_time, dict(bad_rows.dropped), source.name, reader.format.name, notes)
-
-
-Cells = Mapping[str, str]
-
-
-class NamedColumns:
-    """A reader that knows its columns by name; a subclass says which there must be, and what job a row is."""
-
-    format: ClassVar[FileFormat]
-    columns: ClassVar[tuple[str, ...]]
-    """Those without which there is no job."""
-    asked_to_explain: ClassVar[bool] = False
-    """Whether a file with most of the columns is given to this reader, to say which is missing."""
-
-    def likeness(self, head: bytes) -> float:
-        """Return the share of the columns that the header has."""
-        there = share(header_of(head), self.columns)
-        return there if there == 1 or self.asked_to_explain else 0.0
-
-    def read(self, source: ByteStream, bad_rows: TraceRows) -> Iterator[Numbered]:
-        """Yield the jobs with their lines, in the order of the file."""
-        table = CsvRows(source, bad_rows)
-        table.need(*self.columns, format=self.format.name)
-        rows = ((line, dict(zip(table.header, cells, strict=True))) for line, cells in table)
-        yield from bad_rows.keep(rows, self.jobs(bad_rows), source)
-
-    def jobs(self, bad_rows: TraceRows) -> Callable[[Cells], JobRecord]:
-        """Return the function from a row of one file to its job; it raises BadRow for what no job can be."""
-        raise NotImplementedError

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ground.errors import InvalidJob
-from scheduler.affinity import RECORDS, Experts, Model, Record, affinity, microbatches, volumes
+from scheduler.affinity import RECORDS, Experts, Model, Record, affinity, model_microbatches, volumes
 from scheduler.job import Parallelism
 from tests.case_counts import examples
 
@@ -104,10 +104,10 @@ def test_one_dimension_alone_decides() -> None:
 
 def test_microbatches() -> None:
     """There are m = gb / (mb * dp); a batch that does not divide is refused, an unknown one leaves m unknown."""
-    assert microbatches(Model(**{**_fields(SEVEN_B), "global_batch": 512, "micro_batch": 4}), GRID) == 16
-    assert microbatches(SEVEN_B, GRID) is None
+    assert model_microbatches(Model(**{**_fields(SEVEN_B), "global_batch": 512, "micro_batch": 4}), GRID) == 16
+    assert model_microbatches(SEVEN_B, GRID) is None
     with pytest.raises(InvalidJob, match="does not divide"):
-        microbatches(Model(**{**_fields(SEVEN_B), "global_batch": 510, "micro_batch": 4}), GRID)
+        model_microbatches(Model(**{**_fields(SEVEN_B), "global_batch": 510, "micro_batch": 4}), GRID)
 
 
 @examples(50)

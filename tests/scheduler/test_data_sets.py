@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.job import DataSet, affinity, near_shared_data, union_size
+from scheduler.job import DataSet, data_affinity, near_shared_data, union_size
 from tests.case_counts import examples
 from topology.generate import minipods
 
@@ -46,17 +46,17 @@ def test_a_union_lies_between_its_largest_part_and_their_sum(parts: list[float])
 def test_affinity_by_hand() -> None:
     """100 of 200 in common where each reads 150; of a known whole of 400 random parts have 150 150 / 400 in common."""
     ours, theirs = [DataSet("a", 100), DataSet("b", 50)], [DataSet("a", 100), DataSet("c", 50)]
-    assert affinity(ours, theirs) == 0.5
-    assert affinity([DataSet("a", 150)], [DataSet("a", 150)], whole={"a": 400}) == pytest.approx(56.25 / 243.75)
+    assert data_affinity(ours, theirs) == 0.5
+    assert data_affinity([DataSet("a", 150)], [DataSet("a", 150)], whole={"a": 400}) == pytest.approx(56.25 / 243.75)
 
 
 @examples(60)
 @given(one=DATA, other=DATA)
 def test_affinity_is_even_handed(one: list[DataSet], other: list[DataSet]) -> None:
     """It lies between 0 and 1, is the same both ways, and is 1 of a job with itself."""
-    assert 0.0 <= affinity(one, other) <= 1.0 + 1e-9
-    assert affinity(one, other) == pytest.approx(affinity(other, one))
-    assert affinity(one, one) == pytest.approx(1.0 if one else 0.0)
+    assert 0.0 <= data_affinity(one, other) <= 1.0 + 1e-9
+    assert data_affinity(one, other) == pytest.approx(data_affinity(other, one))
+    assert data_affinity(one, one) == pytest.approx(1.0 if one else 0.0)
 
 
 def test_nodes_near_shared_data() -> None:

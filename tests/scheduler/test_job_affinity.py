@@ -5,9 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ground.errors import InvalidJob
-from scheduler.affinity import RECORDS, Model, Record, affinity
+from scheduler.affinity import NAMED_MODELS, RECORDS, Model, Record, affinity, job_affinity, named_model
 from scheduler.job import DEFAULT_ALPHA, Job, Parallelism
-from scheduler.job_affinity import NAMED_MODELS, job_affinity, named_model
 
 MODELS = st.none() | st.sampled_from(list(NAMED_MODELS.values()))
 DEGREES = st.builds(lambda dp, pp: Parallelism(tp=8, dp=dp, pp=pp), st.integers(1, 64), st.integers(1, 16))

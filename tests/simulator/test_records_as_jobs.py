@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 
 from ground.errors import TraceFormatError
 from ground.files import Source
-from scheduler.affinity import RECORDS, affinity
+from scheduler.affinity import NAMED_MODELS, RECORDS, affinity
 from scheduler.job import DEFAULT_ALPHA, Hold, Parallelism
-from scheduler.job_affinity import NAMED_MODELS
 from scheduler.job_files.job_file import load_job
 from scheduler.queue.policy import POLICIES
 from scheduler.queue.run_times import Prediction

@@ -20,7 +20,7 @@ from scheduler.placement.admission import least_spread
 from scheduler.placement.exact.lattice import Lattice, PairSearch
 from scheduler.placement.exact.params import ExactParams
 from scheduler.placement.exact.problem import GridReduction, counted_where_held
-from scheduler.placement.exact.schedule import apply_product, count_coverage, count_edges, count_rectangles_if_quick
+from scheduler.placement.exact.schedule import apply_product, count_coverage, count_edges, count_rectangles
 from scheduler.placement.types import Limits, Pair, corners
 from scheduler.work_clock import clock
 from topology.cluster import IndexArray
@@ -233,7 +233,7 @@ class LevelBounds:
         lattice = Lattice(problem, alpha, 1.0 - alpha)
         seconds = min(self.limits.seconds, max(self.params.least_seconds, self.end - clock()))
         search = PairSearch(lattice, replace(self.limits, seconds=seconds), self.params)
-        for stage in (count_edges, apply_product, count_coverage, count_rectangles_if_quick):
+        for stage in (count_edges, apply_product, count_coverage, count_rectangles):
             stage(search)
             if not lattice.open():
                 break

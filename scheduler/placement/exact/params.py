@@ -70,23 +70,12 @@ class ExactParams:
     tabu_elements: int = 30_000
     # First try of a pair: bands that can be had at all mostly take a handful of swaps, and this takes 1-2 ms
     quick_tabu: TabuEffort = TabuEffort(partitions=8, steps=8)
-    # Second try: tenths of a second
-    long_tabu: TabuEffort = TabuEffort(partitions=40, steps=300)
     # Counts looked at before the packing of domains into groups is left: some hundredths of a second; 500 mostly do
     group_nodes: int = 20_000
     # Part of the free nodes in use from which credits come before longer searches for whole rows
     full: float = 0.97
     # Cells up to which components come first all the same: they settled 12 of 13 such grids, credits none
     few_cells: int = 256
-    # Credit bands: partitions of the columns, the most even first, and domains that waste least as doubles of two bands
-    credit_partitions: int = 12
-    credit_domains: int = 6
-    credit_plans: int = 40  # Choices of partition and doubles that are searched, those that waste least
-    credit_steps: int = 300  # Swaps in each of them
-    # Cells of slack of the coverage bound up to which regrets are tried: with 6 on 50 domains their table takes 0.03 s,
-    # with 13 on 124 domains 0.4 s
-    regret_slack: float = 8.0
-    regret_entries: int = 20_000_000  # Of all tables of one pair together
     # Columns up to which bands are split: with more there are mostly few rows, and each that is shared counts
     split_columns: int = 40
     # Split bands: partitions of the columns for each number of groups, the most even first, and how many domains more
@@ -101,20 +90,27 @@ class ExactParams:
     quick_table: float = 1e8
     # Array elements of the rectangle table per second, measured on one core of a 2.x GHz server
     table_speed: float = 2.5e8
-    # Most of the time limit that the rectangle table may take; fewer pairs are asked about where it would be more
-    table_share: float = 0.25
-    table_reserve: float = 0.5  # Seconds that the table leaves to what comes after it
     # Cells from which models with a number of rows, and width profiles, get slow and find nothing that bands do not
     many_cells: int = 3000
     # Rows or columns up to which prices of patterns are looked for: a knapsack takes their square for each segment
     pattern_lines: int = 300
     pattern_rounds: int = 80  # Linear programs for one pair, milliseconds each; those that refute took up to 60
     pattern_share: float = 0.1  # Part of the time limit that these may take
-    # Shapes, and ways to cut a line, up to which their numbers are asked for: tenths of a second. On 48 x 12 cells
-    # choices of 990 shapes had a placement
+    # Shapes, and ways to cut a line, up to which choices of shapes are looked at: on 48 x 12 cells choices of 990
+    # shapes had a placement
     pattern_shapes: int = 1000
     pattern_cuts: int = 5000
-    pattern_effort: float = 0.5  # Effort of each of two searches for numbers of shapes
+    # Part of the time limit that choices of shapes may take: on 62 x 12 cells they take four seconds
+    shape_share: float = 0.5
+    # Effort of one choice at first: most are decided in a tenth of it, some that have a placement take 1.1
+    choice_effort: float = 1.2
+    shape_effort: float = 2.0  # Effort of one choice in the end: most that have a placement, or none, are decided in it
+    # Sets of domains of a column times those of a row up to which they are compared: with more a choice takes seconds
+    crossing_sets: int = 400_000
+    # The same where a spread is 2, and the model of the columns decides most choices in a third of a second
+    crossing_sets_of_two: int = 20_000
+    # Sets of a column, or of a row, up to which they are looked at alone first: milliseconds, which refute most choices
+    alone_sets: int = 5000
     # Columns of a view up to which components with S = 2 are listed: with more they have columns in parallel, and too
     # many sets of domains have little waste
     component_columns: int = 20
@@ -132,36 +128,10 @@ class ExactParams:
     tree_elements: int = 100
     # Graphs that are looked for with given widths and heights, for each thousand of those: tenths of a millisecond
     component_graphs: int = 5
-    # Part of the time limit that choices of shapes may take by sets, which decide 27 x 16 cells in a second
-    crossing_share: float = 0.3
-    # The same where a spread is 2: on 62 x 12 cells they take four seconds
-    shape_share: float = 0.5
-    # Effort of one choice at first: most are decided in a tenth of it, some that have a placement take 1.1
-    choice_effort: float = 1.2
-    # Effort of one choice by sets, and where a spread is 2: most that have a placement, or none, are decided in it
-    crossing_effort: float = 1.0
-    shape_effort: float = 2.0
-    # Sets of domains of a column times those of a row up to which they are compared: with more a choice takes seconds
-    crossing_sets: int = 400_000
-    # The same where a spread is 2, and the model of the columns decides most choices in a third of a second
-    crossing_sets_of_two: int = 20_000
-    # Sets of a column, or of a row, up to which they are looked at alone first: milliseconds, which refute most choices
-    alone_sets: int = 5000
     # Columns up to which interval flows are looked for: with 150 of them a search for two segments took seconds
     flow_columns: int = 16
     # Intervals of all different capacities up to which interval flows are looked for: seconds for models of that size
     flow_intervals: int = 6000
-    # Ways to cut a row up to which the columns are laid on a ring as well: all with three segments on 12 columns, two
-    # on 16. With three on 16 a search takes half a minute
-    ring_tilings: int = 300
-    # Arcs that domains may lie on, by their regrets, up to which that is done: with more a program takes a tenth of a
-    # second, and none of six searches found anything
-    ring_arcs: int = 1000
-    # Sets of columns by capacity up to which domains may serve any set of them: all on eight columns with two
-    # capacities, where a dive takes a tenth of a second; with 1,500 it takes one, with 4,000 more than twenty
-    flow_sets: int = 200
-    set_columns: int = 8  # Columns up to which these are listed
-    ring_share: float = 0.2  # Part of the time limit that short and long ring flows may take each
     # Part of the time limit that credits, short flows and long flows may take each: width profiles come after them, and
     # refute as well, in some seconds on a few hundred cells
     construction_share: float = 0.35
@@ -175,10 +145,6 @@ class ExactParams:
     # Of 14 instances where no short dive succeeded one of these did in four. One of twelve seeds mostly finds what
     # is there, of sixty the first twenty all there was
     long_flows: FlowEffort = FlowEffort(programs=200, roundings=3, seeds=20)
-    # On a ring, where a dive takes longer: of twenty seeds the first or the seventeenth found what there was
-    long_rings: FlowEffort = FlowEffort(programs=60, roundings=2, seeds=20)
-    # Sets: of nineteen seeds two or three find what there is, a tenth of a second each
-    set_flows: FlowEffort = FlowEffort(programs=60, roundings=3, seeds=20)
     # Peeled bands: domains of one up to which all sets of them are listed, and how many sets times widths, tenths of a
     # second: on loose clusters each set has many widths
     peel_domains: int = 4
@@ -189,9 +155,6 @@ class ExactParams:
     peel_parts: tuple[int, ...] = (2, 3, 4)
     # First tries, before flows over all columns: of 31 pairs that peeled bands built most took a tenth of a second
     quick_peel: PeelEffort = PeelEffort(flows=16, programs=30, share=0.05, least=1)
-    # Some took up to 43 flows; with 12 programs the flows of one failed that 30 find. With two domains to a column
-    # they built nothing that components had not
-    long_peel: PeelEffort = PeelEffort(flows=300, programs=30, share=0.2, least=3)
     # Offsets d, the largest useful ones, from which weights of column covers are made: each adds four constraints
     cover_offsets: int = 12
     # Numerators m of the rounded weights: 1 counts domains, 2 and 3 see a domain that does half or a third of it

@@ -156,8 +156,7 @@ class DomainTotals(WidthModel):
         """Return a copy of the model in which the number of columns each domain serves is given, and that of rows."""
         copy = self.cp.clone()
         for k, q in enumerate(widths):
-            index = self.width_is[k][int(q)].index
-            copy.add(copy.get_bool_var_from_proto_index(index) == 1)
+            copy.add(copy.get_bool_var_from_proto_index(self.width_is[k][int(q)].index) == 1)
             if q and heights is not None:
                 copy.add(copy.get_int_var_from_proto_index(self.rows_at[k, int(q)].index) == int(heights[k]))
         return copy
@@ -517,11 +516,16 @@ class SkeletonModel:
 
         :param shapes: of all domains, of equal ones in descending order.
         """
-        usable = len(self._totals.capacities)
-        if not self._fits or any(q for q, _ in shapes[usable:]):
-            # the largest domains serve as well
+        capacities = self._totals.capacities
+        usable, rest = shapes[: len(capacities)], shapes[len(capacities) :]
+        # the largest domains serve as well, and each column that a domain touches has a cell of it
+        if (
+            not self._fits
+            or any(q for q, _ in rest)
+            or any(q > c for (q, _), c in zip(usable, capacities, strict=True))
+        ):
             return "no", None
-        widths, heights = (np.array(one, dtype=np.int32) for one in zip(*shapes[:usable], strict=True))
+        widths, heights = (np.array(sizes, dtype=np.int32) for sizes in zip(*usable, strict=True))
         cp = self._totals.with_widths(widths, heights)
         # a number for each shape: only domains of the same one are interchangeable
         self._columns.order_alike(cp, widths * (self._totals.problem.rows + 1) + heights)
@@ -830,13 +834,17 @@ def _one_by_one(searches: Sequence[SkeletonSearch]) -> list[tuple[Answer, Skelet
 
 
 def enumerate_profiles(search: PairSearch) -> None:
-    """Search the width profiles of open pairs in growing slices, from the dearest pair down, two at a time."""
+    """Search the width profiles of open pairs in growing slices, from the dearest pair down, two at a time; with many
+    cells they get slow and find nothing that bands do not.
+    """
 
     @cache
     def profiles_of(pair: Pair, view: GridView) -> PairProfiles:
         spare = search.spare_rows(view, pair)
         return PairProfiles(view.problem, view.turn(pair), spare_rows=spare, params=search.params)
 
+    if search.problem.cells > search.params.many_cells:
+        return
     effort, turn = search.params.first_effort, 0
     while search.left > 0 and not search.lattice.proved:
         tasks = [

@@ -29,29 +29,24 @@ def list_nodes(request: Request) -> IntArray:
     """Return nodes in the order of ranks."""
     levels = request.cluster.levels[: request.level_index + 1]
     free = [count_nodes(level, request.admitted) for level in levels]
-    place = _places(request, free)
-    inside = request.admitted
-    # from the preferred level to ever broader ones: the first domain that holds the whole job
-    for level, room, at in zip(reversed(levels), reversed(free), reversed(place), strict=True):
-        roomy = np.flatnonzero(room >= request.grid.cells)
-        if len(roomy):
-            inside = inside & (level.domain_of == roomy[np.argmin(at[roomy])])
-            break
-    nodes = np.flatnonzero(inside).astype(np.int32)
-    # steps of a tenth, as KAI scores from 0 to 10
-    score = 10 * (place[-1][request.level.domain_of[nodes]] + 1) // len(request.level)
-    return nodes[np.lexsort((ranks_of(request.cluster.names)[nodes], -score))]
-
-
-def _places(request: Request, free: list[IntArray]) -> list[IntArray]:
-    """Return the place of each domain in its level when siblings are sorted by free nodes, then by name."""
+    # the place of each domain in its level when siblings are sorted by free nodes, then by name
     places: list[IntArray] = []
     for level, room, rank in zip(request.cluster.levels, free, domain_ranks(request.cluster.levels), strict=False):
         broader = places[-1][level.parent_of] if places else np.zeros(len(level), dtype=np.int32)
         place = np.empty(len(level), dtype=np.int32)
         place[np.lexsort((rank, room, broader))] = np.arange(len(level), dtype=np.int32)
         places.append(place)
-    return places
+    inside = request.admitted
+    # from the preferred level to ever broader ones: the first domain that holds the whole job
+    for level, room, at in zip(reversed(levels), reversed(free), reversed(places), strict=True):
+        roomy = np.flatnonzero(room >= request.grid.cells)
+        if len(roomy):
+            inside = inside & (level.domain_of == roomy[np.argmin(at[roomy])])
+            break
+    nodes = np.flatnonzero(inside).astype(np.int32)
+    # steps of a tenth, as KAI scores from 0 to 10
+    score = 10 * (places[-1][request.level.domain_of[nodes]] + 1) // len(request.level)
+    return nodes[np.lexsort((ranks_of(request.cluster.names)[nodes], -score))]
 
 
 kai = partial(Heuristic, "kai", "KAI 0.14: tightest domain that fits, else the roomiest first", list_nodes)

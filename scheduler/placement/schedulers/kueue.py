@@ -92,10 +92,27 @@ def list_hosts(request: Request, *, required: bool, slice_size: int) -> IntArray
     hosts = by_path(request.cluster, np.flatnonzero(request.admitted).astype(np.int32))
     host_depth = len(request.cluster.levels)
     slice_depth = host_depth if slice_size == 1 else request.level_index
-    tree = _grow(request, hosts, slice_size, slice_depth)
+    levels = request.cluster.levels
+    parent = [level.parent_of for level in levels] + [levels[-1].domain_of[hosts]]
+    rank = [*domain_ranks(levels), np.arange(len(hosts), dtype=np.int32)]
+    free = [*(count_nodes(level, request.admitted) for level in levels), np.ones_like(hosts)]
+    # slices are counted at their own level and summed up above it; below it none is
+    slices = [np.zeros_like(count) for count in free]
+    slices[slice_depth] = free[slice_depth] // slice_size
+    for depth in range(slice_depth, 0, -1):
+        np.add.at(slices[depth - 1], parent[depth], slices[depth])
+    tree = _Tree(free, slices, rank, parent)
     needed = request.grid.cells // slice_size
     what = "pods" if slice_size == 1 else f"slices of {slice_size} pods"
-    depth, chosen, amount = _fit(tree, request.level_index, needed, required=required, what=what)
+    depth = request.level_index
+    while depth > 0 and not required and tree.slices[depth].max() < needed:
+        depth -= 1
+    order = tree.sorted(depth, np.arange(len(tree.free[depth]), dtype=np.int32))
+    room = int(tree.slices[depth][order[0]]) if required else int(tree.slices[depth].sum())
+    if room < needed:
+        where = "one domain" if required else "the topology"
+        raise Infeasible(f"Kueue: {where} allows to fit only {room} out of {needed} {what}")
+    chosen, amount = _fill(order, tree.slices[depth], needed)
     while depth < slice_depth:
         depth += 1
         chosen, amount = _fill(tree.children(depth - 1, chosen), tree.slices[depth], needed)
@@ -111,31 +128,6 @@ def list_hosts(request: Request, *, required: bool, slice_size: int) -> IntArray
         chosen = np.concatenate([share[0] for share in shares])
         pods = np.concatenate([share[1] for share in shares])
     return hosts[np.sort(chosen)]
-
-
-def _grow(request: Request, hosts: IntArray, slice_size: int, slice_depth: int) -> _Tree:
-    levels = request.cluster.levels
-    parent = [level.parent_of for level in levels] + [levels[-1].domain_of[hosts]]
-    rank = [*domain_ranks(levels), np.arange(len(hosts), dtype=np.int32)]
-    free = [*(count_nodes(level, request.admitted) for level in levels), np.ones_like(hosts)]
-    # slices are counted at their own level and summed up above it; below it none is
-    slices = [np.zeros_like(count) for count in free]
-    slices[slice_depth] = free[slice_depth] // slice_size
-    for depth in range(slice_depth, 0, -1):
-        np.add.at(slices[depth - 1], parent[depth], slices[depth])
-    return _Tree(free, slices, rank, parent)
-
-
-def _fit(tree: _Tree, depth: int, needed: int, *, required: bool, what: str) -> tuple[int, IntArray, IntArray]:
-    """Return the level, the domains and how many slices each takes."""
-    while depth > 0 and not required and tree.slices[depth].max() < needed:
-        depth -= 1
-    order = tree.sorted(depth, np.arange(len(tree.free[depth]), dtype=np.int32))
-    room = int(tree.slices[depth][order[0]]) if required else int(tree.slices[depth].sum())
-    if room < needed:
-        where = "one domain" if required else "the topology"
-        raise Infeasible(f"Kueue: {where} allows to fit only {room} out of {needed} {what}")
-    return depth, *_fill(order, tree.slices[depth], needed)
 
 
 def _fill(order: IntArray, room: IntArray, needed: int) -> tuple[IntArray, IntArray]:

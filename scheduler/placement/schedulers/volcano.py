@@ -105,7 +105,25 @@ def volcano_partitions(*, of: Literal["p", "d"], order: RankOrder) -> Heuristic:
     """Make partitions of as many consecutive ranks as a PP group (``p``) or a DP group (``d``) has."""
 
     def choose(request: Request) -> IntArray:
-        return _partitions(request, request.grid.columns if of == "p" else request.grid.rows)
+        size = request.grid.columns if of == "p" else request.grid.rows
+        rng = np.random.default_rng(request.seed)
+        pools = [list(rng.permutation(pool)) for pool in request.pools]
+        filled = _filled(request, request.level.domain_of, 0)
+        capacity = np.bincount(request.level.domain_of, minlength=len(request.level))
+        chosen: list[int] = []
+        for partition in range(request.grid.cells // size):
+            request.check_time()
+            free = np.array([len(pool) for pool in pools])
+            roomy = np.flatnonzero(free >= size)
+            if not len(roomy):
+                total = request.grid.cells // size
+                raise Infeasible(
+                    f"Volcano: no domain has room for partition {partition + 1} of {total}, {size} pods each"
+                )
+            into = int(roomy[_best((filled + size / capacity)[roomy], rng)])
+            chosen += [pools[into].pop() for _ in range(size)]
+            filled[into] += size / capacity[into]
+        return np.array(chosen, dtype=np.int32)
 
     return Heuristic(
         f"volcano-partition-{of}",
@@ -131,25 +149,6 @@ def _hard(request: Request) -> IntArray:
     fullest = roomy[_best(_filled(request, tier, request.grid.cells)[roomy], rng)]
     inside = rng.permutation(np.flatnonzero(tier == fullest)).astype(np.int32)
     return _one_by_one(request, tiers, inside, rng)
-
-
-def _partitions(request: Request, size: int) -> IntArray:
-    rng = np.random.default_rng(request.seed)
-    pools = [list(rng.permutation(pool)) for pool in request.pools]
-    filled = _filled(request, request.level.domain_of, 0)
-    capacity = np.bincount(request.level.domain_of, minlength=len(request.level))
-    chosen: list[int] = []
-    for partition in range(request.grid.cells // size):
-        request.check_time()
-        free = np.array([len(pool) for pool in pools])
-        roomy = np.flatnonzero(free >= size)
-        if not len(roomy):
-            total = request.grid.cells // size
-            raise Infeasible(f"Volcano: no domain has room for partition {partition + 1} of {total}, {size} pods each")
-        into = int(roomy[_best((filled + size / capacity)[roomy], rng)])
-        chosen += [pools[into].pop() for _ in range(size)]
-        filled[into] += size / capacity[into]
-    return np.array(chosen, dtype=np.int32)
 
 
 def _filled(request: Request, domain_of: IntArray, pods: int) -> FloatArray:

@@ -14,7 +14,6 @@ ends a longer delay.  Source: docs/input-workload.rst of github.com/oar-team/bat
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -23,7 +22,7 @@ from ground.formats import FileFormat
 from ground.rows import BadRow, entries, inside, json_document
 from simulator.job_record import JobRecord, Status
 from simulator.traces.cells import Clock, TraceRows, is_number, number, optional, record
-from simulator.traces.trace_loading import Numbered
+from simulator.traces.trace_loading import Numbered, json_likeness
 
 FIELDS = 18
 JOB, SUBMIT, WAIT, RUN, ALLOCATED, REQUESTED, TIME, MEMORY, STATE = 0, 1, 2, 3, 4, 7, 8, 9, 10
@@ -103,7 +102,6 @@ class Swf:
         yield from bad_rows.keep(rows(), job, source)
 
 
-_BEGIN = re.compile(rb"(?:\xef\xbb\xbf)?\s*\{")
 DELAYS = frozenset({"DelayProfile", "delay"})
 SEQUENCES = frozenset({"SequentialCompositionProfile", "composed"})
 """Types of profiles, as Batsim 5 and earlier versions call them."""
@@ -125,8 +123,7 @@ class Batsim:
 
     def likeness(self, head: bytes) -> float:
         """Return whether the document is an object with jobs that have a subtime."""
-        marked = all(mark.encode() in head for mark in ('"jobs"', '"subtime"', '"res"'))
-        return float(marked and _BEGIN.match(head) is not None)
+        return json_likeness(head, ('"jobs"', '"subtime"', '"res"'), begin=b"{")
 
     def read(self, source: ByteStream, bad_rows: TraceRows) -> Iterator[Numbered]:
         """Yield the jobs with their lines, in the order of the file."""

@@ -15,7 +15,6 @@ end are passed over, and counted in a note.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from itertools import count
 from typing import Any
@@ -25,7 +24,7 @@ from ground.formats import FileFormat
 from ground.rows import BadRow, entries, inside, json_document
 from simulator.job_record import JobRecord
 from simulator.traces.cells import Clock, TraceRows, number, record, status, text
-from simulator.traces.trace_loading import Cells, NamedColumns, Numbered
+from simulator.traces.trace_loading import Cells, NamedColumns, Numbered, json_likeness
 
 
 class Philly(NamedColumns):
@@ -58,9 +57,6 @@ class Philly(NamedColumns):
         return job
 
 
-_BEGIN = re.compile(rb"(?:\xef\xbb\xbf)?\s*\[\s*\{")
-
-
 class PhillyLog:
     """Reader of ``cluster_job_log``."""
 
@@ -75,8 +71,7 @@ class PhillyLog:
 
     def likeness(self, head: bytes) -> float:
         """Return whether it is a list of jobs with attempts."""
-        marked = all(mark.encode() in head for mark in self.format.marks)
-        return float(marked and _BEGIN.match(head) is not None)
+        return json_likeness(head, self.format.marks, begin=b"[{")
 
     def read(self, source: ByteStream, bad_rows: TraceRows) -> Iterator[Numbered]:
         """Yield the jobs with their lines, in the order of the file."""

@@ -30,7 +30,7 @@ from ground.formats import FileFormat
 from ground.rows import BadRow, entries, inside, json_document
 from simulator.job_record import JobRecord
 from simulator.traces.cells import Clock, TraceRows, number, optional, record, status, text
-from simulator.traces.trace_loading import Numbered
+from simulator.traces.trace_loading import Numbered, json_likeness
 from topology.node_gpus import mig_profile
 
 MEGABYTE = 2**20  # Memory without a unit, and that of the JSON
@@ -333,8 +333,6 @@ NO_VALUES = frozenset({2.0**32 - 2, 2.0**32 - 1, 2.0**64})
 TIMES = ("submission", "eligible", "start", "end", "elapsed", "limit")
 """Keys of ``time``; the limit counts minutes."""
 
-_BEGIN = re.compile(rb"(?:\xef\xbb\xbf)?\s*\{")
-
 
 class SacctJson:
     """Reader of ``sacct --json``."""
@@ -350,8 +348,7 @@ class SacctJson:
 
     def likeness(self, head: bytes) -> float:
         """Return whether the document is an object with jobs that have a time of submission."""
-        marked = b'"jobs"' in head and b'"job_id"' in head and b'"submission"' in head
-        return float(marked and _BEGIN.match(head) is not None)
+        return json_likeness(head, ('"jobs"', '"job_id"', '"submission"'), begin=b"{")
 
     def read(self, source: ByteStream, bad_rows: TraceRows) -> Iterator[Numbered]:
         """Yield the jobs with their lines, in the order of the file."""

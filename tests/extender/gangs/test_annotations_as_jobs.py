@@ -13,8 +13,8 @@ from extender.gangs.job import understand
 from extender.gangs.types import GangKey, GangRequest, InvalidGang, TopologyRequest
 from extender.plans.gang_plan import GangPlan, PlanPhase, PlanSpec, decode_plan, encode_plan
 from ground.files import Source
+from scheduler.affinity import NAMED_MODELS
 from scheduler.job import DEFAULT_ALPHA, Count, Hold, Job
-from scheduler.job_affinity import NAMED_MODELS
 from scheduler.job_files.job_file import load_job
 
 KEY = GangKey("team", "g")

@@ -8,9 +8,8 @@ import pytest
 
 from ground.errors import InvalidInput
 from ground.files import Source
-from scheduler.affinity import RECORDS, Gains
+from scheduler.affinity import RECORDS, Gains, job_affinity
 from scheduler.job import Parallelism
-from scheduler.job_affinity import job_affinity
 from scheduler.job_files.job_file import load_job
 from scheduler.job_files.records_file import load_records, records_document
 

@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.affinity import RECORDS, Record
+from scheduler.affinity import RECORDS, Record, job_affinity
 from scheduler.job import DEFAULT_ALPHA, DEFAULT_SPREAD_COST, Job
-from scheduler.job_affinity import job_affinity
 from scheduler.objective import evaluate
 from simulator.cost.calibration import PUBLISHED
 from simulator.cost.models import anchored

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from arnold.exports import JOB_COLUMNS, job_rows, table_bytes
+from scheduler.affinity import NAMED_MODELS
 from scheduler.job import FAMILIES, Count, DataSet, Hold, Parallelism
-from scheduler.job_affinity import NAMED_MODELS
 from scheduler.queue.run_times import Prediction
 from simulator.job_record import JobRecord
 from simulator.sim_job import Need, SimJob

@@ -20,15 +20,10 @@ from tests.scheduler.placement.exact.tiny import alike, corners, feasible, probl
 STAGES = [
     schedule.build_quick_tabu,
     schedule.build_cut_outs,
-    schedule.build_long_tabu,
-    schedule.build_credits_if_full,
-    schedule.build_credits,
-    schedule.build_quick_peels,
-    schedule.build_long_peels,
+    schedule.build_peels,
     schedule.build_first_flows,
     schedule.build_quick_flows,
     schedule.build_long_flows,
-    schedule.build_front,
 ]
 
 
@@ -122,5 +117,4 @@ def test_without_time_nothing_is_built() -> None:
     before = dict(search.lattice.builders)
     schedule.build_quick_flows(search)
     schedule.build_long_flows(search)
-    schedule.build_long_tabu(search)
     assert search.lattice.builders == before

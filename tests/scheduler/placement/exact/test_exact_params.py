@@ -15,25 +15,16 @@ import pytest
 from scheduler.algorithm_run import run
 from scheduler.job import Job, Parallelism
 from scheduler.placement.exact import algorithm, profiles, schedule, solve
-from scheduler.placement.exact import schedule as search_module
 from scheduler.placement.exact.algorithm import Exact
-from scheduler.placement.exact.bands import SlotSwaps, SplitSwaps, credit_bands, split_bands, tabu_bands
+from scheduler.placement.exact.bands import SlotSwaps, SplitSwaps, split_bands, tabu_bands
 from scheduler.placement.exact.bounds import CoverageBound
 from scheduler.placement.exact.lattice import Lattice, PairSearch
 from scheduler.placement.exact.params import DEFAULTS, ExactParams, FlowEffort, SkeletonAttempt, TabuEffort
 from scheduler.placement.exact.problem import GridProblem
 from scheduler.placement.exact.profiles import PairProfiles, SkeletonModel, cover_weights
-from scheduler.placement.exact.schedule import (
-    count_coverage,
-    count_edges,
-    count_rectangles,
-    count_regrets,
-    search_pairs,
-)
+from scheduler.placement.exact.schedule import count_edges, count_rectangles, search_pairs
 from scheduler.placement.types import Limits, Pair
-from scheduler.witnesses import Multipliers
 from scheduler.work_clock import clock, on_clock
-from topology.cluster import IntArray
 from topology.generate import paper_cluster
 
 
@@ -48,16 +39,9 @@ def test_the_defaults() -> None:
         "tabu_listed": 240,
         "tabu_elements": 30_000,
         "quick_tabu": {"partitions": 8, "steps": 8},
-        "long_tabu": {"partitions": 40, "steps": 300},
         "group_nodes": 20_000,
         "full": 0.97,
         "few_cells": 256,
-        "credit_partitions": 12,
-        "credit_domains": 6,
-        "credit_plans": 40,
-        "credit_steps": 300,
-        "regret_slack": 8.0,
-        "regret_entries": 20_000_000,
         "split_columns": 40,
         "split_partitions": 6,
         "split_domains": 2,
@@ -66,15 +50,18 @@ def test_the_defaults() -> None:
         "split_near": 0.005,
         "quick_table": 1e8,
         "table_speed": 2.5e8,
-        "table_share": 0.25,
-        "table_reserve": 0.5,
         "many_cells": 3000,
         "pattern_lines": 300,
         "pattern_rounds": 80,
         "pattern_share": 0.1,
         "pattern_shapes": 1000,
         "pattern_cuts": 5000,
-        "pattern_effort": 0.5,
+        "shape_share": 0.5,
+        "choice_effort": 1.2,
+        "shape_effort": 2.0,
+        "crossing_sets": 400_000,
+        "crossing_sets_of_two": 20_000,
+        "alone_sets": 5000,
         "component_columns": 20,
         "component_share": 0.3,
         "quick_component_share": 0.02,
@@ -86,36 +73,20 @@ def test_the_defaults() -> None:
         "tree_elements": 100,
         "component_states": (20_000, 200_000, 1_000_000),
         "component_graphs": 5,
-        "crossing_share": 0.3,
-        "shape_share": 0.5,
-        "choice_effort": 1.2,
-        "crossing_effort": 1.0,
-        "shape_effort": 2.0,
-        "crossing_sets": 400_000,
-        "crossing_sets_of_two": 20_000,
-        "alone_sets": 5000,
         "flow_columns": 16,
         "flow_intervals": 6000,
-        "ring_tilings": 300,
-        "ring_arcs": 1000,
-        "flow_sets": 200,
-        "set_columns": 8,
-        "ring_share": 0.2,
         "construction_share": 0.35,
         "many_cells_share": 0.2,
         "first_intervals": 400,
         "first_flows": {"programs": 40, "roundings": 1, "seeds": 1},
         "quick_flows": {"programs": 40, "roundings": 1, "seeds": 2},
         "long_flows": {"programs": 200, "roundings": 3, "seeds": 20},
-        "long_rings": {"programs": 60, "roundings": 2, "seeds": 20},
-        "set_flows": {"programs": 60, "roundings": 3, "seeds": 20},
         "peel_domains": 4,
         "peel_sets": 100_000,
         "peel_bands": 1000,
         "peel_kept": 100,
         "peel_parts": (2, 3, 4),
         "quick_peel": {"flows": 16, "programs": 30, "share": 0.05, "least": 1},
-        "long_peel": {"flows": 300, "programs": 30, "share": 0.2, "least": 3},
         "cover_offsets": 12,
         "cover_scales": (1, 2, 3),
         "ordered_domains": 20,
@@ -208,7 +179,7 @@ RECORDED: list[tuple[GridProblem, float, list[Step], list[Step]]] = [
     ),
 ]
 """Problem, alpha, what was refuted by what, and what was built by what: recorded with seed 3 and one worker when tabu
-search, flows on intervals and rings, cut-outs and patterns had come into the schedule."""
+search, flows on intervals, cut-outs and patterns had come into the schedule."""
 
 
 @pytest.mark.parametrize(("problem", "alpha", "refuted", "built"), RECORDED)
@@ -250,23 +221,17 @@ class Calls:
 @pytest.mark.parametrize(("many", "tried"), [(3000, True), (10, False)])
 def test_many_cells(monkeypatch: pytest.MonkeyPatch, many: int, tried: bool) -> None:
     """Fifty cells are many or not: with many, no width profiles are searched."""
-    rounds: list[PairSearch] = []
-    search = started(OPEN, many_cells=many)
-    monkeypatch.setattr(search_module, "STAGES", ())
-    monkeypatch.setattr(search_module, "enumerate_profiles", rounds.append)
-    search_pairs(search)
-    assert bool(rounds) is tried
+    asked: list[PairSearch] = []
+    monkeypatch.setattr(profiles, "_run_by_twos", lambda search, _: (asked.append(search), search.extend(0.0)))
+    profiles.enumerate_profiles(started(OPEN, many_cells=many))
+    assert bool(asked) is tried
 
 
-def test_efforts_of_tabu_searches(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The quick one before the longer one, each with its partitions and swaps, and the seed of the limits."""
+def test_effort_of_tabu_searches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its partitions and swaps, and the seed of the limits."""
     tabu = Calls(monkeypatch, "tabu_bands")
-    search = started(OPEN, quick_tabu=TabuEffort(2, 3), long_tabu=TabuEffort(5, 7))
-    schedule.build_quick_tabu(search)
-    quick = len(tabu.calls)
-    schedule.build_long_tabu(search)
-    assert {call["effort"] for call in tabu.calls[:quick]} == {TabuEffort(2, 3)}
-    assert {call["effort"] for call in tabu.calls[quick:]} == {TabuEffort(5, 7)}
+    schedule.build_quick_tabu(started(OPEN, quick_tabu=TabuEffort(2, 3)))
+    assert {call["effort"] for call in tabu.calls} == {TabuEffort(2, 3)}
     assert {call["seed"] for call in tabu.calls} == {0}
 
 
@@ -276,21 +241,9 @@ def test_partitions_of_a_tabu_search(monkeypatch: pytest.MonkeyPatch, changes: d
     sizes: list[int] = []
     monkeypatch.setattr(SlotSwaps, "run", lambda self, *_: sizes.append(len(self)) or self.lacking().sum(axis=1))
     problem = GridProblem(50, 12, (60,) * 8 + (50,) * 4)
-    tabu_bands(problem, (3, 4), effort=DEFAULTS.long_tabu, seed=0, params=replace(DEFAULTS, **changes))
+    tabu_bands(problem, (3, 4), effort=TabuEffort(40, 300), seed=0, params=replace(DEFAULTS, **changes))
     assert sizes
     assert max(sizes) <= most
-
-
-@pytest.mark.parametrize(("full", "first"), [(0.5, True), (1.1, False)])
-def test_when_credits_come(monkeypatch: pytest.MonkeyPatch, full: float, first: bool) -> None:
-    """Before longer tabu searches on a full cluster, after them on another; never twice."""
-    credits_ = Calls(monkeypatch, "credit_bands")
-    search = started(OPEN, full=full, few_cells=0)
-    schedule.build_credits_if_full(search)
-    assert bool(credits_.calls) is first
-    before = len(credits_.calls)
-    schedule.build_credits(search)
-    assert (len(credits_.calls) > before) is not first
 
 
 @pytest.mark.parametrize(
@@ -338,47 +291,8 @@ def test_plans_of_split_bands(
     assert runs.count(20) <= 2 * plans  # bands split alone, then together
 
 
-@pytest.mark.parametrize("changes", [{}, {"regret_slack": -1.0}, {"regret_entries": 1}])
-def test_regrets_refute_what_the_table_leaves_out(changes: dict[str, float]) -> None:
-    """With the table too large; and not where the slack, or what regrets take, is more than is allowed."""
-    problem = GridProblem(3, 6, (7, 5, 5, 3))
-    search = PairSearch(Lattice(problem, 0.5, 0.5), Limits(seconds=60), replace(DEFAULTS, **changes))  # type: ignore[arg-type]
-    count_edges(search)
-    count_coverage(search)
-    assert not search.lattice.is_refuted((2, 2))
-    count_regrets(search)
-    assert search.lattice.is_refuted((2, 2)) is not bool(changes)
-    if not changes:
-        assert search.lattice.refutations[-1].by == "rectangles"
-        assert isinstance(search.lattice.refutations[-1].witness, Multipliers)
-
-
 TIGHT = GridProblem(46, 12, (77, 68, 63, 58, 56, 52, 46, 44, 41, 33, 20, 10))
 """16 nodes to spare."""
-
-
-@pytest.mark.parametrize(
-    ("changes", "problems"),
-    [
-        ({}, {40}),
-        ({"credit_plans": 3}, {3}),
-        ({"credit_partitions": 0}, set()),
-        ({"credit_domains": 0}, set()),
-    ],
-)
-def test_plans_of_credit_bands(monkeypatch: pytest.MonkeyPatch, changes: dict[str, int], problems: set[int]) -> None:
-    """So many plans are searched at once, of so many partitions and domains, with so many swaps each."""
-    runs: list[tuple[int, int]] = []
-
-    def run(self: SlotSwaps, steps: int, _: object) -> IntArray:
-        runs.append((len(self), steps))
-        return np.ones(len(self), dtype=np.int32)
-
-    monkeypatch.setattr(SlotSwaps, "run", run)
-    credit_bands(TIGHT, (3, 4), seed=0, params=replace(DEFAULTS, credit_steps=17, **changes))
-    assert {size for size, _ in runs} <= problems
-    assert bool(runs) is bool(problems)
-    assert {steps for _, steps in runs} <= {17}
 
 
 @pytest.mark.parametrize(
@@ -412,14 +326,9 @@ def test_what_constructions_leave_to_others(monkeypatch: pytest.MonkeyPatch, man
     assert share * 60 - 8 < max(given) <= share * 60
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [{"table_share": 0.0}, {"table_reserve": 61.0}, {"table_speed": 0.0}],
-    ids=lambda changes: next(iter(changes)),
-)
-def test_a_table_for_which_there_is_no_time_is_not_made(changes: dict[str, float]) -> None:
+def test_a_table_that_takes_too_long_is_not_made() -> None:
     """With the defaults it is."""
-    usual, without = started(OPEN), started(OPEN, **changes)
+    usual, without = started(OPEN), started(OPEN, quick_table=0.0)
     for search in (usual, without):
         count_rectangles(search)
     assert usual.table is not None
@@ -518,11 +427,8 @@ def test_other_numbers_prove_the_same() -> None:
     other = replace(
         DEFAULTS,
         quick_tabu=nothing,
-        long_tabu=nothing,
-        credit_plans=0,
         quick_flows=FlowEffort(programs=0, roundings=0, seeds=0),
         long_flows=FlowEffort(programs=0, roundings=0, seeds=0),
-        long_rings=FlowEffort(programs=0, roundings=0, seeds=0),
     )
     found = []
     for params in (DEFAULTS, other):

@@ -25,7 +25,7 @@ NEARLY_FULL = GridProblem(
 
 def peeled(problem: GridProblem, pair: Pair, *, seed: int = 0, flows: int = 20) -> IntArray | None:
     """Search with the dives that the algorithm takes."""
-    limit = FlowLimit(60.0, programs=DEFAULTS.long_peel.programs, roundings=1, seed=seed)
+    limit = FlowLimit(60.0, programs=30, roundings=1, seed=seed)
     return peeled_bands(problem, pair, flows=flows, limit=limit, params=DEFAULTS)
 
 
@@ -53,7 +53,7 @@ def test_bands_and_a_flow_beside_them() -> None:
     cells = peeled(NEARLY_FULL, (3, 8), flows=2)
     assert cells is not None
     check_pair(NEARLY_FULL, cells, (3, 8))
-    limit = FlowLimit(60.0, programs=DEFAULTS.long_peel.programs, roundings=1, seed=0)
+    limit = FlowLimit(60.0, programs=30, roundings=1, seed=0)
     assert interval_flow(NEARLY_FULL, (3, 8), limit=limit, coverage=CoverageBound(NEARLY_FULL)) is None
 
 

@@ -15,7 +15,7 @@ from scheduler.placement.exact.params import DEFAULTS, ExactParams
 from scheduler.placement.exact.problem import GridProblem
 from scheduler.placement.exact.profiles import SkeletonModel, realise
 from scheduler.placement.exact.schedule import count_edges
-from scheduler.placement.exact.shapes import CrossingSets, ShapeChoices, ShapeCounts, decide_shapes
+from scheduler.placement.exact.shapes import CrossingSets, ShapeChoices, ShapeCounts, cuts, decide_shapes
 from scheduler.placement.types import Limits, Pair
 from scheduler.work_clock import clock
 from tests.case_counts import every_fourth, examples
@@ -45,8 +45,7 @@ def decided(problem: GridProblem, pair: Pair, **changes: object) -> Lattice:
     search = PairSearch(Lattice(problem, 0.5, 0.5), Limits(seconds=60.0), params)
     search.patterns[pair] = least_pattern_bound(problem, pair, rounds=80)
     if search.patterns[pair].slack >= 0:
-        view = search.views[0] if pair[1] == 2 < pair[0] else None
-        choices = ShapeChoices(search, pair, view)
+        choices = ShapeChoices(search, pair)
         while not choices.over and not search.lattice.built:
             choices.decide(clock() + 60.0)
     return search.lattice
@@ -116,7 +115,7 @@ def test_refuted_choice_by_choice(rows: int, columns: int, capacities: tuple[int
     problem = GridProblem(rows, columns, capacities)
     assert not any(pair[0] >= s and pair[1] >= r for s, r in corners(problem))
     assert least_pattern_bound(problem, pair, rounds=80).slack >= 0
-    assert [(one.pair, one.by) for one in decided(problem, pair).refutations] == [(pair, "shapes")]
+    assert [(refutation.pair, refutation.by) for refutation in decided(problem, pair).refutations] == [(pair, "shapes")]
 
 
 def test_sets_of_columns_alone_refute() -> None:
@@ -140,7 +139,7 @@ def test_sets_of_columns_alone_refute() -> None:
 def test_with_more_effort_for_each_choice(changes: dict[str, float]) -> None:
     """Choices for which little effort is not enough are looked at again, and the pair is refuted all the same."""
     problem = GridProblem(3, 3, (5, 2, 1, 1, 1))
-    assert [one.by for one in decided(problem, (2, 2), **changes).refutations] == ["shapes"]
+    assert [refutation.by for refutation in decided(problem, (2, 2), **changes).refutations] == ["shapes"]
 
 
 def test_built_without_looking_at_one_side_alone() -> None:
@@ -158,6 +157,18 @@ def test_built_from_sets_that_cross() -> None:
     made = realise(FULL, serves, pp=3, limit=LIMIT)
     assert made.cells is not None
     check_pair(FULL, made.cells, (3, 3))
+
+
+def test_shapes_wider_than_a_domain_have_no_placement() -> None:
+    """A domain of one cell that touches two columns: it has a cell in one of them at most."""
+    model = SkeletonModel(GridProblem(3, 3, (4, 4, 1)), (3, 2), spare_rows=3)
+    assert model.find_shapes(LIMIT, [(2, 3), (2, 3), (2, 1)]) == ("no", None)
+
+
+def test_cuts() -> None:
+    """7 of at most three sizes 2, 3 and 5: what is needed and no more; and none where they are too many."""
+    assert sorted(cuts({2, 3, 5}, 3, 7, 10) or ()) == [(3, 2, 2), (3, 3, 2), (3, 3, 3), (5, 2), (5, 3), (5, 5)]
+    assert cuts({2, 3, 5}, 3, 7, 5) is None
 
 
 def test_choices_come_once() -> None:
@@ -181,7 +192,7 @@ def test_too_many_sets() -> None:
     assert not lattice.refutations
 
 
-@pytest.mark.parametrize("changes", [{"crossing_share": 0.0}, {"pattern_shapes": 0}])
+@pytest.mark.parametrize("changes", [{"shape_share": 0.0}, {"pattern_shapes": 0}])
 def test_where_nothing_is_tried(changes: dict[str, float]) -> None:
     """Without time, or with more shapes than are listed, a pair stays open."""
     params: ExactParams = replace(DEFAULTS, **changes)  # type: ignore[arg-type]

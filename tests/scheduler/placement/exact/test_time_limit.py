@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from scheduler.job import Count, Job, Parallelism
+from scheduler.placement.exact import starts
 from scheduler.placement.exact.goals import GoalSearch, weighed
 from scheduler.placement.exact.lattice import Lattice, PairSearch
 from scheduler.placement.exact.level_bounds import LevelBounds, LineTouches
@@ -75,12 +76,12 @@ def test_other_starts_wait_for_time(monkeypatch: pytest.MonkeyPatch) -> None:
     one = reduction(counts=(Count("dp", "rack", 0.5),))
     made = []
 
-    def starts(*_: object) -> Iterator[IntArray]:
+    def counted(*_: object) -> Iterator[IntArray]:
         for first in range(5):
             made.append(first)
             yield np.arange(first, first + 12, dtype=np.int32).reshape(6, 2)
 
-    monkeypatch.setattr(starts, "_starts", starts)
+    monkeypatch.setattr(starts, "_starts", counted)
     search = PairSearch(Lattice(one.problem, 0.3, 0.7), Limits(workers=1))
     starts.goals_of(one, search, Limits(), -inf, DEFAULTS)
     assert made == [0]
