@@ -181,10 +181,10 @@ def _judge(life: _Life, time: float, settings: TriggerSettings) -> Alarm | None:
         return Alarm(time, "failure", life.member, np.inf, last)
     if not regular:
         return None
-    found = _slower(life, ends, time, settings.window, settings)
-    if found is None and ROUND * float(np.median(np.diff(rhythm))) <= settings.window / 2:
-        found = _slower(life, ends, time, settings.window / 2, settings)
-    return found
+    alarm = _slower(life, ends, time, settings.window, settings)
+    if alarm is None and ROUND * float(np.median(np.diff(rhythm))) <= settings.window / 2:
+        alarm = _slower(life, ends, time, settings.window / 2, settings)
+    return alarm
 
 
 def _stands(life: _Life, time: float, settings: TriggerSettings) -> bool:
@@ -263,16 +263,16 @@ def find_slow(recording: CollectiveRecording, since: float, time: float) -> list
             mine.where(slice(1, None)).rows(), own.tolist(), strict=True
         ):
             work.append(_Work(member, group, (recording.groups[group].kind, op, size, seq), seconds, end))
-    old = [one for one in work if one.end <= since]
+    old = [piece for piece in work if piece.end <= since]
     late = known.end > since
-    found = _inside(recording, known.where(~late), known.where(late), since, time)
+    explained = _inside(recording, known.where(~late), known.where(late), since, time)
     for part in PARTS:
         span = (time - since) * part
-        slow = _before(recording, old, [one for one in work if one.end > time - span], span)
+        slow = _before(recording, old, [piece for piece in work if piece.end > time - span], span)
         if slow:
-            found += slow
+            explained += slow
             break
-    return sorted(found, key=lambda slow: (not slow.unique, slow.cause != "slow-before"))
+    return sorted(explained, key=lambda slow: (not slow.unique, slow.cause != "slow-before"))
 
 
 Task = tuple[str, int, int, int]
@@ -325,9 +325,9 @@ def _before(recording: CollectiveRecording, old: Sequence[_Work], new: Sequence[
 def _excess(recording: CollectiveRecording, work: Sequence[_Work]) -> dict[int, _Excess]:
     """Of each member, over all tasks that take it time; the yardstick is the median of its peers in the same task."""
     times: dict[Task, dict[int, list[_Work]]] = defaultdict(lambda: defaultdict(list))
-    for one in work:
-        times[one.task][one.member].append(one)
-    found: dict[int, _Excess] = defaultdict(_Excess)
+    for piece in work:
+        times[piece.task][piece.member].append(piece)
+    excess_of: dict[int, _Excess] = defaultdict(_Excess)
     # those that share a group do the same work, pipelines left out; of many peers, a few of all
     sharing: dict[int, set[int]] = defaultdict(set)
     for group in recording.groups:
@@ -340,19 +340,19 @@ def _excess(recording: CollectiveRecording, work: Sequence[_Work]) -> dict[int, 
     }
     for members in times.values():
         for member, mine in members.items():
-            others = [one.seconds for peer in peers.get(member, ()) for one in members.get(peer, ())]
+            others = [piece.seconds for peer in peers.get(member, ()) for piece in members.get(peer, ())]
             usual = float(np.median(others)) if others else 0.0
             if usual <= TRIFLE:
                 continue
-            entry = found[member]
+            entry = excess_of[member]
             entry.count += len(mine)
             entry.usual += usual * len(mine)
-            entry.groups.update(one.group for one in mine)
-            for one in mine:
-                entry.own += one.seconds
-                entry.seconds += max(one.seconds - usual, 0.0)
-                entry.above += one.seconds > NOTICEABLE * usual
-    return found
+            entry.groups.update(piece.group for piece in mine)
+            for piece in mine:
+                entry.own += piece.seconds
+                entry.seconds += max(piece.seconds - usual, 0.0)
+                entry.above += piece.seconds > NOTICEABLE * usual
+    return excess_of
 
 
 def _inside(
@@ -389,13 +389,13 @@ def _inside(
 def _transfers(recording: CollectiveRecording, known: Completions) -> dict[tuple[int, int, int], list[float]]:
     """Return (group, operation, size) -> transfer time of each collective that all members completed."""
     inside = known.end - known.start
-    found: dict[tuple[int, int, int], list[float]] = defaultdict(list)
+    transfers: dict[tuple[int, int, int], list[float]] = defaultdict(list)
     for rows in known.by_collective():
         first = int(rows[0])
         number = int(known.group[first])
         if len(rows) == len(recording.groups[number].members):
-            found[number, int(known.op[first]), int(known.bytes[rows].max())].append(float(inside[rows].min()))
-    return found
+            transfers[number, int(known.op[first]), int(known.bytes[rows].max())].append(float(inside[rows].min()))
+    return transfers
 
 
 def _apart(share: dict[tuple[int, int], float]) -> tuple[int, ...]:
@@ -503,10 +503,10 @@ def diagnose(recording: CollectiveRecording, settings: TriggerSettings | None = 
     first: Diagnosis | None = None
     made = looks(recording, settings)
     for time, number, raised in alarms(recording, settings):
-        found = _at_alarm(recording, raised, time, settings)
-        first = first or found
-        if best.status == "healthy" or _rank(found) < _rank(best):
-            best = found
+        diagnosis = _at_alarm(recording, raised, time, settings)
+        first = first or diagnosis
+        if best.status == "healthy" or _rank(diagnosis) < _rank(best):
+            best = diagnosis
         if best.certainty == "certain":
             made = number
             break
@@ -536,29 +536,29 @@ def diagnose_snapshot(snapshot: Snapshot, notes: Sequence[str] = ()) -> Diagnosi
             groups=tuple(g for g, group in enumerate(snapshot.groups) if snapshot.gone & set(group.members)),
         )
     roots = find_roots(snapshot)
-    found = _from_root(base, snapshot, roots[0]) if roots else replace(base, stalls=())
-    return found if found.culprits else _without_records(found, snapshot)
+    diagnosis = _from_root(base, snapshot, roots[0]) if roots else replace(base, stalls=())
+    return diagnosis if diagnosis.culprits else _without_records(diagnosis, snapshot)
 
 
-def _without_records(found: Diagnosis, snapshot: Snapshot) -> Diagnosis:
+def _without_records(diagnosis: Diagnosis, snapshot: Snapshot) -> Diagnosis:
     """Return the diagnosis with the few members that left no record as suspects, where nobody else is one.
 
     A file that is missing among those of the others is evidence: a process that dies writes none.  It is never certain,
     as files get lost, and says nothing where half of the members or more have none.
     """
     silent = sorted(snapshot.unseen)
-    if found.groups:
-        members = {member for group in found.groups for member in snapshot.groups[group].members}
+    if diagnosis.groups:
+        members = {member for group in diagnosis.groups for member in snapshot.groups[group].members}
         silent = [member for member in silent if member in members]
     if not silent or 2 * len(snapshot.unseen) >= len(snapshot.members):
-        return found
+        return diagnosis
     certainty = _certainty(silent, snapshot.unseen, unique=len(silent) == 1)
     return replace(
-        found,
+        diagnosis,
         status="failure",
         cause="no-record",
         culprits=tuple(Culprit(member, certainty) for member in silent),
-        groups=found.groups or tuple(g for g, group in enumerate(snapshot.groups) if {*silent} & {*group.members}),
+        groups=diagnosis.groups or tuple(g for g, group in enumerate(snapshot.groups) if {*silent} & {*group.members}),
     )
 
 
@@ -577,8 +577,8 @@ def _at_alarm(
     base = replace(_of_snapshot(snapshot), localised=time, since=since, notes=recording.notes)
     roots = find_roots(snapshot)
     if roots:
-        found = _from_root(base, snapshot, roots[0], recording)
-        return replace(found, since=max(since, found.since or since))
+        failure = _from_root(base, snapshot, roots[0], recording)
+        return replace(failure, since=max(since, failure.since or since))
     base = replace(base, status="failure" if failed else "straggler", cause="unknown")
     slow = [] if failed else find_slow(recording, since, time)
     if not slow:
@@ -608,9 +608,9 @@ def _from_root(
         cause, suspects = root.kind, root.suspects
     elif recording is not None:
         known = flows_at(recording.states, stall.group, stall.seq)
-        found = conditions(known)
-        flows = tuple(zip(known, found, strict=True))
-        cause, suspects = _of_transfer(snapshot, stall, blame(known, found))
+        waits_for = conditions(known)
+        flows = tuple(zip(known, waits_for, strict=True))
+        cause, suspects = _of_transfer(snapshot, stall, blame(known, waits_for))
     doubtful = snapshot.unseen | (frozenset() if recording is None else recording.tainted)
     sure = snapshot.settled and root.kind not in PROGRAM
     certainty = _certainty(suspects, doubtful, unique=len(suspects) == 1, sure=sure)
@@ -626,14 +626,14 @@ def _from_root(
     )
 
 
-def _of_transfer(snapshot: Snapshot, stall: Stall, found: Blame) -> tuple[Cause, tuple[int, ...]]:
+def _of_transfer(snapshot: Snapshot, stall: Stall, blamed: Blame) -> tuple[Cause, tuple[int, ...]]:
     if snapshot.gone:
         return "unreachable", tuple(sorted(snapshot.gone))
-    if found.cause == "complete" and len(stall.standing) == 1:
+    if blamed.cause == "complete" and len(stall.standing) == 1:
         return "gpu-not-ready", tuple(stall.standing)
-    if found.cause == "complete" or found.cause == "starved":  # noqa: PLR1714 - so that the type is narrowed
+    if blamed.cause == "complete" or blamed.cause == "starved":  # noqa: PLR1714 - so that the type is narrowed
         return "unknown", ()
-    return found.cause, found.suspects
+    return blamed.cause, blamed.suspects
 
 
 def _certainty(members: Sequence[int], doubtful: frozenset[int], *, unique: bool, sure: bool = True) -> Certainty:
@@ -673,8 +673,8 @@ def blame_sentence(diagnosis: Diagnosis) -> str:
 
 
 def _place(diagnosis: Diagnosis, member: int) -> str:
-    found = diagnosis.members[member]
-    return f"{found.label} on {found.host}" if found.host and found.host not in found.label else found.label
+    culprit = diagnosis.members[member]
+    return f"{culprit.label} on {culprit.host}" if culprit.host and culprit.host not in culprit.label else culprit.label
 
 
 def _few(names: Sequence[str], *, last: str = " and ") -> str:

@@ -234,17 +234,20 @@ class _Entries:
             by_number = last >= 0 and last == last_number[key]
             by_seq = key not in self._mixed and last == last_seq[key]
             all_over = 0 <= done == last and (by_number or key not in self._mixed)
-            for i, one in enumerate(mine):
-                if dump.one_series or one.backend == GLOO:
-                    counted, over = not one.retired, one.completed or one.retired
+            for i, entry in enumerate(mine):
+                if dump.one_series or entry.backend == GLOO:
+                    counted, over = not entry.retired, entry.completed or entry.retired
                 else:
                     counted = done >= 0 and (by_number or by_seq)
                     over = (
-                        one.completed or all_over or (by_number and one.number <= done) or (by_seq and one.seq <= done)
+                        entry.completed
+                        or all_over
+                        or (by_number and entry.number <= done)
+                        or (by_seq and entry.seq <= done)
                     )
-                mine[i] = one._replace(completed=over, retired=one.retired and not over)
+                mine[i] = entry._replace(completed=over, retired=entry.retired and not over)
                 if counted:
-                    dump.timed.add(one.backend)
+                    dump.timed.add(entry.backend)
 
 
 def _size(entry: Row, what: str) -> str:
@@ -253,7 +256,7 @@ def _size(entry: Row, what: str) -> str:
     sizes = entry.get(f"{side}_sizes") or entry.get("input_sizes")
     if not side or not isinstance(sizes, list) or not all(isinstance(size, list) for size in sizes):
         return ""
-    dims = [size for one in sizes for size in one]
+    dims = [size for shape in sizes for size in shape]
     if not dims or not all(type(size) is int and 0 <= size < 2**40 for size in dims) or len(dims) > 2**16:
         return ""
     types = entry.get(f"{side}_dtypes") or entry.get("input_dtypes")

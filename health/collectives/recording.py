@@ -235,11 +235,11 @@ def read_timed(
                 files.append(number)
                 lines.append(line)
     times = np.array([row[0] for row in rows], dtype=np.float64)
-    found = strays(times, np.array([row.member for row in rows], dtype=np.int64))
+    is_stray = strays(times, np.array([row.member for row in rows], dtype=np.int64))
     rank_of = ranks()
-    for i in np.flatnonzero(found).tolist():
+    for i in np.flatnonzero(is_stray).tolist():
         bad_rows.refuse(BadRowOfRank(STRAY, rank_of[rows[i].member]), sources[files[i]].at(lines[i]))
-    return [row for row, stray in zip(rows, found.tolist(), strict=True) if not stray]
+    return [row for row, stray in zip(rows, is_stray.tolist(), strict=True) if not stray]
 
 
 def strays(time: Seconds, member: Long) -> npt.NDArray[np.bool_]:

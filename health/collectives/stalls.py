@@ -91,7 +91,7 @@ def stalls_at(recording: CollectiveRecording, time: float, *, quiet: float, back
     last: dict[tuple[int, int], int] = {}
     for _, _, group, member, seq, _, _ in recording.completions.until(time).rows():
         last[group, member] = max(seq, last.get((group, member), seq))
-    found: list[Stall] = []
+    stalls: list[Stall] = []
     mismatches: list[Mismatch] = []
     # members that completed something so recently that they may well be computing
     known = recording.completions.until(time)
@@ -129,13 +129,13 @@ def stalls_at(recording: CollectiveRecording, time: float, *, quiet: float, back
         ops = list(launched.values())
         most = max(sorted(set(ops)), key=ops.count)
         op, others = most, sorted(member for member, op in launched.items() if op != most)
-        found.append(Stall(group, seq, recording.ops[op], standing, absent, since))
+        stalls.append(Stall(group, seq, recording.ops[op], standing, absent, since))
         if others:
             strangers = tuple((member, recording.ops[launched[member]]) for member in others)
             mismatches.append(Mismatch(group, seq, recording.ops[op], strangers))
     # members that launched a collective, did not complete it, and write no more state lines
     silent: set[int] = set()
-    for stall in found:
+    for stall in stalls:
         rows = recent.where((recent.group == stall.group) & (recent.seq == stall.seq))
         newest_of = _each(max, rows.member, rows.time)
         newest = max(newest_of.values())
@@ -143,7 +143,7 @@ def stalls_at(recording: CollectiveRecording, time: float, *, quiet: float, back
             silent |= {member for member, last in newest_of.items() if newest - last > quiet}
     gone = frozenset(silent)
     return Snapshot(
-        recording.members, recording.groups, tuple(found), tuple(mismatches), gone=gone, busy=frozenset(busy)
+        recording.members, recording.groups, tuple(stalls), tuple(mismatches), gone=gone, busy=frozenset(busy)
     )
 
 
@@ -164,10 +164,10 @@ def _waiting(
 
 def _each(best: Callable[[float, float], float], members: IntArray, values: npt.NDArray[Any]) -> dict[int, Any]:
     """Return the least or greatest value of each member, in the order in which members appear."""
-    found: dict[int, Any] = {}
+    best_of: dict[int, Any] = {}
     for member, value in zip(members.tolist(), values.tolist(), strict=True):
-        found[member] = best(value, found.get(member, value))
-    return found
+        best_of[member] = best(value, best_of.get(member, value))
+    return best_of
 
 
 def find_roots(snapshot: Snapshot) -> list[Root]:
@@ -279,9 +279,9 @@ def conditions(flows: Sequence[Flow], *, slack: int = 0) -> list[Condition]:
     return [_condition(flow, into, lead[flow.channel] - slack) for flow in flows]
 
 
-def blame(flows: Sequence[Flow], found: Sequence[Condition] | None = None) -> Blame:
+def blame(flows: Sequence[Flow], waits_for: Sequence[Condition] | None = None) -> Blame:
     """Return which members hold up a collective in which nothing moves."""
-    known = list(zip(flows, conditions(flows) if found is None else found, strict=True))
+    known = list(zip(flows, conditions(flows) if waits_for is None else waits_for, strict=True))
     idle = {flow.source for flow, condition in known if condition == "gpu-not-ready"}
     if idle:
         return Blame("gpu-not-ready", tuple(sorted(idle)))

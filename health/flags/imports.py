@@ -153,7 +153,7 @@ def read_reports(source: Source, *, by: str) -> Reports:
     for event in events:
         if (warning := _of_event(event, by)) is not None:
             remarks.setdefault(warning.node, []).append(warning)
-    flags = tuple(_flag(found) for _, found in sorted(remarks.items()))
+    flags = tuple(_flag(of_node) for _, of_node in sorted(remarks.items()))
     return Reports(len(nodes), flags, tuple(sorted(looked_at - remarks.keys())))
 
 

@@ -281,8 +281,10 @@ class Ledger(FlagLog):
             since = worst.since if worst.since is None else min(worst.since, now)
             flag = replace(worst, evidence=evidence, since=since)
             mark = stamp or now.isoformat()
-            found = self._connection.execute("SELECT 1 FROM events WHERE finding = ? LIMIT 1", (_digest(flag, mark),))
-            if found.fetchone() is not None:
+            taken_in = self._connection.execute(
+                "SELECT 1 FROM events WHERE finding = ? LIMIT 1", (_digest(flag, mark),)
+            )
+            if taken_in.fetchone() is not None:
                 known += len(flags)
                 continue
             events += self._taken_in(flag, now, rules.of(flag.source), stamp)

@@ -255,11 +255,15 @@ def doubted(
     if is_step_time(examined.metric) or not examined.alerts:
         return examined
     doubts = {alert: _doubt(alert, examined.metric, recording) for alert in examined.alerts}
-    if len({one.machine for one, doubt in doubts.items() if doubt is None}) > few(examined.machines):
-        doubts = {one: doubt or "many" for one, doubt in doubts.items()}
+    if len({stretch.machine for stretch, doubt in doubts.items() if doubt is None}) > few(examined.machines):
+        doubts = {stretch: doubt or "many" for stretch, doubt in doubts.items()}
     least = (threshold or default_threshold(examined.machines)) / NEW_SHARE
-    of_role = {one for one in doubts if one.machine not in changed and _may_be_its_role(one, examined.metric, least)}
-    doubts = {one: doubt or ("role" if one in of_role else None) for one, doubt in doubts.items()}
+    of_role = {
+        stretch
+        for stretch in doubts
+        if stretch.machine not in changed and _may_be_its_role(stretch, examined.metric, least)
+    }
+    doubts = {stretch: doubt or ("role" if stretch in of_role else None) for stretch, doubt in doubts.items()}
     judged = [
         replace(stretch, alert=None, doubt=doubt) if (doubt := doubts.get(stretch)) is not None else stretch
         for stretch in examined.stretches
@@ -267,14 +271,14 @@ def doubted(
     return replace(examined, stretches=tuple(judged))
 
 
-def _doubt(one: Stretch, metric: str, recording: MetricRecording) -> Doubt | None:
-    if one.own > one.peers and is_work(metric):
+def _doubt(stretch: Stretch, metric: str, recording: MetricRecording) -> Doubt | None:
+    if stretch.own > stretch.peers and is_work(metric):
         return "busier"
     telling = [samples for name, samples in recording.metrics.items() if tells_idleness(name) or name == metric]
-    return "idle-peers" if any(_idle(samples, one) for samples in telling) else None
+    return "idle-peers" if any(_idle(samples, stretch) for samples in telling) else None
 
 
-def _may_be_its_role(one: Stretch, metric: str, least: float) -> bool:
+def _may_be_its_role(stretch: Stretch, metric: str, least: float) -> bool:
     """Return whether a machine may always have differed as much: it did before, or has since the recording began.
 
     Healthy machines differ for good, a few of many by far more than most.  Without a past half of the distance is taken
@@ -283,18 +287,18 @@ def _may_be_its_role(one: Stretch, metric: str, least: float) -> bool:
 
     :param least: the score from which on it is believed without a past.
     """
-    if one.past is None or one.past_peers is None:
-        return one.score < least or is_busier_cpu(one, metric)
-    return not new_beside((one.past, one.past_peers), own=one.own, peers=one.peers)
+    if stretch.past is None or stretch.past_peers is None:
+        return stretch.score < least or is_busier_cpu(stretch, metric)
+    return not new_beside((stretch.past, stretch.past_peers), own=stretch.own, peers=stretch.peers)
 
 
-def _idle(samples: Samples, one: Stretch) -> bool:
+def _idle(samples: Samples, stretch: Stretch) -> bool:
     """Return whether the other machines do not work by this metric while one stands out."""
     level = idle_level(samples.metric)
     if level is None:
         return False
-    own = samples.machines.index(one.machine) if one.machine in samples.machines else -1
-    value = samples.value[(samples.time >= one.start) & (samples.time <= one.end) & (samples.machine != own)]
+    own = samples.machines.index(stretch.machine) if stretch.machine in samples.machines else -1
+    value = samples.value[(samples.time >= stretch.start) & (samples.time <= stretch.end) & (samples.machine != own)]
     return len(value) > 0 and float(np.median(value)) <= level
 
 
@@ -381,12 +385,12 @@ class JobPhases:
 
     def alike(self, times: FloatArray, start: float, end: float) -> BoolArray:
         """Return of each time (seconds, ascending) whether the machines worked as between two times; true = unknown."""
-        found = np.ones(len(times), dtype=np.bool_)
+        same = np.ones(len(times), dtype=np.bool_)
         for at, levels in self._levels:
             now = levels[(at >= start) & (at <= end)]
             if len(now):
-                found &= same_phase(np.interp(times, at, levels), float(np.median(now)))
-        return found
+                same &= same_phase(np.interp(times, at, levels), float(np.median(now)))
+        return same
 
     @cached_property
     def _levels(self) -> list[tuple[FloatArray, FloatArray]]:
@@ -407,14 +411,14 @@ def examine(grid: SampleGrid, settings: ComparisonSettings, phases: JobPhases | 
     """Return candidates of one metric, and how long each lasted; ``None`` = the metric alone tells the job's phases."""
     timed = is_step_time(grid.metric)
     needed = settings.step_time_continuity if timed else settings.continuity
-    found = scores(grid, settings)
+    standing_out = scores(grid, settings)
     if timed or is_code(grid.metric):
         # only those whose window's median is LEAST_SLOWDOWN times their peers' or more
-        kept = np.zeros(len(found.window), dtype=np.bool_)
-        for k, (begin, row) in enumerate(zip(found.window, found.machine, strict=True)):
+        kept = np.zeros(len(standing_out.window), dtype=np.bool_)
+        for k, (begin, row) in enumerate(zip(standing_out.window, standing_out.machine, strict=True)):
             part = grid.values[:, begin : begin + settings.window]
             kept[k] = np.median(part[row]) >= LEAST_SLOWDOWN * np.median(part)
-        found = found.only(kept)
+        standing_out = standing_out.only(kept)
     windows = max(1, round(needed / grid.step))
     if needed and not timed:
         # A sample is in ``window`` windows, and no machine is to be excluded for a single one.
@@ -422,7 +426,7 @@ def examine(grid: SampleGrid, settings: ComparisonSettings, phases: JobPhases | 
     slack = int((1.0 - settings.hold) * windows + 1e-9)
     stretches = [
         _stretch(grid, run, phases, window=settings.window, windows=windows, hold=settings.hold)
-        for whole in _runs(found, slack)
+        for whole in _runs(standing_out, slack)
         for run in (
             [whole]
             if _is_new(grid, whole, phases, window=settings.window, windows=windows)
@@ -456,8 +460,8 @@ def scores(grid: SampleGrid, settings: ComparisonSettings) -> Candidates:
     parts = []
     for begin in range(0, count, chunk):
         part = slice(begin, begin + chunk)
-        found = _among_the_heard(settings.denoiser(windows[part]), silent[part], settings.threshold, least)
-        parts.append(replace(found, window=found.window + begin))
+        in_part = _among_the_heard(settings.denoiser(windows[part]), silent[part], settings.threshold, least)
+        parts.append(replace(in_part, window=in_part.window + begin))
     return together(parts)
 
 
@@ -479,10 +483,10 @@ def _among_the_heard(windows: FloatArray, silent: BoolArray, threshold: float | 
     return together(parts)
 
 
-def _runs(found: Candidates, slack: int) -> Iterator[Candidates]:
+def _runs(standing_out: Candidates, slack: int) -> Iterator[Candidates]:
     """Yield what is found of one machine without a break; up to ``slack`` windows on end may lack it."""
-    for row in np.unique(found.machine):
-        mine = found.only(found.machine == row)
+    for row in np.unique(standing_out.machine):
+        mine = standing_out.only(standing_out.machine == row)
         run = np.cumsum(np.diff(mine.window, prepend=mine.window[0]) > slack + 1)
         for k in range(int(run[-1]) + 1):
             yield mine.only(run == k)
@@ -610,7 +614,9 @@ def at_moment(recording: MetricRecording) -> PeersVerdict:
     """Return what one moment shows, metrics in the order in which they would be judged."""
     names = in_order(recording.metrics)
     examined = [_examined(recording.metrics[name]) for name in names]
-    out = [f"{stretch.machine} in {metric_of(one.metric).title}" for one in examined for stretch in one.stretches]
+    out = [
+        f"{stretch.machine} in {metric_of(metric.metric).title}" for metric in examined for stretch in metric.stretches
+    ]
     machines = plural(len(recording.machines), "machine")
     standing = f"; just then these stand out: {', '.join(out[:MOST])}" if out else ""
     known = {metric.name for metric in KNOWN}
@@ -648,9 +654,9 @@ def _examined(samples: Samples) -> Examined:
     stretches = []
     if len(there) >= LEAST_MACHINES:
         least = max(metric_of(samples.metric).noticeable, LEVEL_SHARE * float(np.abs(mean).mean()), 1e-12)
-        found = candidates(mean[None, :, None], threshold=None, least=least)
+        standing_out = candidates(mean[None, :, None], threshold=None, least=least)
         time = float(samples.time.min())
-        for row, score in zip(found.machine.tolist(), found.score.tolist(), strict=True):
+        for row, score in zip(standing_out.machine.tolist(), standing_out.score.tolist(), strict=True):
             name, peers = samples.machines[there[row]], float(np.median(np.delete(mean, row)))
             own = float(mean[row])
             stretches.append(

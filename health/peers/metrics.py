@@ -151,7 +151,7 @@ def largest_z(recording: MetricRecording, metrics: Sequence[str]) -> tuple[Float
     start = min((grid.start for grid in grids.values()), default=0.0)
     end = max((grid.start + grid.step * grid.values.shape[1] for grid in grids.values()), default=0.0)
     count = int((end - start) / step)
-    found = np.zeros((count, len(metrics)))
+    largest = np.zeros((count, len(metrics)))
     for column, name in enumerate(metrics):
         if (grid := grids.get(name)) is None:
             continue
@@ -162,8 +162,8 @@ def largest_z(recording: MetricRecording, metrics: Sequence[str]) -> tuple[Float
         means = np.add.reduceat(grid.values, begins[inside], axis=1) / lengths
         spread = means.std(axis=0)
         z = np.abs(means - means.mean(axis=0)).max(axis=0)
-        found[inside, column] = np.divide(z, spread, out=np.zeros_like(z), where=spread > 1e-12 * np.abs(means).max())
-    return found, start + step * (np.arange(count) + 0.5)
+        largest[inside, column] = np.divide(z, spread, out=np.zeros_like(z), where=spread > 1e-12 * np.abs(means).max())
+    return largest, start + step * (np.arange(count) + 0.5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,12 +181,14 @@ class LearntOrder(JsonRecord):
 def learn_order(examples: Iterable[Labelled]) -> LearntOrder:
     """Return metrics by how soon a decision tree asks for them, the others last, as in the paper's order."""
     given = list(examples)
-    metrics = in_order({name for one in given for name in one.recording.metrics})
+    metrics = in_order({name for example in given for name in example.recording.metrics})
     rows, labels = [], []
-    for one in given:
-        z, middle = largest_z(one.recording, metrics)
+    for example in given:
+        z, middle = largest_z(example.recording, metrics)
         rows.append(z)
-        labels.append(np.any([(middle >= a) & (middle < b) for a, b in one.faults] or [np.zeros_like(middle)], axis=0))
+        labels.append(
+            np.any([(middle >= a) & (middle < b) for a, b in example.faults] or [np.zeros_like(middle)], axis=0)
+        )
     label = np.concatenate(labels) if labels else np.zeros(0)
     if label.sum() == 0 or label.sum() == len(label):
         raise InvalidInput(

@@ -52,8 +52,8 @@ class MetricRecording:
     @property
     def machines(self) -> list[str]:
         """Names of all machines that sent anything."""
-        found = (samples.machines[k] for samples in self.metrics.values() for k in np.unique(samples.machine))
-        return sorted(set(found))
+        senders = (samples.machines[k] for samples in self.metrics.values() for k in np.unique(samples.machine))
+        return sorted(set(senders))
 
     def only(self, machines: Collection[str]) -> MetricRecording:
         """Return the recording of some machines; it is an error if nothing is known of any of them."""
@@ -114,7 +114,7 @@ def joined(recordings: Sequence[MetricRecording]) -> MetricRecording:
             raise InvalidInput(wrong, where=recording.source, fix="give files with times of one kind")
         for name, metric in recording.metrics.items():
             parts.setdefault(name, []).append((metric.machines, metric.machine, metric.time, metric.value))
-    metrics = {name: samples_of(name, found) for name, found in sorted(parts.items())}
+    metrics = {name: samples_of(name, of_metric) for name, of_metric in sorted(parts.items())}
     notes = tuple(dict.fromkeys(note for recording in recordings for note in recording.notes))
     sources = f"{recordings[0].source} and {len(recordings) - 1} more files"
     return MetricRecording(

@@ -339,20 +339,20 @@ class TableColumns:
         :param absent: texts that stand for no number, beside the usual ones.
         """
         try:
-            found, odd, row = numbers(self.table.column(title), value_of, nothing=(*NOTHING, *absent))
+            values, odd, row = numbers(self.table.column(title), value_of, nothing=(*NOTHING, *absent))
         except TypeError:
             return None
-        if odd is not None and not np.isfinite(found).any():
+        if odd is not None and not np.isfinite(values).any():
             return None
         if odd is not None and not self.lenient:
             what = f"{title.strip()[:40]} is {odd[:40]!r}, not a number"
             raise InvalidInput(what, where=self.line(row), fix="give numbers, or leave such cells out with --lenient")
-        return found
+        return values
 
     def numbers(self, title: str, value_of: Callable[[str], float], kind: str, wanted: str, fix: str) -> FloatArray:
         """Return the numbers of a column, NaN where there is none; what is no number is an error unless lenient."""
         try:
-            found, odd, row = numbers(self.table.column(title), value_of)
+            values, odd, row = numbers(self.table.column(title), value_of)
         except TypeError as error:
             raise InvalidInput(f"{title} is a column of {error}, not {kind}", where=self.line(0), fix=fix) from None
         if odd is not None and not self.lenient:
@@ -361,7 +361,7 @@ class TableColumns:
                 where=self.line(row),
                 fix=f"{fix}, or leave such rows out with --lenient",
             )
-        return found
+        return values
 
     def names(self, title: str) -> tuple[IntArray, list[str]]:
         """Return numbers for names, -1 for none, and the names in order."""

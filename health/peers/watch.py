@@ -71,14 +71,14 @@ class Endpoint:
         :raises EndpointAway: no answer.
         :raises InvalidInput: a query is refused, or no query finds anything.
         """
-        found = {metric: self._range(query, start=start, end=end, step=step) for metric, query in queries.items()}
-        series = [(metric, one) for metric, several in found.items() for one in several]
+        series_of = {metric: self._range(query, start=start, end=end, step=step) for metric, query in queries.items()}
+        series = [(metric, labelled) for metric, several in series_of.items() for labelled in several]
         if not series:
             raise InvalidInput(
                 "none of the queries finds a series", where=self.url, fix="give queries with --query METRIC=PROMQL"
             )
         recording = from_series(series, source=self.url, lenient=True, labels=tuple(labels))
-        empty = [metric for metric, several in found.items() if not several]
+        empty = [metric for metric, several in series_of.items() if not several]
         notes = (f"no series of {', '.join(empty)}",) if empty else ()
         recording = replace(recording, notes=(*recording.notes, *notes))
         return recording if machines is None else recording.only(machines)
@@ -164,7 +164,7 @@ def watch(
             before = held.get(flag.node)
             until = at + timedelta(hours=plan.hold_hours)
             since = min(
-                (one.since for one in (flag, before) if one is not None and one.since is not None), default=None
+                (seen.since for seen in (flag, before) if seen is not None and seen.since is not None), default=None
             )
             held[flag.node] = replace(flag, since=since, until=None if flag.needs_repair else until)
         held = {name: flag for name, flag in held.items() if flag.active(at)}

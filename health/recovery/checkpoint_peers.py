@@ -174,10 +174,10 @@ class _Ground:
     @cached_property
     def of(self) -> dict[Rule, IntArray]:
         """Rule -> shape [machines]: machines with the same number must not be a pair."""
-        found: dict[Rule, IntArray] = {"dp": self.machines.group_of("dp")}
+        groups: dict[Rule, IntArray] = {"dp": self.machines.group_of("dp")}
         if self.machines.job.nodes_of_tp > 1:
-            found["tp"] = self.machines.group_of("tp")
-        return found | {"level": self.domain, "pp": self.machines.group_of("pp")}
+            groups["tp"] = self.machines.group_of("tp")
+        return groups | {"level": self.domain, "pp": self.machines.group_of("pp")}
 
     @cached_property
     def weights(self) -> dict[Rule, int]:
@@ -213,11 +213,11 @@ class _Ground:
             return 2 * int(np.unique(self.of[rule], return_counts=True)[1].max()) <= size
 
         def costs(machine: int) -> Costs:
-            found = np.zeros(size, dtype=np.int64)
+            forbidden = np.zeros(size, dtype=np.int64)
             for rule in rules:
-                found |= self.of[rule] == self.of[rule][machine]
-            found[machine] = FORBIDDEN
-            return found
+                forbidden |= self.of[rule] == self.of[rule][machine]
+            forbidden[machine] = FORBIDDEN
+            return forbidden
 
         peer = assign(size, costs)
         return not any((self.of[rule] == self.of[rule][peer]).any() for rule in rules)

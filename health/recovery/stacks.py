@@ -124,8 +124,8 @@ def group_stacks(
             ranks[signature] += members
             if len(members) < least:
                 outliers[signature] += members
-    found = [StackGroup(s, tuple(sorted(members)), tuple(sorted(outliers[s]))) for s, members in ranks.items()]
-    return tuple(sorted(found, key=lambda group: (-len(group.ranks), group.ranks)))
+    stack_groups = [StackGroup(s, tuple(sorted(members)), tuple(sorted(outliers[s]))) for s, members in ranks.items()]
+    return tuple(sorted(stack_groups, key=lambda group: (-len(group.ranks), group.ranks)))
 
 
 def outliers_of(groups: Sequence[StackGroup]) -> tuple[int, ...]:
@@ -177,20 +177,20 @@ def read_dumps(paths: Sequence[str], *, ranks: int, lenient: bool = False) -> Du
         try:
             processes = parse_dump(read_source(file, max_bytes=MAX_DUMP_BYTES))
             # the rank stands in the name, after the word rank, or is the only number
-            found = {
+            numbers = {
                 int(number) for number in _RANK.findall(file.stem) or _NUMBER.findall(file.stem)[:9] if len(number) < 10
             }
-            if len(found) != 1:
-                wrong = f"the name says no rank: {'no number' if not found else 'more than one number'}"
+            if len(numbers) != 1:
+                wrong = f"the name says no rank: {'no number' if not numbers else 'more than one number'}"
                 raise InvalidInput(
                     wrong, where=str(file), fix="name each dump after its rank: rank-0.txt, rank-1.txt, ..."
                 )
-            rank = found.pop()
+            rank = numbers.pop()
             if rank >= ranks:
                 wrong = f"rank {rank} is not one of the job's {ranks:,} ranks"
                 fix = "give the job that the dumps are of; ranks are global and begin at 0"
                 raise InvalidInput(wrong, where=str(file), fix=fix)
-            twice = {one.pid for one in by_rank.get(rank, ())} & {process.pid for process in processes}
+            twice = {earlier.pid for earlier in by_rank.get(rank, ())} & {process.pid for process in processes}
             if twice:
                 raise InvalidInput(
                     f"rank {rank} has two dumps of process {min(twice)}",

@@ -87,14 +87,14 @@ def slower_than_peers(replayed: Replayed) -> dict[tuple[int, int], WorkerSlownes
     seconds = compute_seconds(replayed)
     ratio, plain = factors(seconds), plain_ratios(seconds)
     late, half = ratio[:, :, -ON_END:].min(axis=2), np.median(ratio, axis=2)
-    found = {}
+    slower = {}
     for stage, rank in np.argwhere(np.maximum(late, half) >= NOTICED):
         others = np.delete(ratio[stage], rank, axis=0)
         # beside each other: beside a slow worker they look fast
         beside = over(others, np.median(others, axis=0))
         if slowness := _judged(ratio[stage, rank], plain[stage, rank], beside):
-            found[int(rank), int(stage)] = slowness
-    return found
+            slower[int(rank), int(stage)] = slowness
+    return slower
 
 
 def convicted(replayed: Replayed) -> dict[tuple[int, int], WorkerSlowness]:
@@ -196,16 +196,16 @@ def share_of_links(replayed: Replayed, seconds: float, ideal: float) -> LinkShar
             if ratio[rank] >= max(SLOW, 1.0 + SPREADS * spread_of(np.delete(ratio, rank))):
                 factor[stages][rank] = max(factor[stages][rank], ratio[rank])
                 lost_by[stages][rank] += (took[rank] - usual) * len(pairs)
-    found = [
+    slow_links = [
         (SlowLink(dp=ranks[rank], stages=stages, factor=float(factor[stages][rank])), places_of[stages], float(loss))
         for stages, losses in sorted(lost_by.items())
         for rank, loss in enumerate(losses)
         if loss > 0.0
     ]
-    if not found:
+    if not slow_links:
         return None
-    worst = max(lost for _, _, lost in found)
-    named = [(link, places) for link, places, lost in found if lost >= MINOR * worst]
+    worst = max(lost for _, _, lost in slow_links)
+    named = [(link, places) for link, places, lost in slow_links if lost >= MINOR * worst]
     chosen = np.zeros(replayed.durations.traced.shape[:2], dtype=np.bool_)
     for link, places in named:
         chosen[places, replayed.trace.dp_ranks.index(link.dp)] = True
@@ -227,13 +227,13 @@ def with_nodes(share: LinkShare | None, nodes: Mapping[tuple[int, int], str]) ->
 def _transfers(replayed: Replayed) -> dict[tuple[Stages, str], list[tuple[int, ...]]]:
     """Return two stages, the lower first, and the type of the send -> the pairs of a send and its receive."""
     operations = replayed.trace.operations
-    found = defaultdict(list)
+    transfers = defaultdict(list)
     for group in replayed.graph.groups:
         stages = sorted({operations[i].stage for i in group.members})
         sends = [operations[i].optype for i in group.members if operations[i].optype in SENDS]
         if sends and len(stages) == 2:
-            found[(stages[0], stages[1]), sends[0]].append(group.members)
-    return found
+            transfers[(stages[0], stages[1]), sends[0]].append(group.members)
+    return transfers
 
 
 MOST = 0.5  # M_W, M_S or the share of pauses from which on they are the cause
@@ -262,23 +262,23 @@ def with_cause(analysis: Analysis, replayed: Replayed, slowest: Share) -> Analys
         return because("worker" if analysis.dp > 1 else "stage", _why_workers(analysis, slowest))
     if analysis.m_s is not None and analysis.m_s >= MOST:
         return because("last-stage", f"M_S is {analysis.m_s:.3f}: the last pipeline stage explains most of the loss")
-    found = _found(analysis)
+    numbers = _found(analysis)
     correlation = forward_backward_correlation(replayed)
     if correlation >= CORRELATED:
         return because(
             "sequence-length",
-            f"{found}; forward and backward time of a microbatch go together (correlation {correlation:.2f}), "
+            f"{numbers}; forward and backward time of a microbatch go together (correlation {correlation:.2f}), "
             "as uneven sequence lengths make them",
         )
-    found += f", correlation of forward and backward time {correlation:.2f}"
+    numbers += f", correlation of forward and backward time {correlation:.2f}"
     share = _pause_share(analysis, replayed)
     if share >= MOST:
         return because(
             "garbage-collection",
-            f"{found}; pauses in forward passes of many ranks, and none in backward passes, explain {share:.0%} of the "
-            "loss",
+            f"{numbers}; pauses in forward passes of many ranks, and none in backward passes, explain {share:.0%} of "
+            "the loss",
         )
-    return because("unknown", f"{found}: no rule fits")
+    return because("unknown", f"{numbers}: no rule fits")
 
 
 def _found(analysis: Analysis) -> str:
@@ -311,13 +311,13 @@ def forward_backward_correlation(replayed: Replayed) -> float:
         if operation.optype in passes:
             passes[operation.optype][operation.stage, operation.chunk, operation.microbatch] = place
     both = sorted(passes[FORWARD].keys() & passes[BACKWARD].keys())
-    found = []
+    correlations = []
     for part in dict.fromkeys(key[:2] for key in both):
         keys = [key for key in both if key[:2] == part]
         x, y = (_deviations(replayed.durations.traced[[places[key] for key in keys]]) for places in passes.values())
         scale = float(np.sqrt((x @ x) * (y @ y)))
-        found.append(float(x @ y) / scale if scale > len(x) * STILL else 0.0)
-    return float(np.median(found)) if found else 0.0
+        correlations.append(float(x @ y) / scale if scale > len(x) * STILL else 0.0)
+    return float(np.median(correlations)) if correlations else 0.0
 
 
 def _deviations(seconds: Floats) -> Floats:

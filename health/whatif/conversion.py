@@ -75,9 +75,9 @@ class Arrivals(JsonRecord):
         worst = self.culprit
         if worst is None:
             return 1.0
-        one = 1.0 / self.ranks
+        odds = 1.0 / self.ranks
         tail = sum(
-            comb(self.collectives, k) * one**k * (1 - one) ** (self.collectives - k)
+            comb(self.collectives, k) * odds**k * (1 - odds) ** (self.collectives - k)
             for k in range(worst.last, self.collectives + 1)
         )
         return min(1.0, tail * self.ranks)
@@ -143,21 +143,21 @@ def verdict_with(analysis: Analysis, arrivals: Arrivals | None, breakdown: tuple
 def sentence_on_one_rank(analysis: Analysis, breakdown: tuple[StepBreakdown, ...]) -> str:
     """Return that one rank alone is there, and where its step goes."""
     alone = "one rank alone cannot be compared with others"
-    found = next((one for one in breakdown if one.rank in analysis.dp_ranks), None) or (breakdown or (None,))[0]
-    if found is None or found.step <= 0:
+    chosen = next((step for step in breakdown if step.rank in analysis.dp_ranks), None) or (breakdown or (None,))[0]
+    if chosen is None or chosen.step <= 0:
         return f"{alone}; a step takes {seconds(analysis.step_seconds)}"
-    parts = {"forward": found.forward, "backward": found.backward, "optimizer": found.optimizer}
-    shares = ", ".join(f"{name} {percent(part / found.step)}" for name, part in parts.items() if part)
-    where = " on the host" if found.idle is None else ""
+    parts = {"forward": chosen.forward, "backward": chosen.backward, "optimizer": chosen.optimizer}
+    shares = ", ".join(f"{name} {percent(part / chosen.step)}" for name, part in parts.items() if part)
+    where = " on the host" if chosen.idle is None else ""
     device = ""
-    if found.waiting is not None and found.idle is not None:
+    if chosen.waiting is not None and chosen.idle is not None:
         waits = (
-            f"waits in collectives for {percent(found.waiting / found.step)} of it and "
-            if found.waiting > LEAST * found.step
+            f"waits in collectives for {percent(chosen.waiting / chosen.step)} of it and "
+            if chosen.waiting > LEAST * chosen.step
             else ""
         )
-        device = f"; its device {waits}has nothing to do for {percent(found.idle / found.step)}"
-    return f"{alone}; a step of rank {found.rank} takes {seconds(found.step)}{where}: {shares or 'no pass'}{device}"
+        device = f"; its device {waits}has nothing to do for {percent(chosen.idle / chosen.step)}"
+    return f"{alone}; a step of rank {chosen.rank} takes {seconds(chosen.step)}{where}: {shares or 'no pass'}{device}"
 
 
 # What the analysis loses without each type of operation
@@ -256,8 +256,8 @@ class Conversion:
     @property
     def recovered(self) -> dict[str, int]:
         """Rows of each type that was recovered, in the order of :data:`OPTYPES`."""
-        found = Counter(op.optype for op in self.ops)
-        return {optype: found[optype] for optype in OPTYPES if found[optype]}
+        counts = Counter(op.optype for op in self.ops)
+        return {optype: counts[optype] for optype in OPTYPES if counts[optype]}
 
 
 def missing_types(

@@ -181,8 +181,8 @@ def build_graph(trace: Trace) -> Graph:
     stages = stages_of(trace)
     before: list[set[int]] = [set() for _ in trace.operations]
     for stage in stages:
-        for one, other in (*_stream_edges(stage), *_pipeline_edges(stage), *_tail_edges(stage)):
-            before[other].add(one)
+        for earlier, later in (*_stream_edges(stage), *_pipeline_edges(stage), *_tail_edges(stage)):
+            before[later].add(earlier)
     ordered = _ordered(trace, list(_groups(trace, stages)), before)
     last = [i for i, operation in enumerate(trace.operations) if operation.optype == OPTIMIZER]
     return Graph(

@@ -57,8 +57,8 @@ def slow_workers(
 
     :param nodes: (dp rank, stage) -> node, as far as known.
     """
-    found = _noticed(analysis, convicted(replayed)) if analysis.cause == "worker" else ()
-    return tuple(replace(worker, node=(nodes or {}).get((worker.dp, worker.stage))) for worker in found)
+    noticed = _noticed(analysis, convicted(replayed)) if analysis.cause == "worker" else ()
+    return tuple(replace(worker, node=(nodes or {}).get((worker.dp, worker.stage))) for worker in noticed)
 
 
 def suspects(replayed: Replayed, analysis: Analysis) -> tuple[SlowWorker, ...]:
@@ -72,7 +72,7 @@ def suspects(replayed: Replayed, analysis: Analysis) -> tuple[SlowWorker, ...]:
 def _noticed(analysis: Analysis, slow: Mapping[tuple[int, int], WorkerSlowness]) -> tuple[SlowWorker, ...]:
     """Return those that are blamed, or that alone slow the job, slowest first."""
     slowdown, blamed = analysis.worker_slowdown, analysis.places(analysis.slowest)
-    found = [
+    noticed = [
         SlowWorker(
             dp=analysis.dp_ranks[rank],
             stage=stage,
@@ -85,7 +85,7 @@ def _noticed(analysis: Analysis, slow: Mapping[tuple[int, int], WorkerSlowness])
         for (rank, stage), slowness in slow.items()
         if analysis.slowest is not None and (slowdown[rank, stage] >= NOTICED or (rank, stage) in blamed)
     ]
-    return tuple(sorted(found, key=lambda worker: (-worker.slowdown, worker.dp, worker.stage)))
+    return tuple(sorted(noticed, key=lambda worker: (-worker.slowdown, worker.dp, worker.stage)))
 
 
 def slow_at_times(replayed: Replayed, analysis: Analysis) -> float:

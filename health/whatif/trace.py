@@ -233,8 +233,8 @@ class OpColumns:
     @property
     def passes(self) -> NDArray[np.bool_]:
         """[rows]: whether a row is a forward or backward pass."""
-        found: NDArray[np.bool_] = (self.optype == CODE[FORWARD]) | (self.optype == CODE[BACKWARD])
-        return found
+        is_pass: NDArray[np.bool_] = (self.optype == CODE[FORWARD]) | (self.optype == CODE[BACKWARD])
+        return is_pass
 
     def without(self, bad: NDArray[np.bool_]) -> OpColumns:
         """Return the columns without the rows where ``bad`` holds; the others are of known types."""

@@ -149,8 +149,8 @@ class ChromeTrace:
         if (following := self._peek()) == unless:
             return
         if following != character:
-            found = self._pending[self._here : self._here + 20]
-            raise self._broken(f"is not JSON: {character!r} is missing before {found!r}", NOT_JSON_FIX)
+            near = self._pending[self._here : self._here + 20]
+            raise self._broken(f"is not JSON: {character!r} is missing before {near!r}", NOT_JSON_FIX)
         self._here += 1
 
     def _read_more(self) -> None:

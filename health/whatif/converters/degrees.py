@@ -102,19 +102,19 @@ def degrees_of_profiles(paths: Sequence[str]) -> JobSizes:
 
 def degrees_of_log(path: str) -> JobSizes | None:
     """Return the sizes that Megatron-LM prints at the beginning of its log; ``None`` = it does not say them."""
-    virtual, found = 1, None
+    virtual, degrees = 1, None
     with open_text(path) as text:
         for line in text:
-            if said := _VIRTUAL.search(line):
-                virtual = int(said[1])
-            if said := _MEGATRON.search(line):
-                found = {name: int(value) for name, value in said.groupdict(default="1").items()}
+            if match := _VIRTUAL.search(line):
+                virtual = int(match[1])
+            if match := _MEGATRON.search(line):
+                degrees = {name: int(value) for name, value in match.groupdict(default="1").items()}
             if "times across ranks (ms):" in line:
                 break
-    if found is None or prod(found[name] for name in ("dp", "dsp", "tp", "pp")) != found["world"]:
+    if degrees is None or prod(degrees[name] for name in ("dp", "dsp", "tp", "pp")) != degrees["world"]:
         return None
-    dp, pp, tp, dsp = (found[name] for name in ("dp", "pp", "tp", "dsp"))
-    return JobSizes(dp=dp, pp=pp, tp=tp, dsp=dsp, vpp=virtual, world=found["world"])
+    dp, pp, tp, dsp = (degrees[name] for name in ("dp", "pp", "tp", "dsp"))
+    return JobSizes(dp=dp, pp=pp, tp=tp, dsp=dsp, vpp=virtual, world=degrees["world"])
 
 
 def _distributed_info(path: str) -> Mapping[str, Any]:

@@ -105,17 +105,17 @@ class ArrivalOrder:
             compared += 1
             steps.add(step)
             ranks |= {member.rank for member in members}
-            latest = min(members, key=lambda one: one.end - one.start)
+            latest = min(members, key=lambda wait: wait.end - wait.start)
             least = latest.end - latest.start
             waited = [
                 member._replace(end=member.start + max(member.end - member.start - least, 0.0))
                 for member in members
                 if member is not latest
             ]
-            if float(np.median([_idle([one]) for one in waited])) > TRIFLE:
+            if float(np.median([_idle([wait]) for wait in waited])) > TRIFLE:
                 last[latest.rank] += 1
-                for one in waited:
-                    waits[latest.rank][one.rank].append(one)
+                for wait in waited:
+                    waits[latest.rank][wait.rank].append(wait)
         if not compared:
             return None
         length = float(np.mean([np.mean(self._lengths[step]) for step in steps]))
@@ -124,7 +124,7 @@ class ArrivalOrder:
             for rank in last
             for each in [float(np.median([_idle(own) for own in waits[rank].values()])) / len(steps)]
         ]
-        latecomers.sort(key=lambda one: (-one.seconds, one.rank))
+        latecomers.sort(key=lambda wait: (-wait.seconds, wait.rank))
         return Arrivals(compared, len(ranks), workers, len(steps), length, tuple(latecomers))
 
 
@@ -177,12 +177,12 @@ def with_passes_of(breakdown: Iterable[StepBreakdown], ops: Sequence[Op]) -> Ite
         spent[op.rank, op.optype] += op.end - op.start
         if op.optype == optypes.FORWARD:
             steps[op.rank].add(op.step)
-    for one in breakdown:
-        count = max(len(steps[one.rank]), 1)
+    for step in breakdown:
+        count = max(len(steps[step.rank]), 1)
         forward, backward, update = (
-            spent[one.rank, optype] / count for optype in (optypes.FORWARD, optypes.BACKWARD, optypes.OPTIMIZER)
+            spent[step.rank, optype] / count for optype in (optypes.FORWARD, optypes.BACKWARD, optypes.OPTIMIZER)
         )
-        yield replace(one, forward=forward, backward=backward, optimizer=update)
+        yield replace(step, forward=forward, backward=backward, optimizer=update)
 
 
 NAMED = 8  # Most ranks or steps that a sentence names
@@ -340,7 +340,7 @@ class Transfers:
         :param turning: the stages of a rank are not those of an interleaved schedule: its transfers are left out.
         :param host_timed: times are those of the host, so that a pass still holds the wait for what it receives.
         """
-        passes = [op for found in self._passes.values() for op in found]
+        passes = [op for passes_of_step in self._passes.values() for op in passes_of_step]
         if turning:
             reason = "the model turns round at the last rank, and the replay knows interleaved schedules only"
             return [*self._rest, *passes], [Missing(", ".join(PIPELINE), reason, DISABLES[PIPELINE[0]])]
@@ -357,13 +357,13 @@ class Transfers:
                         arrived |= {id(op): received.end for op, received in zip(served, known, strict=True)}
             passes = [
                 replace(op, start=min(max(op.start, arrived.get(id(op), op.start)), op.end))
-                for found in self._passes.values()
-                for op in found
+                for passes_of_step in self._passes.values()
+                for op in passes_of_step
             ]
         by_step: dict[int, dict[Key_of_transfers, Op]] = defaultdict(dict)
         for op in passes:
             by_step[op.step][op.optype, self._part(op), self._layout.worker(op.rank)[0], op.microbatch] = op
-        steps = [_laid_out(found) for found in by_step.values()]
+        steps = [_laid_out(passes_of_step) for passes_of_step in by_step.values()]
         laid_out = [transfer for made in steps for transfer in made]
         if not all(steps):
             reason = "not all of them are recorded, and the passes of the stages do not match"

@@ -376,9 +376,9 @@ def steps_of(profile: Profile) -> tuple[Steps, str]:
     end = max(end, float(profile.end.max(initial=end)))
     if not ends:
         return ((0, begin, end),), "no ProfilerStep# range is in it: the whole file is taken as one step"
-    found = tuple((number, *span) for number, span in enumerate(pairwise([begin, *ends])))
+    numbered = tuple((number, *span) for number, span in enumerate(pairwise([begin, *ends])))
     why = "no ProfilerStep# range is in it: a step is what ends with an optimizer's"
-    return (found[1:] if len(found) >= FEWEST_UPDATES else found), why
+    return (numbered[1:] if len(numbered) >= FEWEST_UPDATES else numbered), why
 
 
 def with_passes(profile: Profile, ranges: Sequence[Range], span: tuple[float, float]) -> tuple[list[Range], str]:
@@ -393,13 +393,13 @@ def with_passes(profile: Profile, ranges: Sequence[Range], span: tuple[float, fl
         # what autograd ran from the start of each forward pass to that of the next
         begins = [each.start for each in forward] or [span[0]]
         end = span[1]
-        nodes, found = profile.autograd, []
+        nodes, runs = profile.autograd, []
         for start, stop in pairwise([*begins, end]):
             first, last = np.searchsorted(nodes[:, 0], (start, stop))
             if first < last:
                 run = nodes[first:last]
-                found.append(Range(float(run[0, 0]), float(run[:, 1].max()), Meaning(TOLD_BY_ORDER, (BACKWARD,))))
-        backward = found
+                runs.append(Range(float(run[0, 0]), float(run[:, 1].max()), Meaning(TOLD_BY_ORDER, (BACKWARD,))))
+        backward = runs
     if forward:
         return sorted([*others, *forward, *backward], key=lambda each: each.start), ""
     until = min((each.start for each in (*backward, *others) if OPTIMIZER in each.meaning.optypes or each in backward),
@@ -417,11 +417,11 @@ def with_passes(profile: Profile, ranges: Sequence[Range], span: tuple[float, fl
 
 def _outermost(ranges: Sequence[Range]) -> list[Range]:
     """Return ranges that lie in no other."""
-    found: list[Range] = []
+    outermost: list[Range] = []
     for each in sorted(ranges, key=lambda each: (each.start, -each.end)):
-        if not found or each.start >= found[-1].end:
-            found.append(each)
-    return found
+        if not outermost or each.start >= outermost[-1].end:
+            outermost.append(each)
+    return outermost
 
 
 Span = tuple[float, float]
@@ -468,7 +468,7 @@ class RankOps:
         for number, start, end in self.steps:
             inside = [range_ for range_ in self.profile.ranges if start <= range_.start < end]
             if self._staged:
-                inside = directed(one for each in inside for one in self._one_pass(each))
+                inside = directed(part for each in inside for part in self._one_pass(each))
             else:
                 inside, note = with_passes(self.profile, inside, (start, end))
                 self.notes += [note] if note and note not in self.notes else []
@@ -487,7 +487,7 @@ class RankOps:
             )
             told = [(self._family[kind], profile.kinds[kind].collective) for kind in profile.kind[kernels]]
             scatters = ("dp", "reduce-scatter") in told
-            found: dict[tuple[int, str], list[Span]] = defaultdict(list)
+            spans_of: dict[tuple[int, str], list[Span]] = defaultdict(list)
             for kernel, what in zip(kernels, told, strict=True):
                 launch = float(profile.launch[kernel])
                 match what:
@@ -509,8 +509,8 @@ class RankOps:
                     # parameters gathered after the update are those of the next step
                     of_next = optype == ALL_GATHER and launch >= updated
                     span = (float(profile.start[kernel]), float(profile.end[kernel]))
-                    found[number + of_next, optype].append(span)
-            for (of_step, optype), spans in found.items():
+                    spans_of[number + of_next, optype].append(span)
+            for (of_step, optype), spans in spans_of.items():
                 yield self._op(of_step, optype, _hull(spans))
             if self.profile.on_cpu and not len(self.profile.launch):
                 yield from self._from_calls(inside, (start, end), number)
@@ -539,11 +539,11 @@ class RankOps:
             if (span := self._span(range_)) is not None:
                 for optype in range_.meaning.optypes:
                     spans[optype].append((span, range_.meaning))
-        for optype, found in spans.items():
+        for optype, of_type in spans.items():
             if optype in _ONCE:
-                yield self._op(step, optype, _hull([span for span, _ in found]))
+                yield self._op(step, optype, _hull([span for span, _ in of_type]))
             else:
-                for span, meaning in found:
+                for span, meaning in of_type:
                     yield self._op(step, optype, span, meaning.microbatch, meaning.chunk)
 
     def _span(self, each: Range) -> Span | None:
@@ -612,7 +612,7 @@ def directed(found: Iterable[Range]) -> list[Range]:
             made.append(range_)
             continue
         sent = SEND in range_.meaning.optypes
-        beside = [one for one in passes if (one.start <= range_.start if sent else one.end > range_.start)]
+        beside = [pass_ for pass_ in passes if (pass_.start <= range_.start if sent else pass_.end > range_.start)]
         if named or not beside:
             continue
         forward = FORWARD in (beside[-1] if sent else beside[0]).meaning.optypes

@@ -77,22 +77,22 @@ def read_timers(name: str, lines: Iterable[str], layout: RankLayout) -> TimerLog
     open_blocks: dict[str, tuple[Block, str]] = {}  # process -> the block it is in the middle of, and the timer
     iteration, microbatches, summaries = -1, None, 0
     for number, line in enumerate(lines, 1):
-        found = PROCESS.match(line)
-        process = found[1] if found else ""
+        match = PROCESS.match(line)
+        process = match[1] if match else ""
         block, timer = open_blocks.pop(process, (None, ""))
-        if found := MICROBATCHES.search(line):
-            microbatches = int(found[1])
-        if found := ITERATION.search(line):
-            iteration = int(found[1])
+        if match := MICROBATCHES.search(line):
+            microbatches = int(match[1])
+        if match := ITERATION.search(line):
+            iteration = int(match[1])
         if OTHER_HEADING.search(line):
             summaries += 1
         elif HEADING.search(line):
             block = Block(iteration if iteration >= 0 else len(blocks) + 1, number)
             blocks.append(block)
             open_blocks[process] = block, ""
-        elif block is not None and timer and (found := RANK.search(line)):
-            rank = int(found[1])
-            text = found[2]
+        elif block is not None and timer and (match := RANK.search(line)):
+            rank = int(match[1])
+            text = match[2]
             where = f"{name}:{number}"
             try:
                 value = float(text)
@@ -110,9 +110,9 @@ def read_timers(name: str, lines: Iterable[str], layout: RankLayout) -> TimerLog
                 )
             block.timers[timer][rank] = value
             open_blocks[process] = block, timer
-        elif block is not None and (found := NAME.search(line)):
-            block.timers.setdefault(found[1], {})
-            open_blocks[process] = block, found[1]
+        elif block is not None and (match := NAME.search(line)):
+            block.timers.setdefault(match[1], {})
+            open_blocks[process] = block, match[1]
     computed = [block for block in blocks if FORWARD in block.timers]
     notes = []
     if len(computed) > 1 and computed[-1].lacks(computed[-2]):
