@@ -376,14 +376,10 @@ class Transfers:
         """Return the place of a pass along the model."""
         return max(op.chunk, 0) * self._layout.pp + self._layout.worker(op.rank)[1]
 
-    def _needs(self, op: Op, optype: str) -> bool:
-        """Return whether a pass has such a transfer: at the ends of the model there is one to send or receive less."""
-        end = 0 if optype in (FORWARD_RECV, BACKWARD_SEND) else self._layout.pp * self._layout.vpp - 1
-        return self._part(op) != end
-
     def _served(self, key: tuple[int, int], optype: str) -> list[Op]:
-        passes = [op for op in self._passes[key] if optype in _OF_PASS[op.optype]]
-        return [op for op in passes if self._needs(op, optype)]
+        """Return the passes with such a transfer: at the ends of the model there is one to send or receive less."""
+        end = 0 if optype in (FORWARD_RECV, BACKWARD_SEND) else self._layout.pp * self._layout.vpp - 1
+        return [op for op in self._passes[key] if optype in _OF_PASS[op.optype] and self._part(op) != end]
 
     def _is_whole(self) -> bool:
         """Return whether each pass that needs a transfer has one, or with virtual stages each but one pass at all."""
