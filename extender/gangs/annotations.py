@@ -76,10 +76,12 @@ def parse_size(text: str) -> int:
     size = parse_whole(text)
     if size is None or not 1 <= size <= MOST_PODS:
         fix = f"write the number of pods of the gang, 1 to {MOST_PODS:,}"
-        raise InvalidGang(
-            f"{text[:40]!r} is no number of pods", reason="InvalidGangSize", where=keys.GANG_SIZE, fix=fix
-        )
+        raise _unreadable(text, "is no number of pods", reason="InvalidGangSize", where=keys.GANG_SIZE, fix=fix)
     return size
+
+
+def _unreadable(text: str, what: str, *, reason: str, where: str, fix: str) -> InvalidGang:
+    return InvalidGang(f"{text[:40]!r} {what}", reason=reason, where=where, fix=fix)
 
 
 def parse_whole(text: str | None) -> int | None:
@@ -93,7 +95,7 @@ def parse_alpha(text: str) -> float:
     alpha = float(plain) if _DECIMAL.fullmatch(plain) and plain.strip(".") else -1.0
     if not 0.0 <= alpha <= 1.0:
         fix = "write a number between 0 and 1, like 0.3"
-        raise InvalidGang(f"{text[:40]!r} is no weight", reason="InvalidAlpha", where=keys.ALPHA, fix=fix)
+        raise _unreadable(text, "is no weight", reason="InvalidAlpha", where=keys.ALPHA, fix=fix)
     return alpha
 
 
@@ -112,16 +114,15 @@ def parse_avoid(text: str) -> Avoid:
     words = get_args(Avoid)
     if text not in words:
         fix = f"{did_you_mean(text[:40], words)}write one of {', '.join(words)}"
-        raise InvalidGang(f"{text[:40]!r} is not known", reason="InvalidAvoid", where=keys.AVOID, fix=fix)
+        raise _unreadable(text, "is not known", reason="InvalidAvoid", where=keys.AVOID, fix=fix)
     return cast(Avoid, text)
 
 
 def parse_microbatches(text: str) -> int:
     """Read microbatches of a step, or raise ``InvalidGang``: no whole number from 1 to a billion."""
     if not (count := parse_whole(text.strip())):
-        fix = "write the number of microbatches of a step, like 32"
-        what = f"{text[:40]!r} is no number of microbatches"
-        raise InvalidGang(what, reason="InvalidMicrobatches", where=keys.MICROBATCHES, fix=fix)
+        what, fix = "is no number of microbatches", "write the number of microbatches of a step, like 32"
+        raise _unreadable(text, what, reason="InvalidMicrobatches", where=keys.MICROBATCHES, fix=fix)
     return count
 
 
@@ -206,9 +207,7 @@ def parse_watts(text: str) -> float:
     """Read watts, or raise ``InvalidGang``: no number from 0 to a billion."""
     if not _WATTS.fullmatch(text.strip()):
         fix = "write what the pod draws at most, in watts, like 10200"
-        raise InvalidGang(
-            f"{text[:40]!r} is no number of watts", reason="InvalidPeakWatts", where=keys.PEAK_WATTS, fix=fix
-        )
+        raise _unreadable(text, "is no number of watts", reason="InvalidPeakWatts", where=keys.PEAK_WATTS, fix=fix)
     return float(text)
 
 
@@ -261,8 +260,8 @@ def _understood(texts: tuple[tuple[str, str], ...]) -> Hints:
             doubts.append(error)
     fix = 'write "true" on all pods that may be stopped, or leave it out'
     for text in (text for text in preemptible if text not in ("", "true", "false")):
-        message = f"{text[:40]!r} is neither true nor false"
-        doubts.append(InvalidGang(message, reason="BadPreemptible", where=keys.PREEMPTIBLE, fix=fix))
+        what = "is neither true nor false"
+        doubts.append(_unreadable(text, what, reason="BadPreemptible", where=keys.PREEMPTIBLE, fix=fix))
     return Hints(seconds, preemptible.keys() == {"true"}, tuple(doubts))
 
 
@@ -276,5 +275,5 @@ def parse_duration(text: str) -> float:
         seconds = sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(plain))
     if seconds <= 0.0:
         fix = "write hours, minutes and seconds, like 36h or 1h30m, or seconds alone"
-        raise InvalidGang(f"{text[:40]!r} is no duration", reason="BadDuration", where=keys.EXPECTED_DURATION, fix=fix)
+        raise _unreadable(text, "is no duration", reason="BadDuration", where=keys.EXPECTED_DURATION, fix=fix)
     return seconds

@@ -185,15 +185,11 @@ class TlsFiles:
         context.num_tickets = 0
         context.options |= ssl.OP_NO_TICKET
         # A password keeps OpenSSL from asking for one at the terminal.
-        self._load("--tls-cert", lambda: context.load_cert_chain(self.certificate, self.key, lambda: ""))
-        self._load("--client-ca", lambda: context.load_verify_locations(self.client_ca))
-        context.verify_mode = ssl.CERT_OPTIONAL
-        return context
-
-    def _load(self, option: str, load: Callable[[], None]) -> None:
-        files = f"{self.certificate} and {self.key}" if option == "--tls-cert" else self.client_ca
+        option, files = "--tls-cert", f"{self.certificate} and {self.key}"
         try:
-            load()
+            context.load_cert_chain(self.certificate, self.key, lambda: "")
+            option, files = "--client-ca", self.client_ca
+            context.load_verify_locations(self.client_ca)
         except ssl.SSLError as error:
             message = f"{files}: not PEM, or certificate and key do not match: {error.reason or error}"
             fix = "give a certificate with its own key, without password, and the CA of the clients, all PEM"
@@ -202,6 +198,8 @@ class TlsFiles:
             missing = [path for path in (self.certificate, self.key, self.client_ca) if not Path(path).is_file()]
             message = f"{(missing or [files])[0]}: {error.strerror or error}"
             raise InvalidInput(message, where=option, fix="give files that can be read") from error
+        context.verify_mode = ssl.CERT_OPTIONAL
+        return context
 
 
 class RotatingContext:

@@ -98,7 +98,7 @@ class CacheAnswer(CapacityAnswer):
 class CacheModel:
     """The splits of one cache; the last is no cache at all."""
 
-    where: InputPoints
+    points: InputPoints
     """The inputs, by the names of the options of the question."""
     cache_gb: float
     samples: float
@@ -128,7 +128,7 @@ class CacheModel:
         """Shape [points of the inputs, splits], mean seconds until a node has a sample ready."""
         import numpy as np
 
-        return np.array([self.seconds_at(point) for point in self.where.points])
+        return np.array([self.seconds_at(point) for point in self.points.values])
 
     def seconds_at(self, point: Mapping[str, float], *, times: float = 1.0) -> FloatArray:
         """Return these seconds at one point, shape [splits], of a cache so many times as large."""
@@ -201,7 +201,7 @@ class CacheQuestion(CapacityQuestion[CacheAnswer]):
         if self.job_samples is not None and self.job_samples > self.samples:
             message = f"a job reads {self.job_samples:,.0f} of {self.samples:,.0f} samples"
             raise InvalidInput(message, where="--job-samples", fix="give at most as many as --samples")
-        _ = self.where
+        _ = self.points
 
     @property
     def read(self) -> float:
@@ -209,7 +209,7 @@ class CacheQuestion(CapacityQuestion[CacheAnswer]):
         return union_size([self.job_samples or self.samples] * self.jobs, self.samples)
 
     @cached_property
-    def where(self) -> InputPoints:
+    def points(self) -> InputPoints:
         """The uncertain inputs; raises :class:`InvalidInput` where one is no number or range."""
         inputs = tuple(option_input(self, name, words, least=1e-6, most=1e12) for name, words in INPUTS.items())
         return InputPoints(inputs, self.draws, self.seed)
@@ -217,7 +217,7 @@ class CacheQuestion(CapacityQuestion[CacheAnswer]):
     @cached_property
     def model(self) -> CacheModel:
         """Every split at every point of the inputs."""
-        return CacheModel(self.where, self.cache_gb, self.read, self.fresh, STEPS)
+        return CacheModel(self.points, self.cache_gb, self.read, self.fresh, STEPS)
 
     @property
     def steps(self) -> int:
@@ -243,14 +243,14 @@ class CacheQuestion(CapacityQuestion[CacheAnswer]):
         gain, rate = model.seconds[:, none] / model.seconds[:, best], 1.0 / model.seconds[:, best]
         return CacheAnswer(
             ranges=(
-                self.where.range_of("samples a second of a node", rate.tolist()),
-                self.where.range_of("times as many as without a cache", gain.tolist()),
+                self.points.range_of("samples a second of a node", rate.tolist()),
+                self.points.range_of("times as many as without a cache", gain.tolist()),
             ),
             rows=tuple(rows),
             about_as_good={
                 form: (float(min(shares)), float(max(shares))) for form, shares in zip(IN_CACHE, good, strict=True)
             },
-            cached=float(1.0 - model.counts(self.where.medians)[-1][best] / self.read),
+            cached=float(1.0 - model.counts(self.points.medians)[-1][best] / self.read),
             jobs=self.jobs,
             loads=(self.job_samples or self.samples) * self.jobs,
             shared_loads=self.read,
@@ -306,7 +306,7 @@ class CacheQuestion(CapacityQuestion[CacheAnswer]):
         shares = (f"{form} {share(low)} to {share(high)}" for form, (low, high) in answer.about_as_good.items())
         yield f"Splits within 1% of the best: {', '.join(shares)}."
         for factor, words in ((0.5, "half"), (2.0, "twice")):
-            seconds = self.model.seconds_at(self.where.medians, times=factor)
+            seconds = self.model.seconds_at(self.points.medians, times=factor)
             yield f"With {words} the cache a node loads at most {number(1.0 / float(seconds.min()))} samples a second."
 
     def sheet(self, answer: CacheAnswer) -> Sheet:

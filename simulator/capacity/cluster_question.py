@@ -2,6 +2,7 @@
 
 A shape is a job whose size is left open, as people write it: ``8x16``, tensor-parallel degree and pipeline stages, and
 with a size ``8x16x20``.  The cluster is given as a file, or made: minipods and nodes of each, with jobs that fill it.
+Where it is replayed, a sampler looks at it again and again.
 """
 
 from __future__ import annotations
@@ -354,7 +355,7 @@ class BackgroundJobs:
     """Jobs in order of submission."""
 
     records: tuple[JobRecord, ...]
-    asked: float
+    load: float
     """GPU time that the jobs ask for, as a share of the cluster's."""
 
 

@@ -124,7 +124,7 @@ class ShareKept:
     """How jobs were replayed and which were left out, in words; empty = there is no replay."""
     hours: tuple[float, ...] = ()
     """When the states were, hours since the first job; empty = they are of no replay."""
-    where: InputPoints | None = None
+    points: InputPoints | None = None
     """The points of the states, where they are drawn."""
 
     @cached_property
@@ -134,8 +134,8 @@ class ShareKept:
         for shape, shares in zip(self.shapes, self.shares, strict=True):
             quantity = f"free nodes that whole PP groups of {shape.name} use"
             of_free = [share for share in shares if share is not None]
-            if of_free and self.where is not None:
-                ranges.append(self.where.range_of(quantity, of_free, kind="share"))
+            if of_free and self.points is not None:
+                ranges.append(self.points.range_of(quantity, of_free, kind="share"))
             elif of_free:
                 p10, p50, p90 = percentiles(of_free)
                 ranges.append(AnswerRange(quantity, "share", p10, p50, p90, p50, len(of_free), ()))
@@ -153,11 +153,11 @@ def kept_by_seed(cluster: Cluster, busy_share: float, level: str | None, shapes:
     from topology.cluster import count_nodes
     from topology.generate import fragment
 
-    where, empty = InputPoints((seed_input(),), DRAWS, 0), cluster.emptied()
+    points, empty = InputPoints((seed_input(),), DRAWS, 0), cluster.emptied()
     counted = cluster.levels[cluster.level_index(level, where="--level")]
-    states = [fragment(empty, busy_share, int(point["seed"])) for point in where.points]
+    states = [fragment(empty, busy_share, int(values["seed"])) for values in points.values]
     kept = _by_shape([count_nodes(counted, state.idle) for state in states], shapes)
-    return ShareKept(*kept, states=DRAWS, source=f"{DRAWS} states made by other seeds", where=where)
+    return ShareKept(*kept, states=DRAWS, source=f"{DRAWS} states made by other seeds", points=points)
 
 
 def kept_over_replay(trace: str, cluster: Cluster, level: Level, shapes: Sequence[JobShape]) -> ShareKept:

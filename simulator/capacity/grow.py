@@ -272,7 +272,7 @@ class GrowQuestion(ShapesQuestion[GrowAnswer], QueueSettings, NodePrices):
         from simulator.capacity.wait_curve import HIGHEST, wait_curve
         from topology.generate import with_domain
 
-        draws = [scenario.points[: self.draws] for scenario in self.inputs]
+        draws = [scenario.values[: self.draws] for scenario in self.inputs]
         objective = MINUTE * self.objective_wait
         least = min(at["load"] * min(1.0, 1.0 + at["growth"]) ** self.quarters for drawn in draws for at in drawn)
         curves = []

@@ -329,7 +329,7 @@ class MinipodsQuestion(AffinityQuestion[MinipodsAnswer], HardwarePrices):
                 kept = {
                     ratio: [
                         throughput(spread[int(at["state"])], ratio=ratio if count > 1 else 1.0, crossing=at["crossing"])
-                        for at in self.points.points
+                        for at in self.points.values
                     ]
                     for ratio in self.columns
                 }

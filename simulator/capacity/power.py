@@ -206,7 +206,7 @@ class PowerQuestion(ClusterQuestion[PowerAnswer]):
         return PoweredSite(cluster=self.site, settings=self.settings, seconds=self.seconds, gangs=placed, limits=limits)
 
     @cached_property
-    def where(self) -> InputPoints:
+    def points(self) -> InputPoints:
         """Where the answer is computed."""
         return InputPoints(self.inputs, self.draws, self.seed)
 
@@ -218,9 +218,9 @@ class PowerQuestion(ClusterQuestion[PowerAnswer]):
     def compute(self, step: Callable[[str], None]) -> PowerAnswer:
         """Return the ranges over all draws, and rows at the medians."""
         step("placing")
-        site, medians = self.powered, self.where.medians
+        site, medians = self.powered, self.points.medians
         step("adding up")
-        loads, drawn = site.loads(medians), [site.figures(site.drawn(site.loads(at))) for at in self.where.points]
+        loads, drawn = site.loads(medians), [site.figures(site.drawn(site.loads(at))) for at in self.points.values]
 
         def row(name: str, watts: FloatArray, more: float = 0.0) -> PowerRow:
             """Return a row, with the mean power that it takes in addition, watts."""
@@ -230,9 +230,9 @@ class PowerQuestion(ClusterQuestion[PowerAnswer]):
         count, nodes = parse_minipods(self.made)
         return PowerAnswer(
             ranges=(
-                self.where.range_of("swing of the site, MW", [figures.swing_megawatts for figures in drawn]),
-                self.where.range_of("largest ramp of the site, MW/s", [figures.ramp_megawatts for figures in drawn]),
-                self.where.range_of(
+                self.points.range_of("swing of the site, MW", [figures.swing_megawatts for figures in drawn]),
+                self.points.range_of("largest ramp of the site, MW/s", [figures.ramp_megawatts for figures in drawn]),
+                self.points.range_of(
                     "energy of the swings in the band", [figures.band_share for figures in drawn], kind="share"
                 ),
             ),
@@ -249,7 +249,7 @@ class PowerQuestion(ClusterQuestion[PowerAnswer]):
         """Yield the largest job where it lies in fewer and in more power domains; nothing where there are not two."""
         from scheduler.objective import objective_of
 
-        site, medians = self.powered, self.where.medians
+        site, medians = self.powered, self.points.medians
         if site.level is None or len(site.level) < 2:
             return
         placed = dict(site.placements(site.level))
@@ -270,7 +270,7 @@ class PowerQuestion(ClusterQuestion[PowerAnswer]):
     @cached_property
     def remedies(self) -> dict[str, tuple[FloatArray, float]]:
         """Power of the site over time under each remedy, shape [times], watts, and the mean that it takes more."""
-        return self.powered.remedies(self.powered.loads(self.where.medians))
+        return self.powered.remedies(self.powered.loads(self.points.medians))
 
     def title(self, answer: PowerAnswer) -> str:
         """Return the question in words."""

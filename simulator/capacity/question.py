@@ -275,7 +275,7 @@ class InputPoints:
         return {given.name: given.quantile(MEDIAN) for given in self.inputs}
 
     @cached_property
-    def points(self) -> list[dict[str, float]]:
+    def values(self) -> list[dict[str, float]]:
         """Values of the inputs by name: the draws first, then the medians, then each input alone at its ends."""
         alone = [self.medians | {name: value} for name, values in self.swinging.items() for value in values]
         return [*draw(self.inputs, draws=self.draws, seed=self.seed), self.medians, *alone]
@@ -297,7 +297,7 @@ class InputPoints:
 
     def range_over(self, quantity: str, answer: Callable[[Mapping[str, float]], float]) -> AnswerRange:
         """Return the range of a number that follows from the values of the inputs, by name, at each point."""
-        return self.range_of(quantity, [answer(values) for values in self.points])
+        return self.range_of(quantity, [answer(values) for values in self.values])
 
 
 LOW, MEDIAN, HIGH = 0.1, 0.5, 0.9  # Probabilities of the percentiles that are told: P10, P50, P90

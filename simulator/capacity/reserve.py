@@ -399,10 +399,10 @@ class ReserveQuestion(ClusterQuestion[ReserveAnswer], NodePrices):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.check_prices()
-        _ = self.inputs
+        _ = self.points
 
     @cached_property
-    def inputs(self) -> InputPoints:
+    def points(self) -> InputPoints:
         """Which jobs come, and how much they ask for: as many draws as workloads.
 
         :raises InvalidInput: the load is neither a number nor a range, or out of bounds.
@@ -467,7 +467,7 @@ class ReserveQuestion(ClusterQuestion[ReserveAnswer], NodePrices):
     @cached_property
     def _runs(self) -> Runs:
         """Workload and load of each run under the first policy: those drawn, by workload, then those of the range."""
-        runs = [(int(at["workload"]), at["load"]) for at in self.inputs.points]
+        runs = [(int(at["workload"]), at["load"]) for at in self.points.values]
         return tuple(dict.fromkeys([*sorted(runs[: self.workloads]), *runs]))
 
     def compute(self, step: Callable[[str], None]) -> ReserveAnswer:
@@ -512,8 +512,8 @@ class ReserveQuestion(ClusterQuestion[ReserveAnswer], NodePrices):
         first = by_policy[0]
         rest = replays(self.policies[0], self.notice_hours, 0.0, self._runs[self.workloads :])
         late = {run: replay.late for run, replay in zip(self._runs, [*first, *rest], strict=True)}
-        starts = [late[int(at["workload"]), at["load"]] for at in self.inputs.points]
-        start = self.inputs.range_of("hours from arrival to start", starts)
+        starts = [late[int(at["workload"]), at["load"]] for at in self.points.values]
+        start = self.points.range_of("hours from arrival to start", starts)
         case = partial(case_over, node_hour=self.node_hour(self.empty.node_size))
         cases = [case(runs[0].policy, self.notice_hours, 0.0, runs) for runs in by_policy]
         remaining = percentiles([run.remaining_hours for run in first])
@@ -531,7 +531,7 @@ class ReserveQuestion(ClusterQuestion[ReserveAnswer], NodePrices):
             zone=len(zone),
             notice_hours=self.notice_hours,
             jobs=len(others[drawn[0]].records),
-            load=others[drawn[0]].asked,
+            load=others[drawn[0]].load,
             remaining_hours=remaining,
             last_hours=percentiles([run.last_hours for run in first]),
             cases=tuple(cases),

@@ -187,11 +187,6 @@ class SparesAnswer(CapacityAnswer):
         """Whether some number of spares reaches the target, if there is one."""
         return self.target is None or self.needed is not None
 
-    @property
-    def cost_unit(self) -> str:
-        """What costs are in, after the number."""
-        return "for a useful GPU-hour" if self.gpu_hour is not None else "GPU-hours paid for a useful one"
-
 
 PUBLISHED = "published"
 REPAIR = "6..72"
@@ -329,13 +324,13 @@ class SparesModel:
     write: float  # seconds of writing a checkpoint
     interval: float | None  # productive seconds between checkpoints; None = the best
     domains: tuple[StatedDomain, ...]
-    where: InputPoints
+    points: InputPoints
 
     def column(self, name: str) -> Floats:
         """Return shape [points], the values of an input."""
         import numpy as np
 
-        return np.array([point[name] for point in self.where.points])
+        return np.array([values[name] for values in self.points.values])
 
     @cached_property
     def single(self) -> Outages:
@@ -414,7 +409,7 @@ class SparesModel:
         """Shape [numbers]: node-hours paid in all draws together over the useful ones, (N + S) / (N E[ETTR]), which is
         what counts where the number is bought before the inputs are known.
         """
-        return self._cost(self.ettr[: self.where.draws].mean(axis=0))
+        return self._cost(self.ettr[: self.points.draws].mean(axis=0))
 
     @cached_property
     def best(self) -> int:
@@ -447,12 +442,12 @@ class SparesModel:
         """Return P10 and P90 of a table over the draws, by number of spares."""
         import numpy as np
 
-        low, high = np.quantile(of[: self.where.draws], (0.1, 0.9), axis=0, method="inverted_cdf")
+        low, high = np.quantile(of[: self.points.draws], (0.1, 0.9), axis=0, method="inverted_cdf")
         return low, high
 
     def median(self, of: Floats) -> Floats:
         """Return what a table, or a column of points, has where every input is at its median."""
-        at_medians: Floats = of[self.where.draws]
+        at_medians: Floats = of[self.points.draws]
         return at_medians
 
     @cached_property
@@ -473,7 +468,7 @@ class SparesModel:
 
     def simulated(self, spares: int, *, days: float, runs: int) -> EttrEstimate:
         """Return the estimate of the Monte Carlo for a number of spares, every input at its median."""
-        losses = self.losses[self.where.draws]
+        losses = self.losses[self.points.draws]
 
         def repair(kind: Outages) -> RepairTimes:
             return exponential(float(self.median(kind.repair)))
@@ -487,7 +482,7 @@ class SparesModel:
             losses,
             span=days * DAY,
             runs=runs,
-            seed=self.where.seed,
+            seed=self.points.seed,
             spares=spares,
             repair=repair(self.single),
             domains=domains,
@@ -610,13 +605,13 @@ class SparesQuestion(CapacityQuestion[SparesAnswer], HardwarePrices):
         costs = [unit * cost for cost in model.at(spares, model.costs)]
         named = f"with {plural(spares, 'spare')}"
         ranges = [
-            model.where.range_of("best number of spares, inputs known", model.cheapest),
-            replace(model.where.range_of(f"cost of a useful GPU-hour {named}", costs), beyond="without end"),
-            model.where.range_of(f"ETTR {named}", model.at(spares, model.ettr), kind="share"),
+            model.points.range_of("best number of spares, inputs known", model.cheapest),
+            replace(model.points.range_of(f"cost of a useful GPU-hour {named}", costs), beyond="without end"),
+            model.points.range_of(f"ETTR {named}", model.at(spares, model.ettr), kind="share"),
         ]
         if self.target is not None:
             words = f"spares for an ETTR of {as_asked(self.target)}"
-            ranges.append(model.where.range_of(words, model.fewest(self.target)))
+            ranges.append(model.points.range_of(words, model.fewest(self.target)))
         return tuple(ranges)
 
     @cached_property
@@ -640,7 +635,7 @@ class SparesQuestion(CapacityQuestion[SparesAnswer], HardwarePrices):
     def compute(self, step: Callable[[str], None]) -> SparesAnswer:
         """Return the formulas and the Monte Carlo for every number of spares."""
         model, unit = self.model, self.gpu_hour or 1.0
-        medians, losses, node = model.where.medians, model.losses[model.where.draws], self.rate
+        medians, losses, node = model.points.medians, model.losses[model.points.draws], self.rate
         (ettr_low, ettr_high), (cost_low, cost_high) = model.band(model.ettr), model.band(model.costs)
         rows = []
         for spares in self.counts:
@@ -667,9 +662,9 @@ class SparesQuestion(CapacityQuestion[SparesAnswer], HardwarePrices):
         by_source = []
         # each published rate alone, where all of them are taken together
         for name, rate in RATES.items() if self.failures.strip().lower() == PUBLISHED else ():
-            where = InputPoints((failures_input(name), *model.where.inputs[1:]), draws=1, seed=self.seed)
+            points = InputPoints((failures_input(name), *model.points.inputs[1:]), draws=1, seed=self.seed)
             # the second point has every input at its median
-            cheapest = int(replace(model, where=where).cheapest[1])
+            cheapest = int(replace(model, points=points).cheapest[1])
             by_source.append(SourcedSpares(name, rate.per_thousand_node_days, cheapest))
         domains = [
             FailureDomain(
@@ -682,7 +677,7 @@ class SparesQuestion(CapacityQuestion[SparesAnswer], HardwarePrices):
             )
             for i, (stated, kind) in enumerate(zip(self.domains, model.kinds, strict=True))
         ]
-        drawn = model.at(model.best, model.ettr)[: model.where.draws]
+        drawn = model.at(model.best, model.ettr)[: model.points.draws]
         return SparesAnswer(
             ranges=self.ranges,
             nodes=self.nodes,
@@ -714,8 +709,8 @@ class SparesQuestion(CapacityQuestion[SparesAnswer], HardwarePrices):
     @cached_property
     def rate(self) -> FailureRate:
         """How often a node fails; of a range its median."""
-        name, median = self.failures.strip().lower(), self.model.where.medians["failures"]
-        return RATES.get(name) or FailureRate(name, median, self.model.where.inputs[0].source)
+        name, median = self.failures.strip().lower(), self.model.points.medians["failures"]
+        return RATES.get(name) or FailureRate(name, median, self.model.points.inputs[0].source)
 
     def title(self, answer: SparesAnswer) -> str:
         """Return the question in words."""
@@ -727,6 +722,7 @@ class SparesQuestion(CapacityQuestion[SparesAnswer], HardwarePrices):
         best, cost, _, *fewest = answer.ranges
         if answer.ettr_with_unlimited_spares < NOTHING:
             return "With no number of spares is time useful: restarts and checkpoints alone leave nothing of it."
+        unit = "for a useful GPU-hour" if answer.gpu_hour is not None else "GPU-hours paid for a useful one"
         low, high = answer.about_as_good
         near = (
             f"{low:,} to {high:,} spares cost within 1% of it" if low < high else "any other number costs over 1% more"
@@ -737,7 +733,7 @@ class SparesQuestion(CapacityQuestion[SparesAnswer], HardwarePrices):
             a_year = f"; the spares cost {number(money)} a year"
         sentences = [
             f"Keep {plural(answer.spares, 'spare')} for {plural(answer.nodes, 'node')}: useful time costs least then, "
-            f"{cost.value(cost.p50)} {answer.cost_unit} (P10 {cost.value(cost.p10)}, P90 {cost.value(cost.p90)}), and "
+            f"{cost.value(cost.p50)} {unit} (P10 {cost.value(cost.p10)}, P90 {cost.value(cost.p90)}), and "
             f"{near}{a_year}."
         ]
         if (best.p10, best.p90) != (answer.spares, answer.spares):
@@ -808,7 +804,7 @@ class SparesQuestion(CapacityQuestion[SparesAnswer], HardwarePrices):
         if self.job_checkpoint_interval is None:
             yield "The checkpoint interval is the best, sqrt(2 w / (N r)), at each draw."
         yield (
-            f"Ranges: {self.model.where.draws:,} draws of the inputs, independent of each other, seed {self.seed}; a "
+            f"Ranges: {self.model.points.draws:,} draws of the inputs, independent of each other, seed {self.seed}; a "
             "range of an input is its P10 and P90 of a log-normal distribution."
         )
         if (step := self.model.numbers[1]) > 1:

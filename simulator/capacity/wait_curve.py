@@ -14,7 +14,6 @@ means), and the waits at the share plus or minus so many standard errors are the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate
@@ -34,7 +33,7 @@ from simulator.replay_settings import QueueSettings
 from topology.cluster import Cluster, FloatArray
 
 if TYPE_CHECKING:
-    from simulator.job_record import JobRecord
+    pass
 
 HIGHEST = 0.97  # Load: the queue of a week is far from settled above it
 STEP = 0.05  # Between the loads that are replayed; of 0.97 it leaves 0.02 as the lowest
@@ -53,7 +52,8 @@ class ReplayedLoad:
     """Seconds that each job waited that is counted, in order of submission; at least one."""
 
     @cached_property
-    def _ascending(self) -> FloatArray:
+    def ascending(self) -> FloatArray:
+        """The same from the shortest to the longest."""
         return np.sort(self.waits)
 
     @cached_property
@@ -69,7 +69,7 @@ class ReplayedLoad:
     def wait(self, chance: float = 0.0) -> float:
         """Return seconds of the percentile if the run was off by so many standard errors."""
         share = SHARE if not chance else min(1.0, max(0.0, SHARE + chance * self.error))
-        waits, place = self._ascending, share * (len(self.waits) - 1)
+        waits, place = self.ascending, share * (len(self.waits) - 1)
         below = int(place)
         above = min(below + 1, len(waits) - 1)
         return float(waits[below] + (place - below) * (waits[above] - waits[below]))
@@ -133,7 +133,14 @@ def wait_curve(
     made = background_jobs(cluster, load=1.0, seconds=days * DAY, seed=seed)
 
     def replayed(load: float) -> ReplayedLoad:
-        return ReplayedLoad(load, _replay(cluster, settings, made.records, stretch=made.asked / load))
+        """Return the waits with times of submission stretched, in order of submission."""
+        policy = POLICIES.load(settings.policy)
+        settings.check_policies([policy], made.records)
+        jobs = [replace(record, submit=record.submit * (made.load / load)) for record in made.records]
+        engine = Engine(jobs, GpuPool(cluster), policy, weights=settings.weight_of, share_by=settings.share_by)
+        engine.run()
+        counted = engine.jobs[int(WARM * len(jobs)) :]
+        return ReplayedLoad(load, np.array([job.first_start - job.submitted for job in counted], dtype=np.float64))
 
     replays = [replayed(HIGHEST)]
     while (lowest := replays[-1]).load > STEP and lowest.wait(MOST_CHANCE) > (
@@ -146,14 +153,3 @@ def wait_curve(
             break
         replays.insert(over + 1, replayed((replays[over].load + replays[over + 1].load) / 2))
     return WaitCurve(tuple(reversed(replays)), len(made.records))
-
-
-def _replay(cluster: Cluster, settings: QueueSettings, records: Sequence[JobRecord], *, stretch: float) -> FloatArray:
-    """Return the waits in seconds, in order of submission, with times of submission stretched."""
-    policy = POLICIES.load(settings.policy)
-    settings.check_policies([policy], records)
-    jobs = [replace(record, submit=record.submit * stretch) for record in records]
-    engine = Engine(jobs, GpuPool(cluster), policy, weights=settings.weight_of, share_by=settings.share_by)
-    engine.run()
-    counted = engine.jobs[int(WARM * len(jobs)) :]
-    return np.array([job.first_start - job.submitted for job in counted], dtype=np.float64)

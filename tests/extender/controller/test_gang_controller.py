@@ -841,7 +841,7 @@ class SlowPlans(FakeCluster):
 
 
 def test_who_comes_behind_many_hears_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """300 gangs of one namespace wait on a full cluster; one of another that comes is told before a score of these."""
+    """100 gangs of one namespace wait on a full cluster; one of another that comes is told before a score of these."""
     monkeypatch.setattr("extender.controller.loop.PATIENCE", 0.001)
 
     async def scenario() -> None:
@@ -849,7 +849,7 @@ def test_who_comes_behind_many_hears_at_once(monkeypatch: pytest.MonkeyPatch) ->
         for number in range(8):
             api.put(NODES, node_json(f"m0-{number}", "mp0", "mp0r0"))
             api.put(PODS, pod_json(f"busy-{number}", node=f"m0-{number}", phase="Running"))
-        for number in range(300):
+        for number in range(100):
             api.put(PODS, member_json(f"many-{number:03}", 0, 1))
         plans = api.objects[GANGPLANS.plural]
         late = GangKey("other", "late")
@@ -867,9 +867,9 @@ def test_who_comes_behind_many_hears_at_once(monkeypatch: pytest.MonkeyPatch) ->
                 await asyncio.sleep(0.01)
             told = decode_plan(dict(plans[late]))
             assert (told.phase, told.spec.size) == (PlanPhase.QUEUED, 1)
-            for _ in range(300):
+            for _ in range(100):
                 api.let.release()
-            await until(lambda: len(plans) == 301, "all to be told")
+            await until(lambda: len(plans) == 101, "all to be told")
             await until(
                 lambda: all(decode_plan(dict(one)).reason == "NoRoom" for one in plans.values()), "all to hear why"
             )

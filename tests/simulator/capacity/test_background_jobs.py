@@ -27,14 +27,14 @@ def test_the_load_is_what_was_asked(load: float, seed: int) -> None:
     """Jobs are kept until they ask for the load: with the last one at least it, without it less."""
     jobs = made(load, seed=seed)
     work = [record.gpus * record.duration / (GPUS * 36_000.0) for record in jobs.records]
-    assert jobs.asked == pytest.approx(sum(work))
-    assert load <= jobs.asked <= load + max(work)
+    assert jobs.load == pytest.approx(sum(work))
+    assert load <= jobs.load <= load + max(work)
 
 
 def test_run_times_are_cut() -> None:
     """No job is longer than asked for, the load is the same all the same, and uncut ones are longer."""
     assert max(record.duration for record in made().records) == 7_200.0
-    assert made().asked == pytest.approx(0.9, abs=0.1)
+    assert made().load == pytest.approx(0.9, abs=0.1)
     assert max(record.duration for record in made(longest=float("inf")).records) > 7_200.0
 
 

@@ -24,7 +24,7 @@ def site_of(tmp_path: Path, *jobs: str) -> tuple[PoweredSite, dict[str, float]]:
     file = tmp_path / "power.yaml"
     file.write_text(WATTS)
     question = PowerQuestion(made="2x8", power=str(file), jobs=jobs, feed_nodes=4, seconds=20.0, draws=10)
-    return question.powered, dict(question.where.points[question.where.draws])
+    return question.powered, dict(question.points.values[question.points.draws])
 
 
 def test_jobs_are_placed_beside_each_other() -> None:

@@ -40,7 +40,7 @@ def test_the_best_numbers(nodes: int, hours: str) -> None:
     """
     model = model_of(nodes=nodes, repair_hours=hours)
     place = model.numbers.index(model.best)
-    pooled = (nodes + model.best) / nodes / model.ettr[: model.where.draws, place].mean()
+    pooled = (nodes + model.best) / nodes / model.ettr[: model.points.draws, place].mean()
     assert pooled == pytest.approx(model.pooled_costs.min())
     low, high = model.about_as_good
     assert low <= model.best <= high
@@ -83,7 +83,7 @@ def test_domains_that_fail_at_once_make_the_job_wait_longer() -> None:
 def test_a_median_stands_behind_the_draws() -> None:
     """The point after the draws has every input at its median; bands are over the draws alone."""
     model = model_of(draws=20)
-    draws = model.where.draws
+    draws = model.points.draws
     assert model.median(model.waits).tolist() == model.waits[draws].tolist()
     low, high = model.band(model.ettr)
     assert (low <= high).all()

@@ -60,7 +60,7 @@ def independent_wait(seed: int, load: float) -> float:
     """Replay the same jobs without the curve: P95 of the minutes that the last three quarters of them waited."""
     cluster = minipods(minipods=2, nodes=NODES)
     made = background_jobs(cluster, load=1.0, seconds=DAYS * DAY, seed=seed)
-    jobs = [replace(job, submit=job.submit * made.asked / load) for job in made.records]
+    jobs = [replace(job, submit=job.submit * made.load / load) for job in made.records]
     engine = Engine(jobs, GpuPool(cluster), POLICIES.load("fifo-backfill"))
     engine.run()
     return float(np.percentile([job.first_start - job.submitted for job in engine.jobs[len(jobs) // 4 :]], 95)) / MINUTE
