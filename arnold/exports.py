@@ -12,7 +12,7 @@ import csv
 import gzip
 import io
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from heapq import heappop, heappush
 from math import isfinite, isnan
 from pathlib import Path
@@ -27,10 +27,7 @@ from simulator.results import TimeSeries
 from simulator.sim_job import SimJob
 from simulator.traces.readers.own_tables import COLUMNS, asking_cells
 
-# -- tables --
-# Tables of a replay, a row per job or per bucket of time: CSV, Parquet or JSON lines by the suffix of the file.
-
-
+SUFFIXES = (".csv", ".parquet", ".jsonl", ".ndjson")  # Of files of tables, which say their format
 Row = Mapping[str, Any]  # Values by column; None = there is none.  All rows of a table have the same columns
 JOB_COLUMNS: Mapping[str, type] = {
     "job_id": str,
@@ -117,22 +114,18 @@ _SERIES_FIELDS = {
 """Columns that are called otherwise than the field they come from."""
 
 
-def series_rows(found: TimeSeries, origin: float) -> Iterator[Row]:
+def series_rows(over_time: TimeSeries, origin: float) -> Iterator[Row]:
     """Yield the buckets in order; ``None`` = there was nothing of which to take a mean.
 
     :param origin: the first submission, on the trace's clock.
     """
-    fields = {name: getattr(found, _SERIES_FIELDS.get(name, name)).tolist() for name in list(SERIES_COLUMNS)[2:]}
-    edges = found.edges.tolist()
+    fields = {name: getattr(over_time, _SERIES_FIELDS.get(name, name)).tolist() for name in list(SERIES_COLUMNS)[2:]}
+    edges = over_time.edges.tolist()
     for i in range(len(edges) - 1):
-        values = {name: _number(column[i], SERIES_COLUMNS[name]) for name, column in fields.items()}
+        values = {
+            name: None if isnan(column[i]) else SERIES_COLUMNS[name](column[i]) for name, column in fields.items()
+        }
         yield {"time": origin + edges[i], "seconds": edges[i + 1] - edges[i], **values}
-
-
-def _number(value: float, kind: type) -> float | int | None:
-    if isnan(value):
-        return None
-    return int(value) if kind is int else value
 
 
 def check_suffix(path: str, option: str) -> None:
@@ -141,11 +134,11 @@ def check_suffix(path: str, option: str) -> None:
     :param option: as the user called it.
     :raises InvalidInput: another suffix.
     """
-    if Path(path).suffix.lower() not in WRITERS:
+    if Path(path).suffix.lower() not in SUFFIXES:
         raise InvalidInput(
             f"{Path(path).suffix or 'no suffix'!r} says no format",
             where=option,
-            fix=f"name the file with one of {', '.join(WRITERS)}",
+            fix=f"name the file with one of {', '.join(SUFFIXES)}",
         )
 
 
@@ -156,7 +149,19 @@ def table_bytes(path: str, rows: Sequence[Row], columns: Mapping[str, type]) -> 
     :raises InvalidInput: a suffix that says no format.
     """
     check_suffix(path, path)
-    return WRITERS[Path(path).suffix.lower()](rows, columns)
+    suffix = Path(path).suffix.lower()
+    if suffix == ".parquet":
+        from ground.columns import parquet_bytes
+
+        return parquet_bytes(rows, columns)
+    if suffix == ".csv":
+        text = io.StringIO()
+        writer = csv.DictWriter(text, fieldnames=list(columns), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+        return text.getvalue().encode()
+    lines = (json.dumps({name: row[name] for name in columns}, allow_nan=False) + "\n" for row in rows)
+    return "".join(lines).encode()
 
 
 def job_table(path: str, past: RunHistory, startup: Mapping[int, float]) -> bytes:
@@ -165,44 +170,9 @@ def job_table(path: str, past: RunHistory, startup: Mapping[int, float]) -> byte
     return table_bytes(path, list(job_rows(past.jobs, names, startup)), JOB_COLUMNS)
 
 
-def series_table(path: str, found: TimeSeries, origin: float) -> bytes:
+def series_table(path: str, over_time: TimeSeries, origin: float) -> bytes:
     """Return the file of ``--series-out``; ``origin`` is the first submission, on the trace's clock."""
-    return table_bytes(path, list(series_rows(found, origin)), SERIES_COLUMNS)
-
-
-def _csv(rows: Sequence[Row], columns: Mapping[str, type]) -> bytes:
-    text = io.StringIO()
-    writer = csv.DictWriter(text, fieldnames=list(columns), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return text.getvalue().encode()
-
-
-def _json_lines(rows: Sequence[Row], columns: Mapping[str, type]) -> bytes:
-    lines = (json.dumps({name: row[name] for name in columns}, allow_nan=False) + "\n" for row in rows)
-    return "".join(lines).encode()
-
-
-def _parquet(rows: Sequence[Row], columns: Mapping[str, type]) -> bytes:
-    from ground.columns import parquet_bytes
-
-    return parquet_bytes(rows, columns)
-
-
-WRITERS: Mapping[str, Callable[[Sequence[Row], Mapping[str, type]], bytes]] = {
-    ".csv": _csv,
-    ".parquet": _parquet,
-    ".jsonl": _json_lines,
-    ".ndjson": _json_lines,
-}
-
-
-# -- replay_chrome_trace --
-# Jobs on nodes as a Chrome trace, for Perfetto.
-#
-# A process is a domain of the closest level, a thread a lane of one of its nodes: jobs that share a node stand in lanes
-# below each other.  Where GPUs were only counted there is one process with as many lanes as jobs ran at once.  Counters
-# show queue and GPUs in use.  Format: "Trace Event Format", complete events (``"ph": "X"``), times in microseconds.
+    return table_bytes(path, list(series_rows(over_time, origin)), SERIES_COLUMNS)
 
 
 MOST_EVENTS = 600_000  # Events that Perfetto still opens with ease; of a longer run the largest attempts are written
@@ -232,7 +202,13 @@ def chrome_trace(past: RunHistory, over_time: TimeSeries, chosen: Sequence[int],
 
 
 def _events(past: RunHistory, over_time: TimeSeries, chosen: Sequence[int]) -> Iterator[str]:
-    yield from _counters(over_time)
+    """Yield the counters, which are process 1, then the attempts, whose processes begin with 2."""
+    yield json.dumps({"ph": "M", "pid": 1, "name": "process_name", "args": {"name": "cluster"}})
+    columns = (over_time.edges[:-1], over_time.waiting, over_time.held, over_time.away)
+    for time, waiting, held, away in zip(*(column.tolist() for column in columns), strict=True):
+        for name, value in (("jobs waiting", waiting), ("GPUs held", held), ("GPUs away", away)):
+            event = {"ph": "C", "pid": 1, "ts": round(time * 1e6), "name": name, "args": {"": round(value, 3)}}
+            yield json.dumps(event)
     cluster, attempts = past.cluster, past.attempts
     names: Sequence[str] = ("jobs" if cluster is None else "nodes",)
     domain = None
@@ -241,9 +217,20 @@ def _events(past: RunHistory, over_time: TimeSeries, chosen: Sequence[int]) -> I
         names, domain = closest.domains, closest.domain_of
     for number, name in enumerate(names):
         yield from _named("process", name, number + 2, pid=number + 2)
-    lanes = _Lanes()  # process 1 is that of the counters, 2 the first domain
+    lanes = _Lanes()
     for i in chosen:
-        tail = _tail(past, i)
+        job = past.jobs[attempts.job[i]]
+        arguments: dict[str, object] = {
+            "gpus": float(attempts.gpus[i]),
+            "waited": round(job.first_start - job.submitted, 3),
+            "how": _END.get(int(attempts.why[i]), "preempted"),
+        }
+        if attempts.dp[i]:
+            arguments |= {"dp_spread": int(attempts.dp[i]), "pp_spread": int(attempts.pp[i])}
+        if job.record.user:
+            arguments["user"] = job.record.user
+        kind = json.dumps(f"{attempts.gpus[i]:g} GPUs")
+        tail = f'"name": {json.dumps(job.record.job_id)}, "cat": {kind}, "args": {json.dumps(arguments)}}}'
         begin, end = float(attempts.begin[i]), float(attempts.end[i])
         nodes = attempts.places[attempts.first[i] : attempts.first[i + 1]].tolist() or [0]
         for node in nodes:
@@ -263,32 +250,6 @@ def _named(kind: str, name: str, order: int, **ids: int) -> Iterator[str]:
     """Yield the name of a process or thread, and its place among the others."""
     for what, value in (("name", name), ("sort_index", order)):
         yield json.dumps({"ph": "M", **ids, "name": f"{kind}_{what}", "args": {what: value}})
-
-
-def _counters(over_time: TimeSeries) -> Iterator[str]:
-    yield json.dumps({"ph": "M", "pid": 1, "name": "process_name", "args": {"name": "cluster"}})
-    columns = (over_time.edges[:-1], over_time.waiting, over_time.held, over_time.away)
-    for time, waiting, held, away in zip(*(column.tolist() for column in columns), strict=True):
-        for name, value in (("jobs waiting", waiting), ("GPUs held", held), ("GPUs away", away)):
-            event = {"ph": "C", "pid": 1, "ts": round(time * 1e6), "name": name, "args": {"": round(value, 3)}}
-            yield json.dumps(event)
-
-
-def _tail(past: RunHistory, i: int) -> str:
-    """Return name and arguments of an attempt, to the end of its event."""
-    attempts = past.attempts
-    job = past.jobs[attempts.job[i]]
-    arguments: dict[str, object] = {
-        "gpus": float(attempts.gpus[i]),
-        "waited": round(job.first_start - job.submitted, 3),
-        "how": _END.get(int(attempts.why[i]), "preempted"),
-    }
-    if attempts.dp[i]:
-        arguments |= {"dp_spread": int(attempts.dp[i]), "pp_spread": int(attempts.pp[i])}
-    if job.record.user:
-        arguments["user"] = job.record.user
-    kind = f"{attempts.gpus[i]:g} GPUs"
-    return f'"name": {json.dumps(job.record.job_id)}, "cat": {json.dumps(kind)}, "args": {json.dumps(arguments)}}}'
 
 
 class _Lanes:

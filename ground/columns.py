@@ -96,7 +96,13 @@ class ParquetColumns:
 
         column = self._column(key)
         if pa.types.is_floating(column.type):
-            numbers: npt.NDArray[np.signedinteger[Any]] = self._of_floats(column, key, missing=missing)
+            values = as_numpy(column.cast(pa.float64()).fill_null(float("nan")))
+            absent = np.isnan(values)
+            broken = np.flatnonzero(~absent & ((values != np.rint(values)) | (np.abs(values) >= EXACT)))
+            if len(broken):
+                row = int(broken[0])
+                raise self._wrong_row(row, f"{key} is {values[row]}, not a whole number", "write it as int32")
+            numbers: npt.NDArray[np.signedinteger[Any]] = np.where(absent, missing, values).astype(np.int64)
         elif pa.types.is_integer(column.type):
             numbers = as_numpy(column.cast(pa.int64()).fill_null(missing) if column.null_count else column)
         else:
@@ -107,17 +113,6 @@ class ParquetColumns:
             raise self._wrong_row(row, f"{key} is {int(numbers[row])}, which no job has", fix)
         return numbers
 
-    def _of_floats(self, column: pa.ChunkedArray, key: str, *, missing: int) -> npt.NDArray[np.int64]:
-        import pyarrow as pa
-
-        values = as_numpy(column.cast(pa.float64()).fill_null(float("nan")))
-        absent = np.isnan(values)
-        broken = np.flatnonzero(~absent & ((values != np.rint(values)) | (np.abs(values) >= EXACT)))
-        if len(broken):
-            row = int(broken[0])
-            raise self._wrong_row(row, f"{key} is {values[row]}, not a whole number", "write it as int32")
-        return np.where(absent, missing, values).astype(np.int64)
-
     def seconds(self, key: str) -> npt.NDArray[np.floating[Any]]:
         """Return a column of numbers in the precision of the file, NaN where there is none; shape [rows]."""
         import pyarrow as pa
@@ -127,8 +122,9 @@ class ParquetColumns:
             raise self._wrong_type(key, column.type, "seconds", "float64")
         if column.type not in (pa.float32(), pa.float64()):
             column = column.cast(pa.float64())
-        found: npt.NDArray[np.floating[Any]] = as_numpy(column.fill_null(float("nan")) if column.null_count else column)
-        return found
+        filled = column.fill_null(float("nan")) if column.null_count else column
+        seconds: npt.NDArray[np.floating[Any]] = as_numpy(filled)
+        return seconds
 
     def codes(
         self, key: str, code_of: Mapping[str, int], *, unknown: int, hint: str = ""
@@ -197,9 +193,15 @@ def csv_texts(name: str, data: bytes, columns: Sequence[str], *, lenient: bool) 
     from pyarrow import csv
 
     left_out = 0
-    if lenient:
-        # Of a row that is left out, Arrow decodes the text, and what it then raises reaches nothing but the terminal.
-        _check_text(name, data)
+    # Of a row that is left out, Arrow decodes the text, and what it then raises reaches nothing but the terminal.
+    decoder = getincrementaldecoder("utf-8")()
+    for begin in range(0, len(data) if lenient else 0, CHUNK):
+        try:
+            decoder.decode(data[begin : begin + CHUNK], final=begin + CHUNK >= len(data))
+        except UnicodeDecodeError as error:
+            line = data.count(b"\n", 0, begin + error.start) + 1
+            reason = f"is not UTF-8 text: {error.reason}"
+            raise InvalidInput(reason, where=f"{name}:{line}", fix="save the file as UTF-8 text") from None
 
     def skip(_: object) -> str:
         nonlocal left_out
@@ -221,18 +223,6 @@ def csv_texts(name: str, data: bytes, columns: Sequence[str], *, lenient: bool) 
         where, fix = f"{name}:{row[1]}" if row else name, "correct that row, or leave such rows out with --lenient"
         raise InvalidInput(f"is not CSV: {first_line(error)}", where=where, fix=fix) from None
     return table, left_out
-
-
-def _check_text(name: str, data: bytes) -> None:
-    """Raise :class:`InvalidInput`, with the line, where bytes are no UTF-8."""
-    decoder = getincrementaldecoder("utf-8")()
-    for begin in range(0, len(data), CHUNK):
-        try:
-            decoder.decode(data[begin : begin + CHUNK], final=begin + CHUNK >= len(data))
-        except UnicodeDecodeError as error:
-            line = data.count(b"\n", 0, begin + error.start) + 1
-            wrong, fix = f"is not UTF-8 text: {error.reason}", "save the file as UTF-8 text"
-            raise InvalidInput(wrong, where=f"{name}:{line}", fix=fix) from None
 
 
 def timestamps(column: pa.ChunkedArray) -> FloatArray | None:
@@ -261,25 +251,24 @@ def numbers(
 
     if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
         try:
-            found: FloatArray = column.cast(pa.float64(), safe=False).to_numpy()
+            values: FloatArray = column.cast(pa.float64(), safe=False).to_numpy()
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
             raise TypeError(str(column.type)) from None
-        return found, None, 0
+        return values, None, 0
     given = pc.if_else(pc.is_in(column, value_set=pa.array(nothing, type=column.type)), None, column)
     try:
         return given.cast(pa.float64()).to_numpy(), None, 0
     except pa.ArrowInvalid:
         codes, texts = encoded(given)
-        values = np.array([*map(value_of, texts), np.nan])
-        found = values[codes]
-        odd = np.flatnonzero(np.isnan(found) & (codes < len(texts)))
-        return (found, texts[codes[odd[0]]], int(odd[0])) if odd.size else (found, None, 0)
+        values = np.array([*map(value_of, texts), np.nan])[codes]
+        odd = np.flatnonzero(np.isnan(values) & (codes < len(texts)))
+        return (values, texts[codes[odd[0]]], int(odd[0])) if odd.size else (values, None, 0)
 
 
 def encoded(column: pa.ChunkedArray) -> tuple[npt.NDArray[np.int64], list[str]]:
     """Return for each row its place in a list of distinct texts, behind the end where nothing is, and that list."""
     import pyarrow as pa
 
-    found = column.cast(pa.string()).combine_chunks().dictionary_encode()
-    texts: list[str] = found.dictionary.to_pylist()
-    return found.indices.fill_null(len(texts)).to_numpy(zero_copy_only=False).astype(np.int64), texts
+    distinct = column.cast(pa.string()).combine_chunks().dictionary_encode()
+    texts: list[str] = distinct.dictionary.to_pylist()
+    return distinct.indices.fill_null(len(texts)).to_numpy(zero_copy_only=False).astype(np.int64), texts

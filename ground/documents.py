@@ -9,7 +9,7 @@ nesting.  NaN and infinities pass: what gives the data a meaning refuses them.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
@@ -108,10 +108,15 @@ class _Composer:
     def _node(self, event: yaml.ScalarEvent | yaml.CollectionStartEvent, line: int) -> None:
         awaits_key = bool(self.open) and isinstance(self.open[-1], dict) and self.keys[-1] is None
         if isinstance(event, yaml.ScalarEvent):
-            if awaits_key:
-                self._key(event.value, line)
-            else:
+            if not awaits_key:
                 self._put(self._scalar(event, line), line)
+                return
+            key, mapping = event.value, self.open[-1]
+            if key in mapping:
+                first = self.lines[id(mapping)][key]
+                self._refuse(f"has the key {key!r} twice (first in line {first})", line, "keep one of the two")
+            self.keys[-1] = key
+            self.lines[id(mapping)][key] = line
             return
         if awaits_key:
             self._refuse("has a list or mapping as a key", line, "use a plain word as the key")
@@ -124,14 +129,6 @@ class _Composer:
         self.lines[id(container)] = {}
         self.open.append(container)
         self.keys.append(None)
-
-    def _key(self, key: str, line: int) -> None:
-        mapping = self.open[-1]
-        if key in mapping:
-            first = self.lines[id(mapping)][key]
-            self._refuse(f"has the key {key!r} twice (first in line {first})", line, "keep one of the two")
-        self.keys[-1] = key
-        self.lines[id(mapping)][key] = line
 
     def _put(self, value: Any, line: int) -> None:
         if not self.open:
@@ -200,12 +197,17 @@ class Document:
         from pydantic import TypeAdapter, ValidationError
 
         adapter = TypeAdapter(shape)
-        self._check_truth(adapter.json_schema, error)
+        self._check_truth_values(adapter.json_schema, error)
         try:
             return adapter.validate_python(self.data)
         except ValidationError as invalid:
             problems = invalid.errors(include_url=False)
-        first = min(problems[:20], key=self._rank)
+
+        def rank(problem: Mapping[str, Any]) -> tuple[int, bool]:
+            """Return the line; of one line a misspelled key comes before the one that is missing for it."""
+            return self.locate(_existing(self.data, problem["loc"])), problem["type"] not in _UNKNOWN_KEY
+
+        first = min(problems[:20], key=rank)
         if first["type"] == "missing":
             # a key that is there under another name is more to the point than that it is not there under its own
             beside = (
@@ -218,21 +220,24 @@ class Document:
         others = f" ({len(problems) - 1} more after this one)" if len(problems) > 1 else ""
         raise error(message + others, where=self.where(*first["loc"]), fix=fix)
 
-    def _check_truth(self, schema: Callable[[], dict[str, Any]], error: type[InvalidInput]) -> None:
+    def _check_truth_values(self, schema: Callable[[], dict[str, Any]], error: type[InvalidInput]) -> None:
         """Refuse true and false where a number is wanted: to pydantic, and to Python, they are 1 and 0."""
-        paths = list(_truth_values(self.data))
+        paths: list[Path] = []
+        inside: list[tuple[Path, Any]] = [((), self.data)]
+        while inside:
+            path, value = inside.pop()
+            if isinstance(value, bool):
+                paths.append(path)
+            elif isinstance(value, dict | list):
+                entries = value.items() if isinstance(value, dict) else enumerate(value)
+                inside += [((*path, key), entry) for key, entry in entries if isinstance(entry, bool | dict | list)]
         made = schema() if paths else {}
         for path in paths:
-            wanted = _types(made, path)
+            wanted = {node["type"] for node in _nodes_at(made, path) if "type" in node}
             if wanted & {"number", "integer"} and "boolean" not in wanted:
                 what = "number" if "number" in wanted else "integer"
                 message = f"{_dotted(path)}: input should be a valid {what}, not {self.part(*path).data!r}"
                 raise error(message, where=self.where(*path), fix=f"correct {_dotted(path)}")
-
-    def _rank(self, problem: Mapping[str, Any]) -> tuple[int, bool]:
-        """Return problems in the order of the file; a misspelled key before the one that is missing for it."""
-        line = self.locate(_existing(self.data, problem["loc"]))
-        return line, problem["type"] not in _UNKNOWN_KEY
 
 
 def load_document(source: Source, *, syntax: Literal["yaml", "any"] = "any", several: bool = False) -> Document:
@@ -250,21 +255,9 @@ def load_document(source: Source, *, syntax: Literal["yaml", "any"] = "any", sev
             if _BEGINS_LIKE_JSON.match(source.text):
                 raise
     data, line_of = parse(source, several=several)
-    if data is None or (several and all(one is None for one in data)):
+    if data is None or (several and all(document is None for document in data)):
         raise InvalidInput("holds no data", where=source.name, fix="give a file with content")
     return Document(source, data, line_of)
-
-
-def _truth_values(data: Any) -> Iterator[Path]:
-    """Yield the path of each true and false among data."""
-    inside: list[tuple[Path, Any]] = [((), data)]
-    while inside:
-        path, value = inside.pop()
-        if isinstance(value, bool):
-            yield path
-        elif isinstance(value, dict | list):
-            entries = value.items() if isinstance(value, dict) else enumerate(value)
-            inside += [((*path, key), one) for key, one in entries if isinstance(one, bool | dict | list)]
 
 
 def _existing(data: Any, path: Path) -> list[str | int]:
@@ -283,9 +276,8 @@ def _explain(problem: Mapping[str, Any], schema: Callable[[], dict[str, Any]]) -
     name = _dotted(path)
     match problem["type"]:
         case "extra_forbidden" | "unexpected_keyword_argument":
-            known = _known_keys(schema(), path[:-1])
-            hint = did_you_mean(str(path[-1]), known)
-            return f"unknown key {name!r}", f"{hint}known keys: {', '.join(known)}"
+            keys = [key for node in _nodes_at(schema(), path[:-1]) for key in node.get("properties", {})]
+            return f"unknown key {name!r}", f"{did_you_mean(str(path[-1]), keys)}known keys: {', '.join(keys)}"
         case "missing":
             inside = f" in {_dotted(path[:-1])}" if len(path) > 1 else ""
             return f"the key {path[-1]!r} is missing{inside}", f"add {path[-1]!r}"
@@ -320,21 +312,19 @@ def _short(value: Any) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-def _known_keys(schema: dict[str, Any], path: Path) -> list[str]:
-    """Return keys that a JSON schema allows at a path; all keys of all alternatives where it offers several."""
-    return [name for node in _nodes_at(schema, path) for name in node.get("properties", {})]
-
-
-def _types(schema: dict[str, Any], path: Path) -> set[str]:
-    """Return the types that a JSON schema allows at a path."""
-    return {node["type"] for node in _nodes_at(schema, path) if "type" in node}
-
-
 def _nodes_at(schema: dict[str, Any], path: Path) -> list[dict[str, Any]]:
     """Return what a JSON schema says of a path, all its alternatives."""
     here = [schema]
     for key in path:
-        here = [step for node in _alternatives(schema, here) if (step := _child(node, key)) is not None]
+        steps: list[dict[str, Any] | None] = []
+        for node in _alternatives(schema, here):
+            if isinstance(key, int):
+                first = node.get("prefixItems", ())
+                steps.append(first[key] if key < len(first) else node.get("items"))
+            else:
+                others = node.get("additionalProperties")
+                steps.append(node.get("properties", {}).get(key, others if isinstance(others, dict) else None))
+        here = [step for step in steps if step is not None]
     return _alternatives(schema, here)
 
 
@@ -349,12 +339,3 @@ def _alternatives(schema: dict[str, Any], nodes: list[dict[str, Any]]) -> list[d
         else:
             resolved.append(node)
     return resolved
-
-
-def _child(node: dict[str, Any], key: str | int) -> dict[str, Any] | None:
-    if isinstance(key, int):
-        first = node.get("prefixItems", ())
-        return first[key] if key < len(first) else node.get("items")
-    step = node.get("properties", {}).get(key)
-    others = node.get("additionalProperties")
-    return others if step is None and isinstance(others, dict) else step

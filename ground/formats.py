@@ -37,13 +37,13 @@ def unknown_format(formats: Iterable[FileFormat], text: str, *, kind: str) -> tu
 
     :param kind: of the files, as ``arnold formats`` calls it.
     """
-    known = list(formats)
-    wrong = "is in no format that is known"
-    if (close := nearest(known, text)) is not None:
+    formats = list(formats)
+    fault = "is in no format that is known"
+    if (close := nearest(formats, text)) is not None:
         best, missing = close
-        wrong += f"; nearest is {best.name} ({best.source}){', without ' if missing else ''}{' and '.join(missing)}"
-    names = ", ".join(sorted(one.name for one in known))
-    return wrong, f"give one of {names}, or say which with --format; arnold formats {kind} says what they are"
+        fault += f"; nearest is {best.name} ({best.source}){', without ' if missing else ''}{' and '.join(missing)}"
+    names = ", ".join(sorted(format.name for format in formats))
+    return fault, f"give one of {names}, or say which with --format; arnold formats {kind} says what they are"
 
 
 def nearest(formats: Iterable[FileFormat], text: str) -> tuple[FileFormat, tuple[str, ...]] | None:
@@ -52,8 +52,9 @@ def nearest(formats: Iterable[FileFormat], text: str) -> tuple[FileFormat, tuple
     ``None`` = no format has half of its marks in it.
     """
     small = text.lower()
-    shares = {one: sum(mark in small for mark in one.marks) / len(one.marks) for one in formats if one.marks}
-    best = max(shares, key=lambda one: (shares[one], len(one.marks)), default=None)
+    marked = (format for format in formats if format.marks)
+    shares = {format: sum(mark in small for mark in format.marks) / len(format.marks) for format in marked}
+    best = max(shares, key=lambda format: (shares[format], len(format.marks)), default=None)
     if best is None or shares[best] < NEAR:
         return None
     return best, tuple(mark for mark in best.marks if mark not in small)

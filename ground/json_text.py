@@ -49,17 +49,17 @@ def parse_several(source: Source) -> tuple[list[Any], Callable[[Sequence[str | i
     """Return data of JSON texts one behind the other, as commands print them, and a function from a path in the list of
     them to its line (from 1); refuse as :func:`parse`.
     """
-    found: list[Any] = []
+    documents: list[Any] = []
     starts: list[int] = []
     here = 0
     while not starts or here < len(source.text):
         starts.append(here)
         data, end = _decode(source, here)
-        found.append(data)
+        documents.append(data)
         here = _skip(source.text, end)
         if mark := _MARK.match(source.text, here):
             here = _skip(source.text, mark.end())
-    return found, lambda path: line_of(source.text, path[1:], starts[int(path[0])] if path else 0)
+    return documents, lambda path: line_of(source.text, path[1:], starts[int(path[0])] if path else 0)
 
 
 def _decode(source: Source, start: int) -> tuple[Any, int]:

@@ -49,14 +49,14 @@ class PluginGroup(Generic[T]):
         :raises PluginFailed: what another package offers cannot be imported or made.
         """
         where, points = where or self._where, list(_entry_points(self.group))
-        found = [point for point in points if point.name == name]
-        if not found:
-            known = {point.name: point for point in points}
-            fix = f"{did_you_mean(name, known)}use one of {', '.join(sorted(known))}"
+        offers = [point for point in points if point.name == name]
+        if not offers:
+            names = {point.name: point for point in points}
+            fix = f"{did_you_mean(name, names)}use one of {', '.join(sorted(names))}"
             raise UnknownName(f"{self._unknown} {name!r}", where=where, fix=fix)
-        chosen = found[0]
-        if len(found) > 1:
-            of_package = {_package(point): point for point in found}
+        chosen = offers[0]
+        if len(offers) > 1:
+            of_package = {_package(point): point for point in offers}
             if DISTRIBUTION not in of_package:
                 several = f"{' and '.join(sorted(of_package))} both offer {name!r} ({self.group})"
                 raise UnknownName(several, where=where, fix="uninstall all but one of these packages")

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from functools import cache
@@ -86,8 +86,8 @@ class FieldType:
 def field_types(kind: type) -> Mapping[str, FieldType]:
     """Return what each field of a dataclass may hold, by name; fields of a type that is not known are left out."""
     hints = get_type_hints(kind, include_extras=True)
-    found = {field.name: field_type(hints[field.name]) for field in fields(kind)}
-    return MappingProxyType({name: one for name, one in found.items() if one is not None})
+    types = ((field.name, field_type(hints[field.name])) for field in fields(kind))
+    return MappingProxyType({name: admitted for name, admitted in types if admitted is not None})
 
 
 def field_type(hint: Any) -> FieldType | None:
@@ -98,15 +98,26 @@ def field_type(hint: Any) -> FieldType | None:
     if origin is Literal and all(isinstance(word, str) for word in parts):
         return FieldType(str, choices=parts)
     if origin is Annotated:
-        inner, more = parts[0], _bounds(parts[1:])
+        inner, more = parts[0], dict[str, Any]()
+        # Interval(gt=0, le=1) is a group that stands for Gt(0), Le(1)
+        for mark in chain.from_iterable(mark if isinstance(mark, GroupedMetadata) else (mark,) for mark in parts[1:]):
+            match mark:
+                case Ge(ge=low):
+                    more |= {"low": low}
+                case Gt(gt=low):
+                    more |= {"low": low, "low_open": True}
+                case Le(le=high):
+                    more |= {"high": high}
+                case Lt(lt=high):
+                    more |= {"high": high, "high_open": True}
     elif origin is tuple and len(parts) == 2 and parts[1] is Ellipsis:
         inner, more = parts[0], {"many": True}
     elif origin in (Union, UnionType) and len(parts) == 2 and NoneType in parts:
         inner, more = next(part for part in parts if part is not NoneType), {"optional": True}
     else:
         return None
-    found = field_type(inner)
-    return None if found is None else replace(found, **more)
+    admitted = field_type(inner)
+    return None if admitted is None else replace(admitted, **more)
 
 
 def check_bounds(record: Any, *, names: Mapping[str, str] = MappingProxyType({})) -> None:
@@ -131,40 +142,17 @@ def field_docs(kind: type) -> Mapping[str, str]:
 
     Those of its bases hold too, also of a base that is no dataclass and declares fields for others to have.
     """
-    found: dict[str, str] = {}
+    docs: dict[str, str] = {}
     for base in reversed(kind.__mro__):
-        found |= _own_docs(base)
-    return MappingProxyType(found)
-
-
-def _own_docs(kind: type) -> dict[str, str]:
-    try:
-        tree = ast.parse(dedent(inspect.getsource(kind))).body[0]
-    except (OSError, TypeError):  # a type that is built in has no source
-        return {}
-    found = {}
-    for one, after in pairwise(getattr(tree, "body", ())):
-        match one, after:
-            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
-                found[name] = inspect.cleandoc(text)
-    return found
-
-
-def _bounds(marks: Iterable[Any]) -> dict[str, Any]:
-    """Return the arguments of :class:`FieldType` that marks of ``annotated_types`` stand for."""
-    found: dict[str, Any] = {}
-    # Interval(gt=0, le=1) is a group that stands for Gt(0), Le(1)
-    for mark in chain.from_iterable(one if isinstance(one, GroupedMetadata) else (one,) for one in marks):
-        match mark:
-            case Ge(ge=low):
-                found |= {"low": low}
-            case Gt(gt=low):
-                found |= {"low": low, "low_open": True}
-            case Le(le=high):
-                found |= {"high": high}
-            case Lt(lt=high):
-                found |= {"high": high, "high_open": True}
-    return found
+        try:
+            tree = ast.parse(dedent(inspect.getsource(base))).body[0]
+        except (OSError, TypeError):  # a type that is built in has no source
+            continue
+        for statement, after in pairwise(getattr(tree, "body", ())):
+            match statement, after:
+                case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
+                    docs[name] = inspect.cleandoc(text)
+    return MappingProxyType(docs)
 
 
 T = TypeVar("T")
@@ -242,9 +230,9 @@ def record_of(kind: type[T], about: object, **given: Any) -> T:
     """Return a JSON record whose fields, but for those given, are the attributes of the same names of what it is about;
     arrays become lists.
     """
-    named = (field.name for field in fields(cast("Any", kind)) if field.name not in given)
-    found = ((name, getattr(about, name)) for name in named)
-    return kind(**given, **{name: value.tolist() if hasattr(value, "tolist") else value for name, value in found})
+    names = (field.name for field in fields(cast("Any", kind)) if field.name not in given)
+    values = ((name, getattr(about, name)) for name in names)
+    return kind(**given, **{name: value.tolist() if hasattr(value, "tolist") else value for name, value in values})
 
 
 def json_data(kind: Any, value: Any, *, without_defaults: bool = False) -> Any:

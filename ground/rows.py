@@ -169,8 +169,8 @@ class CsvRows:
                     yield cells
         except csv.Error as error:
             where = self._source.at(self._reader.line_num)
-            wrong = f"is not CSV: {error}"
-            raise self._bad_rows.error(wrong, where=where, fix="correct the quotes of that line") from None
+            quotes = "correct the quotes of that line"
+            raise self._bad_rows.error(f"is not CSV: {error}", where=where, fix=quotes) from None
 
 
 def json_objects(source: TextSource, bad_rows: BadRows) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -219,11 +219,11 @@ def entries(source: Source, data: Any, *, key: str = "") -> Iterator[tuple[int, 
     :param key: the key that holds the list; empty = the document is the list.
     :raises InvalidInput: there is no such list.
     """
-    found = data.get(key) if key and isinstance(data, dict) else data
-    if not isinstance(found, list):
+    listed = data.get(key) if key and isinstance(data, dict) else data
+    if not isinstance(listed, list):
         what = f"has no list {key!r}" if key else "is no list"
         raise InvalidInput(what, where=source.at(1), fix="give the whole document as it was written")
-    yield from zip(json_text.lines_of_entries(source.text, key), found, strict=True)
+    yield from zip(json_text.lines_of_entries(source.text, key), listed, strict=True)
 
 
 def inside(value: Any, *path: str) -> Any:

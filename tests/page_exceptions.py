@@ -8,7 +8,7 @@ from tests.page_blocks import SLOW, Elsewhere
 
 CLUSTER = "needs a cluster; tests/e2e have one"
 PUBLIC_TRACE = "is of a public trace; tests/health/whatif/test_whatif_published.py has it"
-LAUNCHERS = "tests/arnold/test_real_launchers.py runs the file with the real program"
+LAUNCHERS = "tests/arnold/options/test_real_launchers.py runs the file with the real program"
 
 EXCEPTIONS: Mapping[str, Elsewhere] = {
     "README.md": {

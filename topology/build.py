@@ -122,8 +122,8 @@ def _check_level_names(names: Sequence[str], second: Sequence[str]) -> None:
             raise InvalidTopology("a level has no name", fix="name every level column")
         if name in names[:i]:
             raise InvalidTopology(f"two levels are called {name!r}", fix="give every level its own name")
-    if (wrong := second_fault(second, names)) is not None:
-        raise _invalid(wrong, None, 0)
+    if (fault := second_fault(second, names)) is not None:
+        raise _invalid(fault, None, 0)
 
 
 def second_fault(names: Sequence[str], levels: Sequence[str]) -> _Fault | None:
@@ -221,8 +221,8 @@ def with_second_levels(cluster: Cluster, domains: Mapping[str, Sequence[str]]) -
     :raises InvalidTopology: a name is none, is taken, or is that of a level.
     """
     names = [*(level.name for level in cluster.second_levels), *domains]
-    if (wrong := second_fault(names, [level.name for level in cluster.levels])) is not None:
-        raise _invalid(wrong, None, 0)
+    if (fault := second_fault(names, [level.name for level in cluster.levels])) is not None:
+        raise _invalid(fault, None, 0)
     more = (_second_level(name, zip(cluster.names, of, strict=True), None) for name, of in domains.items())
     return cluster.replace(second_levels=(*cluster.second_levels, *more))
 
@@ -314,16 +314,16 @@ def filled(levels: Sequence[Partition]) -> tuple[Partition, ...]:
     """Return levels, from broad to close, with the places that a closer one tells: a node whose leaf hangs on one spine
     hangs on it too, although nothing says so of the node itself.
     """
-    found = [list(level.domains) for level in levels]
+    columns = [list(level.domains) for level in levels]
     for at in reversed(range(len(levels))):
-        for closer in found[at + 1 :] if not levels[at].whole else ():
+        for closer in columns[at + 1 :] if not levels[at].whole else ():
             above: dict[str, set[str]] = {}
-            for domain, parent in zip(closer, found[at], strict=True):
+            for domain, parent in zip(closer, columns[at], strict=True):
                 if domain and parent:
                     above.setdefault(domain, set()).add(parent)
             sure = {domain: next(iter(parents)) for domain, parents in above.items() if len(parents) == 1}
-            found[at] = [here or sure.get(below, "") for here, below in zip(found[at], closer, strict=True)]
-    return tuple(replace(level, domains=domains) for level, domains in zip(levels, found, strict=True))
+            columns[at] = [here or sure.get(below, "") for here, below in zip(columns[at], closer, strict=True)]
+    return tuple(replace(level, domains=domains) for level, domains in zip(levels, columns, strict=True))
 
 
 def named_apart(levels: Sequence[Partition]) -> tuple[tuple[Partition, ...], dict[str, int]]:

@@ -45,6 +45,9 @@ SQLITE = b"SQLite format 3\0"  # First bytes of an SQLite file
 _LINES = re.compile(rb'(\xef\xbb\xbf)?\s*\{\s*"arnold"\s*:\s*"flag-store"')
 
 
+_FROM_COPY = "restore the store from a copy; it is written by `arnold flags` alone"
+
+
 class FlagLog:
     """A flag store that is open for reading: a connection to a database with ``events``, in a transaction."""
 
@@ -69,9 +72,8 @@ class FlagLog:
             try:
                 yield read_json(FlagEvent, json.loads(text))
             except ValueError as error:
-                wrong = f"an event cannot be read: {str(error)[:200]}"
-                fix = "restore the store from a copy; it is written by `arnold flags` alone"
-                raise InvalidInput(wrong, where=self.name, fix=fix) from error
+                unread = f"an event cannot be read: {str(error)[:200]}"
+                raise InvalidInput(unread, where=self.name, fix=_FROM_COPY) from error
 
     def latest(self, at: datetime = LAST, where: str = "1", *values: object) -> Iterator[FlagEvent]:
         """Yield the last event of each node and source up to an instant (timezone-aware), if an SQL condition holds."""
@@ -142,9 +144,9 @@ def is_store(path: str | Path) -> bool:
 def refuse_lines(name: str, data: bytes) -> None:
     """Refuse a flag store of JSON lines by an error."""
     if _LINES.match(data):
-        wrong = "holds the events of a flag store as JSON lines: an export, or a store of an earlier version"
+        lines = "holds the events of a flag store as JSON lines: an export, or a store of an earlier version"
         fix = f"arnold flags import --from flag-store {name} --store NEW, and use NEW"
-        raise InvalidInput(wrong, where=name, fix=fix)
+        raise InvalidInput(lines, where=name, fix=fix)
 
 
 def check_store(path: str | Path) -> None:
@@ -179,8 +181,8 @@ def has_events(connection: sqlite3.Connection, path: str | Path) -> bool:
     if application != APPLICATION:
         raise _no_store(path)
     if version > VERSION:
-        wrong = f"this is version {version} of the format, and {VERSION} is known"
-        raise InvalidInput(wrong, where=str(path), fix="use the version of Arnold that wrote it, or a later one")
+        later = f"this is version {version} of the format, and {VERSION} is known"
+        raise InvalidInput(later, where=str(path), fix="use the version of Arnold that wrote it, or a later one")
     return True
 
 
@@ -198,7 +200,7 @@ def sqlite_errors(path: str | Path, doing: Literal["read", "written"]) -> Iterat
             case sqlite3.SQLITE_FULL | sqlite3.SQLITE_IOERR:
                 fix = "make room on the disk; `arnold flags compact` forgets old history and keeps the flags"
             case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB | sqlite3.SQLITE_ERROR:
-                fix = "restore the store from a copy; it is written by `arnold flags` alone"
+                fix = _FROM_COPY
         raise InvalidInput(f"cannot be {doing}: {reason}", where=str(path), fix=fix) from error
 
 
@@ -290,16 +292,16 @@ def _flags_of(source: Source, nodes: Collection[str]) -> list[NodeFlag]:
     """Return the flags of a file, all of some nodes."""
     document, flags = _flags(source)
     names = NodeNames(nodes)
-    found: list[NodeFlag] = []
-    for i, flag in enumerate(flags):
-        for one in [flag] if flag.node in nodes else _each(flag, document, i):
-            own = names.find(one.node, where=_where(document, i, "node")) if one.node not in nodes else one.node
+    of_nodes: list[NodeFlag] = []
+    for i, listed in enumerate(flags):
+        for flag in [listed] if listed.node in nodes else _each(listed, document, i):
+            own = names.find(flag.node, where=_where(document, i, "node"))
             if own is None:
-                fix = f"{did_you_mean(one.node, list(nodes))}use names of the cluster file"
+                fix = f"{did_you_mean(flag.node, list(nodes))}use names of the cluster file"
                 where = _where(document, i, "node")
-                raise InvalidTopology(f"the cluster has no node {one.node[:80]!r}", where=where, fix=fix)
-            found.append(replace(one, node=own))
-    return found
+                raise InvalidTopology(f"the cluster has no node {flag.node[:80]!r}", where=where, fix=fix)
+            of_nodes.append(replace(flag, node=own))
+    return of_nodes
 
 
 def _each(flag: NodeFlag, document: Document, i: int) -> list[NodeFlag]:
@@ -325,7 +327,7 @@ def read_flags(path: str | Path, *, now: datetime | None = None) -> list[NodeFla
         with open_log(path) as log:
             return log.standing(datetime.now(UTC) if now is None else now)
     document, flags = _flags(read_source(path))
-    return [one for i, flag in enumerate(flags) for one in _each(flag, document, i)]
+    return [flag for i, listed in enumerate(flags) for flag in _each(listed, document, i)]
 
 
 def _flags(source: Source) -> tuple[Document, list[NodeFlag]]:
@@ -338,9 +340,9 @@ def _flags(source: Source) -> tuple[Document, list[NodeFlag]]:
     flags = document.parse(list[NodeFlag]) if listed else list(document.parse(FlagFile).flags)
     for i, flag in enumerate(flags):
         if flag.since is not None and flag.until is not None and flag.until <= flag.since:
-            begin, end = (f"{one.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}" for one in (flag.since, flag.until))
-            wrong = f"the flag of {flag.node[:80]} ends at {end}, not after it begins, at {begin}"
-            raise InvalidInput(wrong, where=_where(document, i, "until"), fix="correct until, or since")
+            begin, end = (f"{time.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}" for time in (flag.since, flag.until))
+            backwards = f"the flag of {flag.node[:80]} ends at {end}, not after it begins, at {begin}"
+            raise InvalidInput(backwards, where=_where(document, i, "until"), fix="correct until, or since")
     return document, flags
 
 
@@ -389,6 +391,6 @@ class Breaker:
 
 
 def _too_many(out: Collection[str], of: str, where: str) -> InvalidInput:
-    wrong = f"{len(out)} of {of} nodes would be out of use by flags: {some(sorted(out))}"
+    many = f"{len(out)} of {of} nodes would be out of use by flags: {some(sorted(out))}"
     fix = "look at the evidence, which so seldom is against the nodes; --yes takes them out all the same"
-    return InvalidInput(wrong, where=where, fix=fix)
+    return InvalidInput(many, where=where, fix=fix)

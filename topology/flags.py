@@ -83,17 +83,16 @@ class NodeFlag(JsonRecord):
         """Whether the node is faulty by a device: such a flag ends by a person, a test or the source's all-clear."""
         if self.kind != "faulty" or self.rank is not None:
             return False
-        return self.hardware if self.hardware is not None else _of_device(self.evidence)
+        if self.hardware is not None:
+            return self.hardware
+        # a sentence tells of a broken device by an Xid that no program causes, ECC, dead
+        xids = _XID.findall(self.evidence)
+        by_device = any(not code or int(code) not in PROGRAM_XIDS for code in xids)
+        return by_device or _DEVICE.search(self.evidence) is not None
 
     def active(self, at: datetime) -> bool:
         """Return whether the flag holds at an instant (both ends timezone-aware; the end is exclusive)."""
         return (self.since is None or self.since <= at) and (self.until is None or at < self.until)
-
-
-def _of_device(evidence: str) -> bool:
-    """Return whether a sentence tells of a broken device: an Xid that no program causes, ECC, dead."""
-    xids = _XID.findall(evidence)
-    return any(not code or int(code) not in PROGRAM_XIDS for code in xids) or _DEVICE.search(evidence) is not None
 
 
 def severity(flag: NodeFlag) -> tuple[float, bool, float, str, str]:
@@ -113,9 +112,9 @@ def merged(flags: Sequence[NodeFlag]) -> NodeFlag:
     worst, *others = sorted(flags, key=severity, reverse=True)
     if not others:
         return worst
-    said = [(flag.source or "unnamed", flag.evidence or in_words(flag)) for flag in (worst, *others)]
-    evidence = "; ".join(f"{source}: {words}" for source, words in said)
-    return replace(worst, source=", ".join(dict.fromkeys(source for source, _ in said)), evidence=evidence)
+    named = [(flag.source or "unnamed", flag.evidence or in_words(flag)) for flag in (worst, *others)]
+    evidence = "; ".join(f"{source}: {words}" for source, words in named)
+    return replace(worst, source=", ".join(dict.fromkeys(source for source, _ in named)), evidence=evidence)
 
 
 def in_words(flag: NodeFlag) -> str:
@@ -136,7 +135,7 @@ def worst_of_each(flags: Iterable[NodeFlag]) -> list[NodeFlag]:
 def merge_by_node(flags: Iterable[NodeFlag]) -> list[NodeFlag]:
     """Return one flag a node, by name, merged over the sources (:func:`merged`)."""
     ordered = sorted(flags, key=lambda flag: flag.node)
-    return [merged([*found]) for _, found in groupby(ordered, key=lambda flag: flag.node)]
+    return [merged([*of_node]) for _, of_node in groupby(ordered, key=lambda flag: flag.node)]
 
 
 LAST = datetime(9999, 12, 1, tzinfo=UTC)  # No flag of a store ends later

@@ -16,7 +16,6 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Container, Iterable, Iterator
 from functools import cached_property
-from itertools import chain
 
 from ground.errors import InvalidInput, InvalidTopology, TooLarge, some
 from topology.cluster import MAX_NODES
@@ -38,11 +37,25 @@ _Term = list[tuple[str, str]]
 def expand_hostlist(text: str, *, where: str = "", limit: int = MAX_NODES) -> list[str]:
     """Return the names of a hostlist, at most ``limit``, each once, as it is written; numbers of a bracket ascend."""
     terms = list(_terms(text, where))
-    count = sum(_count(term, text, where) for term in terms)
+    count = 0
+    for term in terms:
+        total = 1  # counting ends where the number is absurd
+        for _, ranges in term:
+            if ranges and total < _ABSURD:
+                total *= sum(_check_range(part, text, where) for part in ranges.split(","))
+        count += total
     if count > limit:
         many = f"the hostlist {_short(text)} names {count if count < _ABSURD else 'absurdly many'} nodes"
         raise TooLarge(many, where=where, fix=f"a cluster has at most {MAX_NODES:,} nodes; correct the range")
-    names = list(chain.from_iterable(_expand(term) for term in terms))
+    from ClusterShell.RangeSet import RangeSet
+
+    names: list[str] = []
+    for term in terms:
+        beginnings = [""]
+        for word, ranges in term:
+            endings = list(RangeSet(ranges).striter()) if ranges else [word]
+            beginnings = [name + ending for name in beginnings for ending in endings]
+        names += beginnings
     if len(set(names)) < count:
         raise InvalidInput(f"the hostlist {_short(text)} names a node twice", where=where, fix="name every node once")
     return names
@@ -142,35 +155,16 @@ def _terms(text: str, where: str) -> Iterator[_Term]:
     yield term
 
 
-def _count(term: _Term, text: str, where: str) -> int:
-    """Return how many names a term stands for; counting ends where the number is absurd."""
-    total = 1
-    for _, ranges in term:
-        if ranges and total < _ABSURD:
-            total *= sum(_check_range(part, text, where) for part in ranges.split(","))
-    return total
-
-
 def _check_range(part: str, text: str, where: str) -> int:
     """Return how many numbers a range holds."""
     bounds = _RANGE.fullmatch(part)
     first, last = (bounds[1], bounds[2] or bounds[1]) if bounds else ("1", "0")
     padded = any(number.startswith("0") and len(number) > 1 for number in (first, last))
     if int(last) < int(first) or (padded and len(first) != len(last)):
-        wrong = f"the range {_short(part)} in the hostlist {_short(text)} is not one"
+        broken = f"the range {_short(part)} in the hostlist {_short(text)} is not one"
         fix = "write ranges like [001-128], low to high, both ends with as many digits"
-        raise InvalidInput(wrong, where=where, fix=fix)
+        raise InvalidInput(broken, where=where, fix=fix)
     return int(last) - int(first) + 1
-
-
-def _expand(term: _Term) -> list[str]:
-    from ClusterShell.RangeSet import RangeSet
-
-    names = [""]
-    for word, ranges in term:
-        numbers = list(RangeSet(ranges).striter()) if ranges else [word]
-        names = [name + number for name in names for number in numbers]
-    return names
 
 
 def _short(text: str) -> str:

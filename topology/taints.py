@@ -131,13 +131,13 @@ def taint_notes(
     taints: Mapping[int, Sequence[Taint]], tolerations: Sequence[Toleration], *, nodes: int
 ) -> Iterator[str]:
     """Yield what a user should know of the taints of so many nodes, by node, and of those that all jobs tolerate."""
-    found = {taint for of_node in taints.values() for taint in of_node}
+    every = {taint for of_node in taints.values() for taint in of_node}
     left = Counter(str(taint) for of_node in taints.values() for taint in {*untolerated(of_node, tolerations)})
     for name, count in sorted(left.items(), key=lambda named: (-named[1], named[0])):
-        effect = "kept out" if any(taint.repels for taint in found if str(taint) == name) else "priced"
+        effect = "kept out" if any(taint.repels for taint in every if str(taint) == name) else "priced"
         share = f"{count:,} of {nodes:,} nodes"
         yield f"{effect} by the taint {name}: {share}, but for jobs that tolerate it (--tolerate {name})"
     for toleration in tolerations:
-        if not any(toleration.covers(taint) for taint in found):
-            names = ", ".join(sorted({str(taint) for taint in found})) or "none"
+        if not any(toleration.covers(taint) for taint in every):
+            names = ", ".join(sorted({str(taint) for taint in every})) or "none"
             yield f"no node has a taint that --tolerate {toleration} covers; taints that keep jobs off: {names}"

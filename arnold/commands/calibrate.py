@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from dataclasses import dataclass, field
+from math import nan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -93,8 +94,39 @@ class _Reading:
         if self.job is not None and name != self.job:
             raise InvalidInput(f"the job is {name!r}, and above it is {self.job!r}", where=where, fix=_JOBS)
         self.job = name
-        spread = self._spread(row, where)
-        seconds = self._seconds(row, where)
+        # S and R are as the row says, or as its placement has them
+        if row.get("placement"):
+            key = row["placement"], row.get("cluster", "")
+            if key not in self.placements:
+                self.placements[key] = _of_placement(self._path(key[0]), self._path(key[1]) if key[1] else None)
+            spread, parallelism = self.placements[key]
+            if self.parallelism is not None and parallelism != self.parallelism:
+                raise InvalidInput(f"the job of {key[0]} is not that of the placements above", where=where, fix=_JOBS)
+            self.parallelism = parallelism
+        else:
+            spread = _domains(row, "dp_spread", where), _domains(row, "pp_spread", where)
+        # the step time is the row's, or those of its trace
+        if text := row.get("step_seconds"):
+            try:
+                seconds = [float(text)]
+            except ValueError:
+                seconds = [nan]
+            if not 0.0 < seconds[0] <= LONGEST_STEP:
+                fix = f"give the seconds of a step, a number above 0 and at most {LONGEST_STEP:,.0f}"
+                raise InvalidInput(f"step_seconds is {text[:40]!r}", where=where, fix=fix)
+        elif file := row.get("trace"):
+            from health import whatif
+            from health.whatif.analysis import traced_seconds
+
+            trace = whatif.read_trace(self._path(file))
+            shape = trace.sizes.dp, trace.sizes.pp, trace.sizes.tp, len(trace.operations)
+            if self.traced is not None and shape != self.traced:
+                raise InvalidInput(f"the job of {file} is not that of the traces above", where=where, fix=_JOBS)
+            self.traced = shape
+            seconds = [float(second) for second in traced_seconds(trace)]
+        else:
+            fix = "give step_seconds, or trace: the file of an op trace"
+            raise InvalidInput("the row has no step time", where=where, fix=fix)
         run = row.get("run") or row.get("trace") or row.get("placement") or f"S {spread[0]}, R {spread[1]}"
         if self.spreads.setdefault(run, spread) != spread:
             clash = f"run {run!r} has S {spread[0]}, R {spread[1]}, and above S {{}}, R {{}}".format(*self.spreads[run])
@@ -113,43 +145,6 @@ class _Reading:
             raise InvalidInput(few, where=self.source.name, fix=fix)
         runs = (MeasuredRun(run, *self.spreads[run], np.array(seconds)) for run, seconds in self.steps.items())
         return MeasuredSteps(tuple(runs), self.job or "", self.parallelism)
-
-    def _spread(self, row: dict[str, str], where: str) -> tuple[int, int]:
-        """Return S and R of a row: as it says, or as its placement has them."""
-        if not row.get("placement"):
-            return _domains(row, "dp_spread", where), _domains(row, "pp_spread", where)
-        key = row["placement"], row.get("cluster", "")
-        if key not in self.placements:
-            self.placements[key] = _of_placement(self._path(key[0]), self._path(key[1]) if key[1] else None)
-        spread, parallelism = self.placements[key]
-        if self.parallelism is not None and parallelism != self.parallelism:
-            raise InvalidInput(f"the job of {key[0]} is not that of the placements above", where=where, fix=_JOBS)
-        self.parallelism = parallelism
-        return spread
-
-    def _seconds(self, row: dict[str, str], where: str) -> list[float]:
-        """Return the step times of a row: one, or all of its trace."""
-        if text := row.get("step_seconds"):
-            try:
-                seconds = float(text)
-            except ValueError:
-                seconds = float("nan")
-            if not 0.0 < seconds <= LONGEST_STEP:
-                fix = f"give the seconds of a step, a number above 0 and at most {LONGEST_STEP:,.0f}"
-                raise InvalidInput(f"step_seconds is {text[:40]!r}", where=where, fix=fix)
-            return [seconds]
-        if not row.get("trace"):
-            fix = "give step_seconds, or trace: the file of an op trace"
-            raise InvalidInput("the row has no step time", where=where, fix=fix)
-        from health import whatif
-        from health.whatif.analysis import traced_seconds
-
-        trace = whatif.read_trace(self._path(row["trace"]))
-        shape = trace.sizes.dp, trace.sizes.pp, trace.sizes.tp, len(trace.operations)
-        if self.traced is not None and shape != self.traced:
-            raise InvalidInput(f"the job of {row['trace']} is not that of the traces above", where=where, fix=_JOBS)
-        self.traced = shape
-        return [float(second) for second in traced_seconds(trace)]
 
     def _path(self, name: str) -> str:
         """Return a file that a row names: beside the CSV, unless its path is whole."""

@@ -58,7 +58,7 @@ SECTIONS: Mapping[str, Mapping[str, CommandRow]] = {
         "anonymise": own_row("anonymise", "Take the names out of a trace of jobs."),
     },
     "Plan": {
-        "capacity": own_row("capacity_questions", "Say what to buy, reserve and keep spare."),
+        "capacity": own_row("capacity", "Say what to buy, reserve and keep spare."),
         "study": own_row("study", "Compare algorithms and policies in many runs."),
     },
     "Run on Kubernetes": {

@@ -87,8 +87,10 @@ def command(
         limits = replace(limits, progress=say)
         repaired = repair(cluster, saved.job, saved.nodes, gone, prefer=prefer, limits=limits)
     document = repair_document(Instance(cluster, saved.job, files.cluster, loaded.notes), repaired, lost=gone)
-    pages = {} if html is None else {html: _page(cluster, saved.job, repaired, document)}
-    write_files(outputs.texts(document, saved.job, asked=files.asked_of_slurm) | pages)
+    texts = outputs.texts(document, saved.job, asked=files.asked_of_slurm)
+    if html is not None:
+        texts[html] = _page(cluster, saved.job, repaired, document)
+    write_files(texts)
     answer(document, print_repair, as_json=as_json)
 
 

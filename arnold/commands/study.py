@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import click
 from annotated_types import Interval
 
-from arnold.commands.capacity_questions import QuestionGroup
+from arnold.commands.capacity import QuestionGroup
 from arnold.commands.command_table import CommandRow, own_row
 from arnold.console.output import answer, print_rows, progress
 from arnold.options.command import JsonCommand

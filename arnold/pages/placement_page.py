@@ -483,9 +483,19 @@ def _labels(plan: _Plan, domains: IntArray, names: Sequence[str]) -> list[list[s
     """Return for each block the names of domains: each once in the job, in its largest patch, where it fits."""
     largest: dict[int, tuple[int, _Patch]] = {}
     for i, rows in enumerate(plan.blocks):
-        for patch in _patches(domains, rows):
-            if patch.domain not in largest or patch.area > largest[patch.domain][1].area:
-                largest[patch.domain] = i, patch
+        # stretches of a row that span the same columns in the rows below belong together
+        open_runs: dict[tuple[int, int, int], int] = {}
+        for row in range(rows[0], rows[-1] + 2):  # one row more, which ends all patches
+            runs: list[tuple[int, int, int]] = []  # first column, column after the last, domain
+            if row in rows:
+                borders = [0, *(int(cut) + 1 for cut in np.flatnonzero(np.diff(domains[row]))), domains.shape[1]]
+                runs = [(first, stop, int(domains[row, first])) for first, stop in pairwise(borders)]
+            for run in [run for run in open_runs if run not in runs]:
+                patch = _Patch(*run, top=open_runs.pop(run), bottom=row)
+                if patch.domain not in largest or patch.area > largest[patch.domain][1].area:
+                    largest[patch.domain] = i, patch
+            for run in runs:
+                open_runs.setdefault(run, row)
     labels: list[list[str]] = [[] for _ in plan.blocks]
     for domain, (i, patch) in sorted(largest.items()):
         width, height = (patch.stop - patch.first) * plan.pitch, (patch.bottom - patch.top) * plan.line
@@ -493,22 +503,6 @@ def _labels(plan: _Plan, domains: IntArray, names: Sequence[str]) -> list[list[s
             x, y = plan.x((patch.first + patch.stop) / 2), plan.y(patch.top) + height / 2 + 3.4
             labels[i].append(label(x, y, names[domain], kind="tag", size=FONT))
     return labels
-
-
-def _patches(domains: IntArray, rows: range) -> Iterator[_Patch]:
-    """Yield rectangles of one domain in a block: stretches of a row that span the same columns in the rows below belong
-    together.
-    """
-    open_runs: dict[tuple[int, int, int], int] = {}
-    for row in range(rows[0], rows[-1] + 2):  # one row more, which ends all patches
-        runs: list[tuple[int, int, int]] = []  # first column, column after the last, domain
-        if row in rows:
-            borders = [0, *(int(cut) + 1 for cut in np.flatnonzero(np.diff(domains[row]))), domains.shape[1]]
-            runs = [(first, stop, int(domains[row, first])) for first, stop in pairwise(borders)]
-        for run in [run for run in open_runs if run not in runs]:
-            yield _Patch(*run, top=open_runs.pop(run), bottom=row)
-        for run in runs:
-            open_runs.setdefault(run, row)
 
 
 # Of the trade: both axes are logarithmic, so that pairs of equal product, of which the bounds speak, lie on a line

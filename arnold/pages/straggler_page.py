@@ -7,7 +7,7 @@ lasting cause, a few towers of a passing one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 from typing import NamedTuple
@@ -298,15 +298,20 @@ def lanes_drawing(pipelines: Sequence[Pipeline], *, title: str) -> str:
             parts.append(rect(LANES_LEFT, y, end - LANES_LEFT, height, "lane"))
             if row % every == 0:
                 parts.append(label(LANES_LEFT - 8, y + pitch / 2 + 3, f"stage {stage}", size=11, anchor="end"))
-            for mark in _joined(list(_marks(pipeline, stage)), scale):
+            for mark in _marks(pipeline, stage, scale):
                 width = max(x(mark.end) - x(mark.start), 0.4)
                 parts.append(rect(x(mark.start), y, width, height, mark.kind, tip=mark.tip))
         parts.append(line((end, top - 5), (end, top + pitch * len(stages)), "finish"))
     return svg("chart lanes", plot.width, plot.height, parts, title=title)
 
 
-def _marks(pipeline: Pipeline, stage: int) -> Iterator[_Mark]:
-    """Yield what a stage does, by time; collectives lie below what is computed meanwhile."""
+def _marks(pipeline: Pipeline, stage: int, scale: float) -> list[_Mark]:
+    """Return what a stage does, by time; collectives lie below what is computed meanwhile.
+
+    Marks too narrow to be told apart are put together with their neighbours of the same kind.
+
+    :param scale: pixels of a second.
+    """
     timeline = pipeline.timeline
     start, end = (times[:, pipeline.dp, pipeline.step] for times in (timeline.start, timeline.end))
     drawn = [
@@ -314,28 +319,21 @@ def _marks(pipeline: Pipeline, stage: int) -> Iterator[_Mark]:
         for i, operation in enumerate(timeline.operations)
         if operation.stage == stage and operation.stream in ("compute", "dp-comm")
     ]
+    marks: list[_Mark] = []
     for i, operation in sorted(drawn, key=lambda pair: (pair[1].stream != "dp-comm", float(start[pair[0]]))):
-        if np.isfinite(start[i]) and end[i] > start[i]:
-            kind = "coll" if operation.stream == "dp-comm" else _OTHERS.get(operation.optype, "opt")
-            microbatch = f", microbatch {operation.microbatch}" if operation.microbatch >= 0 else ""
-            chunk = f", chunk {operation.chunk}" if operation.chunk > 0 else ""
-            tip = f"{operation.optype}{microbatch}{chunk}\nstage {stage}, {seconds(float(end[i] - start[i]))}"
-            yield _Mark(kind, float(start[i]), float(end[i]), tip)
-
-
-def _joined(marks: Sequence[_Mark], scale: float) -> Iterator[_Mark]:
-    """Yield marks, those too narrow to be told apart put together with their neighbours of the same kind."""
-    last: _Mark | None = None
-    for mark in marks:
-        if last is not None:
-            near = 0 <= (mark.start - last.end) * scale < SEAM and mark.kind == last.kind
-            if near and (mark.end - mark.start) * scale < 1:
-                last = last._replace(end=mark.end, tip=last.tip.split("\n", 1)[0].split(",", 1)[0])
-                continue
-            yield last
-        last = mark
-    if last is not None:
-        yield last
+        begin, stop = float(start[i]), float(end[i])
+        if not np.isfinite(begin) or stop <= begin:
+            continue
+        kind = "coll" if operation.stream == "dp-comm" else _OTHERS.get(operation.optype, "opt")
+        narrow = marks and kind == marks[-1].kind and (stop - begin) * scale < 1
+        if narrow and 0 <= (begin - marks[-1].end) * scale < SEAM:
+            marks[-1] = marks[-1]._replace(end=stop, tip=marks[-1].tip.split("\n", 1)[0].split(",", 1)[0])
+            continue
+        microbatch = f", microbatch {operation.microbatch}" if operation.microbatch >= 0 else ""
+        chunk = f", chunk {operation.chunk}" if operation.chunk > 0 else ""
+        tip = f"{operation.optype}{microbatch}{chunk}\nstage {stage}, {seconds(stop - begin)}"
+        marks.append(_Mark(kind, begin, stop, tip))
+    return marks
 
 
 WIDEST, LEAST_TOP = 140.0, 1.05

@@ -65,8 +65,8 @@ Amounts = dict[str, Any]
 
 def gpus_among(amounts: Amounts | None, names: Sequence[str] = GPUS) -> int | None:
     """Return the GPUs among resources, those of all names; ``None`` = not said.  Raises ValueError for no number."""
-    said = [quantity(amounts[name]) for name in names if amounts is not None and amounts.get(name) is not None]
-    return sum(said) if said else None
+    gpus = [quantity(amounts[name]) for name in names if amounts is not None and amounts.get(name) is not None]
+    return sum(gpus) if gpus else None
 
 
 class NodeSpec(Object, frozen=True):
@@ -211,44 +211,33 @@ def read_items(document: Document, kinds: Kinds, *, command: str) -> Iterator[tu
     documents, each with its place.  ``kinds`` has the struct of each kind that matters; an object that does not name
     its kind is a node.
     """
-    alone = not isinstance(document.data, list)
-    parts: dict[Place, Any] = {(): document.data} if alone else {(i,): one for i, one in enumerate(document.data)}
+    several = isinstance(document.data, list)
+    parts: dict[Place, Any] = {(i,): part for i, part in enumerate(document.data)} if several else {(): document.data}
+    fix = f"give what `{command}` prints"
     for above, part in parts.items():
-        if part is None or (len(parts) > 1 and not _matters(part, kinds)):
+        is_list = isinstance(part, dict) and "items" in part
+        matters = not isinstance(part, dict) or is_list or part.get("kind") in kinds
+        if part is None or (len(parts) > 1 and not matters):
             continue
-        for place, raw in _parts(document, part, above, kinds, command):
+        if not matters:
+            raise InvalidInput("holds no items", where=document.where(*above), fix=fix)
+        if not isinstance(part, dict) or (is_list and not isinstance(part["items"], list)):
+            where = document.where(*above, "items")
+            raise InvalidInput("items: a list of objects is expected here", where=where, fix=fix)
+        items = [((*above, "items", number), raw) for number, raw in enumerate(part["items"])] if is_list else []
+        for place, raw in items if is_list else [(above, part)]:
             name = raw.get("kind", "Node") if isinstance(raw, dict) else "Node"
             if (kind := kinds.get(str(name))) is None:
                 continue
             try:
-                found = msgspec.convert(raw, kind)
+                item = msgspec.convert(raw, kind)
             except msgspec.ValidationError as error:
                 raise _located(document, raw, place, str(error)) from None
             for owner, key in ((raw, "metadata"), (raw.get("metadata", {}), "name")):
                 if key not in owner:
                     missing, where = f"the key {key!r} is missing in {_dotted(place)}", document.where(*place)
                     raise InvalidInput(missing, where=where, fix=f"add {key!r}")
-            yield place, found
-
-
-def _matters(part: Any, kinds: Kinds) -> bool:
-    """Return whether a document is a list, an object of one of the kinds, or no object at all."""
-    return not isinstance(part, dict) or "items" in part or part.get("kind") in kinds
-
-
-def _parts(document: Document, part: Any, above: Place, kinds: Kinds, command: str) -> Iterator[tuple[Place, Any]]:
-    """Yield the objects of one document, unread: its items, or itself."""
-    fix = f"give what `{command}` prints"
-    if isinstance(part, dict) and "items" not in part:
-        if not _matters(part, kinds):
-            raise InvalidInput("holds no items", where=document.where(*above), fix=fix)
-        yield above, part
-        return
-    if not isinstance(part, dict) or not isinstance(part["items"], list):
-        where = document.where(*above, "items")
-        raise InvalidInput("items: a list of objects is expected here", where=where, fix=fix)
-    for number, raw in enumerate(part["items"]):
-        yield (*above, "items", number), raw
+            yield place, item
 
 
 def _dotted(path: Place) -> str:

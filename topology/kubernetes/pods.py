@@ -24,15 +24,15 @@ from topology.taints import Toleration
 
 
 class LabelSelector(Object, frozen=True):
-    """Labels that pods have; an empty one selects all."""
+    """Labels that pods or nodes have; an empty one selects all."""
 
     match_labels: dict[str, str] | None = None
     match_expressions: tuple[Requirement, ...] | None = None
 
     def selects(self, labels: Mapping[str, str]) -> bool:
-        """Return whether a pod with such labels is meant."""
+        """Return whether what has such labels is meant."""
         given = (self.match_labels or {}).items()
-        return given <= labels.items() and all(one.holds(labels) for one in self.match_expressions or ())
+        return given <= labels.items() and all(wanted.holds(labels) for wanted in self.match_expressions or ())
 
 
 class PodTerm(Object, frozen=True):
@@ -65,20 +65,12 @@ class SpreadConstraint(Object, frozen=True):
     label_selector: LabelSelector | None = None
 
 
-class _Claim(Object, frozen=True):
-    claim_name: str = ""
-
-
-class _Ephemeral(Object, frozen=True):
-    pass
-
-
 class Volume(Object, frozen=True):
     """A volume of a pod; those that are claimed may be bound to some nodes."""
 
     name: str = ""
-    persistent_volume_claim: _Claim | None = None
-    ephemeral: _Ephemeral | None = None
+    persistent_volume_claim: Object | None = None
+    ephemeral: Object | None = None
 
     @property
     def claimed(self) -> bool:
@@ -118,9 +110,9 @@ class Container(Object, frozen=True):
         """Return the GPUs it asks for, resources of these names; the limit of an extended resource is its request.
         Raises ValueError for no number.
         """
-        found = (self.resources.requests, self.resources.limits) if self.resources else ()
-        said = (gpus_among(amounts, names) for amounts in found)
-        return next((gpus for gpus in said if gpus is not None), 0)
+        amounts = (self.resources.requests, self.resources.limits) if self.resources else ()
+        counts = (gpus_among(amount, names) for amount in amounts)
+        return next((gpus for gpus in counts if gpus is not None), 0)
 
 
 class SchedulingGate(Object, frozen=True):

@@ -34,7 +34,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import ClassVar
@@ -46,7 +46,7 @@ from ground.errors import InvalidInput, InvalidTopology, some
 from ground.files import Source
 from ground.formats import FileFormat
 from topology.build import NodePath, build_cluster, with_second_levels
-from topology.cluster import DEFAULT_GPUS, MAX_LEVELS, Cluster, Node
+from topology.cluster import DEFAULT_GPUS, MAX_LEVELS, Node
 from topology.flags import FAULTY, NodeFlag
 from topology.kubernetes.claim_table import ALLOCATION_KINDS, ClaimTable
 from topology.kubernetes.labels import HOSTNAME, LabelledPlaces, check_labels, passed_over, places_by_labels
@@ -63,11 +63,10 @@ from topology.kubernetes.objects import (
     NodeObject,
     Object,
     Place,
-    Requirement,
     gpus_among,
     read_items,
 )
-from topology.kubernetes.pods import Pod
+from topology.kubernetes.pods import LabelSelector, Pod
 from topology.node_gpus import GPU_CLASSES, GPUS, NodeGpus
 from topology.readers.reading import ONE_LEVEL, PlacedNode, Reading, place_nodes
 from topology.taints import Taint
@@ -85,20 +84,10 @@ class _Pattern(Object, frozen=True):
     pattern: str = ""
 
 
-class _Labels(Object, frozen=True):
-    match_labels: dict[str, str] | None = None
-    match_expressions: list[Requirement] | None = None
-
-    def hold(self, labels: Mapping[str, str]) -> bool:
-        """Return whether they hold where these labels are."""
-        equal = all(labels.get(key) == value for key, value in (self.match_labels or {}).items())
-        return equal and all(expression.holds(labels) for expression in self.match_expressions or ())
-
-
 class _Selector(Object, frozen=True):
     exact_match: _Name | None = None
     regex_match: _Pattern | None = None
-    label_match: _Labels | None = None
+    label_match: LabelSelector | None = None
 
 
 class HyperNodeMember(Object, frozen=True):
@@ -123,7 +112,7 @@ class HyperNodeMember(Object, frozen=True):
                 raise ValueError(f"{regex.pattern[:60]!r} is no regular expression") from None
             return [name for name in labels_of if matches(name)]
         if by_labels is not None:
-            return [name for name, labels in labels_of.items() if by_labels.hold(labels)]
+            return [name for name, labels in labels_of.items() if by_labels.selects(labels)]
         return []
 
 
@@ -481,23 +470,6 @@ class _Listing:
                     where = self.document.where(*place, "status", field, name)
                     return InvalidTopology(f"{field}: {message}", where=where, fix=_WHOLE)
         return InvalidTopology(message, where=self.document.where(*place), fix=_WHOLE)
-
-
-def _common_taints(machines: Sequence[_Machine]) -> set[str]:
-    """Return taints that all of several nodes have: that marks the cluster, and jobs for it tolerate it."""
-    return set.intersection(*({*map(str, machine.pool_taints)} for machine in machines)) if len(machines) > 1 else set()
-
-
-def _notes(cluster: Cluster, pool: set[str]) -> Iterator[str]:
-    if large := int((cluster.whole & (cluster.gpus > MOST_GPUS)).sum()):
-        yield (
-            f"more than {MOST_GPUS} GPUs a node, and no label says whether they are shared (nvidia.com/gpu.replicas, "
-            f"gpu.count): {large} of {len(cluster)} nodes"
-        )
-    if pool:
-        yield f"every GPU node has the taint {', '.join(sorted(pool))}: jobs are taken to tolerate it"
-    if faulty := sum(flag.kind == "faulty" for flag in cluster.flags.values()):
-        yield f"faulty, as they cannot take new pods: {faulty} of {len(cluster)} nodes"
 
 
 _COMMAND = "kubectl get nodes,hypernodes -o json"

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from arnold.commands.capacity_questions import QUESTIONS as COMMANDS
+from arnold.commands.capacity import QUESTIONS as COMMANDS
 from arnold.options.command import object_at
 from arnold.options.field_options import option_names
 from ground.records import field_docs, read_json

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arnold.commands.capacity_questions import QUESTIONS
+from arnold.commands.capacity import QUESTIONS
 from arnold.console.output import as_written
 
 Arnold = Callable[..., Any]

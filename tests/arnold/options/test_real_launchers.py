@@ -28,7 +28,7 @@ Arnold = Callable[..., Any]
 
 pytestmark = [pytest.mark.launchers, pytest.mark.xdist_group("launchers")]  # one Slurm, started once, by one worker
 
-PAGE = Path(__file__).parents[2] / "docs" / "tutorial" / "first-placement.md"
+PAGE = Path(__file__).parents[3] / "docs" / "tutorial" / "first-placement.md"
 
 GPUS = 2
 NODES = ("n01", "n03", "n02", "n04")
