@@ -157,7 +157,7 @@ def peers(
             examined.append(metric)
     verdict = at_moment(recording) if moment else judge(recording, examined)
     save_flags(verdict.flags, flags_out, of=None if yes else verdict.machines)
-    answer(verdict, partial(_print, window=settings.window), as_json=as_json, html=html)
+    answer(verdict, partial(print_verdict, window=settings.window), as_json=as_json, html=html)
 
 
 @click.command("order", cls=JsonCommand, document="health.peers.metrics:LearntOrder", epilog=ORDER_EXAMPLES)
@@ -198,7 +198,7 @@ def order(*, as_json: bool, file: str, faults: tuple[str, ...], lenient: bool) -
         click.echo(",".join(learnt.order))
 
 
-def _print(out: Console, verdict: PeersVerdict, *, window: int) -> None:
+def print_verdict(out: Console, verdict: PeersVerdict, *, window: int) -> None:
     """Print the verdict, and of each metric which machine stood out longest, as an alert counts it.
 
     :param window: samples of a window.
