@@ -198,9 +198,9 @@ def _integer(table: Table, row: int, column: int | None, default: int) -> int:
         return default
     if not _INTEGER.fullmatch(text):
         shown = repr(text if len(text) <= 60 else f"{text[:57]}...")
-        wrong = f"{table.header[column]} of node {table.rows[row][0]!r} is {shown}, not a whole number"
+        odd = f"{table.header[column]} of node {table.rows[row][0]!r} is {shown}, not a whole number"
         fix = f"write a number such as {DEFAULT_GPUS}, or leave the cell empty"
-        raise InvalidTopology(wrong, where=table.place(row), fix=fix)
+        raise InvalidTopology(odd, where=table.place(row), fix=fix)
     return int(text)
 
 
@@ -211,6 +211,6 @@ def _slowdown(table: Table, row: int, column: int | None) -> float:
     try:
         return parse_slowdown(text)
     except ValueError as error:
-        wrong = f"slowdown of node {table.rows[row][0]!r}: {error}"
+        odd = f"slowdown of node {table.rows[row][0]!r}: {error}"
         fix = "write a factor such as 1.3 (30 % slower), 'faulty', or leave the cell empty"
-        raise InvalidTopology(wrong, where=table.place(row), fix=fix) from None
+        raise InvalidTopology(odd, where=table.place(row), fix=fix) from None
