@@ -336,6 +336,7 @@ def _cells(dense: RankNumbering, gpus_per_node: int) -> RankNumbering | None:
     """Return how the cells are numbered: over rows that run faster than stages, stages (pp), and slower rows.
 
     :returns: ``None`` where some nodes have a part of one stage and a part of the next.
+    :raises InvalidJob: tensor-parallel groups have parts of nodes.
     """
     tp, apart = dense.sizes["tp"], dense.stride("tp")
     if gpus_per_node % tp and tp % gpus_per_node:

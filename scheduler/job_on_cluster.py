@@ -89,6 +89,7 @@ def node_sizes(cluster: Cluster, parallelism: Parallelism, gpu_types: Collection
     :raises InvalidJob: nodes of one type differ, or no type will do.
     """
     counted = {size: n for size, n in count_sizes(cluster).items() if gpu_types is None or size.gpu_type in gpu_types}
+    # nodes of one type with different numbers of GPUs are refused; most nodes come first
     types = [size.gpu_type for size in counted]
     name = next((type_ for type_ in types if types.count(type_) > 1), None)
     if name is not None:

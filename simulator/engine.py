@@ -58,7 +58,7 @@ class EventPhase(IntEnum):
     ROUND = 4
 
 
-class Clock:
+class EventClock:
     """The time, and the events to come in order; those of the same time and phase as they were added.
 
     ``heap[0]`` is the next one, if there is any.
@@ -91,7 +91,7 @@ class SimulatedCluster:
         jobs: Sequence[SimJob],
         pool: Pool,
         policy: QueuePolicy,
-        clock: Clock,
+        clock: EventClock,
         *,
         recovery: Recovery | None = None,
         pace: Pace | None = None,
@@ -477,7 +477,7 @@ class Engine:
             )
             for key, record in enumerate(records)
         ]
-        self.clock = Clock(self.jobs[0].submitted if self.jobs else 0.0)
+        self.clock = EventClock(self.jobs[0].submitted if self.jobs else 0.0)
         self.cluster = SimulatedCluster(
             self.jobs,
             pool,

@@ -29,20 +29,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from extender.cluster_cache import ClusterCache
-from extender.controller.actions import (
-    Action,
-    Decision,
-    EventNote,
-    Evict,
-    Forget,
-    Learn,
-    NotifyPod,
-    Recreate,
-    Release,
-    RepairAction,
-    Write,
-    release_mark,
-)
+from extender.controller import actions as act
 from extender.controller.pacing import Timeouts
 from extender.fleet.fleet import Fleet
 from extender.fleet.hosts import Demand, Host, demands_of
@@ -83,14 +70,14 @@ def decide(
     *,
     keys: Iterable[GangKey] | None = None,
     unwanted: Mapping[GangKey, str] = _NONE,
-) -> Decision:
+) -> act.Decision:
     """Return what to do about gangs.
 
     :param now: timezone-aware.
     :param keys: the gangs to think about; ``None`` = all that have pods or a plan.
     :param unwanted: gangs that are to be stopped for another, and why; those that may not be are left alone.
     """
-    decision = Decision()
+    decision = act.Decision()
     for key in sorted({*state.plans, *state.gang_keys}) if keys is None else keys:
         gang, plan = state.gang(key), state.plans.get(key)
         estimate = None if gang is None else state.prediction(gang)
@@ -104,7 +91,7 @@ def decide(
             if plan is not None:
                 pods = () if gang is None else (pod for pod in gang.pods if canonical_uid(pod.uid) in plan.rank_of_pod)
                 run = ended_run(plan, pods, state.last_pod(key), now)
-                context.do(*(() if run is None else (Learn(run),)), Forget(plan))
+                context.do(*(() if run is None else (act.Learn(run),)), act.Forget(plan))
         elif plan is not None and plan.holding and gang.preemptible and key in unwanted:
             context.give_back(plan, PlanPhase.QUEUED, PREEMPTED, unwanted[key])
         elif plan is not None and plan.holding:
@@ -152,14 +139,14 @@ class Context:
     plans: Mapping[GangKey, GangPlan]
     now: datetime
     terms: Timeouts
-    decision: Decision
+    decision: act.Decision
     estimate: Prediction | None = None  # how long the gang will run, as ended ones tell
     definitions: Definitions = field(default_factory=Definitions)  # of plans in the cluster
 
-    def do(self, *actions: Action) -> None:
+    def do(self, *actions: act.Action) -> None:
         """Decide on actions, but for writes of which nothing would be kept that is not stored already."""
         for action in actions:
-            if not isinstance(action, Write):
+            if not isinstance(action, act.Write):
                 self.decision.actions.append(action)
             elif (plan := self.definitions.kept(action.plan)) != self.plans.get(self.key) or action.weigh:
                 self.decision.actions.append(replace(action, plan=plan))
@@ -191,7 +178,7 @@ class Context:
             stay = pinned or any(rank in pods and pods[rank].node == node for rank in ranks)
             kind = staying if stay else move
             kind |= {rank: why for rank in waiting if rank not in pinned}
-        self.do(*(Recreate(pod, why) for pod, why in stuck.values()))
+        self.do(*(act.Recreate(pod, why) for pod, why in stuck.values()))
         if lost_at:
             self.decision.wake_by(min(lost_at.values()))
         return UnfitRanks(move, stuck, staying, lost_at.keys() | staying.keys())
@@ -208,7 +195,7 @@ class Context:
         if phase is PlanPhase.QUEUED:
             new = new.without_nodes()
         new = self._undone(new, reason, message).with_condition("Planned", False, reason, message, self.now)
-        self.do(Write(new, events=(EventNote(reason, message, "Warning"),)))
+        self.do(act.Write(new, events=(act.EventNote(reason, message, "Warning"),)))
 
     def _undone(self, plan: GangPlan, reason: str, message: str) -> GangPlan:
         """Return a plan that does not say any more that its pods are released or bound."""
@@ -229,19 +216,19 @@ def decide_waiting(context: Context, gang: Gang, plan: GangPlan | None) -> None:
     if plan is not None and plan.reason == PREEMPTED and gang.preemptible:
         pinned = {pod.uid for pod in gang.needed_pods if pod.pin is not None and not pod.gated_by(GATE)}
         if pods := [pod for pod in gang.needed_pods if pod.node is not None or pod.uid in pinned]:
-            context.do(*(Evict(pod, plan.message) for pod in pods))
+            context.do(*(act.Evict(pod, plan.message) for pod in pods))
             return
     # pods that wait behind our gate and behind another, a quota say: nodes would only lie idle
     gated = [member.pod for member in gang.members if member is not None and member.pod.gated_by(GATE)]
     gates = {gate.name: None for pod in gated for gate in pod.spec.scheduling_gates or () if gate.name != GATE}
     if plan is not None and released and plan.expires is None:
         # the nodes of these pods are promised without a plan that has them: for as long as such a plan would
-        context.do(Write(plan.replace(expires=context.now + context.terms.bind)))
+        context.do(act.Write(plan.replace(expires=context.now + context.terms.bind)))
     elif plan is not None and released and plan.expired(context.now):
         names = named(pod.name for pod in released)
         message = f"{plural(len(released), 'released pod')} were not bound in time, their nodes are given back: {names}"
         new = plan.replace(expires=None).with_condition("Released", False, "Expired", message, context.now)
-        context.do(Write(new, events=(EventNote("Expired", message, "Warning"),)))
+        context.do(act.Write(new, events=(act.EventNote("Expired", message, "Warning"),)))
     elif gang.problem is not None:
         _explain(context, gang, plan, phase=PlanPhase.INVALID, reason=gang.problem.reason, message=str(gang.problem))
     elif gang.waits:
@@ -276,10 +263,10 @@ def _explain(
     expires = None if base.speaks_for_pods or not _on_their_way(gang) else base.expires
     new = base.replace(phase=phase, reason=reason, message=message, expires=expires, bound_pods=0)
     new = new.replace(spec=spec_of(gang, base.spec))
-    events: tuple[EventNote, ...] = ()
+    events: tuple[act.EventNote, ...] = ()
     if phase is PlanPhase.INVALID:
         new = new.with_condition("Valid", False, reason, message, context.now)
-        events = (EventNote(reason, message, "Warning"),)
+        events = (act.EventNote(reason, message, "Warning"),)
     else:
         new = new.with_condition("Valid", True, "Consistent", "", context.now)
         if phase is PlanPhase.QUEUED:  # all its pods are there
@@ -287,7 +274,7 @@ def _explain(
             new = new.with_condition("Planned", False, reason, message, context.now)
         else:
             new = new.with_condition("Complete", False, reason, message, context.now)
-    context.do(Write(new, urgent=plan is None or plan.phase is not phase, events=events))
+    context.do(act.Write(new, urgent=plan is None or plan.phase is not phase, events=events))
 
 
 def _chosen_by_themselves(context: Context, gang: Gang, plan: GangPlan | None) -> str:
@@ -338,7 +325,7 @@ def _take_again(context: Context, gang: Gang, plan: GangPlan | None) -> bool:
     progress = PlanProgress(gang, base)
     if not progress.matching or not progress.started:
         return False
-    mark = release_mark(gang.key, len(gang.members))
+    mark = act.release_mark(gang.key, len(gang.members))
     members = filter(None, gang.members)
     marked = [member.pod for member in members if member.pod.labels.get(RELEASED) == mark]
     in_queue = (
@@ -373,11 +360,11 @@ def _take_again(context: Context, gang: Gang, plan: GangPlan | None) -> bool:
         _explain(context, gang, plan, phase=PlanPhase.QUEUED, reason=LOST, message=message)
     elif unfit.move:
         why = unfit.why if remembered else "no plan says where its pods are; those that have nodes keep them"
-        context.do(RepairAction(base, nodes_of(base, unfit.move), why))
+        context.do(act.RepairAction(base, nodes_of(base, unfit.move), why))
     else:
         note = f"the nodes of the plan before are free: {plural(len(base.nodes), 'pod')} go on"
-        events = (EventNote("Planned", note),)
-        context.do(Write(context.renewed(base, gang), events=events, weigh=remembered is None))
+        events = (act.EventNote("Planned", note),)
+        context.do(act.Write(context.renewed(base, gang), events=events, weigh=remembered is None))
     return True
 
 
@@ -433,13 +420,13 @@ def decide_holding(context: Context, gang: Gang, plan: GangPlan) -> None:
         context.give_back(plan, PlanPhase.QUEUED, "GangChanged", f"{changed}; planned anew")
     elif progress.strangers and not progress.started and plan.phase is not PlanPhase.PLANNED:
         # all its pods are new: it begins again
-        context.do(Write(context.renewed(plan, gang).replace(spec=spec_of(gang, plan.spec))))
+        context.do(act.Write(context.renewed(plan, gang).replace(spec=spec_of(gang, plan.spec))))
     elif progress.strangers:
         # those that came in the place of pods that are gone get their ranks
         pods = list(plan.pods or (None,) * len(plan.nodes))
         for rank, uid in progress.strangers.items():
             pods[rank] = canonical_uid(uid)
-        context.do(Write(plan.replace(pods=tuple(pods))))
+        context.do(act.Write(plan.replace(pods=tuple(pods))))
     elif plan.expired(context.now) and len(progress.bound) < plan.size:
         _expire(context, progress)
     else:
@@ -455,18 +442,18 @@ def _go_on(context: Context, progress: PlanProgress) -> None:
         context.give_back(plan, PlanPhase.QUEUED, "NodeLost", f"{unfit.why}; planned anew")
         return
     if any(place.rank in unfit.move for place in progress.pods):
-        context.do(RepairAction(plan, nodes_of(plan, unfit.move), unfit.why))
+        context.do(act.RepairAction(plan, nodes_of(plan, unfit.move), unfit.why))
         return
     # Pods are made anew whose rank has another node than before, as a pin cannot be taken off.
     moved = (place for place in progress.outdated if not place.pod.leaving)
-    context.do(*(Recreate(place.pod, f"rank {place.rank} has node {place.node} now") for place in moved))
+    context.do(*(act.Recreate(place.pod, f"rank {place.rank} has node {place.node} now") for place in moved))
     # All are released when the gang is complete, later ones as they come.  None is pinned to a node that may be lost,
     # and no gang is begun while one of its nodes may be.
     if progress.started or (gang.complete and not unfit.doubtful):
-        mark = release_mark(context.key, plan.size)
+        mark = act.release_mark(context.key, plan.size)
         for place in progress.gated:
             if place.rank not in unfit.doubtful and place.node is not None:
-                context.do(Release(place.pod, place.node, mark))
+                context.do(act.Release(place.pod, place.node, mark))
     # They are told that they have nodes, and again while they are not on them.  Those that came without the gate at
     # once; released ones when kube-scheduler has tried them in vain for a while: a replica with old news may have
     # refused them, and where nothing else happens it would not ask again for minutes.  At once where the gang has
@@ -483,7 +470,7 @@ def _go_on(context: Context, progress: PlanProgress) -> None:
         elif written is None and tried:
             written = pod.created if plan.expires is None else max(pod.created, plan.expires - terms.bind)
         if written is None or written + terms.tell <= context.now:
-            context.do(NotifyPod(pod, node))
+            context.do(act.NotifyPod(pod, node))
         else:
             context.decision.wake_by(written + terms.tell)
     _advance(context, progress, unfit)
@@ -495,12 +482,12 @@ def _advance(context: Context, progress: PlanProgress, unfit: UnfitRanks) -> Non
     if plan.phase is PlanPhase.PLANNED and gang.complete and not progress.gated:
         new = new.replace(phase=PlanPhase.RELEASED, reason="Released", message="")
         new = new.with_condition("Released", True, "Released", "", context.now)
-    events: tuple[EventNote, ...] = ()
+    events: tuple[act.EventNote, ...] = ()
     if new.phase is not PlanPhase.BOUND and bound == plan.size:
         new = new.replace(phase=PlanPhase.BOUND, reason="Bound", message="", expires=None)
         new = new.replace(expiries=0, comes_again=None)
         new = new.with_condition("Bound", True, "Bound", "", context.now)
-        events = (EventNote("Bound", f"all {plural(plan.size, 'pod')} are on their nodes"),)
+        events = (act.EventNote("Bound", f"all {plural(plan.size, 'pod')} are on their nodes"),)
     reason, ills = "NotAsPlanned", list[str]()
     if gang.problem is not None:
         ills.append(str(gang.problem))
@@ -531,7 +518,7 @@ def _advance(context: Context, progress: PlanProgress, unfit: UnfitRanks) -> Non
     new = with_doubts(new.replace(bound_pods=bound, estimate=context.estimate), gang, context.now)
     weigh = new.condition(WEIGHED) is not None and all(map(context.fleet.host, new.node_names))
     if new != plan or weigh:
-        context.do(Write(new, urgent=new.phase is not plan.phase, events=events, weigh=weigh))
+        context.do(act.Write(new, urgent=new.phase is not plan.phase, events=events, weigh=weigh))
 
 
 def _expire(context: Context, progress: PlanProgress) -> None:
@@ -566,9 +553,9 @@ def _expire(context: Context, progress: PlanProgress) -> None:
     kept = {place.node for place in late if is_stuck(place.pod, place.node)}
     kept |= {place.node for place in progress.pods if place.pod.node == place.node}
     if lost := [place.rank for place in late if place.pod.unschedulable and place.node not in kept]:
-        context.do(RepairAction(plan, nodes_of(plan, lost), message, else_keep=renewed))
+        context.do(act.RepairAction(plan, nodes_of(plan, lost), message, else_keep=renewed))
     else:
-        context.do(Write(renewed, events=(EventNote("Expired", message, "Warning"),)))
+        context.do(act.Write(renewed, events=(act.EventNote("Expired", message, "Warning"),)))
 
 
 def _changed(context: Context, progress: PlanProgress) -> str:

@@ -20,18 +20,7 @@ import numpy as np
 
 from extender.cluster_api.client import GANGPLANS, PODS, Busy, ClusterError, Conflict, NotFound, PatchFailed, Refused
 from extender.cluster_api.events import EventRecorder, Regarding
-from extender.controller.actions import (
-    Action,
-    EventNote,
-    Evict,
-    Forget,
-    Learn,
-    NotifyPod,
-    Recreate,
-    Release,
-    RepairAction,
-    Write,
-)
+from extender.controller import actions as act
 from extender.controller.decide import Obstacles, decide, nodes_of, spec_of
 from extender.controller.pacing import (
     QUIET,
@@ -167,7 +156,7 @@ class GangController:
             self._unwanted.pop(key, None)
             return
         clock, later = monotonic(), self._retries.until(key)
-        if all(isinstance(action, Write) and not action.urgent for action in decision.actions):
+        if all(isinstance(action, act.Write) and not action.urgent for action in decision.actions):
             later = max(later, self._written_at.get(key, 0.0) + QUIET)
         if clock < later:
             self._due[key] = min(later, self._due.get(key, later))
@@ -175,7 +164,7 @@ class GangController:
         self._written_at[key] = clock
         self._tasks[key] = asyncio.create_task(self._act(key, decision.actions), name=f"gang {key}")
 
-    async def _act(self, key: GangKey, actions: Sequence[Action]) -> None:
+    async def _act(self, key: GangKey, actions: Sequence[act.Action]) -> None:
         try:
             await self._carry_out(key, actions)
         except NotLeading:
@@ -190,18 +179,18 @@ class GangController:
         finally:
             self._ended(key)
 
-    async def _carry_out(self, key: GangKey, actions: Sequence[Action]) -> None:
+    async def _carry_out(self, key: GangKey, actions: Sequence[act.Action]) -> None:
         """Run all actions in order, and last all writes of pods together, up to the first error."""
         writer, events = self._shared.writer, self._shared.events
         for action in actions:
             match action:
-                case Write(plan, _, notes, weigh):
+                case act.Write(plan, _, notes, weigh):
                     plan = await self._planning.weighed(plan) if weigh else plan
                     if plan != self._state.plans.get(key):
                         announce(events, await writer.write(plan), notes)
-                case RepairAction():
+                case act.RepairAction():
                     await self._planning.repair(action)
-                case Recreate(pod, why):
+                case act.Recreate(pod, why):
                     regarding = Regarding(PODS, pod.namespace, pod.name, pod.uid)
                     if pod.owner is None:
                         cure = "To fix: delete this pod and create it again"
@@ -213,7 +202,7 @@ class GangController:
                     events.say(regarding, reason="Recreated", note=note, action="Repair", kind="Warning")
                     extra = {"gang": str(key), "pod": f"{pod.namespace}/{pod.name}"}
                     logger.info("the pod is made anew: %s", why, extra=extra)
-                case Learn(run):
+                case act.Learn(run):
                     try:
                         await writer.learn(run)
                     except (Refused, InvalidInput) as error:
@@ -221,19 +210,19 @@ class GangController:
                             raise
                         # the cluster does not let us: no nodes are held for it
                         logger.warning("how long the gang ran is not remembered: %s", error, extra={"gang": str(key)})
-                case Forget(plan):
+                case act.Forget(plan):
                     await writer.forget(plan)
                     logger.info("the gang is gone, its nodes are free", extra={"gang": str(key)})
-                case Release() | NotifyPod() | Evict():
+                case act.Release() | act.NotifyPod() | act.Evict():
                     continue
         # A generator begins no write before its turn comes.
-        releases = (
-            writer.release(action.pod, action.node, action.mark) for action in actions if isinstance(action, Release)
-        )
+        freed = [action for action in actions if isinstance(action, act.Release)]
+        releases = (writer.release(action.pod, action.node, action.mark) for action in freed)
         await self._together(key, "released", releases)
-        notices = (writer.tell(action.pod, action.node) for action in actions if isinstance(action, NotifyPod))
+        notices = (writer.tell(action.pod, action.node) for action in actions if isinstance(action, act.NotifyPod))
         await self._together(key, "told", notices)
-        evictions = (writer.stop("evict", action.pod, action.why) for action in actions if isinstance(action, Evict))
+        evicted = [action for action in actions if isinstance(action, act.Evict)]
+        evictions = (writer.stop("evict", action.pod, action.why) for action in evicted)
         await self._together(key, "evicted", evictions)
 
     async def _together(self, key: GangKey, what: str, writes: Iterable[Awaitable[None]]) -> None:
@@ -426,7 +415,7 @@ class Planning:
         extra = {"gang": str(answer.key)}
         if not answer.placed:
             if stored is None or _gist(stored) != _gist(plan):
-                await self._write(plan, EventNote(plan.reason, plan.message, "Warning"))
+                await self._write(plan, act.EventNote(plan.reason, plan.message, "Warning"))
                 logger.info("%s: %s", plan.phase.value, plan.message, extra=extra)
             elif stored.message != plan.message and self.reminders.due(plan.key):
                 await self._write(plan)
@@ -440,11 +429,11 @@ class Planning:
         note = "; ".join(filter(None, (worth, plan.message)))
         plan = plan.with_condition("Planned", True, "Planned", note, now).replace(expires=now + self.shared.terms.bind)
         plan = plan.with_condition("Valid", True, "Consistent", "", now)
-        await self._write(plan, EventNote("Planned", note))
+        await self._write(plan, act.EventNote("Planned", note))
         logger.info("%s: %s", plan.phase.value, note, extra=extra)
         return PlanningOutcome.NODES
 
-    async def repair(self, action: RepairAction) -> None:
+    async def repair(self, action: act.RepairAction) -> None:
         """Ask for other nodes and write the plan, or raise ``ClusterError``: there are none, or writing failed."""
         before = action.plan
         async with self.shared.solver:
@@ -463,19 +452,19 @@ class Planning:
                     plan = plan.replace(pods=uids_of(gang))
                 plan = plan.with_condition("Planned", True, "Repaired", action.why, now)
                 note = f"{action.why}: {plural(len(answer.moved), 'rank')} moved"
-                await self._write(plan, EventNote("Repaired", note))
+                await self._write(plan, act.EventNote("Repaired", note))
                 logger.info("Repaired: %s", note, extra={"gang": str(plan.key)})
                 return
         reason = answer.plan.message or "no nodes are left"
         if action.else_keep is not None:
             note = f"{action.why}; other nodes cannot be had ({reason}): the same once more"
-            await self._write(action.else_keep, EventNote("Expired", note, "Warning"))
+            await self._write(action.else_keep, act.EventNote("Expired", note, "Warning"))
             return
         note = f"{action.why}, and no other node can be had: {reason}"
         stored = self.shared.state.plans.get(before.key)
         new = self.shared.state.definitions.kept(without_spare(before, stored, note, self.shared.now()))
         if new != stored:
-            await self._write(new, EventNote("NoSpare", note, "Warning"))
+            await self._write(new, act.EventNote("NoSpare", note, "Warning"))
         raise ClusterError(note, where=f"GangPlan {before.key}", fix="add or free nodes")
 
     async def weighed(self, plan: GangPlan) -> GangPlan:
@@ -496,7 +485,7 @@ class Planning:
         obstacles = Obstacles(self.shared.state.fleet, gang, plan, self.shared.now(), lost=timedelta(0))
         return any(obstacles.at(node)[0] for node in nodes)
 
-    async def _write(self, plan: GangPlan, *events: EventNote) -> None:
+    async def _write(self, plan: GangPlan, *events: act.EventNote) -> None:
         self.reminders.written(plan.key)
         announce(self.shared.events, await self.shared.writer.write(plan), events)
 
@@ -522,7 +511,7 @@ def _gist(plan: GangPlan) -> tuple[object, ...]:
     return plan.phase, plan.reason, plan.would_fit_if_empty, plan.estimate, plan.spec, *words
 
 
-def announce(recorder: EventRecorder, plan: GangPlan, events: Sequence[EventNote]) -> None:
+def announce(recorder: EventRecorder, plan: GangPlan, events: Sequence[act.EventNote]) -> None:
     """Post events about a plan."""
     regarding = Regarding(GANGPLANS, plan.key.namespace, object_name(plan.key), plan.uid)
     for event in events:

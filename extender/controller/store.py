@@ -19,18 +19,8 @@ from typing import Any, Generic, Literal, NamedTuple, Self, TypeVar
 
 import msgspec
 
-from extender.cluster_api.client import (
-    GANGPLANS,
-    HISTORIES,
-    PODS,
-    RESERVATIONS,
-    ClusterApi,
-    ClusterError,
-    Conflict,
-    Document,
-    NotFound,
-    PatchFailed,
-)
+from extender.cluster_api import client
+from extender.cluster_api.client import ClusterApi, ClusterError, Conflict, Document, NotFound, PatchFailed
 from extender.cluster_api.events import EventRecorder
 from extender.cluster_cache import ClusterCache
 from extender.controller.actions import release_patch
@@ -202,7 +192,7 @@ class Writer:
         """Take the gate off a pod, pin and mark it, or raise ``PatchFailed``: the pod is not what it was."""
         with self._counted("release"):
             change = release_patch(pod, node, mark)
-            raw = await self.for_pods.patch(PODS, pod.name, change, kind="json-patch", namespace=pod.namespace)
+            raw = await self.for_pods.patch(client.PODS, pod.name, change, kind="json-patch", namespace=pod.namespace)
         self.stores.pods.wrote(decode_pod(raw))
 
     async def tell(self, pod: Pod, node: str) -> None:
@@ -225,14 +215,14 @@ class Writer:
         reason = {"recreate": "PlannedElsewhere", "evict": "PreemptedByArnold"}[what]
         with suppress(NotFound, Conflict), self._counted(what):
             await self._set_condition(pod, DISRUPTED, reason, why)
-            await self.for_pods.delete(PODS, pod.name, namespace=pod.namespace, uid=pod.uid)
+            await self.for_pods.delete(client.PODS, pod.name, namespace=pod.namespace, uid=pod.uid)
 
     async def reserve(self, reservation: Reservation) -> None:
         """Write the status of a reservation, or raise ``Conflict``: it was written since it was read."""
         name, namespace = reservation.key.name, reservation.key.namespace
         with self._counted("reservation"), suppress(NotFound):
             raw = await self.for_plans.replace(
-                RESERVATIONS, name, encode_reservation(reservation), namespace=namespace, subresource="status"
+                client.RESERVATIONS, name, encode_reservation(reservation), namespace=namespace, subresource="status"
             )
             self.stores.reservations.wrote(decode_reservation(raw))
 
@@ -249,7 +239,7 @@ class Writer:
                     raw = await self._write_history(before.learnt(run))
                 except Conflict:
                     # The watch is behind, or what is there could not be read.
-                    raw = await self.for_plans.get(HISTORIES, HISTORY_NAME, namespace=namespace)
+                    raw = await self.for_plans.get(client.HISTORIES, HISTORY_NAME, namespace=namespace)
                     before = decode_history(raw)
                     if (after := before.learnt(run)) is not before:
                         self._check()
@@ -259,14 +249,14 @@ class Writer:
     async def _write_history(self, history: GangHistory) -> bytes:
         document, namespace = encode_history(history), history.namespace
         if not history.uid:
-            return await self.for_plans.create(HISTORIES, document, namespace=namespace)
-        return await self.for_plans.replace(HISTORIES, HISTORY_NAME, document, namespace=namespace)
+            return await self.for_plans.create(client.HISTORIES, document, namespace=namespace)
+        return await self.for_plans.replace(client.HISTORIES, HISTORY_NAME, document, namespace=namespace)
 
     async def forget(self, plan: GangPlan) -> None:
         """Delete a plan, or raise ``Conflict``: it is another of the same name by now."""
         name, namespace = object_name(plan.key), plan.key.namespace
         with suppress(NotFound), self._counted("forget"):
-            await self.for_plans.delete(GANGPLANS, name, namespace=namespace, uid=plan.uid)
+            await self.for_plans.delete(client.GANGPLANS, name, namespace=namespace, uid=plan.uid)
         self.stores.plans.remove(namespace, name)
 
     async def _set_condition(self, pod: Pod, kind: str, reason: str, message: str, *, holds: bool = True) -> Pod:
@@ -276,7 +266,7 @@ class Writer:
         condition |= {"lastProbeTime": now, "lastTransitionTime": now}
         change = {"metadata": {"uid": pod.uid}, "status": {"conditions": [condition]}}
         raw = await self.for_pods.patch(
-            PODS, pod.name, change, kind="strategic-merge-patch", namespace=pod.namespace, subresource="status"
+            client.PODS, pod.name, change, kind="strategic-merge-patch", namespace=pod.namespace, subresource="status"
         )
         return decode_pod(raw)
 
@@ -289,16 +279,16 @@ class Writer:
         raw = b""
         if not plan.uid:
             self._check()
-            raw = await self.for_plans.create(GANGPLANS, spec, namespace=namespace)
+            raw = await self.for_plans.create(client.GANGPLANS, spec, namespace=namespace)
         elif before is None or before.spec != plan.spec:
             self._check()
-            raw = await self.for_plans.replace(GANGPLANS, name, spec, namespace=namespace)
+            raw = await self.for_plans.replace(client.GANGPLANS, name, spec, namespace=namespace)
         if raw:
             # The second half names the version that the first has made.
             written = decode_own_plan(raw)
             document["metadata"] |= {"uid": written.uid, "resourceVersion": written.resource_version}
         self._check()
-        return await self.for_plans.replace(GANGPLANS, name, document, namespace=namespace, subresource="status")
+        return await self.for_plans.replace(client.GANGPLANS, name, document, namespace=namespace, subresource="status")
 
     def _check(self) -> None:
         if not self.leads():

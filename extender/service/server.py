@@ -27,18 +27,8 @@ from typing import Any
 import msgspec
 import uvicorn
 
-from extender.cluster_api.client import (
-    ALLOCATION,
-    GANGPLANS,
-    HISTORIES,
-    NAMESPACES,
-    NODES,
-    PODS,
-    RESERVATIONS,
-    ClusterApi,
-    ClusterError,
-    Resource,
-)
+from extender.cluster_api import client
+from extender.cluster_api.client import ClusterApi, ClusterError, Resource
 from extender.cluster_api.connect import find_cluster
 from extender.cluster_api.election import Election
 from extender.cluster_api.events import EventRecorder, Regarding
@@ -277,16 +267,16 @@ def make_reflectors(
     :param sharing: whether the queue policy asks for the weights of namespaces.
     """
     follow, missed = partial(Reflector[Any], api, changed=changed), ", so that GPUs by ResourceClaim are not counted"
-    decoders = [(kind, decode_allocation[kind.kind]) for kind in ALLOCATION]
+    decoders = [(kind, decode_allocation[kind.kind]) for kind in client.ALLOCATION]
     return [
-        *([follow(NAMESPACES, decode=decode_namespace, sink=stores.namespaces)] if sharing else ()),
-        follow(NODES, decode=decode_node, sink=stores.nodes),
+        *([follow(client.NAMESPACES, decode=decode_namespace, sink=stores.namespaces)] if sharing else ()),
+        follow(client.NODES, decode=decode_node, sink=stores.nodes),
         *(follow(kind, decode=decode_owner, sink=stores.owners(), optional=True) for kind in OWNERS),
         *(follow(kind, decode=of, sink=stores.allocation(), optional=True, missed=missed) for kind, of in decoders),
-        follow(PODS, decode=decode_pod, sink=stores.pods),
-        follow(GANGPLANS, decode=decode_own_plan, sink=stores.plans),
-        follow(RESERVATIONS, decode=decode_reservation, sink=stores.reservations, optional=True),
-        follow(HISTORIES, decode=decode_history, sink=stores.histories, optional=True),
+        follow(client.PODS, decode=decode_pod, sink=stores.pods),
+        follow(client.GANGPLANS, decode=decode_own_plan, sink=stores.plans),
+        follow(client.RESERVATIONS, decode=decode_reservation, sink=stores.reservations, optional=True),
+        follow(client.HISTORIES, decode=decode_history, sink=stores.histories, optional=True),
     ]
 
 
@@ -347,7 +337,7 @@ async def report_faults(state: ClusterCache, events: EventRecorder, *, leads: Ca
     """
     while True:
         for pod, why in orphans(state) if leads() else ():
-            regarding = Regarding(PODS, pod.namespace, pod.name, pod.uid)
+            regarding = Regarding(client.PODS, pod.namespace, pod.name, pod.uid)
             events.say(regarding, reason="NoGang", note=f"waits behind the gate {GATE} for ever: {why}", kind="Warning")
         for gang, pods in passed_over(state).items() if leads() else ():
             pod = min(pods, key=lambda pod: pod.name)
@@ -358,10 +348,10 @@ async def report_faults(state: ClusterCache, events: EventRecorder, *, leads: Ca
                 "into the pod template, or install the admission policies of Arnold's manifests (before Kubernetes "
                 f"1.36: the component before-1.36), or take the label {GANG} off"
             )
-            regarding = Regarding(PODS, pod.namespace, pod.name, pod.uid)
+            regarding = Regarding(client.PODS, pod.namespace, pod.name, pod.uid)
             events.say(regarding, reason="PassedOver", note=note, kind="Warning")
         for namespace, error in state.weights.unreadable if leads() else ():
-            regarding = Regarding(NAMESPACES, "", namespace.metadata.name, namespace.metadata.uid)
+            regarding = Regarding(client.NAMESPACES, "", namespace.metadata.name, namespace.metadata.uid)
             events.say(regarding, reason="BadWeight", note=_no_weight(error), kind="Warning")
         await asyncio.sleep(LOOK_SECONDS)
 

@@ -49,12 +49,12 @@ class Unit(JsonRecord):
 def shared_groups(machines: Machines, outliers: Sequence[int]) -> tuple[Unit, ...]:
     """Return groups short of the whole job that all outliers share, the smallest first, of equals a PP group first."""
     out = np.flatnonzero(machines.outlier_counts(outliers))
-    found = []
+    shared = []
     for family in UNIT_FAMILIES if outliers else ():
         groups = machines.unit_of(family)
         if (groups[out] == groups[out[0]]).all():
-            found.append(_unit(machines, (family, int(groups[out[0]])), len(outliers)))
-    return tuple(sorted(_proper(machines, found), key=lambda unit: len(unit.node_ranks)))
+            shared.append(_unit(machines, (family, int(groups[out[0]])), len(outliers)))
+    return tuple(sorted(_proper(machines, shared), key=lambda unit: len(unit.node_ranks)))
 
 
 def tally_rounds(

@@ -13,8 +13,7 @@ from scheduler.certificates.certificate import VERSION, Certificate, CertifiedPa
 from scheduler.job import Job
 from scheduler.outcome import Instance, Outcome
 from scheduler.placement.admission import types_of
-from scheduler.placement.types import GridProof, Refutation
-from topology.cluster import Cluster
+from scheduler.placement.types import Refutation
 from topology.flags import HEALTHY
 
 # Kinds that are recounted without a search, the quickest first
@@ -40,6 +39,18 @@ def certificate_of(instance: Instance, outcome: Outcome) -> Certificate:
     # every part of the question; where there is only one, just with what its answer needs
     proofs = [(of, proof) for of, there in outcome.by_type or ((job, outcome),) for proof in there.proposal.proofs]
     needed = outcome.bound if len(proofs) == 1 and not job.soft and outcome.bound is not None else inf
+    parts = []
+    for of_types, proof in proofs:
+        refuted = fewest_needed(proof.refutations, of_types, needed)
+        part = record_of(
+            CertifiedPart,
+            proof,
+            gpu_types=types_of(cluster, of_types),
+            gpus_per_node=of_types.gpus_per_node,
+            slowest=None if proof.slowest == inf else proof.slowest,
+            refuted=tuple(RefutedPair(*pair.pair, pair.by, pair.witness) for pair in refuted),
+        )
+        parts.append(part)
     named = [] if worth is None or proposal.nodes is None else proposal.nodes.tolist()
     return Certificate(
         version=VERSION,
@@ -54,21 +65,7 @@ def certificate_of(instance: Instance, outcome: Outcome) -> Certificate:
         objective=outcome.objective,
         bound=outcome.bound,
         nodes=tuple(tuple(cluster.names[i] for i in row) for row in named),
-        parts=tuple(_part(cluster, asked, proof, needed) for asked, proof in proofs),
-    )
-
-
-def _part(cluster: Cluster, job: Job, proof: GridProof, needed: float) -> CertifiedPart:
-    return record_of(
-        CertifiedPart,
-        proof,
-        gpu_types=types_of(cluster, job),
-        gpus_per_node=job.gpus_per_node,
-        slowest=None if proof.slowest == inf else proof.slowest,
-        refuted=tuple(
-            RefutedPair(*refutation.pair, refutation.by, refutation.witness)
-            for refutation in fewest_needed(proof.refutations, job, needed)
-        ),
+        parts=tuple(parts),
     )
 
 

@@ -61,6 +61,7 @@ def bipartition(request: Request) -> IntArray:
     while work:
         cells, siblings, depth = work.pop()
         if len(siblings) > 1:
+            # two parts of nearly equal capacity: the largest domain first, each to the lighter part
             parts: tuple[list[IntArray], list[IntArray]] = ([], [])
             sizes = [0, 0]
             for domain in sorted(siblings, key=len, reverse=True):

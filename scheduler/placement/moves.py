@@ -187,27 +187,25 @@ class MoveModel:
     def __init__(self, choices: MoveChoices, limits: Limits) -> None:
         from ortools.sat.python import cp_model
 
-        self._choices = choices
-        self._limits = limits
-        self._model = cp_model.CpModel()
-        model, choices = self._model, self._choices
-        x = [[model.new_bool_var("") for _ in choices.targets] for _ in choices.movers]
-        for row in x:
+        self._choices, self._limits = choices, limits
+        model = self._model = cp_model.CpModel()
+        self._x = [[model.new_bool_var("") for _ in choices.targets] for _ in choices.movers]
+        for row in self._x:
             # every mover goes somewhere, and no target takes more than it has room for
             model.add_exactly_one(row)
-        for column, room in zip(zip(*x, strict=True), choices.room, strict=True):
+        for column, room in zip(zip(*self._x, strict=True), choices.room, strict=True):
             model.add(sum(column) <= int(room))
-        self._x = x
         self.terms = objective_terms(choices.cluster, choices.job)
         self.weights, self.scale = integer_weights(self.terms)
         self._keep_holds()
         self._goals: dict[Goal, cp_model.LinearExpr | int] = {"moves": self._moves(), "slow": self._slow()}
         spreads, added = zip(*map(self._spread, self.terms), strict=True)
-        touches = [touch for of_term in added for touch in of_term]
-        weighted = (weight * spread for weight, spread in zip(self.weights, spreads, strict=True))
-        homes = zip(self._x, self._choices.target_at_home, strict=True)
+        self._goals["objective"] = _sum(weight * spread for weight, spread in zip(self.weights, spreads, strict=True))
+        # a touch outweighs all blocks that leave their domain
+        homes = zip(self._x, choices.target_at_home, strict=True)
         stay = _sum(row[home] for row, home in homes if home >= 0)
-        self._goals["objective"], self._goals["touches"] = _sum(weighted), (len(self._x) + 1) * _sum(touches) - stay
+        touches = _sum(touch for of_term in added for touch in of_term)
+        self._goals["touches"] = (len(self._x) + 1) * touches - stay
         self.answer: IntArray | None = None  # Shape [movers], the target of each in the best answer so far
 
     def value_of(self, evaluation: Evaluation) -> int:
@@ -371,6 +369,7 @@ def relabel(new: IntArray, old: IntArray, *, room: IntArray) -> IntArray:
     """
     best, kept = new, _kept(new, old)
     while True:
+        # domain k of the new placement becomes the one that keeps most of its cells and can take them all
         used = np.bincount(best.ravel(), minlength=len(room))
         stays = old >= 0
         agreement = np.zeros((len(room), len(room)), dtype=np.int64)

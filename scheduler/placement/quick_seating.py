@@ -129,6 +129,7 @@ def seat_apart(free: FreeNodes, job: Job, domain_of_cell: IntArray, pair: Pair, 
     """
     costs = []
     for closer in range(step + 1, len(free.levels)):
+        # the child of its domain that each cell goes to, parcel by parcel
         flat = domain_of_cell.ravel()
         child_of_cell = np.empty(len(flat), dtype=np.int32)
         # a column touches S domains, so a child more in each of them costs S times

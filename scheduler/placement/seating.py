@@ -76,6 +76,7 @@ def seat(
             seconds=seconds / len(steps),
             end=end,
         )
+    # every cell gets a node of its closest domain: ranks in order of names, on the closest run of free nodes
     domain_of = cluster.levels[-1].domain_of
     used = np.zeros(len(cluster.levels[-1]), dtype=np.bool_)
     used[domain_of_cell] = True

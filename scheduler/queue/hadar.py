@@ -41,7 +41,7 @@ class Hadar(InRounds):
             fastest = max(worth[job.key], key=lambda way: way.speed)
             left[job.key] = cluster.work_left(job) * fastest.units / fastest.speed
         market = Market(cluster, worth.values())
-        asked = sorted(jobs, key=lambda job: (left[job.key], job.submitted, job.key))
+        shortest_first = sorted(jobs, key=lambda job: (left[job.key], job.submitted, job.key))
         turns = dict[object, RoundTurn]()
         for job in jobs:
             if cluster.starting(job):
@@ -49,7 +49,7 @@ class Hadar(InRounds):
                 turns[job.key] = RoundTurn(job, (job.allocation,))
         # first the jobs that pay, then those for which something is left over
         for floor in (0.0, -inf):
-            for job in asked:
+            for job in shortest_first:
                 if job.key in turns or market.sold_out:
                     continue
                 way = market.sell(worth[job.key], floor=floor, before=job.allocation if job.places else None)

@@ -53,7 +53,7 @@ class PriorityAge(PriorityFirst):
 class PriorityPreempt(PriorityFirst):
     """Higher priority first; a job without room stops preemptible ones of lower priority if that gives it room.
 
-    Else it waits, and all behind it.  Which are stopped: :mod:`scheduler.queue.priority`.
+    Else it waits, and all behind it.  Those are stopped that lose the least work, or a little more for a better place.
     """
 
     name = "priority-preempt"

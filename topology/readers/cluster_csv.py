@@ -19,7 +19,7 @@ from difflib import get_close_matches
 
 from ground.errors import InvalidInput, InvalidTopology, TooLarge, did_you_mean
 from ground.files import Source
-from ground.formats import FileFormat
+from ground.formats import FileFormat, text_of
 from ground.rows import BadRows, CsvRows
 from topology.build import build_cluster, second_fault
 from topology.cluster import DEFAULT_GPUS, MAX_LEVELS, MAX_NODES, SECOND, Node
@@ -80,10 +80,10 @@ class ClusterCsv:
     )
     chooses_levels = False
 
-    def recognises(self, head: str) -> bool:
+    def likeness(self, head: bytes) -> float:
         """Return whether the first column of the first line is ``node``; or nearly so, to say what is wrong with it."""
-        first = _BETWEEN.split(head.lstrip().split("\n", 1)[0])[0]
-        return first.strip(" \"'").lower() == NODE
+        first = _BETWEEN.split(text_of(head).lstrip().split("\n", 1)[0])[0]
+        return float(first.strip(" \"'").lower() == NODE)
 
     def read(self, source: Source, *, levels: Sequence[str] | None, now: datetime) -> Reading:  # noqa: ARG002
         """Read the table."""

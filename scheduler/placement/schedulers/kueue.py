@@ -92,6 +92,7 @@ def list_hosts(request: Request, *, required: bool, slice_size: int) -> IntArray
     hosts = by_path(request.cluster, np.flatnonzero(request.admitted).astype(np.int32))
     host_depth = len(request.cluster.levels)
     slice_depth = host_depth if slice_size == 1 else request.level_index
+    # 1: free hosts and slices in every domain
     levels = request.cluster.levels
     parent = [level.parent_of for level in levels] + [levels[-1].domain_of[hosts]]
     rank = [*domain_ranks(levels), np.arange(len(hosts), dtype=np.int32)]
@@ -104,6 +105,7 @@ def list_hosts(request: Request, *, required: bool, slice_size: int) -> IntArray
     tree = _Tree(free, slices, rank, parent)
     needed = request.grid.cells // slice_size
     what = "pods" if slice_size == 1 else f"slices of {slice_size} pods"
+    # 2: the level, the domains there and how many slices each takes
     depth = request.level_index
     while depth > 0 and not required and tree.slices[depth].max() < needed:
         depth -= 1
@@ -113,6 +115,7 @@ def list_hosts(request: Request, *, required: bool, slice_size: int) -> IntArray
         where = "one domain" if required else "the topology"
         raise Infeasible(f"Kueue: {where} allows to fit only {room} out of {needed} {what}")
     chosen, amount = _fill(order, tree.slices[depth], needed)
+    # 3: level by level down to hosts
     while depth < slice_depth:
         depth += 1
         chosen, amount = _fill(tree.children(depth - 1, chosen), tree.slices[depth], needed)

@@ -80,7 +80,7 @@ def test_format_overrides(tmp_path: Path) -> None:
     (tmp_path / "t").write_bytes(OURS)
     with pytest.raises(TraceFormatError, match="the column 'timestamp' is missing; the format philly"):
         read_trace(tmp_path / "t", format="philly")
-    with pytest.raises(UnknownName, match="no trace format is called 'phily'") as error:
+    with pytest.raises(UnknownName, match="no format of jobs is called 'phily'") as error:
         read_trace(tmp_path / "t", format="phily")
     assert "did you mean 'philly'?" in error.value.fix
 
