@@ -177,7 +177,9 @@ def _judge(life: _Life, time: float, settings: TriggerSettings) -> Alarm | None:
     rhythm = life.rhythm[: int(np.searchsorted(life.rhythm, time, side="right"))]
     regular = len(rhythm) >= max(settings.history, 2)
     patience = settings.window / 2 if regular else settings.window * settings.history
-    if time - last >= max(patience, 2 * longest) and _stands(life, time, settings):
+    in_collective = life.standing[: int(np.searchsorted(life.standing, time, side="right"))]
+    stands = len(in_collective) > 0 and time - float(in_collective[-1]) < settings.quiet
+    if time - last >= max(patience, 2 * longest) and stands:
         return Alarm(time, "failure", life.member, np.inf, last)
     if not regular:
         return None
@@ -185,12 +187,6 @@ def _judge(life: _Life, time: float, settings: TriggerSettings) -> Alarm | None:
     if alarm is None and ROUND * float(np.median(np.diff(rhythm))) <= settings.window / 2:
         alarm = _slower(life, ends, time, settings.window / 2, settings)
     return alarm
-
-
-def _stands(life: _Life, time: float, settings: TriggerSettings) -> bool:
-    """Return whether the rank is inside a collective."""
-    seen = int(np.searchsorted(life.standing, time, side="right"))
-    return bool(seen) and time - float(life.standing[seen - 1]) < settings.quiet
 
 
 def _slower(life: _Life, ends: Seconds, time: float, window: float, settings: TriggerSettings) -> Alarm | None:

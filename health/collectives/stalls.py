@@ -15,7 +15,7 @@ has.  A blocked flow has two ends and does not say which is at fault.  The end t
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -356,7 +356,10 @@ def shares(states: States, groups: Sequence[RankGroup], wanted: Condition) -> di
     """
     hit: Counter[tuple[int, int]] = Counter()
     seen: Counter[tuple[int, int]] = Counter()
-    for rows in _samples(states):
+    instant = np.floor(states.time / SAMPLE + 0.5).astype(np.int64)
+    order = np.lexsort((states.group, states.seq, instant))
+    for sample in runs(order, instant[order], states.group[order], states.seq[order]):
+        rows = states.where(sample)
         group = int(rows.group[0])
         if len(np.unique(rows.member)) < len(groups[group].members):
             continue
@@ -366,11 +369,3 @@ def shares(states: States, groups: Sequence[RankGroup], wanted: Condition) -> di
         hit.update(flow[:2] for flow in first)
         seen.update(flow[:2] for flow, condition in known if condition != "complete")
     return {pair: hit[pair] / count for pair, count in seen.items() if count >= FEWEST_SAMPLES}
-
-
-def _samples(states: States) -> Iterator[States]:
-    """Yield the rows of each 100 ms of each collective."""
-    instant = np.floor(states.time / SAMPLE + 0.5).astype(np.int64)
-    order = np.lexsort((states.group, states.seq, instant))
-    for rows in runs(order, instant[order], states.group[order], states.seq[order]):
-        yield states.where(rows)

@@ -157,7 +157,17 @@ def checkpoint_peers(cluster: Cluster, machines: Machines, nodes: IntArray, *, l
         wrong = f"node {cluster.names[int(used[times > 1][0])]!r} has more than one cell of the job"
         raise InvalidPlacement(wrong, where="--placement", fix="give the placement that `arnold place` saved")
     ground = _Ground(machines, *_domains(cluster, nodes, level))
-    peer = _pair_up(assign(len(machines), ground.costs), ground)
+    matching = assign(len(machines), ground.costs)
+    # A ring of even length is cut into mutual pairs: every other link, whichever half costs less, which is at most what
+    # the ring does, as a link costs the same both ways.
+    peer = matching.copy()
+    for ring in _rings(matching):
+        if len(ring) % 2:
+            continue
+        links = [int(ground.costs(a)[b]) for a, b in zip(ring, ring[1:] + ring[:1], strict=True)]
+        turned = ring if sum(links[::2]) <= sum(links[1::2]) else ring[1:] + ring[:1]
+        first, second = turned[::2], turned[1::2]
+        peer[first], peer[second] = second, first
     shared = {rule: same == same[peer] for rule, same in ground.of.items()}
     conflict = ground.conflict() if any(broken.any() for broken in shared.values()) else ()
     return Peers(machines, peer, shared, _apart(ground.broader, ground.broader[peer]), conflict, ground.domain)
@@ -226,21 +236,6 @@ class _Ground:
 def _apart(one: IntArray, other: IntArray) -> IntArray:
     """Return how many levels, of those broader than that of the rule, lie in different domains; over the last axis."""
     return np.asarray((one != other).sum(axis=-1), dtype=np.int32)
-
-
-def _pair_up(peer: npt.NDArray[np.int64], ground: _Ground) -> npt.NDArray[np.int64]:
-    """Return rings of even length cut into mutual pairs: every other link of the ring, whichever half costs less, which
-    is at most what the ring does, as a link costs the same both ways.
-    """
-    paired = peer.copy()
-    for ring in _rings(peer):
-        if len(ring) % 2:
-            continue
-        links = [int(ground.costs(a)[b]) for a, b in zip(ring, ring[1:] + ring[:1], strict=True)]
-        turned = ring if sum(links[::2]) <= sum(links[1::2]) else ring[1:] + ring[:1]
-        first, second = turned[::2], turned[1::2]
-        paired[first], paired[second] = second, first
-    return paired
 
 
 def _rings(peer: npt.NDArray[np.int64]) -> Iterator[list[int]]:

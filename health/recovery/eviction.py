@@ -160,16 +160,13 @@ class Eviction:
                 since=now,
                 until=now + hold,
                 evidence=f"{worst[machine]} of {self.machines.ranks_on(machine)} ranks out of place"
-                f"{self._often(machine)}; "
+                f"{f' in {self.hits[machine]} of {len(self.looks)} looks' if len(self.looks) > 1 else ''}; "
                 f"{company}, to be diagnosed",
                 hardware=False,
             )
             for machine in self.unit.node_ranks
             if 2 * self.hits[machine] > len(self.looks)
         )
-
-    def _often(self, machine: int) -> str:
-        return f" in {self.hits[machine]} of {len(self.looks)} looks" if len(self.looks) > 1 else ""
 
 
 def look_at(dumps: Dumps, machines: Machines, *, view: StackView) -> StackLook:
@@ -196,7 +193,7 @@ def decide(machines: Machines, looks: Sequence[StackLook], *, family: UnitFamily
         doubt = "no-outliers"
     elif unit is None:
         doubt = "level" if units else "no-shared-group"
-    elif _is_role(machines, looks):
+    elif all(looks_like_a_role(machines, look.outliers, look.seen) for look in looks if look.outliers):
         doubt = "role"
     elif len(looks) > 1 and 2 * unit.rounds <= len(looks):
         doubt = "minority"
@@ -206,11 +203,6 @@ def decide(machines: Machines, looks: Sequence[StackLook], *, family: UnitFamily
 def group_name(unit: Unit) -> str:
     """Return a group in words: ``PP group 3``."""
     return f"machine {unit.group}" if unit.alone else f"{unit.family.upper()} group {unit.group}"
-
-
-def _is_role(machines: Machines, looks: Sequence[StackLook]) -> bool:
-    with_outliers = [look for look in looks if look.outliers]
-    return all(looks_like_a_role(machines, look.outliers, look.seen) for look in with_outliers)
 
 
 def evict_sentence(eviction: Eviction) -> str:

@@ -36,7 +36,6 @@ NOTICED = 1.03  # Factors and slowdowns below this are noise
 SPREADS = 3.0
 DEVIATION = 1.4826  # Makes a median of deviations the standard deviation of a normal distribution
 ON_END = 3  # Slow in so many last steps on end, after steps in which it was not: it broke, and stays slow
-Floats_of_peer_comparison = NDArray[np.float64]
 
 
 class WorkerSlowness(NamedTuple):
@@ -47,7 +46,7 @@ class WorkerSlowness(NamedTuple):
     onset: int | None  # place of the first step from which on it is slow on end; None = slow from the beginning
 
 
-def compute_seconds(replayed: Replayed) -> Floats_of_peer_comparison:
+def compute_seconds(replayed: Replayed) -> Floats:
     """Return [pp, dp, steps]: forward and backward time of each worker."""
     trace = replayed.trace
     seconds = np.zeros((trace.sizes.pp, len(trace.dp_ranks), len(trace.steps)))
@@ -57,12 +56,12 @@ def compute_seconds(replayed: Replayed) -> Floats_of_peer_comparison:
     return seconds
 
 
-def plain_ratios(seconds: Floats_of_peer_comparison) -> Floats_of_peer_comparison:
+def plain_ratios(seconds: Floats) -> Floats:
     """Return [pp, dp, steps] -> time of each worker over that of its peers; 1 where there is nothing to compare."""
     return np.ones_like(seconds) if seconds.shape[1] == 1 else over(seconds, _median_of_others(seconds, axis=1))
 
 
-def factors(seconds: Floats_of_peer_comparison) -> Floats_of_peer_comparison:
+def factors(seconds: Floats) -> Floats:
     """Return [pp, dp, steps] -> the factor of each worker in each step, not yet bounded by its plain ratio."""
     plain = plain_ratios(seconds)
     if 1 in plain.shape[:2]:
@@ -109,9 +108,7 @@ def convicted(replayed: Replayed) -> dict[tuple[int, int], WorkerSlowness]:
     return {worker: slowness for worker, slowness in slow.items() if of_stage[worker[1]] <= most}
 
 
-def _judged(
-    own: Floats_of_peer_comparison, plain: Floats_of_peer_comparison, peers: Floats_of_peer_comparison
-) -> WorkerSlowness | None:
+def _judged(own: Floats, plain: Floats, peers: Floats) -> WorkerSlowness | None:
     """Return how slow a worker of ``own`` [steps] is beside ``peers`` [others, steps]; ``None`` = not.
 
     :param plain: [steps], its plain ratios, which bound the factor.
@@ -128,7 +125,7 @@ def _judged(
     return WorkerSlowness(factor, share, onset)
 
 
-def _onset(own: Floats_of_peer_comparison, peers: Floats_of_peer_comparison) -> int | None:
+def _onset(own: Floats, peers: Floats) -> int | None:
     """Return the step from which on each is slow, beyond what steps of the peers, and its own before, differ by."""
     slow = own >= max(NOTICED, 1.0 + SPREADS * spread_of(peers.ravel()))
     first = len(slow) if slow[-1] else 0
@@ -140,20 +137,18 @@ def _onset(own: Floats_of_peer_comparison, peers: Floats_of_peer_comparison) -> 
     return first if np.median(own[:first]) < NOTICED and np.median(own[first:]) >= past else None
 
 
-def over(values: Floats_of_peer_comparison, usual: Any) -> Floats_of_peer_comparison:
+def over(values: Floats, usual: Any) -> Floats:
     """Return values / usual, 1 where the usual is 0."""
-    ratio: Floats_of_peer_comparison = np.divide(values, usual, out=np.ones_like(values), where=usual > 0)
+    ratio: Floats = np.divide(values, usual, out=np.ones_like(values), where=usual > 0)
     return ratio
 
 
-def spread_of(values: Floats_of_peer_comparison) -> float:
+def spread_of(values: Floats) -> float:
     """Return the standard deviation, estimated from the median."""
     return DEVIATION * float(np.median(np.abs(values - np.median(values))))
 
 
-def _median_of_others(
-    values: Floats_of_peer_comparison, *, axis: int, lower: bool = False
-) -> Floats_of_peer_comparison:
+def _median_of_others(values: Floats, *, axis: int, lower: bool = False) -> Floats:
     """Return for each value the median of the others along an axis of at least two.
 
     :param lower: of an even number, the lower of the two in the middle, not their mean.
@@ -162,7 +157,7 @@ def _median_of_others(
     ranked, place = np.take_along_axis(values, order, axis), np.argsort(order, axis=axis, kind="stable")
     others = values.shape[axis] - 1
 
-    def rest(i: int) -> Floats_of_peer_comparison:
+    def rest(i: int) -> Floats:
         return np.where(i < place, ranked.take([i], axis), ranked.take([i + 1], axis))
 
     low = rest((others - 1) // 2)

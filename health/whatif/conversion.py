@@ -21,8 +21,8 @@ from ground.quantities import percent, plural, seconds
 from ground.records import JsonRecord, json_data, read_json, record_of
 from health.whatif import optypes
 from health.whatif.analysis_result import Analysis, Cause
+from health.whatif.blame import verdict
 from health.whatif.optypes import BACKWARD, FORWARD, GC, OPTYPES, PIPELINE
-from health.whatif.slow_workers import verdict
 from health.whatif.trace import JobSizes, RankLayout, layout_of, metadata_file
 
 NOTICED = 0.03  # Share of a step below which waiting for one rank is noise, as a slowdown of 1.03 is

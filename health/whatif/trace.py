@@ -502,7 +502,7 @@ class _Assembly:
             )
         shape = (len(self.keys), len(self.ranks), len(self.steps))
         cell = (self.operation * shape[1] + self.rank) * shape[2] + self.step
-        if len(cell) != int(np.prod(shape)) or not _is_permutation(cell):
+        if len(cell) != int(np.prod(shape)) or (np.bincount(cell) != 1).any():
             raise self._not_whole(cell, shape)
 
         def dense(values: NDArray[Any]) -> NDArray[Any]:
@@ -593,9 +593,3 @@ def _places(values: NDArray[np.signedinteger]) -> tuple[Ints, Ints]:
     there[values - low] = True
     place = np.cumsum(there, dtype=np.int64) - 1
     return np.flatnonzero(there) + low, place[values - low]
-
-
-def _is_permutation(cell: Ints) -> bool:
-    filled = np.zeros(len(cell), dtype=np.bool_)
-    filled[cell] = True
-    return bool(filled.all())

@@ -293,7 +293,7 @@ def few(numbers: Sequence[int]) -> str:
     return ", ".join(map(str, numbers[:NAMED])) + (", ..." if len(numbers) > NAMED else "")
 
 
-Key_of_transfers = tuple[str, int, int, int]  # type, part of the model, data-parallel rank, microbatch
+PassKey = tuple[str, int, int, int]  # type, part of the model, data-parallel rank, microbatch
 NOT_ALL = "not all of them are recorded"
 HOST_TIMED = "the host records when it waited for them, not when they were there"
 _OF_PASS = {FORWARD: (FORWARD_RECV, FORWARD_SEND), BACKWARD: (BACKWARD_RECV, BACKWARD_SEND)}
@@ -360,7 +360,7 @@ class Transfers:
                 for passes_of_step in self._passes.values()
                 for op in passes_of_step
             ]
-        by_step: dict[int, dict[Key_of_transfers, Op]] = defaultdict(dict)
+        by_step: dict[int, dict[PassKey, Op]] = defaultdict(dict)
         for op in passes:
             by_step[op.step][op.optype, self._part(op), self._layout.worker(op.rank)[0], op.microbatch] = op
         steps = [_laid_out(passes_of_step) for passes_of_step in by_step.values()]
@@ -376,14 +376,10 @@ class Transfers:
         """Return the place of a pass along the model."""
         return max(op.chunk, 0) * self._layout.pp + self._layout.worker(op.rank)[1]
 
-    def _needs(self, op: Op, optype: str) -> bool:
-        """Return whether a pass has such a transfer: at the ends of the model there is one to send or receive less."""
-        end = 0 if optype in (FORWARD_RECV, BACKWARD_SEND) else self._layout.pp * self._layout.vpp - 1
-        return self._part(op) != end
-
     def _served(self, key: tuple[int, int], optype: str) -> list[Op]:
-        passes = [op for op in self._passes[key] if optype in _OF_PASS[op.optype]]
-        return [op for op in passes if self._needs(op, optype)]
+        """Return the passes with such a transfer: at the ends of the model there is one to send or receive less."""
+        end = 0 if optype in (FORWARD_RECV, BACKWARD_SEND) else self._layout.pp * self._layout.vpp - 1
+        return [op for op in self._passes[key] if optype in _OF_PASS[op.optype] and self._part(op) != end]
 
     def _is_whole(self) -> bool:
         """Return whether each pass that needs a transfer has one, or with virtual stages each but one pass at all."""
@@ -412,7 +408,7 @@ class Transfers:
                 yield replace(op, start=min(start, op.end), microbatch=-1, chunk=-1)
 
 
-def _laid_out(passes: Mapping[Key_of_transfers, Op]) -> list[Op]:
+def _laid_out(passes: Mapping[PassKey, Op]) -> list[Op]:
     """Return transfers between the passes of one step, empty if one has no counterpart."""
     before: dict[int, float] = {}
     for rank in {op.rank for op in passes.values()}:

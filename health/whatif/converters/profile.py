@@ -568,12 +568,11 @@ class RankOps:
             return None
         if compute and not self.profile.on_cpu and GC not in each.meaning.optypes:
             self.host_timed.update(each.meaning.optypes)
-        return each.start, each.end if compute else self._until_calls_end(each)
-
-    def _until_calls_end(self, each: Range) -> float:
-        """Return when a range, and the calls of process groups that began in it, are over."""
+        if compute:
+            return each.start, each.end
+        # a transfer is over when the calls of process groups that began in it are
         first, stop = np.searchsorted(self._calls, (each.start, each.end))
-        return max(each.end, *(self.profile.calls[i].end for i in range(first, stop)), each.end)
+        return each.start, max([each.end, *(call.end for call in self.profile.calls[first:stop])])
 
     def _from_calls(self, ranges: list[Range], stretch: Span, number: int) -> Iterator[Op]:
         """Yield the reduction of gradients of a job on CPUs: what is left of its all-reduces after the last pass."""
