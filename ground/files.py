@@ -157,8 +157,8 @@ def decode_source(name: str, data: bytes, *, may_be_empty: bool = False) -> Sour
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        wrong, where = f"is not UTF-8 text: {error.reason} at byte {error.start}", _line_at(name, data, error.start)
-        raise InvalidInput(wrong, where=where, fix="save the file as UTF-8 text") from None
+        odd, where = f"is not UTF-8 text: {error.reason} at byte {error.start}", _line_at(name, data, error.start)
+        raise InvalidInput(odd, where=where, fix="save the file as UTF-8 text") from None
     if not may_be_empty and (not text or text.isspace()):
         raise InvalidInput("is empty", where=name, fix="give a file with content")
     return Source(name, text)
@@ -273,8 +273,8 @@ class ByteStream:
                 text = data.decode("utf-8-sig" if line == 1 else "utf-8")
                 yield text if self._first_line is None or line > 1 else self._first_line(text)
             except UnicodeDecodeError as error:
-                wrong = f"is not UTF-8 text: {error.reason}"
-                raise self.error(wrong, where=self.at(line), fix="save the file as UTF-8 text") from None
+                odd = f"is not UTF-8 text: {error.reason}"
+                raise self.error(odd, where=self.at(line), fix="save the file as UTF-8 text") from None
         self._check_end(line)
 
     def content(self) -> io.BytesIO:

@@ -1,4 +1,4 @@
-"""Our JSON lines of three-counter progress (after Mycroft, arXiv 2509.03018): read and written.
+"""Our JSON lines of three-counter progress (after Mycroft, arXiv 2509.03018), as they are read.
 
 One object a line, ``type`` says of what sort: ``format``, ``rank``, ``group``, ``state``, ``done``.  Their fields stand
 in collectives.md of the docs.
@@ -6,10 +6,9 @@ in collectives.md of the docs.
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from ground.errors import InvalidInput
 from ground.files import Source
@@ -78,28 +77,6 @@ def read_progress(sources: Sequence[Source], *, lenient: bool = False) -> Collec
         notes=bad_rows.counted(),
         tainted=reader.tainted(bad_rows),
     )
-
-
-def write_progress(recording: CollectiveRecording) -> Iterator[str]:
-    """Yield the lines of a recording, without line ends."""
-    ranks = [member.rank if member.rank is not None else i for i, member in enumerate(recording.members)]
-    yield json.dumps({"type": "format", "name": NAME, "version": VERSION})
-    for rank, member in zip(ranks, recording.members, strict=True):
-        yield json.dumps({"type": "rank", "rank": rank, "host": member.host or ""})
-    for group in recording.groups:
-        members = [ranks[i] for i in group.members]
-        yield json.dumps({"type": "group", "comm": group.name, "kind": group.kind, "ranks": members})
-
-    def collective(group: int, member: int, seq: int, op: int) -> dict[str, Any]:
-        return {"rank": ranks[member], "comm": recording.groups[group].name, "seq": seq, "op": recording.ops[op]}
-
-    for time, *about, channel, peer, way, total, ready, transmitted, done in recording.states.rows():
-        flow = {"channel": channel, "peer": ranks[peer], "way": WAYS[way]}
-        counters = dict(zip(COUNTERS, (total, ready, transmitted, done), strict=True))
-        yield json.dumps({"type": "state", "time": time, **collective(*about), **flow, **counters})
-    for end, start, *about, size in recording.completions.rows():
-        begun = {} if math.isnan(start) else {"start": start}
-        yield json.dumps({"type": "done", "time": end, **begun, **collective(*about), "bytes": size})
 
 
 class _Reader:

@@ -21,9 +21,10 @@ from health.collectives import reading as reading_module
 from health.collectives.diagnosis import diagnose_snapshot
 from health.collectives.flight_recorder import read_flight_recorder
 from health.collectives.inspector import latecomers, read_inspector, read_prometheus
-from health.collectives.progress import read_progress, write_progress
+from health.collectives.progress import read_progress
 from health.collectives.ras import read_ras
 from health.collectives.reading import CONVERTER, diagnose_files, read_trace
+from tests.health.collectives.progress_lines import write_progress
 
 Rows = list[dict[str, Any]]
 
