@@ -12,8 +12,6 @@ import numpy as np
 
 from ground.errors import InvalidInput
 from scheduler.job import Job, Parallelism
-from simulator.traces.readers.own_tables import write_jobs
-from simulator.traces.readers.slurm_accounting import COLUMNS
 from topology.cluster import Cluster
 from topology.flags import FAULTY, HEALTHY
 from topology.generate import flag_some, fragment, paper_cluster
@@ -172,6 +170,9 @@ microbatches: {job.microbatches:<5} # of a pipeline in a step: how much a slow s
 
 def job_traces(records: Sequence[JobRecord]) -> dict[str, str]:
     """Return a trace of jobs as Arnold writes it, as ``sacct`` prints it, and in columns of one's own."""
+    from simulator.traces.readers.own_tables import write_jobs
+    from simulator.traces.readers.slurm_accounting import COLUMNS
+
     accounted, own = [COLUMNS.replace(",", "|")], ["job_id,queued,duration,num_gpu"]
     for job in records:
         # in the accounting of Slurm each started at once

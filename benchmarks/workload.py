@@ -8,7 +8,38 @@ import numpy as np
 
 from benchmarks.report import section, table
 from ground.quantities import number
-from simulator.workload import KALOS, Published, WorkloadSpec, generate, summary
+from simulator.job_record import JobRecord
+from simulator.workload import KALOS, STATUSES, Published, WorkloadSpec, generate
+
+
+def summary(records: Sequence[JobRecord], *, name: str = "generated") -> Published:
+    """Return figures of jobs with GPUs; shares by kind are those of the queues ``evaluation`` and ``pretraining``."""
+    gpus = np.array([record.gpus for record in records])
+    seconds = np.array([record.duration for record in records])
+    submit = np.array([record.submit for record in records])
+    gpu_time = gpus * seconds
+    status, queue = (np.array([getattr(record, name) for record in records]) for name in ("status", "queue"))
+
+    def shares(mask: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> tuple[float, float]:
+        return float(mask.mean()), float(gpu_time[mask].sum() / gpu_time.sum())
+
+    by_status = {end: shares(status == end) for end in STATUSES}
+    return Published(
+        name=name,
+        jobs=len(records),
+        days=float(np.ptp(submit)) / 86_400,
+        gpus_mean=float(gpus.mean()),
+        gpus_median=float(np.median(gpus)),
+        gpus_max=int(gpus.max()),
+        seconds_mean=float(seconds.mean()),
+        seconds_median=float(np.median(seconds)),
+        seconds_max=float(seconds.max()),
+        job_share={end: jobs for end, (jobs, _) in by_status.items()},
+        gpu_time_share={end: time for end, (_, time) in by_status.items()},
+        gpu_time_mean=float(gpu_time.mean()),
+        evaluation_share=shares(queue == "evaluation"),
+        pretraining_share=shares(queue == "pretraining"),
+    )
 
 
 def measure(seeds: int, *, days: float = KALOS.days) -> list[Published]:

@@ -31,6 +31,7 @@ _LOG = logging.getLogger(__name__)
 _GZIP_WINDOW = 16 + zlib.MAX_WBITS  # For zlib: the largest window, behind the header of gzip
 _IF_LARGER = "split it, or leave out what is not needed"
 
+HEAD = 65_536  # Bytes (after unpacking) that readers look at to recognise their format
 MAX_BYTES = 256 * 1024 * 1024  # Largest input; kubectl get nodes -o json of 10,000 nodes is about 100 MB
 
 
@@ -42,6 +43,11 @@ class Source:
     text: str
     numbered: bool = True  # whether a reader can look at its lines; those of an answer to Arnold are seen by nobody
 
+    @property
+    def head(self) -> bytes:
+        """Its beginning, by which readers recognise their format."""
+        return self.text[:HEAD].encode(errors="replace")
+
     def at(self, line: int | None = None) -> str:
         """Return where something stands: ``"cluster.csv:12"``, or the name alone."""
         return f"{self.name}:{line}" if self.numbered and line is not None else self.name
@@ -49,6 +55,23 @@ class Source:
     def lines(self) -> Iterator[str]:
         """Yield the lines with their ends."""
         return iter(StringIO(self.text, newline=""))
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """Bytes of one input, unpacked, and the name that errors call it by: what may be a table that is no text."""
+
+    name: str
+    data: bytes
+
+    @property
+    def head(self) -> bytes:
+        """Its beginning, by which readers recognise their format."""
+        return self.data[:HEAD]
+
+    def text(self) -> Source:
+        """Return the same as text; raise :class:`InvalidInput` where it is none."""
+        return decode_source(self.name, self.data)
 
 
 def read_source(path: str | Path, *, max_bytes: int = MAX_BYTES, may_be_empty: bool = False) -> Source:
@@ -134,8 +157,8 @@ def decode_source(name: str, data: bytes, *, may_be_empty: bool = False) -> Sour
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        wrong, where = f"is not UTF-8 text: {error.reason} at byte {error.start}", _line_at(name, data, error.start)
-        raise InvalidInput(wrong, where=where, fix="save the file as UTF-8 text") from None
+        odd, where = f"is not UTF-8 text: {error.reason} at byte {error.start}", _line_at(name, data, error.start)
+        raise InvalidInput(odd, where=where, fix="save the file as UTF-8 text") from None
     if not may_be_empty and (not text or text.isspace()):
         raise InvalidInput("is empty", where=name, fix="give a file with content")
     return Source(name, text)
@@ -200,7 +223,6 @@ def _line_at(name: str, data: bytes, position: int) -> str:
     return f"{name}:{data.count(10, 0, position) + 1}"
 
 
-HEAD = 65_536  # Bytes (after unpacking) that readers look at to recognise their format
 MAX_LINE = 1_048_576  # Longest line in bytes: what has longer ones is no trace but a binary file, or a JSON document
 
 
@@ -251,8 +273,8 @@ class ByteStream:
                 text = data.decode("utf-8-sig" if line == 1 else "utf-8")
                 yield text if self._first_line is None or line > 1 else self._first_line(text)
             except UnicodeDecodeError as error:
-                wrong = f"is not UTF-8 text: {error.reason}"
-                raise self.error(wrong, where=self.at(line), fix="save the file as UTF-8 text") from None
+                odd = f"is not UTF-8 text: {error.reason}"
+                raise self.error(odd, where=self.at(line), fix="save the file as UTF-8 text") from None
         self._check_end(line)
 
     def content(self) -> io.BytesIO:

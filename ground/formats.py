@@ -1,17 +1,25 @@
-"""What a user should know of a format of files: the facts of each reader, and the format that a text is nearest to.
+"""Formats of files: what a user should know of each, and which of them a file is of.
 
-The readers of every kind of file (clusters, traces, profiles) say the same few things of their formats, so that errors
-and the page of formats in the documentation are made from one place.
+Every kind of files (clusters, job traces, profiles, collectives, metrics) has readers, one a format, each a plug-in of
+the kind's group.  They say the same few things of their formats, so that recognition, errors and the page of formats in
+the documentation are made from one place.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Protocol, TypeVar
 
+from ground.errors import InvalidInput
+from ground.plugins import PluginGroup
 from ground.records import JsonRecord
 
 NEAR = 0.5  # Share of its marks from which a format is the nearest one to a text: less may be chance
+NEARLY = 0.5  # Likeness from which a reader is asked what is wrong with a file that no reader recognises
+
+_JSON = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:\{|\[\s*(?:[{\[\]\"]|\Z))")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +40,96 @@ class FileFormat(JsonRecord):
     """Words (keys, columns) that stand in every such file, small letters."""
 
 
-def unknown_format(formats: Iterable[FileFormat], text: str, *, kind: str) -> tuple[str, str]:
+class Format(Protocol):
+    """Reads one format: a class (or any callable without arguments), registered as an entry point, makes an object with
+    this face.  The kind of files adds its own ``read``.
+    """
+
+    @property
+    def format(self) -> FileFormat:
+        """What users should know of the format; its name is that of ``--format``."""
+
+    def likeness(self, head: bytes) -> float:
+        """Return how much the beginning of a file looks like this format: 1 = it is, 0 = not at all.
+
+        What lies between is for a file that may be of this format, such as a table of which some columns are missing:
+        when no reader says 1, the one with most is asked to read, to say what is wrong.
+
+        :param head: the first bytes of the file, unpacked, about 64 thousand.
+        """
+
+
+class Headed(Protocol):
+    """A file of which the beginning is known: a :class:`~ground.files.Source` or :class:`~ground.files.ByteStream`."""
+
+    @property
+    def name(self) -> str:
+        """How errors call it."""
+
+    @property
+    def head(self) -> bytes:
+        """Its first bytes, unpacked, about 64 thousand."""
+
+
+F = TypeVar("F", bound=Format)
+
+
+class FormatGroup(PluginGroup[F]):
+    """The readers of one kind of files, by the names of their formats."""
+
+    def __init__(
+        self,
+        group: str,
+        *,
+        kind: str,
+        option: str = "--format",
+        error: type[InvalidInput] = InvalidInput,
+    ) -> None:
+        super().__init__(group, unknown=f"no format of {kind} is called", where=option)
+        self.kind = kind  # as ``arnold formats`` calls it
+        self.option = option  # names the format
+        self.error = error  # of a file that no reader recognises, or more than one
+
+    def formats(self) -> list[FileFormat]:
+        """Return all formats that can be read."""
+        return [reader.format for reader in self.load_all()]
+
+
+def recognise(
+    group: FormatGroup[F], source: Headed, *, stranger: Callable[[str], tuple[str, str] | None] = lambda _: None
+) -> F:
+    """Return the reader of a file, by its content.
+
+    :param stranger: from the beginning of a file in none of the formats to what it is and what to give instead;
+        ``None`` = it is nothing that is known.
+    :raises InvalidInput: (of the group's class) no reader, or more than one, recognises it.
+    """
+    readers, head = list(group.load_all()), source.head
+    likeness = [reader.likeness(head) for reader in readers]
+    best = max(likeness, default=0.0)
+    fitting = [reader for reader, like in zip(readers, likeness, strict=True) if like == best]
+    if best >= NEARLY and len(fitting) == 1:
+        return fitting[0]
+    if best == 1.0:
+        names = " and ".join(reader.format.name for reader in fitting)
+        raise group.error(f"looks like {names} at once", where=source.name, fix=f"say which with {group.option}")
+    text = text_of(head)
+    formats = [reader.format for reader in readers]
+    wrong, fix = stranger(text) or unknown_format(formats, text, kind=group.kind, option=group.option)
+    raise group.error(wrong, where=source.name, fix=fix)
+
+
+def text_of(head: bytes) -> str:
+    """Return the beginning of a file as text, whatever it holds; a byte order mark is left out."""
+    return head.decode("utf-8-sig", errors="replace")
+
+
+def begins_as_json(head: bytes) -> bool:
+    """Return whether a file begins as an object or a list of such does; a log may begin with ``[default0]:``."""
+    return _JSON.match(head) is not None
+
+
+def unknown_format(formats: Iterable[FileFormat], text: str, *, kind: str, option: str = "--format") -> tuple[str, str]:
     """Return what is wrong with a text in none of some formats, and what to do: the nearest, and what it lacks for it.
 
     :param kind: of the files, as ``arnold formats`` calls it.
@@ -43,7 +140,7 @@ def unknown_format(formats: Iterable[FileFormat], text: str, *, kind: str) -> tu
         best, missing = close
         fault += f"; nearest is {best.name} ({best.source}){', without ' if missing else ''}{' and '.join(missing)}"
     names = ", ".join(sorted(format.name for format in formats))
-    return fault, f"give one of {names}, or say which with --format; arnold formats {kind} says what they are"
+    return fault, f"give one of {names}, or say which with {option}; arnold formats {kind} says what they are"
 
 
 def nearest(formats: Iterable[FileFormat], text: str) -> tuple[FileFormat, tuple[str, ...]] | None:

@@ -58,7 +58,7 @@ class EventPhase(IntEnum):
     ROUND = 4
 
 
-class Clock:
+class EventClock:
     """The time, and the events to come in order; those of the same time and phase as they were added.
 
     ``heap[0]`` is the next one, if there is any.
@@ -91,7 +91,7 @@ class SimulatedCluster:
         jobs: Sequence[SimJob],
         pool: Pool,
         policy: QueuePolicy,
-        clock: Clock,
+        clock: EventClock,
         *,
         recovery: Recovery | None = None,
         pace: Pace | None = None,
@@ -228,7 +228,7 @@ class SimulatedCluster:
 
     def start(self, job: SimJob, room: Found) -> None:
         """Give a job its nodes; it leaves the backlog, and the zone of a large job is given up."""
-        now = self.now
+        now = self.clock.now
         self.dispatch.backlog.leave(job)
         job.state = JobState.RUNNING
         job.places, job.spread = room.places, room.spread
@@ -280,7 +280,7 @@ class SimulatedCluster:
         self._leave(job)
         job.state = JobState.DONE
         job.left = 0.0
-        job.end = self.now
+        job.end = self.clock.now
         return True
 
     def _requeue(self, job: SimJob, why: Why) -> None:
@@ -324,9 +324,10 @@ class SimulatedCluster:
 
     def _work(self, job: SimJob) -> None:
         """Bring up to date what work a job has left."""
-        if self.now > job.since:
-            job.left = max(0.0, job.left - (self.now - job.since) / job.pace)
-            job.since = self.now
+        now = self.clock.now
+        if now > job.since:
+            job.left = max(0.0, job.left - (now - job.since) / job.pace)
+            job.since = now
 
     def _give_room(self) -> None:
         """Take note that jobs without room may have some now."""
@@ -378,13 +379,11 @@ class Driver:
             cluster.clock.add(following, EventPhase.ROUND, 0)
 
     def decide(self) -> None:
-        """Make the passes that are due."""
-        dispatch = self.cluster.dispatch
-        while dispatch.due:
-            before = perf_counter()
-            for candidate in dispatch.candidates():
-                self.answer(candidate)
-            self.seconds += perf_counter() - before
+        """Make the pass that is due."""
+        before = perf_counter()
+        for candidate in self.cluster.dispatch.candidates():
+            self.answer(candidate)
+        self.seconds += perf_counter() - before
 
     def answer(self, candidate: Candidate[SimJob]) -> None:
         """Place a job if there is room for it now, or once others are stopped."""
@@ -477,7 +476,7 @@ class Engine:
             )
             for key, record in enumerate(records)
         ]
-        self.clock = Clock(self.jobs[0].submitted if self.jobs else 0.0)
+        self.clock = EventClock(self.jobs[0].submitted if self.jobs else 0.0)
         self.cluster = SimulatedCluster(
             self.jobs,
             pool,
@@ -529,7 +528,8 @@ class Engine:
     def step(self, instants: int = 1) -> None:
         """Go on by so many instants, or to the end: each has its events, its submissions, then the dispatch passes."""
         clock, cluster, jobs, submissions = self.clock, self.cluster, self.jobs, self._submissions
-        heap, release, announcement = clock.heap, EventPhase.RELEASE, EventPhase.ANNOUNCEMENT
+        heap, dispatch = clock.heap, cluster.dispatch
+        release, announcement = EventPhase.RELEASE, EventPhase.ANNOUNCEMENT
         arrives = submissions[self.arrived]
         while instants and self.completed < len(jobs) and (heap or arrives < inf):
             instants -= 1
@@ -560,7 +560,8 @@ class Engine:
                 self.events += 1
                 self.arrived += 1
                 arrives = submissions[self.arrived]
-            self.driver.decide()
+            while dispatch.due:
+                self.driver.decide()
 
     def _expect(self) -> None:
         """Put the next incident into the clock."""

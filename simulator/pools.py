@@ -462,7 +462,7 @@ class CappedPool(NodePool):
         self, cluster: Cluster, *, caps: PowerCaps, idle: FloatArray, peak: FloatArray, **settings: Any
     ) -> None:
         super().__init__(cluster, **settings)
-        self._caps, self._idle = caps, idle
+        self._caps = caps
         self._of_unit: FloatArray = (peak - idle) / (cluster.gpus * UNITS)
         self._others: FloatArray = idle + self._of_unit * (cluster.gpus - cluster.free_gpus) * UNITS
 

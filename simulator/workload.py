@@ -22,7 +22,7 @@ Beyond the fit a few things are assumed, for studies of prediction and queues:
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from statistics import NormalDist
 from typing import Literal
@@ -79,36 +79,6 @@ KALOS = Published(
 Source: cluster_summary.csv of github.com/InternLM/AcmeTrace (CC-BY-4.0), the columns of jobs with GPUs; the last two
 from section 3.2 of Hu et al., "Characterization of Large Language Model Development in the Datacenter", NSDI 2024.
 """
-
-
-def summary(records: Sequence[JobRecord], *, name: str = "generated") -> Published:
-    """Return figures of jobs with GPUs; shares by kind are those of the queues ``evaluation`` and ``pretraining``."""
-    gpus = np.array([record.gpus for record in records])
-    seconds = np.array([record.duration for record in records])
-    submit = np.array([record.submit for record in records])
-    gpu_time = gpus * seconds
-    status, queue = (np.array([getattr(record, name) for record in records]) for name in ("status", "queue"))
-
-    def shares(mask: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> tuple[float, float]:
-        return float(mask.mean()), float(gpu_time[mask].sum() / gpu_time.sum())
-
-    by_status = {end: shares(status == end) for end in STATUSES}
-    return Published(
-        name=name,
-        jobs=len(records),
-        days=float(np.ptp(submit)) / 86_400,
-        gpus_mean=float(gpus.mean()),
-        gpus_median=float(np.median(gpus)),
-        gpus_max=int(gpus.max()),
-        seconds_mean=float(seconds.mean()),
-        seconds_median=float(np.median(seconds)),
-        seconds_max=float(seconds.max()),
-        job_share={end: jobs for end, (jobs, _) in by_status.items()},
-        gpu_time_share={end: time for end, (_, time) in by_status.items()},
-        gpu_time_mean=float(gpu_time.mean()),
-        evaluation_share=shares(queue == "evaluation"),
-        pretraining_share=shares(queue == "pretraining"),
-    )
 
 
 SIGMA = 1.3

@@ -144,11 +144,11 @@ EXCEPTIONS: Mapping[str, Elsewhere] = {
         "arnold simulate": ("", "flags of a site, and the public trace of Philly")
     },
     "docs/how-it-works/simulation.md": {
-        "arnold simulate": (SLOW, "takes seconds"),
         "arnold simulate --cluster small.csv": (
             "arnold simulate --cluster cluster.csv --trace jobs.csv --policy fifo --algorithm exact --seeds 1",
             "takes minutes; one replay of it is run",
         ),
+        "arnold simulate": (SLOW, "takes seconds"),
     },
     "docs/how-it-works/start-up.md": {"arnold simulate": (SLOW, "takes seconds")},
     "docs/how-it-works/testing.md": {

@@ -225,10 +225,10 @@ class Cluster:
         if name is None:
             return self.default_level()
         every = (*self.levels, *self.second_levels)
-        known = [level.name for level in every]
-        if name in known:
-            return every[known.index(name)]
-        fix = f"{did_you_mean(name, known)}use one of its levels: {', '.join(known) or 'none'}"
+        names = [level.name for level in every]
+        if name in names:
+            return every[names.index(name)]
+        fix = f"{did_you_mean(name, names)}use one of its levels: {', '.join(names) or 'none'}"
         raise UnknownName(f"the cluster has no level {name!r}", where=where, fix=fix)
 
     def level_index(self, name: str | None, *, where: str = "") -> int:

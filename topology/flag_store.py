@@ -253,8 +253,8 @@ def with_flags(cluster: Cluster, path: str | Path, *, now: datetime) -> tuple[Cl
     InvalidTopology where it has no node that a flag file names.
     """
     if is_store(path):
-        known, notes = _of_nodes(merge_by_node(read_flags(path, now=now)), cluster.index_of, path)
-        return cluster.with_flags(known), notes
+        flags, notes = _of_nodes(merge_by_node(read_flags(path, now=now)), cluster.index_of, path)
+        return cluster.with_flags(flags), notes
     source = read_source(path)
     cluster, expired = with_flag_file(cluster, source, now=now)
     return cluster, (f"flags of {source.name} not active now, left out: {expired}",) if expired else ()

@@ -24,15 +24,15 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
 import numpy as np
 
 from ground.documents import load_document
 from ground.errors import InvalidInput, InvalidTopology, did_you_mean, some
-from ground.files import Source, read_source
-from ground.formats import unknown_format
+from ground.files import HEAD, Source, read_source
+from ground.formats import recognise
 from ground.plugins import noted
 from ground.quantities import plural
 from topology.build import with_level_names, with_second_levels
@@ -112,7 +112,10 @@ def load_topology(
     if sum(str(file) == "-" for file in (path, *busy, *flags) if not isinstance(file, Source)) > 1:
         raise InvalidInput("standard input can be read once only", where="-", fix="give a file for all but one")
     source = path if isinstance(path, Source) else read_source(path)
-    reader = recognise(source) if format is None else TOPOLOGY_READERS.load(format)
+    if format is None:
+        reader = recognise(TOPOLOGY_READERS, source, stranger=partial(stranger_fault, nodes=False))
+    else:
+        reader = TOPOLOGY_READERS.load(format)
     if gpu_resource is not None:
         if not isinstance(reader, CountsResource):
             nameless = f"GPUs are no resource with a name in the format {reader.format.name}"
@@ -169,24 +172,6 @@ def load_topology(
         notes.append(f"{alike}; write each in one way, as no gang is on both unless it says gpu_types: any")
     name = path.name if isinstance(path, Source) else str(path)
     return LoadedTopology(cluster, name, reader.format.name, tuple(notes), assumed)
-
-
-HEAD = 65_536  # Characters of a text that are looked at to recognise what it is
-
-
-def recognise(source: Source) -> TopologyReader:
-    """Return the reader of a text by its content; raise an error where none, or more than one, recognises it."""
-    readers = list(TOPOLOGY_READERS.load_all())
-    head = source.text[:HEAD]
-    fitting = [reader for reader in readers if reader.recognises(head)]
-    if len(fitting) == 1:
-        return fitting[0]
-    if fitting:
-        names = " and ".join(reader.format.name for reader in fitting)
-        raise InvalidInput(f"looks like {names} at once", where=source.name, fix="say which with --format")
-    formats = (reader.format for reader in readers)
-    fault, fix = stranger_fault(head, nodes=False) or unknown_format(formats, head, kind="clusters")
-    raise InvalidInput(fault, where=source.name, fix=fix)
 
 
 def _read(

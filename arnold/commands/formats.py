@@ -73,23 +73,24 @@ def _formats_of_kind(kind: str) -> Iterable[FileFormat]:
         case "clusters":
             from topology.readers.reading import TOPOLOGY_READERS
 
-            return (reader.format for reader in TOPOLOGY_READERS.load_all())
+            return TOPOLOGY_READERS.formats()
         case "jobs":
             from simulator.traces.trace_loading import TRACE_READERS
 
-            return (reader.format for reader in TRACE_READERS.load_all())
+            return TRACE_READERS.formats()
         case "op-traces":
-            from health.whatif.converters import formats
+            from health.whatif.converters import PROFILE_READERS
+            from health.whatif.trace import FORMAT
 
-            return formats()
+            return FORMAT, *PROFILE_READERS.formats()
         case "collectives":
-            from health.collectives.reading import READERS
+            from health.collectives.reading import COLLECTIVES_READERS
 
-            return READERS
+            return COLLECTIVES_READERS.formats()
         case _:
-            from health.peers.recording_files import FORMATS
+            from health.peers.recording_files import METRIC_READERS
 
-            return FORMATS
+            return METRIC_READERS.formats()
 
 
 @click.command("formats", cls=JsonCommand, document="arnold.commands.formats:FormatsDocument", epilog=EXAMPLES)

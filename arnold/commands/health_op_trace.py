@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
 from arnold.console.output import answer, progress
@@ -33,8 +31,8 @@ Examples:
 @click.option(
     "--from",
     "source",
-    type=click.Choice(["kineto", "megatron-timers"]),
-    help="Tool that the input is from.  [default: told by the first file]",
+    metavar="NAME",
+    help="Format of the input, as `arnold formats op-traces` lists them.  [default: told by the first file]",
 )
 @click.option(
     "--microbatches", type=click.IntRange(1, 1 << 16), help="Microbatches of a step, where a log does not say it."
@@ -48,7 +46,7 @@ def command(
     files: tuple[str, ...],
     meta: str | None,
     save: str,
-    source: Any,
+    source: str | None,
     microbatches: int | None,
     align_clocks: bool,
 ) -> None:
@@ -59,7 +57,7 @@ def command(
     be recovered is listed with what that disables.
     """
     from arnold.documents.straggler_answers import op_trace_document, print_op_trace
-    from health.whatif.conversion import write_conversion
+    from health.whatif.conversion import ConversionSettings, write_conversion
     from health.whatif.converters import convert as convert_files
     from health.whatif.converters import sizes_of
     from health.whatif.trace import layout_of, read_metadata
@@ -67,15 +65,10 @@ def command(
     sizes = sizes_of(files, source=source) if meta is None else read_metadata(read_source(meta))
     layout = layout_of(sizes)
     with progress("Reading", total=len(files)) as say:
-        conversion = convert_files(
-            files,
-            layout,
-            source=source,
-            microbatches=microbatches,
-            align_clocks=align_clocks,
-            guessed=meta is None,
-            progress=say,
+        settings = ConversionSettings(
+            microbatches=microbatches, align_clocks=align_clocks, guessed=meta is None, progress=say
         )
+        conversion = convert_files(files, layout, settings, source=source)
     written = write_conversion(conversion, sizes, save)
     document = op_trace_document(conversion, layout, [str(path) for path in written])
     answer(document, print_op_trace, as_json=as_json)

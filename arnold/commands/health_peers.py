@@ -112,6 +112,7 @@ Examples:
 
 @click.command("peers", cls=JsonCommand, document="health.peers.verdict:PeersVerdict", epilog=PEERS_EXAMPLES)
 @click.argument("files", nargs=-1, required=True, type=FILE, metavar="FILE...")
+@click.option("--format", metavar="NAME", help="Format of the input.  [default: recognised by content]")
 @options_of(DetectorOptions)
 @flags_out_option
 @yes_option
@@ -126,6 +127,7 @@ def peers(
     as_json: bool,
     html: str | None,
     files: tuple[str, ...],
+    format: str | None,
     flags_out: str | None,
     yes: bool,
     sample_interval: float | None,
@@ -147,7 +149,7 @@ def peers(
     columns = replace(columns, metric=None) if columns.metric == "none" else columns
     settings = detector.settings(step=sample_interval)
     with progress("Comparing machines") as say:
-        recording = load_recordings(files, columns=columns, machines=detector.machines, lenient=lenient)
+        recording = load_recordings(files, columns=columns, format=format, machines=detector.machines, lenient=lenient)
         moment = is_moment(recording)
         examined = []
         for metric in () if moment else detect(recording, settings, everything=all_metrics):
@@ -155,7 +157,7 @@ def peers(
             examined.append(metric)
     verdict = at_moment(recording) if moment else judge(recording, examined)
     save_flags(verdict.flags, flags_out, of=None if yes else verdict.machines)
-    answer(verdict, partial(_print, window=settings.window), as_json=as_json, html=html)
+    answer(verdict, partial(print_verdict, window=settings.window), as_json=as_json, html=html)
 
 
 @click.command("order", cls=JsonCommand, document="health.peers.metrics:LearntOrder", epilog=ORDER_EXAMPLES)
@@ -196,7 +198,7 @@ def order(*, as_json: bool, file: str, faults: tuple[str, ...], lenient: bool) -
         click.echo(",".join(learnt.order))
 
 
-def _print(out: Console, verdict: PeersVerdict, *, window: int) -> None:
+def print_verdict(out: Console, verdict: PeersVerdict, *, window: int) -> None:
     """Print the verdict, and of each metric which machine stood out longest, as an alert counts it.
 
     :param window: samples of a window.
@@ -281,7 +283,7 @@ def watch(
     from arnold.documents.store_answers import watch_document
     from ground.records import json_data
     from health.peers.metrics import canonical
-    from health.peers.prometheus import Endpoint
+    from health.peers.watch import Endpoint
     from health.peers.watch import watch as rounds
 
     token = ""

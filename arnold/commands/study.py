@@ -79,7 +79,7 @@ def table1(*, as_json: bool, unevenness: float, limits: SweepLimits) -> None:
 
     cases = study.cases(unevenness=unevenness, seed=limits.seed)
     table = study.table1(cases, _sweep(cases, study.ALGORITHMS, limits))
-    answer(table, _print_table1, as_json=as_json)
+    answer(table, print_table1, as_json=as_json)
 
 
 @click.command(
@@ -98,7 +98,7 @@ def fragmented(*, as_json: bool, clusters: int, algorithm: str | None, limits: S
     chosen = tuple(dict.fromkeys((EXACT, *named)))
     cases = study.cases(clusters, limits.seed)
     result = study.fragmented_study(cases, _sweep(cases, chosen, limits), limits)
-    answer(result, _print_fragmented, as_json=as_json)
+    answer(result, print_fragmented, as_json=as_json)
 
 
 def _sweep(cases: Sequence[Case], algorithms: Sequence[str], limits: SweepLimits) -> list[CaseResults]:
@@ -109,7 +109,8 @@ def _sweep(cases: Sequence[Case], algorithms: Sequence[str], limits: SweepLimits
         return sweep_placements(cases, algorithms, limits, local_executor(limits.jobs), step=step)
 
 
-def _print_table1(out: Console, document: Table1) -> None:
+def print_table1(out: Console, document: Table1) -> None:
+    """Print the settings of the paper, a column an algorithm, then the ratios over the table."""
     from scheduler.outcome import STATUS
 
     algorithms = [result.algorithm for result in document.settings[0].results]
@@ -141,7 +142,8 @@ def _print_table1(out: Console, document: Table1) -> None:
     print_rows(out, ("ratio", "at most", "on average", ""), cells, title="Over the table", left=[""])
 
 
-def _print_fragmented(out: Console, document: FragmentedStudy) -> None:
+def print_fragmented(out: Console, document: FragmentedStudy) -> None:
+    """Print a row for each algorithm, the best first, then systems in their best modes."""
     counts, worth = ("placed", "infeasible", "unsolved", "proved"), ("objective", "x exact", "at most", "level")
     names = ("algorithm", *counts, *worth, "mean s", "median s")
     title = f"{document.clusters} fragmented clusters of seed {document.seed}, {document.time_limit:g} s each"

@@ -55,11 +55,12 @@ def command(*, as_json: bool, certificate: str, solver: bool, inputs: PlacementI
     solve = solver_check(seconds=limits.seconds, seed=limits.seed, workers=limits.workers) if solver else None
     with progress(f"Verifying {plain(claimed.job)}"):
         verification = verify(claimed, instance.cluster, instance.job, solve=solve)
-    answer(verification, _print, as_json=as_json)
+    answer(verification, print_verification, as_json=as_json)
     return EXIT_CODES[verification.verdict]
 
 
-def _print(out: Console, verification: Verification) -> None:
+def print_verification(out: Console, verification: Verification) -> None:
+    """Print what was recounted, what is wrong, what is left open, and the verdict."""
     if verification.objective is not None and verification.bound is not None:
         out.print(
             f"{plain(verification.job)}: objective {decimal(verification.objective)} by the evaluator, "

@@ -15,8 +15,8 @@ from ground.quantities import fixed, percent, plural, seconds
 from ground.records import JsonRecord, record_of
 from health.whatif.analysis import with_nodes
 from health.whatif.analysis_result import Analysis, Cause, LinkShare, Share, TracedJob
+from health.whatif.blame import SlowWorker
 from health.whatif.conversion import Arrivals, ConversionStatement, StepBreakdown, verdict_with
-from health.whatif.slow_workers import SlowWorker
 from topology.flags import NodeFlag
 
 if TYPE_CHECKING:

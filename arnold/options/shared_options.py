@@ -26,7 +26,6 @@ RUNNING_HELP = (
 )
 SAVE_HELP = "Folder to write files to; the answer names them."
 SEED_HELP = "Seed of all that is drawn: same seed, same answer, where no clock ends a search."
-SEEDS_HELP = "Number of seeds, 0 to N-1, each of which draws anew."
 STORE_HELP = "Flag store: the file that keeps flags and their history."
 
 flags_out_option = file_option(

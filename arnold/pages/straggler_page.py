@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from arnold.pages.charts import WIDTH, Plot, axis_range, cells_between, round_ticks
 from ground.quantities import fixed, percent, plural, seconds, times
 from health.whatif.analysis_result import Analysis, Timeline, Timelines
-from health.whatif.slow_workers import SlowWorker, worker_names
+from health.whatif.blame import SlowWorker, worker_names
 from topology.drawing.page_kit import label, line, rect, render, svg
 from topology.flags import NodeFlag
 

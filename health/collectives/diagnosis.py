@@ -64,22 +64,6 @@ from health.collectives.stalls import (
 )
 from health.collectives.trigger_settings import TriggerSettings
 
-# -- trigger --
-# Watching a few ranks: has the job stopped, or become slow?
-#
-# After Mycroft (arXiv 2509.03018): every 10 s, on at most 10 ranks, one of each data-parallel group.  A rank that
-# completed nothing in the window while it stands in a collective: failure.  Throughput halved, or the mean interval
-# between completions doubled: straggler.
-#
-# Each look judges the window and its second half: the half sees what stopped a moment ago, the whole what became
-# slower. Four guards keep a healthy job quiet.  A rank must have been silent for twice the longest pause it has had
-# before, so that steps longer than the window are no failure.  A rate must have halved against its median and lie below
-# all that was seen before, so that a window which happens to hold one step less than others is no straggler.  And a
-# rhythm must be known before anything can break it: until the rank has been through the collective of its group a few
-# times, no rate is judged, and a failure takes several windows of silence.  The half is too short for a rate where it
-# holds less than most of a round.
-
-
 MOST_RANKS = 10
 
 ROUND = 2 / 3  # How much of a round the second half of a window must hold for a rate
@@ -193,24 +177,22 @@ def _judge(life: _Life, time: float, settings: TriggerSettings) -> Alarm | None:
     rhythm = life.rhythm[: int(np.searchsorted(life.rhythm, time, side="right"))]
     regular = len(rhythm) >= max(settings.history, 2)
     patience = settings.window / 2 if regular else settings.window * settings.history
-    if time - last >= max(patience, 2 * longest) and _stands(life, time, settings):
+    in_collective = life.standing[: int(np.searchsorted(life.standing, time, side="right"))]
+    stands = len(in_collective) > 0 and time - float(in_collective[-1]) < settings.quiet
+    if time - last >= max(patience, 2 * longest) and stands:
         return Alarm(time, "failure", life.member, np.inf, last)
     if not regular:
         return None
-    found = _slower(life, ends, time, settings.window, settings)
-    if found is None and ROUND * float(np.median(np.diff(rhythm))) <= settings.window / 2:
-        found = _slower(life, ends, time, settings.window / 2, settings)
-    return found
-
-
-def _stands(life: _Life, time: float, settings: TriggerSettings) -> bool:
-    """Return whether the rank is inside a collective."""
-    seen = int(np.searchsorted(life.standing, time, side="right"))
-    return bool(seen) and time - float(life.standing[seen - 1]) < settings.quiet
+    alarm = _slower(life, ends, time, settings.window, settings)
+    if alarm is None and ROUND * float(np.median(np.diff(rhythm))) <= settings.window / 2:
+        alarm = _slower(life, ends, time, settings.window / 2, settings)
+    return alarm
 
 
 def _slower(life: _Life, ends: Seconds, time: float, window: float, settings: TriggerSettings) -> Alarm | None:
-    if _had_an_empty_window(ends, time, window):
+    # whether a rate of nothing is one that the rank had before, so that no rate is below all of them
+    pauses = np.diff(ends, append=time)
+    if bool(np.any((pauses > PAUSE * window) & (ends + PAUSE * window <= time - window))):
         return None
     starts = np.arange(float(ends[0]) if len(ends) else time, time - 2 * window, window / 10)
     if len(starts) < 10 * (settings.history - 1) + 1:
@@ -228,30 +210,10 @@ def _slower(life: _Life, ends: Seconds, time: float, window: float, settings: Tr
     return Alarm(time, "straggler", life.member, max(ratios), time - window)
 
 
-def _had_an_empty_window(ends: Seconds, time: float, window: float) -> bool:
-    """Return whether a rate of nothing is one that the rank had before, so that no rate is below all of them."""
-    pauses = np.diff(ends, append=time)
-    return bool(np.any((pauses > PAUSE * window) & (ends + PAUSE * window <= time - window)))
-
-
 def _within(ends: Seconds, amount: Seconds, starts: Seconds, window: float) -> Seconds:
     """Return how much of a running total falls into each window."""
     first, last = (np.searchsorted(ends, edge, side="right") for edge in (starts, starts + window))
     return np.asarray(amount[last] - amount[first])
-
-
-# -- slow_ranks --
-# What makes a job slow that still runs: before a collective, or inside it.
-#
-# *Before*: a member's own time is what passes between its last completion, of any collective, and its next launch, by
-# its own clock.  A member that waits for others waits inside a collective; own time is work.  It is compared with what
-# its peers take before the same collective of theirs: members of the same groups, with the same work (those of a
-# pipeline do not, and are no peers).  A member is blamed if it exceeds the median of its peers persistently, by more
-# than it used to, and by enough to explain a good part of what was lost.
-#
-# *Inside*: the transfer time of a collective is the least time that any of its members spent in it: that of the last
-# to come.  Where it has grown, the flows' samples say what they wait for.  The flows that wait far more than the others
-# have one end in common.
 
 
 SlowCause = Literal["slow-before", "slow-inside"]
@@ -286,17 +248,27 @@ def find_slow(recording: CollectiveRecording, since: float, time: float) -> list
     """Return what has become slow between ``since`` and ``time``, the best explained first; empty = nothing is."""
     known = recording.completions.until(time)
     known = known.where(~np.isnan(known.start))
-    work = _work_times(recording, known)
-    old = [one for one in work if one.end <= since]
+    # own work: the time to each launch from the end of whatever the same member launched before
+    work = []
+    for member in np.unique(known.member).tolist():
+        mine = known.where(known.member == member)
+        mine = mine.where(np.lexsort((mine.seq, mine.start)))
+        own = np.maximum(mine.start[1:] - np.maximum.accumulate(mine.end)[:-1], 0.0)
+        # the first launch has no end before it
+        for (end, _, group, _, seq, op, size), seconds in zip(
+            mine.where(slice(1, None)).rows(), own.tolist(), strict=True
+        ):
+            work.append(_Work(member, group, (recording.groups[group].kind, op, size, seq), seconds, end))
+    old = [piece for piece in work if piece.end <= since]
     late = known.end > since
-    found = _inside(recording, known.where(~late), known.where(late), since, time)
+    explained = _inside(recording, known.where(~late), known.where(late), since, time)
     for part in PARTS:
         span = (time - since) * part
-        slow = _before(recording, old, [one for one in work if one.end > time - span], span)
+        slow = _before(recording, old, [piece for piece in work if piece.end > time - span], span)
         if slow:
-            found += slow
+            explained += slow
             break
-    return sorted(found, key=lambda slow: (not slow.unique, slow.cause != "slow-before"))
+    return sorted(explained, key=lambda slow: (not slow.unique, slow.cause != "slow-before"))
 
 
 Task = tuple[str, int, int, int]
@@ -312,33 +284,6 @@ class _Work(NamedTuple):
     task: Task
     seconds: float
     end: float
-
-
-def _work_times(recording: CollectiveRecording, known: Completions) -> list[_Work]:
-    """Return the time to each launch from the end of whatever the same member launched before."""
-    found = []
-    for member in np.unique(known.member).tolist():
-        mine = known.where(known.member == member)
-        mine = mine.where(np.lexsort((mine.seq, mine.start)))
-        own = np.maximum(mine.start[1:] - np.maximum.accumulate(mine.end)[:-1], 0.0)
-        # the first launch has no end before it
-        for (end, _, group, _, seq, op, size), seconds in zip(
-            mine.where(slice(1, None)).rows(), own.tolist(), strict=True
-        ):
-            found.append(_Work(member, group, (recording.groups[group].kind, op, size, seq), seconds, end))
-    return found
-
-
-def _peers(recording: CollectiveRecording) -> dict[int, list[int]]:
-    """Return members that do the same work: those that share a group, pipelines left out; of many, a few of all."""
-    peers: dict[int, set[int]] = defaultdict(set)
-    for group in recording.groups:
-        if group.kind != "pp":
-            for member in group.members:
-                peers[member].update(group.members)
-    return {
-        member: sorted(peer - {member})[:: max(1, -(-(len(peer) - 1) // MOST_PEERS))] for member, peer in peers.items()
-    }
 
 
 @dataclass(slots=True)
@@ -376,32 +321,48 @@ def _before(recording: CollectiveRecording, old: Sequence[_Work], new: Sequence[
 def _excess(recording: CollectiveRecording, work: Sequence[_Work]) -> dict[int, _Excess]:
     """Of each member, over all tasks that take it time; the yardstick is the median of its peers in the same task."""
     times: dict[Task, dict[int, list[_Work]]] = defaultdict(lambda: defaultdict(list))
-    for one in work:
-        times[one.task][one.member].append(one)
-    found: dict[int, _Excess] = defaultdict(_Excess)
-    peers = _peers(recording)
+    for piece in work:
+        times[piece.task][piece.member].append(piece)
+    excess_of: dict[int, _Excess] = defaultdict(_Excess)
+    # those that share a group do the same work, pipelines left out; of many peers, a few of all
+    sharing: dict[int, set[int]] = defaultdict(set)
+    for group in recording.groups:
+        if group.kind != "pp":
+            for member in group.members:
+                sharing[member].update(group.members)
+    peers = {
+        member: sorted(peer - {member})[:: max(1, -(-(len(peer) - 1) // MOST_PEERS))]
+        for member, peer in sharing.items()
+    }
     for members in times.values():
         for member, mine in members.items():
-            others = [one.seconds for peer in peers.get(member, ()) for one in members.get(peer, ())]
+            others = [piece.seconds for peer in peers.get(member, ()) for piece in members.get(peer, ())]
             usual = float(np.median(others)) if others else 0.0
             if usual <= TRIFLE:
                 continue
-            entry = found[member]
+            entry = excess_of[member]
             entry.count += len(mine)
             entry.usual += usual * len(mine)
-            entry.groups.update(one.group for one in mine)
-            for one in mine:
-                entry.own += one.seconds
-                entry.seconds += max(one.seconds - usual, 0.0)
-                entry.above += one.seconds > NOTICEABLE * usual
-    return found
+            entry.groups.update(piece.group for piece in mine)
+            for piece in mine:
+                entry.own += piece.seconds
+                entry.seconds += max(piece.seconds - usual, 0.0)
+                entry.above += piece.seconds > NOTICEABLE * usual
+    return excess_of
 
 
 def _inside(
     recording: CollectiveRecording, old: Completions, new: Completions, since: float, time: float
 ) -> list[Slow]:
     """Return members that hold up transfers."""
-    growth = _transfer_growth(recording, old, new)
+    # Group -> by how much its transfers of the same operation and size take longer, at the median
+    usual, now = _transfers(recording, old), _transfers(recording, new)
+    growth: dict[int, float] = {}
+    for key, seconds in now.items():
+        known = usual.get(key, [])
+        before = float(np.median(known)) if len(known) >= FEWEST else 0.0
+        if before > 0:
+            growth[key[0]] = max(growth.get(key[0], 0.0), float(np.median(seconds)) / before)
     affected = tuple(sorted(group for group, ratio in growth.items() if ratio >= GROWN))
     if not affected:
         return []
@@ -421,28 +382,16 @@ def _inside(
     return [Slow("slow-inside", tuple(sorted(common - clear or common)), affected, factor, unique=False)]
 
 
-def _transfer_growth(recording: CollectiveRecording, old: Completions, new: Completions) -> dict[int, float]:
-    """Group -> by how much its transfers of the same operation and size take longer, at the median."""
-    usual, now = _transfers(recording, old), _transfers(recording, new)
-    growth: dict[int, float] = {}
-    for key, seconds in now.items():
-        known = usual.get(key, [])
-        before = float(np.median(known)) if len(known) >= FEWEST else 0.0
-        if before > 0:
-            growth[key[0]] = max(growth.get(key[0], 0.0), float(np.median(seconds)) / before)
-    return growth
-
-
 def _transfers(recording: CollectiveRecording, known: Completions) -> dict[tuple[int, int, int], list[float]]:
     """Return (group, operation, size) -> transfer time of each collective that all members completed."""
     inside = known.end - known.start
-    found: dict[tuple[int, int, int], list[float]] = defaultdict(list)
+    transfers: dict[tuple[int, int, int], list[float]] = defaultdict(list)
     for rows in known.by_collective():
         first = int(rows[0])
         number = int(known.group[first])
         if len(rows) == len(recording.groups[number].members):
-            found[number, int(known.op[first]), int(known.bytes[rows].max())].append(float(inside[rows].min()))
-    return found
+            transfers[number, int(known.op[first]), int(known.bytes[rows].max())].append(float(inside[rows].min()))
+    return transfers
 
 
 def _apart(share: dict[tuple[int, int], float]) -> tuple[int, ...]:
@@ -452,13 +401,6 @@ def _apart(share: dict[tuple[int, int], float]) -> tuple[int, ...]:
     limit = max(WAITING, max(share.values()) / APART)
     pairs = [pair for pair, value in share.items() if value >= limit]
     return cover(pairs) if 0 < len(pairs) < len(share) else ()
-
-
-# -- diagnosis --
-# From a recording or a snapshot to a diagnosis, also in words: what happened, where it began, what is to blame for it.
-#
-# *Certain* means: the evidence leaves one member alone.  *Likely*: it points there, and something else could have made
-# the same records.  *Possible*: one of several.  Only what is certain becomes a flag.
 
 
 Status = Literal["healthy", "failure", "straggler"]
@@ -557,10 +499,10 @@ def diagnose(recording: CollectiveRecording, settings: TriggerSettings | None = 
     first: Diagnosis | None = None
     made = looks(recording, settings)
     for time, number, raised in alarms(recording, settings):
-        found = _at_alarm(recording, raised, time, settings)
-        first = first or found
-        if best.status == "healthy" or _rank(found) < _rank(best):
-            best = found
+        diagnosis = _at_alarm(recording, raised, time, settings)
+        first = first or diagnosis
+        if best.status == "healthy" or _rank(diagnosis) < _rank(best):
+            best = diagnosis
         if best.certainty == "certain":
             made = number
             break
@@ -590,29 +532,29 @@ def diagnose_snapshot(snapshot: Snapshot, notes: Sequence[str] = ()) -> Diagnosi
             groups=tuple(g for g, group in enumerate(snapshot.groups) if snapshot.gone & set(group.members)),
         )
     roots = find_roots(snapshot)
-    found = _from_root(base, snapshot, roots[0]) if roots else replace(base, stalls=())
-    return found if found.culprits else _without_records(found, snapshot)
+    diagnosis = _from_root(base, snapshot, roots[0]) if roots else replace(base, stalls=())
+    return diagnosis if diagnosis.culprits else _without_records(diagnosis, snapshot)
 
 
-def _without_records(found: Diagnosis, snapshot: Snapshot) -> Diagnosis:
+def _without_records(diagnosis: Diagnosis, snapshot: Snapshot) -> Diagnosis:
     """Return the diagnosis with the few members that left no record as suspects, where nobody else is one.
 
     A file that is missing among those of the others is evidence: a process that dies writes none.  It is never certain,
     as files get lost, and says nothing where half of the members or more have none.
     """
     silent = sorted(snapshot.unseen)
-    if found.groups:
-        members = {member for group in found.groups for member in snapshot.groups[group].members}
+    if diagnosis.groups:
+        members = {member for group in diagnosis.groups for member in snapshot.groups[group].members}
         silent = [member for member in silent if member in members]
     if not silent or 2 * len(snapshot.unseen) >= len(snapshot.members):
-        return found
+        return diagnosis
     certainty = _certainty(silent, snapshot.unseen, unique=len(silent) == 1)
     return replace(
-        found,
+        diagnosis,
         status="failure",
         cause="no-record",
         culprits=tuple(Culprit(member, certainty) for member in silent),
-        groups=found.groups or tuple(g for g, group in enumerate(snapshot.groups) if {*silent} & {*group.members}),
+        groups=diagnosis.groups or tuple(g for g, group in enumerate(snapshot.groups) if {*silent} & {*group.members}),
     )
 
 
@@ -631,8 +573,8 @@ def _at_alarm(
     base = replace(_of_snapshot(snapshot), localised=time, since=since, notes=recording.notes)
     roots = find_roots(snapshot)
     if roots:
-        found = _from_root(base, snapshot, roots[0], recording)
-        return replace(found, since=max(since, found.since or since))
+        failure = _from_root(base, snapshot, roots[0], recording)
+        return replace(failure, since=max(since, failure.since or since))
     base = replace(base, status="failure" if failed else "straggler", cause="unknown")
     slow = [] if failed else find_slow(recording, since, time)
     if not slow:
@@ -662,9 +604,9 @@ def _from_root(
         cause, suspects = root.kind, root.suspects
     elif recording is not None:
         known = flows_at(recording.states, stall.group, stall.seq)
-        found = conditions(known)
-        flows = tuple(zip(known, found, strict=True))
-        cause, suspects = _of_transfer(snapshot, stall, blame(known, found))
+        waits_for = conditions(known)
+        flows = tuple(zip(known, waits_for, strict=True))
+        cause, suspects = _of_transfer(snapshot, stall, blame(known, waits_for))
     doubtful = snapshot.unseen | (frozenset() if recording is None else recording.tainted)
     sure = snapshot.settled and root.kind not in PROGRAM
     certainty = _certainty(suspects, doubtful, unique=len(suspects) == 1, sure=sure)
@@ -680,14 +622,14 @@ def _from_root(
     )
 
 
-def _of_transfer(snapshot: Snapshot, stall: Stall, found: Blame) -> tuple[Cause, tuple[int, ...]]:
+def _of_transfer(snapshot: Snapshot, stall: Stall, blamed: Blame) -> tuple[Cause, tuple[int, ...]]:
     if snapshot.gone:
         return "unreachable", tuple(sorted(snapshot.gone))
-    if found.cause == "complete" and len(stall.standing) == 1:
+    if blamed.cause == "complete" and len(stall.standing) == 1:
         return "gpu-not-ready", tuple(stall.standing)
-    if found.cause == "complete" or found.cause == "starved":  # noqa: PLR1714 - so that the type is narrowed
+    if blamed.cause == "complete" or blamed.cause == "starved":  # noqa: PLR1714 - so that the type is narrowed
         return "unknown", ()
-    return found.cause, found.suspects
+    return blamed.cause, blamed.suspects
 
 
 def _certainty(members: Sequence[int], doubtful: frozenset[int], *, unique: bool, sure: bool = True) -> Certainty:
@@ -727,8 +669,8 @@ def blame_sentence(diagnosis: Diagnosis) -> str:
 
 
 def _place(diagnosis: Diagnosis, member: int) -> str:
-    found = diagnosis.members[member]
-    return f"{found.label} on {found.host}" if found.host and found.host not in found.label else found.label
+    culprit = diagnosis.members[member]
+    return f"{culprit.label} on {culprit.host}" if culprit.host and culprit.host not in culprit.label else culprit.label
 
 
 def _few(names: Sequence[str], *, last: str = " and ") -> str:

@@ -37,34 +37,11 @@ from ground.files import Source
 from ground.formats import FileFormat
 from ground.quantities import plural
 from ground.rows import BadRow, parse_object
+from health.collectives.diagnosis import Diagnosis, diagnose_snapshot
 from health.collectives.json_fields import Row, integer, listed, nested, text
 from health.collectives.recording import Member, RankGroup
 from health.collectives.stalls import Disagreement, Mismatch, Snapshot, Stall
-
-# -- flight_recorder_dump --
-# One dump of the PyTorch Flight Recorder as JSON: what a rank enqueued, started and completed, and its groups.
-#
-# Read as ``torch/csrc/distributed/c10d/FlightRecorderDetail.hpp`` and ``FlightRecorderHook`` write them, versions 2.0
-# to
-# 2.x of the dump (2.10 in PyTorch of 2025-26), and as the recorder of TorchComms does.  These differ:
-#
-# - a backend names its operations ``nccl:``, ``nccl2:``, ``ncclx:``, ``gloo:``;
-# - TorchComms describes a group by its backend, says of no operation that it is point-to-point, names no ranks of
-#   transfers, and retires what is over, whether or not it saw the event of its end;
-# - gloo keeps one group in ``pg_config``, without a name and of the ranks of whichever was made last, and retires what
-# is
-#   over; its threads end operations in any order, so its ``pg_status`` does not say which;
-# - groups that were split from one have its name, each with its own ranks.
-
-
-FORMAT = FileFormat(
-    "flight-recorder",
-    source="PyTorch Flight Recorder dumps, 2.x (2.10 in 2026), also of gloo and TorchComms: one JSON file a rank",
-    export="TORCH_FR_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1; python3 flight_recorder_to_json.py FILE...",
-    read="groups, operations with number, state, sizes and types, transfers between two ranks, pg_status",
-    left_out="call stacks, durations, transfers that do not name both ranks (counted)",
-    marks=('"pg_config"', '"entries"', '"version"'),
-)
+from health.collectives.trigger_settings import TriggerSettings
 
 GLOO = "gloo"  # The backend whose own recorder is meant: FlightRecorderHook leaves it alone
 
@@ -201,7 +178,14 @@ class _Entries:
         if not names or not isinstance(names[0], str):
             raise BadRow(f"'process_group' is {names!r:.60}, not the name and the description of a group")
         desc = str(names[1]) if len(names) > 1 else ""
-        key = self._group(names[0], desc)
+        # a group that is not recorded is known by its name alone
+        name = names[0]
+        key = self._known.get(name)
+        if key is None:
+            if self._complete:
+                raise BadRow(f"the group {name!r:.60} is not in pg_config")
+            key = self._known[name] = GroupKey(name, ())
+            self._dump.groups[key] = desc
         state = text(entry, "state")
         if state not in STATES:
             raise BadRow(f"'state' is {state!r:.40}, not one of {', '.join(STATES)}")
@@ -250,27 +234,20 @@ class _Entries:
             by_number = last >= 0 and last == last_number[key]
             by_seq = key not in self._mixed and last == last_seq[key]
             all_over = 0 <= done == last and (by_number or key not in self._mixed)
-            for i, one in enumerate(mine):
-                if dump.one_series or one.backend == GLOO:
-                    counted, over = not one.retired, one.completed or one.retired
+            for i, entry in enumerate(mine):
+                if dump.one_series or entry.backend == GLOO:
+                    counted, over = not entry.retired, entry.completed or entry.retired
                 else:
                     counted = done >= 0 and (by_number or by_seq)
                     over = (
-                        one.completed or all_over or (by_number and one.number <= done) or (by_seq and one.seq <= done)
+                        entry.completed
+                        or all_over
+                        or (by_number and entry.number <= done)
+                        or (by_seq and entry.seq <= done)
                     )
-                mine[i] = one._replace(completed=over, retired=one.retired and not over)
+                mine[i] = entry._replace(completed=over, retired=entry.retired and not over)
                 if counted:
-                    dump.timed.add(one.backend)
-
-    def _group(self, name: str, desc: str) -> GroupKey:
-        """Return the group of an entry; one that is not recorded is known by its name alone."""
-        key = self._known.get(name)
-        if key is None:
-            if self._complete:
-                raise BadRow(f"the group {name!r:.60} is not in pg_config")
-            key = self._known[name] = GroupKey(name, ())
-            self._dump.groups[key] = desc
-        return key
+                    dump.timed.add(entry.backend)
 
 
 def _size(entry: Row, what: str) -> str:
@@ -279,7 +256,7 @@ def _size(entry: Row, what: str) -> str:
     sizes = entry.get(f"{side}_sizes") or entry.get("input_sizes")
     if not side or not isinstance(sizes, list) or not all(isinstance(size, list) for size in sizes):
         return ""
-    dims = [size for one in sizes for size in one]
+    dims = [size for shape in sizes for size in shape]
     if not dims or not all(type(size) is int and 0 <= size < 2**40 for size in dims) or len(dims) > 2**16:
         return ""
     types = entry.get(f"{side}_dtypes") or entry.get("input_dtypes")
@@ -311,13 +288,6 @@ def _progress(status: Any) -> tuple[int, int, int]:
     texts = (str(value)[:20] if isinstance(value, int | str) else "" for value in values)
     done, started, last = (int(text) if re.fullmatch(r"\d{1,18}", text) else -1 for text in texts)
     return done, started, last
-
-
-# -- agreement --
-# What the ranks of a group called under each number, and the first of which they do not agree.
-#
-# All members of a group must call the same collectives in the same order, and most of them with equally many elements
-# of the same type.  Where they do not, the job hangs, fails or computes nonsense: the program's mistake.
 
 
 Call = tuple[tuple[str, ...], tuple[str, ...]]  # Operations under one number, several where coalesced; their sizes
@@ -371,22 +341,32 @@ def _call(mine: Sequence[Entry]) -> Call:
     return tuple(entry.op for entry in mine), tuple(entry.size for entry in mine)
 
 
-# -- flight_recorder --
-# The Flight Recorder dumps of a job's ranks, one file for each, as one snapshot of the job.
-#
-# A dump is a moment.  That a collective stands still, and was not merely under way then, is known where the recorder
-# retired it without completion: it has timed out.  That holds where the recorder saw events of the device.
-#
-# Of a backend of which it saw none (``FlightRecorderHook`` over one that tells no completion, work on the CPU) it says
-# ``scheduled`` and ``retired`` of operations that are long over.  Of these the ranks are compared by how far each has
-# come.  Whether the last operation is over cannot be told, nor whether a rank that is behind will come, so nothing is
-# certain.
-
-
 Entries = dict[int, list[Entry]]  # Rank -> what it enqueued in one group
 DEFAULT = "default_pg"  # What PyTorch calls the group of all ranks
 # Name of a dump that begins with its host: container-node02_5, node02_rank_5.json
 _OF_HOST = re.compile(r"([A-Za-z][A-Za-z0-9.-]*)_(?:rank[_-]?)?\d+(?:\.json)?$")
+
+
+class FlightRecorder:
+    """Reads dumps of the Flight Recorder."""
+
+    format = FileFormat(
+        "flight-recorder",
+        source="PyTorch Flight Recorder dumps, 2.x (2.10 in 2026), also of gloo and TorchComms: one JSON file a rank",
+        export="TORCH_FR_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1; python3 flight_recorder_to_json.py FILE...",
+        read="groups, operations with number, state, sizes and types, transfers between two ranks, pg_status",
+        left_out="call stacks, durations, transfers that do not name both ranks (counted)",
+        marks=('"pg_config"', '"entries"', '"version"'),
+    )
+
+    def likeness(self, head: bytes) -> float:
+        """Return whether it is an object with process groups, or with entries where these come first."""
+        marked = b'"pg_config"' in head or (b'"entries"' in head and b'"profiling_name"' in head)
+        return float(head.lstrip().startswith(b"{") and marked)
+
+    def read(self, sources: Sequence[Source], *, settings: TriggerSettings, lenient: bool) -> Diagnosis:  # noqa: ARG002
+        """Judge the moment of the dumps."""
+        return diagnose_snapshot(*read_flight_recorder(sources, lenient=lenient))
 
 
 def read_flight_recorder(sources: Sequence[Source], *, lenient: bool = False) -> tuple[Snapshot, tuple[str, ...]]:
@@ -452,7 +432,19 @@ class _Job:
     def __init__(self, dumps: Mapping[int, Dump]) -> None:
         self._dumps = dumps
         self._notes: list[str] = []
-        self._groups = self._known_groups()
+        # groups and their titles
+        told = {key: desc for dump in self._dumps.values() for key, desc in dump.groups.items()}
+        ranks = {*self._dumps, *(rank for key in told for rank in key.ranks)}
+        groups: dict[GroupKey, str] = {}
+        for key, desc in told.items():
+            if not key.name:
+                continue
+            title = f"{key.name} {desc}".strip() if desc != "undefined" else key.name
+            known = key if key.ranks else self._named(key, ranks if desc == DEFAULT else None)
+            if key.ranks and sum(other.name == key.name for other in told) > 1:
+                title += f" of rank {key.ranks[0]}"
+            groups[known] = title
+        self._groups = groups
         self._index = {
             rank: i for i, rank in enumerate(sorted({*dumps, *(r for key in self._groups for r in key.ranks)}))
         }
@@ -485,25 +477,6 @@ class _Job:
             notes.append("no operation has timed out: the dumps may show a healthy job at work")
         stalls, mismatches = tuple(self._stalls), tuple(self._mismatches)
         return Snapshot(members, tuple(groups), stalls, mismatches, settled=self._timed_out, unseen=unseen), notes
-
-    def _known_groups(self) -> dict[GroupKey, str]:
-        """Return groups and their titles.
-
-        Where the recorder does not name a group, as that of gloo does not, the ranks that used it are its members; of
-        the default group all ranks are.
-        """
-        told = {key: desc for dump in self._dumps.values() for key, desc in dump.groups.items()}
-        ranks = {*self._dumps, *(rank for key in told for rank in key.ranks)}
-        groups: dict[GroupKey, str] = {}
-        for key, desc in told.items():
-            if not key.name:
-                continue
-            title = f"{key.name} {desc}".strip() if desc != "undefined" else key.name
-            known = key if key.ranks else self._named(key, ranks if desc == DEFAULT else None)
-            if key.ranks and sum(other.name == key.name for other in told) > 1:
-                title += f" of rank {key.ranks[0]}"
-            groups[known] = title
-        return groups
 
     def _named(self, key: GroupKey, ranks: set[int] | None) -> GroupKey:
         """Return a group with these ranks, or those that used it, where the recorder does not say; file it so."""

@@ -28,6 +28,7 @@ from ground.errors import InvalidInput
 from ground.files import Source
 from ground.formats import FileFormat
 from ground.rows import BadRow, exporter_line
+from health.collectives.diagnosis import Culprit, Diagnosis, diagnose
 from health.collectives.json_fields import Row, TaintedRanks, integer, listed, moment, nested, number, text
 from health.collectives.recording import (
     LONGEST_PAUSE,
@@ -39,29 +40,9 @@ from health.collectives.recording import (
     States,
     read_timed,
 )
+from health.collectives.trigger_settings import TriggerSettings
 
-# -- inspector --
-# NCCL Inspector, JSON lines: one object for each completed collective of a communicator and rank.
-#
-# Read as NCCL's ``plugins/profiler/inspector`` writes them: format v4.0 (NCCL 2.28.3) to v4.2, where every line has
-# ``header``, ``metadata`` and ``coll_perf`` (or ``p2p_perf``), and v4.3, where a ``dump_stats`` line carries header and
-# metadata for the lines that follow it.  ``proxy_trace`` lines are skipped.
-#
-# What the format does not have: collectives that did not complete, and global ranks.  A process is known by its host
-# and process id; its rank in the widest communicator is taken for its global rank.  Times of each operation are there
-# with ``NCCL_INSPECTOR_DUMP_VERBOSE=1`` only; without, an operation ends when it was dumped and begins its execution
-# time earlier.
-
-
-FORMAT = FileFormat(
-    "inspector",
-    source="NCCL Inspector as JSON lines, v4.0 (NCCL 2.28.3) to v4.3: a file a process",
-    export="NCCL_PROFILER_PLUGIN=libnccl-profiler-inspector.so NCCL_INSPECTOR_ENABLE=1 NCCL_INSPECTOR_DUMP_VERBOSE=1",
-    read="completed collectives: communicator, rank, host, number, size, begin and end",
-    left_out="proxy_trace lines, point-to-point operations, bandwidths",
-    marks=('"coll_perf"', '"header"', '"metadata"'),
-)
-
+VERSION_KEY = "inspector_output_format_version"
 VERSIONS = ("v4.0", "v4.1", "v4.2", "v4.3")
 
 COUNTS = {"coll_perf": "coll_records", "p2p_perf": "p2p_records", "proxy_trace": "proxy_records"}
@@ -70,6 +51,29 @@ COUNTS = {"coll_perf": "coll_records", "p2p_perf": "p2p_records", "proxy_trace":
 MICRO = 1e-6
 
 Process = tuple[str, int]  # Host and process id
+
+
+class Inspector:
+    """Reads the JSON lines."""
+
+    format = FileFormat(
+        "inspector",
+        source="NCCL Inspector as JSON lines, v4.0 (NCCL 2.28.3) to v4.3: a file a process",
+        export="NCCL_PROFILER_PLUGIN=libnccl-profiler-inspector.so NCCL_INSPECTOR_ENABLE=1 "
+        "NCCL_INSPECTOR_DUMP_VERBOSE=1",
+        read="completed collectives: communicator, rank, host, number, size, begin and end",
+        left_out="proxy_trace lines, point-to-point operations, bandwidths",
+        marks=('"coll_perf"', '"header"', '"metadata"'),
+    )
+
+    def likeness(self, head: bytes) -> float:
+        """Return whether the first line is of a collective, or of the dump that it begins."""
+        line = head.lstrip().split(b"\n", 1)[0]
+        return float(any(b'"%b"' % key in line for key in (b"coll_perf", b"dump_stats", VERSION_KEY.encode())))
+
+    def read(self, sources: Sequence[Source], *, settings: TriggerSettings, lenient: bool) -> Diagnosis:
+        """Watch the recording."""
+        return diagnose(read_inspector(sources, lenient=lenient), settings)
 
 
 class _Seat(NamedTuple):
@@ -122,7 +126,17 @@ class _Reader:
 
     def _take(self, context: _Context, row: Row) -> CompletionRow | None:
         if "dump_stats" in row:
-            self._begin_dump(row, context)
+            if any(context.left.values()):
+                context.left = {}
+                raise BadRow("a dump is incomplete: the next one begins before all its lines came")
+            header, metadata, stats = nested(row, "header"), nested(row, "metadata"), nested(row, "dump_stats")
+            self._seat(header, metadata)
+            for key in ("coll_dropped_since_last_dump", "p2p_dropped_since_last_dump"):
+                self._lost[key] += integer(stats, key) if key in stats else 0
+            context.header = context.metadata = None
+            if metadata[VERSION_KEY] == "v4.3":
+                context.header, context.metadata = header, metadata
+                context.left = {kind: integer(stats, key) if key in stats else 0 for kind, key in COUNTS.items()}
             return None
         kind = next((key for key in COUNTS if key in row), None)
         if kind is None:
@@ -141,40 +155,13 @@ class _Reader:
 
     def recording(self, rows: Sequence[CompletionRow], bad_rows: TaintedRanks) -> CollectiveRecording:
         """Return the recording of all rows."""
-        members, member_of, notes = self._members()
-        ranks_of: dict[str, list[tuple[int, int]]] = {comm: [] for comm in self._comms}
-        for seat, member in zip(self.seats, member_of, strict=True):
-            ranks_of[seat.comm].append((seat.rank, member))
-        groups = tuple(
-            RankGroup(self._comms[comm][1], "", tuple(member for _, member in sorted(ranks)))
-            for comm, ranks in ranks_of.items()
-        )
-        incomplete = sum(len(ranks) < self._size[comm] for comm, ranks in ranks_of.items())
-        if incomplete:
-            notes.append(f"{incomplete} of {len(groups)} communicators have ranks of which there is no file")
-        if self._untimed:
-            notes.append("times are those of the dump: NCCL_INSPECTOR_DUMP_VERBOSE=1 gives those of the operations")
-        notes += [
-            f"the Inspector itself lost {count:,} records ({key})" for key, count in sorted(self._lost.items()) if count
-        ]
-        return CollectiveRecording(
-            members,
-            groups,
-            tuple(self._ops),
-            Completions.of(row._replace(member=member_of[row.member]) for row in rows),
-            States.of(()),
-            (*bad_rows.counted(), *notes),
-            frozenset(range(len(members)) if bad_rows.all_tainted or bad_rows.tainted else ()),
-        )
-
-    def _members(self) -> tuple[tuple[Member, ...], list[int], list[str]]:
-        """Return processes as members, the member of each seat, and notes; a process that holds several ranks of one
-        communicator is several members.
-        """
+        # a process that holds several ranks of one communicator is several members
         widest = max(self._size, key=lambda comm: self._size[comm])
         held = Counter((seat.comm, process) for seat, process in self.seats.items())
         several = {process for (_, process), count in held.items() if count > 1}
-        rank_of = {p: seat.rank for seat, p in self.seats.items() if seat.comm == widest and p not in several}
+        rank_of = {
+            process: seat.rank for seat, process in self.seats.items() if seat.comm == widest and process not in several
+        }
         world = set(self.seats.values()) <= set(rank_of)
         members: list[Member] = []
         number_of: dict[tuple[Process, _Seat | None], int] = {}
@@ -192,23 +179,33 @@ class _Reader:
             notes.append("processes with several GPUs: their ranks cannot be told apart across communicators")
         elif not world:
             notes.append("no communicator spans all processes: there are no global ranks")
-        return tuple(members), member_of, notes
-
-    def _begin_dump(self, row: Row, context: _Context) -> None:
-        if any(context.left.values()):
-            context.left = {}
-            raise BadRow("a dump is incomplete: the next one begins before all its lines came")
-        header, metadata, stats = nested(row, "header"), nested(row, "metadata"), nested(row, "dump_stats")
-        self._seat(header, metadata)
-        for key in ("coll_dropped_since_last_dump", "p2p_dropped_since_last_dump"):
-            self._lost[key] += integer(stats, key) if key in stats else 0
-        context.header = context.metadata = None
-        if metadata["inspector_output_format_version"] == "v4.3":
-            context.header, context.metadata = header, metadata
-            context.left = {kind: integer(stats, key) if key in stats else 0 for kind, key in COUNTS.items()}
+        ranks_of: dict[str, list[tuple[int, int]]] = {comm: [] for comm in self._comms}
+        for seat, member in zip(self.seats, member_of, strict=True):
+            ranks_of[seat.comm].append((seat.rank, member))
+        groups = tuple(
+            RankGroup(self._comms[comm][1], "", tuple(member for _, member in sorted(ranks)))
+            for comm, ranks in ranks_of.items()
+        )
+        incomplete = sum(len(ranks) < self._size[comm] for comm, ranks in ranks_of.items())
+        if incomplete:
+            notes.append(f"{incomplete} of {len(groups)} communicators have ranks of which there is no file")
+        if self._untimed:
+            notes.append("times are those of the dump: NCCL_INSPECTOR_DUMP_VERBOSE=1 gives those of the operations")
+        notes += [
+            f"the Inspector itself lost {count:,} records ({key})" for key, count in sorted(self._lost.items()) if count
+        ]
+        return CollectiveRecording(
+            tuple(members),
+            groups,
+            tuple(self._ops),
+            Completions.of(row._replace(member=member_of[row.member]) for row in rows),
+            States.of(()),
+            (*bad_rows.counted(), *notes),
+            frozenset(range(len(members)) if bad_rows.all_tainted or bad_rows.tainted else ()),
+        )
 
     def _seat(self, header: Row, metadata: Row) -> _Seat:
-        version = metadata.get("inspector_output_format_version")
+        version = metadata.get(VERSION_KEY)
         if version not in VERSIONS:
             raise BadRow(f"the format is version {version!r:.40}; known are {', '.join(VERSIONS)}")
         comm, rank, size = text(header, "id"), integer(header, "rank"), integer(header, "n_ranks", low=1)
@@ -257,25 +254,6 @@ def _kernel_times(perf: Row) -> tuple[float, float]:
     return (min(starts), max(stops)) if min(starts) and min(stops) else unknown
 
 
-# -- inspector_prometheus --
-# NCCL Inspector, Prometheus text: mean times of collectives since the last dump, one file for each GPU.
-#
-# Read as the textfile exporter writes them, in both dialects of labels: ``node``, ``gpu``, ``comm_name``, ... (v5.1,
-# NCCL
-# 2.29.2 and later) and ``hostname``, ``rank``, ``comm_id``, ... (before).  There are no sequence numbers and no times
-# of single operations: what can be said is that a rank spends less time in the same collectives than the others of its
-# group, and so comes last.  That is a hint, never a flag.
-
-
-INSPECTOR_PROMETHEUS_FORMAT = FileFormat(
-    "prometheus",
-    source="NCCL Inspector as Prometheus text (NCCL 2.29.2 and later, and the older labels): a file a GPU",
-    export="NCCL_INSPECTOR_ENABLE=1 NCCL_INSPECTOR_PROM_DUMP=1",
-    read="mean time of each GPU in collectives of one communicator, operation and size",
-    left_out="bandwidths, other metrics",
-    marks=("nccl_collective_exec_time_microseconds",),
-)
-
 SECONDS = "nccl_collective_exec_time_microseconds"
 BANDWIDTH = "nccl_bus_bandwidth_gbs"
 
@@ -283,6 +261,38 @@ LATE = 0.5  # Share of the others' median time inside a collective below which a
 PERSISTENT = 0.75  # Share of its collectives in which it must
 FEWEST = 3  # Members that a collective needs: of two it is not known which is the odd one
 Task = tuple[int, str, str]  # Collectives that can be compared: of one group, one operation, one size
+
+
+class InspectorPrometheus:
+    """Reads the Prometheus text."""
+
+    format = FileFormat(
+        "prometheus",
+        source="NCCL Inspector as Prometheus text (NCCL 2.29.2 and later, and the older labels): a file a GPU",
+        export="NCCL_INSPECTOR_ENABLE=1 NCCL_INSPECTOR_PROM_DUMP=1",
+        read="mean time of each GPU in collectives of one communicator, operation and size",
+        left_out="bandwidths, other metrics",
+        marks=("nccl_collective_exec_time_microseconds",),
+    )
+
+    def likeness(self, head: bytes) -> float:
+        """Return whether one of the metrics stands in it."""
+        return float(SECONDS.encode() in head or BANDWIDTH.encode() in head)
+
+    def read(self, sources: Sequence[Source], *, settings: TriggerSettings, lenient: bool) -> Diagnosis:  # noqa: ARG002
+        """Return the members that come last as possible culprits: averages never show more."""
+        averages = read_prometheus(sources, lenient=lenient)
+        late = latecomers(averages)
+        return Diagnosis(
+            averages.members,
+            averages.groups,
+            "straggler" if late else "healthy",
+            "late" if late else "none",
+            tuple(Culprit(member, "possible", late[member]) for member in sorted(late, key=lambda m: -late[m])),
+            tuple(g for g, group in enumerate(averages.groups) if set(late) & set(group.members)),
+            notes=averages.notes,
+            settled=False,
+        )
 
 
 class _Sample(NamedTuple):

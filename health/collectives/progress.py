@@ -1,4 +1,4 @@
-"""Our JSON lines of three-counter progress (after Mycroft, arXiv 2509.03018): read and written.
+"""Our JSON lines of three-counter progress (after Mycroft, arXiv 2509.03018), as they are read.
 
 One object a line, ``type`` says of what sort: ``format``, ``rank``, ``group``, ``state``, ``done``.  Their fields stand
 in collectives.md of the docs.
@@ -6,15 +6,15 @@ in collectives.md of the docs.
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from ground.errors import InvalidInput
 from ground.files import Source
 from ground.formats import FileFormat
 from ground.rows import BadRow
+from health.collectives.diagnosis import Diagnosis, diagnose
 from health.collectives.json_fields import BadRowOfRank, Row, TaintedRanks, integer, listed, moment, text
 from health.collectives.recording import (
     LONGEST_PAUSE,
@@ -28,23 +28,37 @@ from health.collectives.recording import (
     States,
     read_timed,
 )
+from health.collectives.trigger_settings import TriggerSettings
 
 Made = TypeVar("Made", StateRow, CompletionRow)
 
 NAME = "arnold-progress"
 VERSION = 1
 
-FORMAT = FileFormat(
-    "progress",
-    source="Arnold's three-counter progress lines, JSON: collectives.md of the docs",
-    export="a tracer of your own writes them",
-    read="all of it: ranks and hosts, groups, state and done lines",
-    left_out="",
-    marks=('"type"', '"comm"', NAME),
-)
-
 COUNTERS = ("total", "GPU_ready", "RDMA_transmitted", "RDMA_done")
 """Names of a flow's counters, in the order of :class:`~health.collectives.recording.StateRow`."""
+
+
+class Progress:
+    """Reads our progress lines."""
+
+    format = FileFormat(
+        "progress",
+        source="Arnold's three-counter progress lines, JSON: collectives.md of the docs",
+        export="a tracer of your own writes them",
+        read="all of it: ranks and hosts, groups, state and done lines",
+        left_out="",
+        marks=('"type"', '"comm"', NAME),
+    )
+
+    def likeness(self, head: bytes) -> float:
+        """Return whether the first line says so, or is of a row."""
+        line = head.lstrip().split(b"\n", 1)[0]
+        return float(f'"{NAME}"'.encode() in line or (b'"type"' in line and b'"comm"' in line))
+
+    def read(self, sources: Sequence[Source], *, settings: TriggerSettings, lenient: bool) -> Diagnosis:
+        """Watch the recording."""
+        return diagnose(read_progress(sources, lenient=lenient), settings)
 
 
 def read_progress(sources: Sequence[Source], *, lenient: bool = False) -> CollectiveRecording:
@@ -63,28 +77,6 @@ def read_progress(sources: Sequence[Source], *, lenient: bool = False) -> Collec
         notes=bad_rows.counted(),
         tainted=reader.tainted(bad_rows),
     )
-
-
-def write_progress(recording: CollectiveRecording) -> Iterator[str]:
-    """Yield the lines of a recording, without line ends."""
-    ranks = [member.rank if member.rank is not None else i for i, member in enumerate(recording.members)]
-    yield json.dumps({"type": "format", "name": NAME, "version": VERSION})
-    for rank, member in zip(ranks, recording.members, strict=True):
-        yield json.dumps({"type": "rank", "rank": rank, "host": member.host or ""})
-    for group in recording.groups:
-        members = [ranks[i] for i in group.members]
-        yield json.dumps({"type": "group", "comm": group.name, "kind": group.kind, "ranks": members})
-
-    def collective(group: int, member: int, seq: int, op: int) -> dict[str, Any]:
-        return {"rank": ranks[member], "comm": recording.groups[group].name, "seq": seq, "op": recording.ops[op]}
-
-    for time, *about, channel, peer, way, total, ready, transmitted, done in recording.states.rows():
-        flow = {"channel": channel, "peer": ranks[peer], "way": WAYS[way]}
-        counters = dict(zip(COUNTERS, (total, ready, transmitted, done), strict=True))
-        yield json.dumps({"type": "state", "time": time, **collective(*about), **flow, **counters})
-    for end, start, *about, size in recording.completions.rows():
-        begun = {} if math.isnan(start) else {"start": start}
-        yield json.dumps({"type": "done", "time": end, **begun, **collective(*about), "bytes": size})
 
 
 class _Reader:
@@ -111,11 +103,32 @@ class _Reader:
             case "done":
                 return self._of_rank(row, self._done)
             case "rank":
-                self._rank(row)
+                rank, host = integer(row, "rank"), row.get("host") or None
+                if host is not None and not isinstance(host, str):
+                    raise BadRowOfRank("'host' is not a text", rank)
+                known = self.member_of.setdefault(rank, len(self.hosts))
+                if known == len(self.hosts):
+                    self.hosts.append(host)
+                elif self.hosts[known] != host:
+                    raise BadRowOfRank(
+                        f"rank {rank} is on {host!r:.60} here and on {self.hosts[known]!r:.60} above", rank
+                    )
             case "group":
-                self._group(row)
+                name, kind = text(row, "comm"), row.get("kind", "")
+                if not isinstance(kind, str):
+                    raise BadRow("'kind' is not a text")
+                members = tuple(self._known(rank) for rank in listed(row, "ranks"))
+                if len(set(members)) < len(members) or not members:
+                    raise BadRow("'ranks' names no rank, or one twice")
+                group = RankGroup(name, kind, members)
+                if self.groups.setdefault(name, (len(self.groups), group))[1] != group:
+                    raise BadRow(f"the communicator {name!r:.60} has other members or another kind above")
+                if len(self._members_of) < len(self.groups):
+                    self._members_of.append(frozenset(members))
             case "format":
-                _check_version(row)
+                given, version = row.get("name"), row.get("version")
+                if (given, version) != (NAME, VERSION):
+                    raise BadRow(f"the format is {given!r:.40} version {version!r:.20}, not {NAME} version {VERSION}")
             case other:
                 raise BadRow(f"'type' is {other!r:.40}, not one of format, rank, group, state, done")
         return None
@@ -126,29 +139,6 @@ class _Reader:
             return frozenset(range(len(self.hosts)))
         direct = {self.member_of[rank] for rank in bad_rows.tainted}
         return frozenset(direct).union(*(members for members in self._members_of if members & direct))
-
-    def _rank(self, row: Row) -> None:
-        rank, host = integer(row, "rank"), row.get("host") or None
-        if host is not None and not isinstance(host, str):
-            raise BadRowOfRank("'host' is not a text", rank)
-        known = self.member_of.setdefault(rank, len(self.hosts))
-        if known == len(self.hosts):
-            self.hosts.append(host)
-        elif self.hosts[known] != host:
-            raise BadRowOfRank(f"rank {rank} is on {host!r:.60} here and on {self.hosts[known]!r:.60} above", rank)
-
-    def _group(self, row: Row) -> None:
-        name, kind = text(row, "comm"), row.get("kind", "")
-        if not isinstance(kind, str):
-            raise BadRow("'kind' is not a text")
-        members = tuple(self._known(rank) for rank in listed(row, "ranks"))
-        if len(set(members)) < len(members) or not members:
-            raise BadRow("'ranks' names no rank, or one twice")
-        group = RankGroup(name, kind, members)
-        if self.groups.setdefault(name, (len(self.groups), group))[1] != group:
-            raise BadRow(f"the communicator {name!r:.60} has other members or another kind above")
-        if len(self._members_of) < len(self.groups):
-            self._members_of.append(frozenset(members))
 
     def _of_rank(self, row: Row, make: Callable[[Row, int, int], Made]) -> Made:
         """Return what is made of a row that a rank wrote, of its group and member."""
@@ -178,7 +168,14 @@ class _Reader:
         state = StateRow(time, group, member, seq, op, channel, peer, WAYS.index(way), *counters)
         if not state.done <= state.transmitted <= state.ready <= state.total:
             raise BadRow("the counters contradict: RDMA_done <= RDMA_transmitted <= GPU_ready <= total does not hold")
-        self._check_progress(state)
+        key = (state.group, state.member, state.seq, state.channel, state.peer, state.way)
+        last = self._last.get(key)
+        if last is not None and last.time <= state.time:
+            if (state.ready, state.transmitted, state.done) < (last.ready, last.transmitted, last.done):
+                raise BadRow("the counters of a flow run backwards")
+            if state.op != last.op or state.total != last.total:
+                raise BadRow("a collective changes its 'op' or 'total' while it runs")
+        self._last[key] = state
         return state
 
     def _done(self, row: Row, group: int, member: int) -> CompletionRow:
@@ -194,16 +191,6 @@ class _Reader:
         self._completed.add((group, member, seq))
         return made
 
-    def _check_progress(self, state: StateRow) -> None:
-        key = (state.group, state.member, state.seq, state.channel, state.peer, state.way)
-        last = self._last.get(key)
-        if last is not None and last.time <= state.time:
-            if (state.ready, state.transmitted, state.done) < (last.ready, last.transmitted, last.done):
-                raise BadRow("the counters of a flow run backwards")
-            if state.op != last.op or state.total != last.total:
-                raise BadRow("a collective changes its 'op' or 'total' while it runs")
-        self._last[key] = state
-
     def _known(self, rank: object) -> int:
         if type(rank) is not int or rank not in self.member_of:
             raise BadRow(f"there is no rank line for rank {rank!r:.40} above")
@@ -211,10 +198,3 @@ class _Reader:
 
     def _op(self, row: Row) -> int:
         return self.ops.setdefault(text(row, "op"), len(self.ops))
-
-
-def _check_version(row: Row) -> None:
-    if (row.get("name"), row.get("version")) != (NAME, VERSION):
-        raise BadRow(
-            f"the format is {row.get('name')!r:.40} version {row.get('version')!r:.20}, not {NAME} version {VERSION}"
-        )

@@ -10,24 +10,17 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ground.errors import InvalidInput
 from ground.files import Source
 from ground.formats import FileFormat
 from ground.rows import BadRow, parse_object
+from health.collectives.diagnosis import Diagnosis, diagnose_snapshot
 from health.collectives.json_fields import Row, integer, listed, nested, text
 from health.collectives.recording import Member, RankGroup
 from health.collectives.stalls import Snapshot, Stall
-
-FORMAT = FileFormat(
-    "ras",
-    source="answers of NCCL RAS as JSON (NCCL 2.28.7 and later), in order of time",
-    export="ncclras -f json > 1.json; sleep 10; ncclras -f json > 2.json",
-    read="ranks of each communicator, which answer, how many collectives each has launched",
-    left_out="counts of Send and Recv, versions",
-    marks=('"communicators"', '"nccl_version"', '"timestamp"'),
-)
+from health.collectives.trigger_settings import TriggerSettings
 
 P2P = ("Send", "Recv", "SendRecv")  # Counts of operations that not all ranks take part in; the others must agree
 IN_PROGRESS = 7  # ncclInProgress, which is no error
@@ -57,71 +50,36 @@ class _Answer(NamedTuple):
     failing: set[_Seat]  # processes that report an asynchronous error
 
 
+class Ras:
+    """Reads answers of RAS."""
+
+    format = FileFormat(
+        "ras",
+        source="answers of NCCL RAS as JSON (NCCL 2.28.7 and later), in order of time",
+        export="ncclras -f json > 1.json; sleep 10; ncclras -f json > 2.json",
+        read="ranks of each communicator, which answer, how many collectives each has launched",
+        left_out="counts of Send and Recv, versions",
+        marks=('"communicators"', '"nccl_version"', '"timestamp"'),
+    )
+
+    def likeness(self, head: bytes) -> float:
+        """Return whether it is an object with communicators and the version of NCCL."""
+        marks = (b'"communicators"', b'"nccl_version"')
+        return float(head.lstrip().startswith(b"{") and all(mark in head for mark in marks))
+
+    def read(self, sources: Sequence[Source], *, settings: TriggerSettings, lenient: bool) -> Diagnosis:  # noqa: ARG002
+        """Judge the last answer."""
+        return diagnose_snapshot(*read_ras(sources))
+
+
 def read_ras(sources: Sequence[Source]) -> tuple[Snapshot, tuple[str, ...]]:
     """Return the snapshot that the last answer is, judged by those before it, and notes; they come in order of time."""
     answers = [_read(source) for source in sources]
     stamps = [answer.stamp for answer in answers]
     if stamps != sorted(stamps):
         raise InvalidInput("stands after a later answer", where=sources[-1].name, fix="give the files in order of time")
-    return _snapshot(answers[-1], answers[-2] if len(answers) > 1 else None)
-
-
-def _read(source: Source) -> _Answer:
-    try:
-        document = parse_object(source.text)
-        stamp = text(document, "timestamp")
-        try:
-            datetime.strptime(stamp, "%Y-%m-%d %H:%M:%S")
-        except ValueError:
-            raise BadRow(f"'timestamp' is {stamp!r:.40}, not a time such as 2026-01-31 12:00:00") from None
-        answer = _Answer(stamp, {}, set(), set())
-        for i, comm in enumerate(listed(document, "communicators")):
-            try:
-                _take(comm, answer)
-            except BadRow as bad:
-                raise BadRow(f"communicator {i}: {bad.reason}") from None
-    except BadRow as bad:
-        wrong, fix = bad.message, "get the answer again: ncclras -f json, of NCCL 2.28.7 or later"
-        raise InvalidInput(wrong, where=source.name, fix=fix) from None
-    return answer
-
-
-def _take(comm: Any, answer: _Answer) -> None:
-    """Add a communicator to an answer."""
-    if not isinstance(comm, dict):
-        raise BadRow("is not an object")
-    name, size = f"{text(comm, 'hash')} {text(comm, 'secondary_hash')}", integer(comm, "size", low=1)
-    if name in answer.comms:
-        raise BadRow(f"stands twice: {name!r:.60}")
-    ranks = answer.comms.setdefault(name, {})
-    for entry, rank, seat in _entries(comm, "ranks", size, ranks):
-        tally = nested(entry, "collective_counts")
-        ranks[rank] = _Rank(seat, {op: integer(tally, op) for op in tally if op not in P2P})
-        if integer(nested(entry, "status"), "async_error") not in (0, IN_PROGRESS):
-            answer.failing.add(seat)
-    for entry, rank, seat in _entries(comm, "missing_ranks", size, ranks):
-        ranks[rank] = _Rank(seat, None)
-        status = nested(entry, "status")
-        if status.get("unresponsive") is True or status.get("considered_dead") is True:
-            answer.dead.add(seat)
-    if len({frozenset(rank.counts) for rank in ranks.values() if rank.counts is not None}) > 1:
-        raise BadRow("its ranks count different operations")
-
-
-def _entries(comm: Row, key: str, size: int, ranks: Mapping[int, _Rank]) -> Iterator[tuple[Row, int, _Seat]]:
-    """Yield the entries of a list, each with its rank, which no entry before it has, and its seat."""
-    entries = listed(comm, key)
-    if not all(isinstance(entry, dict) for entry in entries):
-        raise BadRow(f"{key!r} holds something that is not an object")
-    for entry in entries:
-        rank = integer(entry, "rank")
-        if rank >= size or rank in ranks:
-            raise BadRow(f"rank {rank} of {size} is impossible, or stands twice")
-        yield entry, rank, _Seat(text(entry, "host"), integer(entry, "pid", low=-1), integer(entry, "cuda_dev", low=-1))
-
-
-def _snapshot(last: _Answer, earlier: _Answer | None) -> tuple[Snapshot, tuple[str, ...]]:
-    """Return the snapshot of the last answer and notes."""
+    last = answers[-1]
+    earlier = answers[-2] if len(answers) > 1 else None
     seats = sorted({rank.seat for ranks in last.comms.values() for rank in ranks.values()})
     index = {seat: i for i, seat in enumerate(seats)}
     widest = max(last.comms.values(), key=len, default={})
@@ -160,6 +118,55 @@ def _snapshot(last: _Answer, earlier: _Answer | None) -> tuple[Snapshot, tuple[s
         unseen=frozenset(index[seat] for seat in silent) - gone,
     )
     return snapshot, tuple(notes)
+
+
+def _read(source: Source) -> _Answer:
+    try:
+        document = parse_object(source.text)
+        stamp = text(document, "timestamp")
+        try:
+            datetime.strptime(stamp, "%Y-%m-%d %H:%M:%S")
+        except ValueError:
+            raise BadRow(f"'timestamp' is {stamp!r:.40}, not a time such as 2026-01-31 12:00:00") from None
+        answer = _Answer(stamp, {}, set(), set())
+        for i, comm in enumerate(listed(document, "communicators")):
+            try:
+                if not isinstance(comm, dict):
+                    raise BadRow("is not an object")
+                name, size = f"{text(comm, 'hash')} {text(comm, 'secondary_hash')}", integer(comm, "size", low=1)
+                if name in answer.comms:
+                    raise BadRow(f"stands twice: {name!r:.60}")
+                ranks = answer.comms.setdefault(name, {})
+                for entry, rank, seat in _entries(comm, "ranks", size, ranks):
+                    tally = nested(entry, "collective_counts")
+                    ranks[rank] = _Rank(seat, {op: integer(tally, op) for op in tally if op not in P2P})
+                    if integer(nested(entry, "status"), "async_error") not in (0, IN_PROGRESS):
+                        answer.failing.add(seat)
+                for entry, rank, seat in _entries(comm, "missing_ranks", size, ranks):
+                    ranks[rank] = _Rank(seat, None)
+                    status = nested(entry, "status")
+                    if status.get("unresponsive") is True or status.get("considered_dead") is True:
+                        answer.dead.add(seat)
+                if len({frozenset(rank.counts) for rank in ranks.values() if rank.counts is not None}) > 1:
+                    raise BadRow("its ranks count different operations")
+            except BadRow as bad:
+                raise BadRow(f"communicator {i}: {bad.reason}") from None
+    except BadRow as bad:
+        wrong, fix = bad.message, "get the answer again: ncclras -f json, of NCCL 2.28.7 or later"
+        raise InvalidInput(wrong, where=source.name, fix=fix) from None
+    return answer
+
+
+def _entries(comm: Row, key: str, size: int, ranks: Mapping[int, _Rank]) -> Iterator[tuple[Row, int, _Seat]]:
+    """Yield the entries of a list, each with its rank, which no entry before it has, and its seat."""
+    entries = listed(comm, key)
+    if not all(isinstance(entry, dict) for entry in entries):
+        raise BadRow(f"{key!r} holds something that is not an object")
+    for entry in entries:
+        rank = integer(entry, "rank")
+        if rank >= size or rank in ranks:
+            raise BadRow(f"rank {rank} of {size} is impossible, or stands twice")
+        yield entry, rank, _Seat(text(entry, "host"), integer(entry, "pid", low=-1), integer(entry, "cuda_dev", low=-1))
 
 
 def _moving(last: _Answer, earlier: _Answer) -> Iterator[_Seat]:

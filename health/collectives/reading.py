@@ -7,24 +7,47 @@ whatever its author wrote into it.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from typing import Protocol
 
-from ground.errors import InvalidInput, UnknownName, did_you_mean
+from ground.errors import InvalidInput
 from ground.files import MAX_BYTES, Source, decode_source, read_bytes, unpacked
-from ground.formats import FileFormat, unknown_format
-from health.collectives import flight_recorder, inspector, progress, ras
-from health.collectives.diagnosis import Culprit, Diagnosis, diagnose, diagnose_snapshot
-from health.collectives.flight_recorder import read_flight_recorder
-from health.collectives.inspector import BANDWIDTH, SECONDS, Averages, latecomers, read_inspector, read_prometheus
-from health.collectives.progress import NAME, read_progress
-from health.collectives.ras import read_ras
+from ground.formats import Format, FormatGroup, recognise
+from ground.plugins import noted
+from health.collectives.diagnosis import Diagnosis
 from health.collectives.trigger_settings import TriggerSettings
 
 CONVERTER = "flight_recorder_to_json.py"
 """The script that turns pickles into JSON where they were written; it lies beside this module."""
 
 PICKLE, LAST_PROTOCOL = 0x80, 5  # First byte of a pickle, and the most that its second, the protocol, may be
-_HEAD = 100_000  # Characters that are looked at to recognise a format
+
+
+class CollectivesReader(Format, Protocol):
+    """Reads one format of records of collectives; an entry point in the group ``arnold.collectives_readers``."""
+
+    def read(self, sources: Sequence[Source], *, settings: TriggerSettings, lenient: bool) -> Diagnosis:
+        """Return the diagnosis of a job by its files, all of this format.
+
+        :param settings: how records over time are watched.
+        :param lenient: drop rows that cannot be used, and note so.
+        :raises InvalidInput: a file cannot be used.
+        """
+
+
+def _broken_json(head: str) -> tuple[str, str] | None:
+    """Return what is wrong with a document that begins as JSON and is none."""
+    first_line = head.lstrip().split("\n", 1)[0]
+    if first_line.startswith("{"):
+        try:
+            json.loads(first_line)
+        except (ValueError, RecursionError):
+            return "is broken or truncated JSON", "get the file again"
+    return None
+
+
+COLLECTIVES_READERS: FormatGroup[CollectivesReader] = FormatGroup("arnold.collectives_readers", kind="collectives")
+"""All formats that can be read."""
 
 
 def read_trace(path: str) -> Source:
@@ -49,91 +72,26 @@ def diagnose_files(
 ) -> tuple[str, Diagnosis]:
     """Return the format of the files, all of one, and their diagnosis.
 
-    :param format: one of :data:`FORMATS`; ``None`` = recognised by content.
+    :param format: its name; ``None`` = recognised by content.
     :param lenient: drop rows that cannot be used, and whole dumps of the Flight Recorder.
     """
-    if format is not None and format not in FORMATS:
-        wrong = f"there is no format {format!r:.40}"
-        fix = f"{did_you_mean(format, FORMATS)}use one of: {', '.join(FORMATS)}"
-        raise UnknownName(wrong, where="--format", fix=fix)
-    kind = format or _common_format(sources, lenient=lenient)
-    return kind, FORMATS[kind](sources, settings or TriggerSettings(), lenient)
-
-
-def _common_format(sources: Sequence[Source], *, lenient: bool) -> str:
-    """Return the format that all files have; leniently, broken ones among dumps of the Flight Recorder do not count."""
-    known: list[tuple[Source, str]] = []
-    broken: list[InvalidInput] = []
-    for source in sources:
-        try:
-            known.append((source, recognise(source)))
-        except InvalidInput as error:
-            broken.append(error)
-    if broken and not (lenient and known and known[0][1] == "flight-recorder"):
-        raise broken[0]
-    first, kind = known[0]
-    for source, other in known:
-        if other != kind:
-            what = f"is {other}, while {first.name} is {kind}"
-            raise InvalidInput(what, where=source.name, fix="give files of one format in a run")
-    return kind
-
-
-def recognise(source: Source) -> str:
-    """Return the format of a file; raise :class:`InvalidInput` where it is none that is known."""
-    head = source.text[:_HEAD].lstrip()
-    line = head.split("\n", 1)[0]
-    if f'"{NAME}"' in line or ('"type"' in line and '"comm"' in line):
-        return "progress"
-    if '"coll_perf"' in line or '"dump_stats"' in line or '"inspector_output_format_version"' in line:
-        return "inspector"
-    if head.startswith("{") and '"pg_config"' in source.text:
-        return "flight-recorder"
-    if head.startswith("{") and '"communicators"' in head and '"nccl_version"' in head:
-        return "ras"
-    if SECONDS in head or BANDWIDTH in head:
-        return "prometheus"
-    broken = False
-    if head.startswith("{"):
-        try:
-            json.loads(line)
-        except (ValueError, RecursionError):
-            broken = True
-    if broken:
-        raise InvalidInput("is broken or truncated JSON", where=source.name, fix="get the file again")
-    wrong, fix = unknown_format(READERS, head, kind="collectives")
-    raise InvalidInput(wrong, where=source.name, fix=fix)
-
-
-def _of_averages(averages: Averages) -> Diagnosis:
-    """Return the members that come last as possible culprits: averages never show more."""
-    late = latecomers(averages)
-    return Diagnosis(
-        averages.members,
-        averages.groups,
-        "straggler" if late else "healthy",
-        "late" if late else "none",
-        tuple(Culprit(member, "possible", late[member]) for member in sorted(late, key=lambda m: -late[m])),
-        tuple(g for g, group in enumerate(averages.groups) if set(late) & set(group.members)),
-        notes=averages.notes,
-        settled=False,
-    )
-
-
-Reader = Callable[[Sequence[Source], TriggerSettings, bool], Diagnosis]
-
-READERS: dict[FileFormat, Reader] = {
-    progress.FORMAT: lambda sources, settings, lenient: diagnose(read_progress(sources, lenient=lenient), settings),
-    inspector.FORMAT: lambda sources, settings, lenient: diagnose(read_inspector(sources, lenient=lenient), settings),
-    inspector.INSPECTOR_PROMETHEUS_FORMAT: lambda sources, _, lenient: _of_averages(
-        read_prometheus(sources, lenient=lenient)
-    ),
-    flight_recorder.FORMAT: lambda sources, _, lenient: diagnose_snapshot(
-        *read_flight_recorder(sources, lenient=lenient)
-    ),
-    ras.FORMAT: lambda sources, *_: diagnose_snapshot(*read_ras(sources)),
-}
-"""Each format -> from its files, settings and whether to be lenient to a diagnosis."""
-
-FORMATS = {format.name: read for format, read in READERS.items()}
-"""Name of each format -> its reader."""
+    if format is not None:
+        reader = COLLECTIVES_READERS.load(format)
+    else:
+        recognised: list[tuple[Source, CollectivesReader]] = []
+        strange: list[InvalidInput] = []
+        for source in sources:
+            try:
+                recognised.append((source, recognise(COLLECTIVES_READERS, source, stranger=_broken_json)))
+            except InvalidInput as error:
+                strange.append(error)
+        # among dumps of the Flight Recorder broken ones are left out
+        if strange and not (lenient and recognised and recognised[0][1].format.name == "flight-recorder"):
+            raise strange[0]
+        first, reader = recognised[0]
+        for source, other in recognised:
+            if other.format.name != reader.format.name:
+                wrong = f"is {other.format.name}, while {first.name} is {reader.format.name}"
+                raise InvalidInput(wrong, where=source.name, fix="give files of one format in a run")
+    with noted(f"reading {sources[0].name}"):
+        return reader.format.name, reader.read(sources, settings=settings or TriggerSettings(), lenient=lenient)

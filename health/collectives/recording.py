@@ -22,13 +22,6 @@ from ground.rows import json_objects
 from health.collectives.json_fields import BadRowOfRank, Row, TaintedRanks
 from topology.cluster import IntArray
 
-# -- recording --
-# What was recorded of a job's collectives, in any format: members, groups, completions, states of running ones.
-#
-# Times are Unix seconds.  The clocks of two hosts may differ: whatever compares times compares those of one member, or
-# tolerates seconds.
-
-
 Long = npt.NDArray[np.int64]
 Seconds = npt.NDArray[np.float64]
 
@@ -211,13 +204,6 @@ def runs(rows: npt.NDArray[np.intp], *keys: npt.NDArray[np.integer]) -> Iterator
     yield from np.split(rows, np.flatnonzero(changes) + 1) if len(rows) else ()
 
 
-# -- clocks --
-# Clocks: those that differ between hosts are put right, and times that cannot be of one recording are told.
-#
-# The offset of a member is the median, over all its collectives, of its end less the median end of its group, as all
-# see the end at once.  Groups of two do not tell which clock is wrong and are left out.
-
-
 TimedRow = TypeVar("TimedRow", bound=CompletionRow | StateRow)
 
 TOLERATED = 0.5  # Seconds; the end of a collective is not the same instant for all, and smaller offsets do no harm
@@ -249,11 +235,11 @@ def read_timed(
                 files.append(number)
                 lines.append(line)
     times = np.array([row[0] for row in rows], dtype=np.float64)
-    found = strays(times, np.array([row.member for row in rows], dtype=np.int64))
+    is_stray = strays(times, np.array([row.member for row in rows], dtype=np.int64))
     rank_of = ranks()
-    for i in np.flatnonzero(found).tolist():
+    for i in np.flatnonzero(is_stray).tolist():
         bad_rows.refuse(BadRowOfRank(STRAY, rank_of[rows[i].member]), sources[files[i]].at(lines[i]))
-    return [row for row, stray in zip(rows, found.tolist(), strict=True) if not stray]
+    return [row for row, stray in zip(rows, is_stray.tolist(), strict=True) if not stray]
 
 
 def strays(time: Seconds, member: Long) -> npt.NDArray[np.bool_]:

@@ -15,7 +15,7 @@ has.  A blocked flow has two ends and does not say which is at fault.  The end t
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -24,14 +24,6 @@ import numpy.typing as npt
 
 from health.collectives.recording import WAYS, CollectiveRecording, Member, RankGroup, States, runs
 from topology.cluster import IntArray
-
-# -- stalls --
-# Collectives that stand still, the members that have not come to them, and which stall came first.
-#
-# A stalled collective waits for each member that has not launched it.  If that member stands in another stalled
-# collective, the first waits for the second.  The strongly connected parts of this graph that wait for nothing else are
-# the roots: all other stalls follow from them.
-
 
 Disagreement = Literal["crossed-order", "other-size"]  # Mistakes of the program: other operations, other sizes
 RootKind = Literal["not-launched", "transfer"] | Disagreement
@@ -95,10 +87,21 @@ def stalls_at(recording: CollectiveRecording, time: float, *, quiet: float, back
     :param back: seconds of history to look at; state lines come every 100 ms while a collective runs.
     """
     recent = recording.states.between(time - back, time)
-    last = _last_completed(recording, time)
-    found: list[Stall] = []
+    # (group, member) -> number of the last collective it completed
+    last: dict[tuple[int, int], int] = {}
+    for _, _, group, member, seq, _, _ in recording.completions.until(time).rows():
+        last[group, member] = max(seq, last.get((group, member), seq))
+    stalls: list[Stall] = []
     mismatches: list[Mismatch] = []
-    busy = _lively(recording, time, quiet=quiet)
+    # members that completed something so recently that they may well be computing
+    known = recording.completions.until(time)
+    lively = set()
+    for member in np.unique(known.member).tolist():
+        ends = known.end[known.member == member]
+        longest = float(np.diff(ends).max()) if len(ends) > 1 else 0.0
+        if time - float(ends[-1]) < max(quiet, 2 * longest):
+            lively.add(member)
+    busy = lively
     for group in np.unique(recent.group).tolist():
         rows = recent.where(recent.group == group)
         members = frozenset(recording.groups[group].members)
@@ -107,28 +110,41 @@ def stalls_at(recording: CollectiveRecording, time: float, *, quiet: float, back
             continue
         seq, standing, absent = waiting
         rows = rows.where(rows.seq == seq)
-        since = max(_moved(recent, rows), *_each(min, rows.member, rows.time).values())
+        # a stall begins when a counter of its flows last changed
+        key = np.stack([rows.member, rows.channel, rows.peer, rows.way], axis=1)
+        order = np.lexsort((rows.time, *key.T))
+        ordered = rows.where(order)
+        same = (key[order][1:] == key[order][:-1]).all(axis=1)
+        progress = ordered.ready + ordered.transmitted + ordered.done
+        changed = same & (progress[1:] != progress[:-1])
+        times = ordered.time[1:][changed]
+        since = max(
+            (float(times.max()) if len(times) else float(recent.time[0])), *_each(min, rows.member, rows.time).values()
+        )
         if time - since < quiet:
             busy |= standing
             continue
         launched = {member: int(op) for member, op in zip(rows.member.tolist(), rows.op.tolist(), strict=True)}
-        op, others = _majority(launched)
-        found.append(Stall(group, seq, recording.ops[op], standing, absent, since))
+        # the operation most launched, and the members that launched another
+        ops = list(launched.values())
+        most = max(sorted(set(ops)), key=ops.count)
+        op, others = most, sorted(member for member, op in launched.items() if op != most)
+        stalls.append(Stall(group, seq, recording.ops[op], standing, absent, since))
         if others:
             strangers = tuple((member, recording.ops[launched[member]]) for member in others)
             mismatches.append(Mismatch(group, seq, recording.ops[op], strangers))
-    gone = _silent(recent, found, time, quiet=quiet)
+    # members that launched a collective, did not complete it, and write no more state lines
+    silent: set[int] = set()
+    for stall in stalls:
+        rows = recent.where((recent.group == stall.group) & (recent.seq == stall.seq))
+        newest_of = _each(max, rows.member, rows.time)
+        newest = max(newest_of.values())
+        if time - newest <= quiet:
+            silent |= {member for member, last in newest_of.items() if newest - last > quiet}
+    gone = frozenset(silent)
     return Snapshot(
-        recording.members, recording.groups, tuple(found), tuple(mismatches), gone=gone, busy=frozenset(busy)
+        recording.members, recording.groups, tuple(stalls), tuple(mismatches), gone=gone, busy=frozenset(busy)
     )
-
-
-def _last_completed(recording: CollectiveRecording, time: float) -> dict[tuple[int, int], int]:
-    """Return (group, member) -> number of the last collective it completed."""
-    last: dict[tuple[int, int], int] = {}
-    for _, _, group, member, seq, _, _ in recording.completions.until(time).rows():
-        last[group, member] = max(seq, last.get((group, member), seq))
-    return last
 
 
 def _waiting(
@@ -146,61 +162,21 @@ def _waiting(
     return first, frozenset(m for m, seq in unfinished.items() if seq == first), frozenset(absent)
 
 
-def _moved(recent: States, rows: States) -> float:
-    """Return when a counter of these rows last changed."""
-    key = np.stack([rows.member, rows.channel, rows.peer, rows.way], axis=1)
-    order = np.lexsort((rows.time, *key.T))
-    ordered = rows.where(order)
-    same = (key[order][1:] == key[order][:-1]).all(axis=1)
-    progress = ordered.ready + ordered.transmitted + ordered.done
-    changed = same & (progress[1:] != progress[:-1])
-    times = ordered.time[1:][changed]
-    return float(times.max()) if len(times) else float(recent.time[0])
-
-
 def _each(best: Callable[[float, float], float], members: IntArray, values: npt.NDArray[Any]) -> dict[int, Any]:
     """Return the least or greatest value of each member, in the order in which members appear."""
-    found: dict[int, Any] = {}
+    best_of: dict[int, Any] = {}
     for member, value in zip(members.tolist(), values.tolist(), strict=True):
-        found[member] = best(value, found.get(member, value))
-    return found
-
-
-def _majority(launched: dict[int, int]) -> tuple[int, list[int]]:
-    """Return the operation most launched, and the members that launched another."""
-    ops = list(launched.values())
-    most = max(sorted(set(ops)), key=ops.count)
-    return most, sorted(member for member, op in launched.items() if op != most)
-
-
-def _lively(recording: CollectiveRecording, time: float, *, quiet: float) -> set[int]:
-    """Return members that completed something so recently that they may well be computing."""
-    known = recording.completions.until(time)
-    lively = set()
-    for member in np.unique(known.member).tolist():
-        ends = known.end[known.member == member]
-        longest = float(np.diff(ends).max()) if len(ends) > 1 else 0.0
-        if time - float(ends[-1]) < max(quiet, 2 * longest):
-            lively.add(member)
-    return lively
-
-
-def _silent(recent: States, found: Sequence[Stall], time: float, *, quiet: float) -> frozenset[int]:
-    """Return members that launched a collective, did not complete it, and write no more state lines."""
-    silent: set[int] = set()
-    for stall in found:
-        rows = recent.where((recent.group == stall.group) & (recent.seq == stall.seq))
-        newest_of = _each(max, rows.member, rows.time)
-        newest = max(newest_of.values())
-        if time - newest <= quiet:
-            silent |= {member for member, last in newest_of.items() if newest - last > quiet}
-    return frozenset(silent)
+        best_of[member] = best(value, best_of.get(member, value))
+    return best_of
 
 
 def find_roots(snapshot: Snapshot) -> list[Root]:
     """Return the roots of all stalls, the one with most victims first."""
     stalls = snapshot.stalls
-    edges = [_waits_for(stalls, i) for i in range(len(stalls))]
+    edges = [
+        {j for j, other in enumerate(stalls) if j != i and stalls[i].absent & other.standing}
+        for i in range(len(stalls))
+    ]
     reach = [_reachable(edges, i) for i in range(len(stalls))]
     roots = []
     for i in range(len(stalls)):
@@ -217,17 +193,20 @@ def find_roots(snapshot: Snapshot) -> list[Root]:
 def _root(snapshot: Snapshot, stalls: Sequence[Stall], victims: Sequence[int]) -> Root:
     out = tuple(sorted(set(victims)))
     if len(stalls) > 1:
-        return Root("crossed-order", tuple(stalls), _crossing(stalls), out)
+        # members that stand where fewest of the circle stand
+        shared = Counter(member for stall in stalls for member in (stall.standing | stall.absent))
+        standing = sorted(
+            (sorted(member for member in stall.standing if shared[member] > 1) for stall in stalls), key=len
+        )
+        fewest = [members for members in standing if len(members) == len(standing[0])]
+        return Root(
+            "crossed-order", tuple(stalls), tuple(sorted({member for members in fewest for member in members})), out
+        )
     (stall,) = stalls
     mismatch = [m for m in snapshot.mismatches if m.group == stall.group and m.seq == stall.seq]
     if mismatch:
         return Root(mismatch[0].kind, (stall,), tuple(member for member, _ in mismatch[0].others), out)
     return Root("not-launched" if stall.absent else "transfer", (stall,), tuple(sorted(stall.absent)), out)
-
-
-def _waits_for(stalls: Sequence[Stall], i: int) -> set[int]:
-    """Return stalls in which a member stands that stall ``i`` waits for."""
-    return {j for j, other in enumerate(stalls) if j != i and stalls[i].absent & other.standing}
 
 
 def _reachable(edges: Sequence[set[int]], start: int) -> set[int]:
@@ -237,25 +216,6 @@ def _reachable(edges: Sequence[set[int]], start: int) -> set[int]:
         seen |= front
         front = {after for before in front for after in edges[before]} - seen
     return seen
-
-
-def _crossing(stalls: Sequence[Stall]) -> tuple[int, ...]:
-    """Return members that stand where fewest of the circle stand; of all such stalls where two are equal."""
-    shared = Counter(member for stall in stalls for member in (stall.standing | stall.absent))
-    standing = sorted((sorted(member for member in stall.standing if shared[member] > 1) for stall in stalls), key=len)
-    fewest = [members for members in standing if len(members) == len(standing[0])]
-    return tuple(sorted({member for members in fewest for member in members}))
-
-
-# -- flow_progress --
-# Inside one collective that all have launched: which flow holds up the others, by its counters (arXiv 2509.03018).
-#
-# GPU_ready > RDMA_transmitted, not transmitted: the sender's network, or a receiver that is not ready; RDMA_transmitted
-# > RDMA_done, not delivered; all equal, the GPU has made nothing ready.  The last is blamed only where the GPU had all
-# it needed: in a ring what has come in, plus the lead that every member has; in a tree what its children sent up, or
-# its parent down.  Otherwise the flow is starved, a victim, as is one whose target cannot pass on what it has.
-#
-# A blocked flow has two ends and does not say which is at fault.  The end that all blocked flows share does.
 
 
 Condition = Literal["complete", "not-transmitted", "not-delivered", "gpu-not-ready", "starved"]
@@ -319,9 +279,9 @@ def conditions(flows: Sequence[Flow], *, slack: int = 0) -> list[Condition]:
     return [_condition(flow, into, lead[flow.channel] - slack) for flow in flows]
 
 
-def blame(flows: Sequence[Flow], found: Sequence[Condition] | None = None) -> Blame:
+def blame(flows: Sequence[Flow], waits_for: Sequence[Condition] | None = None) -> Blame:
     """Return which members hold up a collective in which nothing moves."""
-    known = list(zip(flows, conditions(flows) if found is None else found, strict=True))
+    known = list(zip(flows, conditions(flows) if waits_for is None else waits_for, strict=True))
     idle = {flow.source for flow, condition in known if condition == "gpu-not-ready"}
     if idle:
         return Blame("gpu-not-ready", tuple(sorted(idle)))
@@ -396,7 +356,10 @@ def shares(states: States, groups: Sequence[RankGroup], wanted: Condition) -> di
     """
     hit: Counter[tuple[int, int]] = Counter()
     seen: Counter[tuple[int, int]] = Counter()
-    for rows in _samples(states):
+    instant = np.floor(states.time / SAMPLE + 0.5).astype(np.int64)
+    order = np.lexsort((states.group, states.seq, instant))
+    for sample in runs(order, instant[order], states.group[order], states.seq[order]):
+        rows = states.where(sample)
         group = int(rows.group[0])
         if len(np.unique(rows.member)) < len(groups[group].members):
             continue
@@ -406,11 +369,3 @@ def shares(states: States, groups: Sequence[RankGroup], wanted: Condition) -> di
         hit.update(flow[:2] for flow in first)
         seen.update(flow[:2] for flow, condition in known if condition != "complete")
     return {pair: hit[pair] / count for pair, count in seen.items() if count >= FEWEST_SAMPLES}
-
-
-def _samples(states: States) -> Iterator[States]:
-    """Yield the rows of each 100 ms of each collective."""
-    instant = np.floor(states.time / SAMPLE + 0.5).astype(np.int64)
-    order = np.lexsort((states.group, states.seq, instant))
-    for rows in runs(order, instant[order], states.group[order], states.seq[order]):
-        yield states.where(rows)

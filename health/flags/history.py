@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -55,8 +55,14 @@ def _spells(events: Sequence[FlagEvent], until: datetime) -> list[Spell]:
         while written < len(events) and events[written].time <= time:
             held_by[events[written].source] = events[written].flags
             written += 1
-        held = _held(held_by.values(), time)
-        if flag is not None and held is not None and _same(flag, held):
+        by_source = held_by.values()
+        active = worst_of_each(flag for flags in by_source for flag in flags if flag.active(time))
+        held = merged(active) if active else None
+        if (
+            flag is not None
+            and held is not None
+            and ((flag.kind, flag.slowdown, flag.source) == (held.kind, held.slowdown, held.source))
+        ):
             continue
         if flag is not None:
             spells.append(_spell(begin, time, flag, "" if held is not None else _ending(events[:written], time)))
@@ -71,15 +77,6 @@ def _spell(begin: datetime, end: datetime | None, flag: NodeFlag, ended: str = "
         words += f": {flag.evidence}"
     span = f"since {when(begin)}" if end is None else f"{when(begin)} to {when(end)}"
     return Spell(begin, end, flag, ended, f"{span}: {words}{f' (ended: {ended})' if ended else ''}")
-
-
-def _held(by_source: Iterable[list[NodeFlag]], time: datetime) -> NodeFlag | None:
-    active = worst_of_each(flag for flags in by_source for flag in flags if flag.active(time))
-    return merged(active) if active else None
-
-
-def _same(one: NodeFlag, other: NodeFlag) -> bool:
-    return (one.kind, one.slowdown, one.source) == (other.kind, other.slowdown, other.source)
 
 
 def _ending(events: Sequence[FlagEvent], time: datetime) -> str:

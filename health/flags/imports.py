@@ -29,13 +29,6 @@ from topology.kubernetes.nodes import NVSENTINEL, WARNED, WATCHED, Watched, time
 from topology.kubernetes.objects import NodeCondition, NodeEvent, NodeObject, read_items
 from topology.taints import PREFER_NO_SCHEDULE
 
-# -- event_lines --
-# The events of a flag store as JSON lines: what ``arnold flags export`` writes, and stores of earlier versions.
-#
-# The first line says what the file is.  A writer of the earlier version that was killed left the beginning of a line at
-# the end: it is left out and told.  A broken line anywhere else is an error.
-
-
 _FIX = "restore the file from a copy; its lines are written by `arnold flags` alone"
 
 
@@ -66,7 +59,7 @@ def read_event_lines(source: Source) -> tuple[list[FlagEvent], int]:
 
 def _events(source: Source, rows: list[str]) -> Iterator[FlagEvent]:
     """Yield an event for each line; raise :class:`InvalidInput` for what is none, or no store's first."""
-    version = 1
+    version: Any = 1
     relapses: dict[object, int] = {}
     for number, row in enumerate(rows, 1):
         try:
@@ -74,30 +67,24 @@ def _events(source: Source, rows: list[str]) -> Iterator[FlagEvent]:
         except ValueError as error:
             raise InvalidInput(f"is no JSON: {error}", where=source.at(number), fix=_FIX) from error
         if number == 1:
-            version = _version(source, data)
+            if not isinstance(data, dict) or data.get("arnold") != "flag-store":
+                raise InvalidInput(
+                    "is no flag store", where=source.at(1), fix="give a file that `arnold flags export` wrote"
+                )
+            version = data.get("version")
+            if not isinstance(version, int) or not 1 <= version <= VERSION:
+                wrong = f"this is version {version} of the format, and {VERSION} is known"
+                raise InvalidInput(
+                    wrong, where=source.at(1), fix="use the version of Arnold that wrote it, or a later one"
+                )
         with suppress(TypeError, AttributeError):  # a line of another shape is refused below
             data = _of_version_1(data, relapses) if version == 1 else _without_mark(data)
         try:
             yield read_json(FlagEvent, data)
         except ValueError:
-            _refuse(source, number, data)
+            # says by an error what is wrong with the line, which takes longer than reading it
+            Document(source, data, lambda _, line=number: line).parse(FlagEvent)  # type: ignore[misc]
             raise
-
-
-def _refuse(source: Source, line: int, data: Any) -> None:
-    """Say by an error what is wrong with a line, which takes longer than reading it."""
-    Document(source, data, lambda _: line).parse(FlagEvent)
-
-
-def _version(source: Source, first: Any) -> int:
-    """Return the version that the first line names."""
-    if not isinstance(first, dict) or first.get("arnold") != "flag-store":
-        raise InvalidInput("is no flag store", where=source.at(1), fix="give a file that `arnold flags export` wrote")
-    version = first.get("version")
-    if not isinstance(version, int) or not 1 <= version <= VERSION:
-        wrong = f"this is version {version} of the format, and {VERSION} is known"
-        raise InvalidInput(wrong, where=source.at(1), fix="use the version of Arnold that wrote it, or a later one")
-    return version
 
 
 def _without_mark(data: dict[str, Any]) -> dict[str, Any]:
@@ -120,15 +107,6 @@ def _of_version_1(data: dict[str, Any], relapses: dict[object, int]) -> dict[str
     finding = None if data.get("finding") is None else about | data["finding"]
     relapses[track] = data.get("relapses", relapses.get(track, 0) if data.get("by") else 0)
     return _without_mark(data) | {"steps": steps, "finding": finding, "relapses": relapses[track]}
-
-
-# -- monitor_reports --
-# What monitors of Kubernetes nodes say, as findings: NVSentinel, node problem detector and those of the clouds.
-#
-# They write node conditions (:mod:`topology.kubernetes.nodes`) for what is broken, and events for
-# what is odd; with a store a condition that comes and goes is one flag, and its history stays.  NVSentinel names the
-# reason of all ``<check>IsNotHealthy`` or ``<check>IsHealthy``, so that those of monitors of one's own are known as
-# well.
 
 
 MONITORS = tuple(dict.fromkeys(watched.by for watched in WATCHED.values()))  # Names of the monitors that are known
@@ -175,7 +153,7 @@ def read_reports(source: Source, *, by: str) -> Reports:
     for event in events:
         if (warning := _of_event(event, by)) is not None:
             remarks.setdefault(warning.node, []).append(warning)
-    flags = tuple(_flag(found) for _, found in sorted(remarks.items()))
+    flags = tuple(_flag(of_node) for _, of_node in sorted(remarks.items()))
     return Reports(len(nodes), flags, tuple(sorted(looked_at - remarks.keys())))
 
 

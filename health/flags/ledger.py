@@ -41,15 +41,6 @@ from topology.flag_store import (
 )
 from topology.flags import FAULTY, HEALTHY, LAST, EventName, FlagEvent, HeldFlag, NodeFlag, severity
 
-# -- tracks --
-# What is known of one node by one source, and what a finding or the passing of time makes of it.
-#
-# Deciding and remembering are apart: :func:`found` and :func:`ended` look at a track and make the next event of the
-# store, :meth:`Track.after` takes an event and nothing else.  What is remembered is therefore what is in the store.
-#
-# Of one source the latest finding counts: upwards at once, downwards only when nothing worse was found for a while.
-# What it held before stays as a *step* until then, so that a slowdown that is measured as 1.5, 1.2, 1.5, ... is 1.5.
-
 
 @dataclass(frozen=True, slots=True)
 class Track:
@@ -94,13 +85,25 @@ def found(track: Track, flag: NodeFlag, now: datetime, rule: Rule, *, stamp: str
     new: the source takes back what it does not say.
     """
     if flag.slowdown == HEALTHY:
-        return _taken_back(track, flag, now, rule, stamp)
+        steps = tuple(_cut(step, now, rule.all_clear_after(track.relapses)) for step in track.steps)
+        if steps == track.steps and not track.noted:
+            return None
+        because = (
+            f"healthy, says its source; the flag ends {when(steps[-1].until)}" if steps else "healthy, says its source"
+        )
+        return _event(
+            flag, now, "noted", steps=steps, finding=flag, stamp=stamp, because=because, relapses=track.relapses
+        )
     recent = [time for time in track.noted if now - time <= rule.within]
     enough = flag.slowdown == FAULTY or (rule.score is not None and flag.score is not None and flag.score >= rule.score)
     if not track.steps and not enough and len(recent) + 1 < rule.raise_after:
         because = f"{len(recent) + 1} of {rule.raise_after} findings within {duration(rule.within.total_seconds())}"
         return _event(flag, now, "noted", finding=flag, stamp=stamp, because=because)
-    relapses = track.relapses if track.steps else _relapses(track, now, rule)
+    relapses = (
+        track.relapses
+        if track.steps
+        else (track.relapses + 1 if track.ended is not None and now - track.ended <= rule.memory else 0)
+    )
     step = _step(flag, now, rule.quiet_after(relapses))
     worse = (old for old in track.steps if old.flag.slowdown > flag.slowdown)
     # that a node with a broken device is only slow today is no repair
@@ -153,20 +156,6 @@ def _cut(step: HeldFlag, now: datetime, quiet: timedelta) -> HeldFlag:
     return step if step.until <= end else HeldFlag(replace(step.flag, until=end), seen=step.seen)
 
 
-def _taken_back(track: Track, flag: NodeFlag, now: datetime, rule: Rule, stamp: str) -> FlagEvent | None:
-    steps = tuple(_cut(step, now, rule.all_clear_after(track.relapses)) for step in track.steps)
-    if steps == track.steps and not track.noted:
-        return None
-    because = (
-        f"healthy, says its source; the flag ends {when(steps[-1].until)}" if steps else "healthy, says its source"
-    )
-    return _event(flag, now, "noted", steps=steps, finding=flag, stamp=stamp, because=because, relapses=track.relapses)
-
-
-def _relapses(track: Track, now: datetime, rule: Rule) -> int:
-    return track.relapses + 1 if track.ended is not None and now - track.ended <= rule.memory else 0
-
-
 def _why(track: Track, step: HeldFlag, relapses: int, recent: Sequence[datetime]) -> str:
     if track.steps:
         before = track.steps[0].flag.slowdown
@@ -177,10 +166,6 @@ def _why(track: Track, step: HeldFlag, relapses: int, recent: Sequence[datetime]
 
 def _event(flag: NodeFlag, now: datetime, name: EventName, **fields: Any) -> FlagEvent:
     return FlagEvent(time=now, event=name, node=flag.node, source=flag.source, **fields)
-
-
-# -- ledger --
-# A flag store that is open for writing: findings come in, events are written, flags begin and end.
 
 
 LAST_YEAR = 9900  # Of records: ends that lie later must still be dates
@@ -290,8 +275,16 @@ class Ledger(FlagLog):
             else:
                 batch.setdefault((flag.node, flag.source), []).append(flag)
         for flags in (batch[key] for key in sorted(batch)):
-            flag = _worst(flags, now)
-            if self._is_known(flag, stamp or now.isoformat()):
+            # the worst of one source's findings about a node, with the evidence of them all
+            worst, *others = sorted(set(flags), key=severity, reverse=True)
+            evidence = "; ".join(dict.fromkeys(flag.evidence for flag in (worst, *others) if flag.evidence))
+            since = worst.since if worst.since is None else min(worst.since, now)
+            flag = replace(worst, evidence=evidence, since=since)
+            mark = stamp or now.isoformat()
+            taken_in = self._connection.execute(
+                "SELECT 1 FROM events WHERE finding = ? LIMIT 1", (_digest(flag, mark),)
+            )
+            if taken_in.fetchone() is not None:
                 known += len(flags)
                 continue
             events += self._taken_in(flag, now, rules.of(flag.source), stamp)
@@ -306,32 +299,26 @@ class Ledger(FlagLog):
         ends, and this one is not flagged.  Another rank on the same node is another job's, and points at the node.
         """
         if flag.rank is not None and flag.slowdown > HEALTHY:
-            same, others = self._processes(flag, since=now - rule.memory)
-            if same:
-                where = f"rank {flag.rank} did so on {same[-1].node}, too: the program, not the node"
+            since = time_text(now - rule.memory)
+            recent = self.events("source = ? AND time >= ? AND finding IS NOT NULL", flag.source, since)
+            ranks = [(event.node, event.found.rank) for event in recent if event.found and event.found.rank is not None]
+            elsewhere = [node for node, rank in ranks if rank == flag.rank and node != flag.node]
+            if elsewhere:
+                where = f"rank {flag.rank} did so on {elsewhere[-1]}, too: the program, not the node"
                 noted = FlagEvent(time=now, event="noted", node=flag.node, source=flag.source, finding=flag)
-                standing = [event for node in {event.node for event in same} for event in self._last(node, flag.source)]
                 moved = f"rank {flag.rank} does so on {flag.node}, too: the program, not the node"
-                held = [event for event in standing if event.steps and event.steps[0].flag.rank == flag.rank]
-                cleared = [refuted(event, now, moved) for event in held]
+                cleared = [
+                    refuted(event, now, moved)
+                    for node in {*elsewhere}
+                    for event in self.events("node = ? AND source = ? ORDER BY number DESC LIMIT 1", node, flag.source)
+                    if event.steps and event.steps[0].flag.rank == flag.rank
+                ]
                 return self.write([*cleared, replace(noted, stamp=stamp, because=where)])
-            if others:
-                ranks = f"{flag.evidence}; and rank {others[-1]} of another job there"
-                flag = replace(flag, kind="faulty", slowdown=FAULTY, evidence=ranks)
+            if others := [rank for node, rank in ranks if rank != flag.rank and node == flag.node]:
+                evidence = f"{flag.evidence}; and rank {others[-1]} of another job there"
+                flag = replace(flag, kind="faulty", slowdown=FAULTY, evidence=evidence)
         event = found(track_of(self, flag.node, flag.source), flag, now, rule, stamp=stamp)
         return [] if event is None else self.write([event])
-
-    def _processes(self, flag: NodeFlag, *, since: datetime) -> tuple[list[FlagEvent], list[int]]:
-        """Return findings of a flag's source since then: of its rank on other nodes, and other ranks on its node."""
-        recent = self.events("source = ? AND time >= ? AND finding IS NOT NULL", flag.source, time_text(since))
-        about = [(event, event.found) for event in recent]
-        known = [(event, said.rank) for event, said in about if said is not None and said.rank is not None]
-        same = [event for event, rank in known if rank == flag.rank and event.node != flag.node]
-        return same, [rank for event, rank in known if rank != flag.rank and event.node == flag.node]
-
-    def _last(self, node: str, source: str) -> list[FlagEvent]:
-        """Return the last event of a node and source; empty = there is none."""
-        return [*self.events("node = ? AND source = ? ORDER BY number DESC LIMIT 1", node, source)]
 
     def _agreed(self, node: str, now: datetime, rules: Rules) -> list[FlagEvent]:
         """Write that a node is faulty where evidence about a process of it meets a fault of the node itself."""
@@ -399,10 +386,6 @@ class Ledger(FlagLog):
         self._connection.executemany(f"INSERT INTO events ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
         return list(events)
 
-    def _is_known(self, flag: NodeFlag, stamp: str) -> bool:
-        found = self._connection.execute("SELECT 1 FROM events WHERE finding = ? LIMIT 1", (_digest(flag, stamp),))
-        return found.fetchone() is not None
-
     def _clock(self, now: datetime) -> datetime:
         """Return now, or the time of the last event where clocks differ a little."""
         if now.year > LAST_YEAR:
@@ -415,14 +398,6 @@ class Ledger(FlagLog):
         return max(last, now)
 
 
-def _worst(flags: Sequence[NodeFlag], now: datetime) -> NodeFlag:
-    """Return the worst of one source's findings about a node, with the evidence of them all."""
-    worst, *others = sorted(set(flags), key=severity, reverse=True)
-    evidence = "; ".join(dict.fromkeys(flag.evidence for flag in (worst, *others) if flag.evidence))
-    since = worst.since if worst.since is None else min(worst.since, now)
-    return replace(worst, evidence=evidence, since=since)
-
-
 def _text(event: FlagEvent) -> str:
     return json.dumps(event_data(event), separators=(",", ":"))
 
@@ -431,10 +406,6 @@ def _digest(flag: NodeFlag, stamp: str) -> bytes:
     """Return what a finding is known again by; two of 16 bytes are never the same by chance."""
     words = (flag.node, flag.source, stamp, flag.kind, flag.slowdown, flag.score, flag.evidence)
     return blake2b(repr(words).encode(), digest_size=16).digest()
-
-
-# -- store --
-# A flag store on disk (SQLite in WAL mode): one writer, all of a change or nothing of it, readers that never wait.
 
 
 MAX_STORE_BYTES = 1024 * 1024 * 1024  # Largest store: some 2,000,000 events
@@ -491,7 +462,15 @@ def compact_store(path: str | Path, before: datetime, *, archive: str | Path | N
             because = f"history before {before.isoformat()} is forgotten{kept_in}"
             dropped = Ledger(connection, str(path)).forget(before, because=because)
             if dropped and archive is not None:
-                _put_aside(path, archive)
+                # Copy a store as it was before the change that is under way
+                if os.path.lexists(archive):
+                    wrong = "is there already: nothing is written over"
+                    raise InvalidInput(wrong, where=str(archive), fix="give a name that is free")
+                with (
+                    sqlite_errors(archive, "written"),
+                    closing(sqlite3.connect(path, isolation_level=None)) as original,
+                ):
+                    original.execute("VACUUM INTO ?", (str(archive),))
         if dropped:
             with suppress(sqlite3.OperationalError):  # without room for a second copy the file keeps its size
                 connection.execute("VACUUM")
@@ -531,12 +510,3 @@ def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
-
-
-def _put_aside(path: str | Path, archive: str | Path) -> None:
-    """Copy a store as it was before the change that is under way."""
-    if os.path.lexists(archive):
-        wrong = "is there already: nothing is written over"
-        raise InvalidInput(wrong, where=str(archive), fix="give a name that is free")
-    with sqlite_errors(archive, "written"), closing(sqlite3.connect(path, isolation_level=None)) as before:
-        before.execute("VACUUM INTO ?", (str(archive),))

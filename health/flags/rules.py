@@ -25,16 +25,6 @@ from ground.records import FiniteFloat, JsonRecord, read_json
 from topology.flag_store import FlagLog, time_text
 from topology.flags import LAST
 
-# -- rules --
-# When a finding becomes a flag, and when a flag ends: the numbers, and why they are what they are.
-#
-# Two costs are weighed.  A flag that should not be there costs a node, or a little spread.  A flag that is missing
-# costs a job: those that straggle because of a worker run 3.04 times slower on average (arXiv 2505.05713).  So flags
-# come at once and go slowly.  They also must go slowly because a flagged node is avoided, and an avoided node shows no
-# symptoms: that nothing is found says nothing.  The quiet time is therefore the time after which a node gets another
-# chance, and each relapse doubles it.
-
-
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _DURATION = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)\s*([smhdw])")
 LONGEST = timedelta(days=3650)  # No time in the rules is longer: later times could not be written
@@ -122,10 +112,6 @@ def parse_duration(text: str) -> timedelta:
     if not 0.0 < seconds <= LONGEST.total_seconds():
         raise ValueError(f"{text[:40]!r} is no time such as 90s, 30m, 12h, 1.5d or 2w")
     return timedelta(seconds=seconds)
-
-
-# -- rules_file --
-# The rules of a flag store as people write them: YAML or JSON, times as ``30m`` or ``1d``.
 
 
 def _duration(value: Any) -> timedelta:

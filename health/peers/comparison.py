@@ -44,18 +44,6 @@ from health.peers.streams import FloatArray, IntArray, MetricRecording, SampleGr
 from health.peers.verdict import Doubt, Examined, PeersVerdict, Stretch, is_busier_cpu
 from topology.cluster import BoolArray
 
-# -- distance --
-# How far each machine is from its peers, and how far that is beside what peers are from each other.
-#
-# For each window: the Euclidean distances between all machines' windows, summed for each machine (Minder, section 4.4).
-# The candidate is the machine with the largest sum.  Its score is scale-free and means the same for 4 machines as for
-# 1,500: its mean distance to the others, over the median of the mean distances of the others among themselves, the
-# candidate left out.  Score 6 = it is six times farther from its peers than they are from each other.  Of the machines
-# that remain the next is sought in the same way, until none reaches the threshold.  Two that are alike hide each other,
-# so one that does not reach it is left out as well, and counts if the next does (Rosner 1983, generalised extreme
-# Studentised deviate: the number of outliers is the last step that is significant, not the first that is not).
-
-
 BLOCK_PAIRS = 2_500_000  # Distances that are held at once, 10 MB: six windows of 1,500 machines, or many of few
 # Up to so many machines all pairs are measured.  Of more, so many stand for the peers' distances among themselves.
 ALL_PAIRS = 256
@@ -115,59 +103,43 @@ def candidates(windows: FloatArray, *, threshold: float | None, least: float) ->
     :param least: a mean distance below this does not matter either: peers that are nearer to each other than
         ``least / threshold`` count as that far apart.
     """
-    found: list[Candidates] = []
+    rounds: list[Candidates] = []  # of each round the farthest machine of each window
     most = few(windows.shape[1])
     here, rows = np.arange(len(windows)), np.broadcast_to(np.arange(windows.shape[1]), windows.shape[:2])
     hidden = np.zeros(len(windows), dtype=np.bool_)  # Whether the machine left out last did not reach the threshold
-    while len(here) and windows.shape[1] >= LEAST_MACHINES and len(found) <= most:
-        top, score, later = _farthest(windows, threshold, least)
-        out = np.flatnonzero((score > 0.0) | later & ~hidden)
+    while len(here) and windows.shape[1] >= LEAST_MACHINES and len(rounds) <= most:
+        machines = windows.shape[1]
+        enough = threshold or default_threshold(machines)
+        floor = max(least / enough, 1e-9)
+        # row of the machine that is farthest from the others, and its score; 0 = below the threshold
+        top, score = np.zeros(len(windows), dtype=np.int64), np.zeros(len(windows))
+        left_out = int(LEAST_MACHINES < machines <= HIDING)
+        reachable = _bound(windows, floor, left_out=left_out) >= enough
+        open_windows = np.flatnonzero(reachable)
+        block = max(1, BLOCK_PAIRS // (machines * min(machines, ALL_PAIRS + FARTHEST)))
+        for begin in range(0, len(open_windows), block):
+            chosen = open_windows[begin : begin + block]
+            top[chosen], score[chosen] = _score(windows[chosen], floor)
+        score[score < enough] = 0.0
+        # when the farthest is left out, another may reach the threshold
+        out = np.flatnonzero((score > 0.0) | (reachable & bool(left_out) & ~hidden))
         here, windows, rows, top, score = here[out], windows[out], rows[out], top[out], score[out]
-        found.append(Candidates(here, rows[np.arange(len(out)), top], score, (score > 0.0) & (not found)))
+        rounds.append(Candidates(here, rows[np.arange(len(out)), top], score, (score > 0.0) & (not rounds)))
         hidden = score == 0.0
         others = np.ones(rows.shape, dtype=np.bool_)
         others[np.arange(len(out)), top] = False
         windows = windows[others].reshape(len(out), rows.shape[1] - 1, windows.shape[2])
         rows = rows[others].reshape(len(out), rows.shape[1] - 1)
-    return _believed(found, most)
-
-
-def _believed(found: Sequence[Candidates], most: int) -> Candidates:
-    """Return the candidates of each round, one a window, without those that did not matter and those beyond a few.
-
-    Of two machines the one left out first is the farther from those that remain, so its score beside the same peers is
-    at least that of the other.
-    """
-    best = np.zeros(1 + max((int(one.window.max(initial=0)) for one in found), default=0))
+    # Of two machines the one left out first is the farther from those that remain, so its score beside the same peers
+    # is at least that of the other.
+    best = np.zeros(1 + max((int(farthest.window.max(initial=0)) for farthest in rounds), default=0))
     parts = []
-    for one in reversed(found):
-        best[one.window] = np.maximum(best[one.window], one.score)
-        parts.append(replace(one, score=best[one.window]).only(best[one.window] > 0.0))
+    for farthest in reversed(rounds):
+        best[farthest.window] = np.maximum(best[farthest.window], farthest.score)
+        parts.append(replace(farthest, score=best[farthest.window]).only(best[farthest.window] > 0.0))
     every = together(parts[::-1])
     count = np.bincount(every.window, minlength=1)
     return every.only((count[every.window] <= most) | every.first)
-
-
-def _farthest(windows: FloatArray, threshold: float | None, least: float) -> tuple[IntArray, FloatArray, BoolArray]:
-    """Return the row of the machine that is farthest from the others, its score, 0 = below the threshold, and whether
-    another may reach it when that one is left out.
-
-    Shapes: (windows,) all.
-    """
-    machines = windows.shape[1]
-    threshold = threshold or default_threshold(machines)
-    floor = max(least / threshold, 1e-9)
-    machine = np.zeros(len(windows), dtype=np.int64)
-    score = np.zeros(len(windows))
-    left_out = int(LEAST_MACHINES < machines <= HIDING)
-    later = _bound(windows, floor, left_out=left_out) >= threshold
-    open_windows = np.flatnonzero(later)
-    block = max(1, BLOCK_PAIRS // (machines * min(machines, ALL_PAIRS + FARTHEST)))
-    for begin in range(0, len(open_windows), block):
-        chosen = open_windows[begin : begin + block]
-        machine[chosen], score[chosen] = _score(windows[chosen], floor)
-    score[score < threshold] = 0.0
-    return machine, score, later & bool(left_out)
 
 
 def distances(of: FloatArray, to: FloatArray) -> FloatArray:
@@ -248,10 +220,6 @@ def _lengths(vectors: FloatArray) -> FloatArray:
     return lengths
 
 
-# -- doubts --
-# Alerts that are to be doubted: where healthy machines do not do the same, those that work would be accused.
-
-
 NEW_SHARE = 0.5  # From this part of its distance on, what a machine differs by is new, and not its role
 
 
@@ -287,11 +255,15 @@ def doubted(
     if is_step_time(examined.metric) or not examined.alerts:
         return examined
     doubts = {alert: _doubt(alert, examined.metric, recording) for alert in examined.alerts}
-    if len({one.machine for one, doubt in doubts.items() if doubt is None}) > few(examined.machines):
-        doubts = {one: doubt or "many" for one, doubt in doubts.items()}
+    if len({stretch.machine for stretch, doubt in doubts.items() if doubt is None}) > few(examined.machines):
+        doubts = {stretch: doubt or "many" for stretch, doubt in doubts.items()}
     least = (threshold or default_threshold(examined.machines)) / NEW_SHARE
-    of_role = {one for one in doubts if one.machine not in changed and _may_be_its_role(one, examined.metric, least)}
-    doubts = {one: doubt or ("role" if one in of_role else None) for one, doubt in doubts.items()}
+    of_role = {
+        stretch
+        for stretch in doubts
+        if stretch.machine not in changed and _may_be_its_role(stretch, examined.metric, least)
+    }
+    doubts = {stretch: doubt or ("role" if stretch in of_role else None) for stretch, doubt in doubts.items()}
     judged = [
         replace(stretch, alert=None, doubt=doubt) if (doubt := doubts.get(stretch)) is not None else stretch
         for stretch in examined.stretches
@@ -299,14 +271,14 @@ def doubted(
     return replace(examined, stretches=tuple(judged))
 
 
-def _doubt(one: Stretch, metric: str, recording: MetricRecording) -> Doubt | None:
-    if one.own > one.peers and is_work(metric):
+def _doubt(stretch: Stretch, metric: str, recording: MetricRecording) -> Doubt | None:
+    if stretch.own > stretch.peers and is_work(metric):
         return "busier"
     telling = [samples for name, samples in recording.metrics.items() if tells_idleness(name) or name == metric]
-    return "idle-peers" if any(_idle(samples, one) for samples in telling) else None
+    return "idle-peers" if any(_idle(samples, stretch) for samples in telling) else None
 
 
-def _may_be_its_role(one: Stretch, metric: str, least: float) -> bool:
+def _may_be_its_role(stretch: Stretch, metric: str, least: float) -> bool:
     """Return whether a machine may always have differed as much: it did before, or has since the recording began.
 
     Healthy machines differ for good, a few of many by far more than most.  Without a past half of the distance is taken
@@ -315,26 +287,19 @@ def _may_be_its_role(one: Stretch, metric: str, least: float) -> bool:
 
     :param least: the score from which on it is believed without a past.
     """
-    if one.past is None or one.past_peers is None:
-        return one.score < least or is_busier_cpu(one, metric)
-    return not new_beside((one.past, one.past_peers), own=one.own, peers=one.peers)
+    if stretch.past is None or stretch.past_peers is None:
+        return stretch.score < least or is_busier_cpu(stretch, metric)
+    return not new_beside((stretch.past, stretch.past_peers), own=stretch.own, peers=stretch.peers)
 
 
-def _idle(samples: Samples, one: Stretch) -> bool:
+def _idle(samples: Samples, stretch: Stretch) -> bool:
     """Return whether the other machines do not work by this metric while one stands out."""
     level = idle_level(samples.metric)
     if level is None:
         return False
-    own = samples.machines.index(one.machine) if one.machine in samples.machines else -1
-    value = samples.value[(samples.time >= one.start) & (samples.time <= one.end) & (samples.machine != own)]
+    own = samples.machines.index(stretch.machine) if stretch.machine in samples.machines else -1
+    value = samples.value[(samples.time >= stretch.start) & (samples.time <= stretch.end) & (samples.machine != own)]
     return len(value) > 0 and float(np.median(value)) <= level
-
-
-# -- pipeline --
-# Which machine of a job stands out, and whether it does so for long enough: the pipeline of Minder.
-#
-# Metric by metric, never fused, in a given order: common clock, min-max normalisation, windows, denoising, distances,
-# candidates, continuity.  The first machine metric that raises an alert ends the search.
 
 
 CHUNK_NUMBERS = 16_000_000  # Numbers of windows that are denoised at once: what bounds the memory
@@ -420,12 +385,12 @@ class JobPhases:
 
     def alike(self, times: FloatArray, start: float, end: float) -> BoolArray:
         """Return of each time (seconds, ascending) whether the machines worked as between two times; true = unknown."""
-        found = np.ones(len(times), dtype=np.bool_)
+        same = np.ones(len(times), dtype=np.bool_)
         for at, levels in self._levels:
             now = levels[(at >= start) & (at <= end)]
             if len(now):
-                found &= same_phase(np.interp(times, at, levels), float(np.median(now)))
-        return found
+                same &= same_phase(np.interp(times, at, levels), float(np.median(now)))
+        return same
 
     @cached_property
     def _levels(self) -> list[tuple[FloatArray, FloatArray]]:
@@ -446,9 +411,14 @@ def examine(grid: SampleGrid, settings: ComparisonSettings, phases: JobPhases | 
     """Return candidates of one metric, and how long each lasted; ``None`` = the metric alone tells the job's phases."""
     timed = is_step_time(grid.metric)
     needed = settings.step_time_continuity if timed else settings.continuity
-    found = scores(grid, settings)
+    standing_out = scores(grid, settings)
     if timed or is_code(grid.metric):
-        found = _higher_only(found, grid, settings.window)
+        # only those whose window's median is LEAST_SLOWDOWN times their peers' or more
+        kept = np.zeros(len(standing_out.window), dtype=np.bool_)
+        for k, (begin, row) in enumerate(zip(standing_out.window, standing_out.machine, strict=True)):
+            part = grid.values[:, begin : begin + settings.window]
+            kept[k] = np.median(part[row]) >= LEAST_SLOWDOWN * np.median(part)
+        standing_out = standing_out.only(kept)
     windows = max(1, round(needed / grid.step))
     if needed and not timed:
         # A sample is in ``window`` windows, and no machine is to be excluded for a single one.
@@ -456,7 +426,7 @@ def examine(grid: SampleGrid, settings: ComparisonSettings, phases: JobPhases | 
     slack = int((1.0 - settings.hold) * windows + 1e-9)
     stretches = [
         _stretch(grid, run, phases, window=settings.window, windows=windows, hold=settings.hold)
-        for whole in _runs(found, slack)
+        for whole in _runs(standing_out, slack)
         for run in (
             [whole]
             if _is_new(grid, whole, phases, window=settings.window, windows=windows)
@@ -490,8 +460,8 @@ def scores(grid: SampleGrid, settings: ComparisonSettings) -> Candidates:
     parts = []
     for begin in range(0, count, chunk):
         part = slice(begin, begin + chunk)
-        found = _among_the_heard(settings.denoiser(windows[part]), silent[part], settings.threshold, least)
-        parts.append(replace(found, window=found.window + begin))
+        in_part = _among_the_heard(settings.denoiser(windows[part]), silent[part], settings.threshold, least)
+        parts.append(replace(in_part, window=in_part.window + begin))
     return together(parts)
 
 
@@ -513,19 +483,10 @@ def _among_the_heard(windows: FloatArray, silent: BoolArray, threshold: float | 
     return together(parts)
 
 
-def _higher_only(found: Candidates, grid: SampleGrid, window: int) -> Candidates:
-    """Return candidates whose window's median is :data:`LEAST_SLOWDOWN` times their peers' or more."""
-    kept = np.zeros(len(found.window), dtype=np.bool_)
-    for k, (begin, row) in enumerate(zip(found.window, found.machine, strict=True)):
-        part = grid.values[:, begin : begin + window]
-        kept[k] = np.median(part[row]) >= LEAST_SLOWDOWN * np.median(part)
-    return found.only(kept)
-
-
-def _runs(found: Candidates, slack: int) -> Iterator[Candidates]:
+def _runs(standing_out: Candidates, slack: int) -> Iterator[Candidates]:
     """Yield what is found of one machine without a break; up to ``slack`` windows on end may lack it."""
-    for row in np.unique(found.machine):
-        mine = found.only(found.machine == row)
+    for row in np.unique(standing_out.machine):
+        mine = standing_out.only(standing_out.machine == row)
         run = np.cumsum(np.diff(mine.window, prepend=mine.window[0]) > slack + 1)
         for k in range(int(run[-1]) + 1):
             yield mine.only(run == k)
@@ -588,13 +549,6 @@ def lag(values: FloatArray, row: int, first: int, last: int) -> int | None:
     return best if best != 0 and apart[best] <= EXPLAINED * apart[0] else None
 
 
-def _alert(hit: BoolArray, windows: int, wanted: int) -> int | None:
-    """Return the first window that ends ``windows`` of which ``wanted`` are hits; ``None`` = there is none."""
-    counts = np.cumsum(np.concatenate(([0], hit)))
-    enough = np.flatnonzero(counts[windows:] - counts[:-windows] >= wanted)
-    return int(enough[0]) + windows - 1 if len(enough) else None
-
-
 def counted_seconds(stretch: Stretch, *, step: float, window: int) -> float:
     """Return for how long a machine stood out as an alert counts it: one step of the samples for each window.
 
@@ -612,7 +566,11 @@ def _stretch(
     end = last + window - 1
     inside = np.zeros(last - first + 1, dtype=np.bool_)
     inside[run.window - first] = True
-    alert = _alert(inside, windows, ceil(hold * windows - 1e-9))
+    # the first window that ends so many of which enough are hits
+    wanted = ceil(hold * windows - 1e-9)
+    counts = np.cumsum(np.concatenate(([0], inside)))
+    enough = np.flatnonzero(counts[windows:] - counts[:-windows] >= wanted)
+    alert = int(enough[0]) + windows - 1 if len(enough) else None
     core = _core(run, window)
     part = grid.values[:, core]
     past, past_peers = _past(grid, run, phases, window=window, windows=windows) or (None, None)
@@ -631,12 +589,6 @@ def _stretch(
         late=None if late is None else late * grid.step,
         doubt=None,
     )
-
-
-# -- moment --
-# What can be said of machines at one moment: how far each metric goes, and which machine stands out just then.
-#
-# A machine is judged by what it does for minutes, so nothing follows from a moment: no alert and no flag.
 
 
 SHORT = 1.0  # Seconds within which samples are of one moment
@@ -662,7 +614,9 @@ def at_moment(recording: MetricRecording) -> PeersVerdict:
     """Return what one moment shows, metrics in the order in which they would be judged."""
     names = in_order(recording.metrics)
     examined = [_examined(recording.metrics[name]) for name in names]
-    out = [f"{stretch.machine} in {metric_of(one.metric).title}" for one in examined for stretch in one.stretches]
+    out = [
+        f"{stretch.machine} in {metric_of(metric.metric).title}" for metric in examined for stretch in metric.stretches
+    ]
     machines = plural(len(recording.machines), "machine")
     standing = f"; just then these stand out: {', '.join(out[:MOST])}" if out else ""
     known = {metric.name for metric in KNOWN}
@@ -700,9 +654,9 @@ def _examined(samples: Samples) -> Examined:
     stretches = []
     if len(there) >= LEAST_MACHINES:
         least = max(metric_of(samples.metric).noticeable, LEVEL_SHARE * float(np.abs(mean).mean()), 1e-12)
-        found = candidates(mean[None, :, None], threshold=None, least=least)
+        standing_out = candidates(mean[None, :, None], threshold=None, least=least)
         time = float(samples.time.min())
-        for row, score in zip(found.machine.tolist(), found.score.tolist(), strict=True):
+        for row, score in zip(standing_out.machine.tolist(), standing_out.score.tolist(), strict=True):
             name, peers = samples.machines[there[row]], float(np.median(np.delete(mean, row)))
             own = float(mean[row])
             stretches.append(

@@ -147,8 +147,8 @@ def running_median(windows: FloatArray) -> FloatArray:
     reach = min(REACH, windows.shape[2] - 1)
     padded = np.pad(windows, ((0, 0), (0, 0), (reach, reach)), mode="reflect")
     neighbours = np.lib.stride_tricks.sliding_window_view(padded, 2 * reach + 1, axis=2)
-    found: FloatArray = np.partition(neighbours, reach, axis=3)[..., reach]
-    return found
+    medians: FloatArray = np.partition(neighbours, reach, axis=3)[..., reach]
+    return medians
 
 
 def level(windows: FloatArray) -> FloatArray:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -152,7 +151,7 @@ def largest_z(recording: MetricRecording, metrics: Sequence[str]) -> tuple[Float
     start = min((grid.start for grid in grids.values()), default=0.0)
     end = max((grid.start + grid.step * grid.values.shape[1] for grid in grids.values()), default=0.0)
     count = int((end - start) / step)
-    found = np.zeros((count, len(metrics)))
+    largest = np.zeros((count, len(metrics)))
     for column, name in enumerate(metrics):
         if (grid := grids.get(name)) is None:
             continue
@@ -163,8 +162,8 @@ def largest_z(recording: MetricRecording, metrics: Sequence[str]) -> tuple[Float
         means = np.add.reduceat(grid.values, begins[inside], axis=1) / lengths
         spread = means.std(axis=0)
         z = np.abs(means - means.mean(axis=0)).max(axis=0)
-        found[inside, column] = np.divide(z, spread, out=np.zeros_like(z), where=spread > 1e-12 * np.abs(means).max())
-    return found, start + step * (np.arange(count) + 0.5)
+        largest[inside, column] = np.divide(z, spread, out=np.zeros_like(z), where=spread > 1e-12 * np.abs(means).max())
+    return largest, start + step * (np.arange(count) + 0.5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,12 +181,14 @@ class LearntOrder(JsonRecord):
 def learn_order(examples: Iterable[Labelled]) -> LearntOrder:
     """Return metrics by how soon a decision tree asks for them, the others last, as in the paper's order."""
     given = list(examples)
-    metrics = in_order({name for one in given for name in one.recording.metrics})
+    metrics = in_order({name for example in given for name in example.recording.metrics})
     rows, labels = [], []
-    for one in given:
-        z, middle = largest_z(one.recording, metrics)
+    for example in given:
+        z, middle = largest_z(example.recording, metrics)
         rows.append(z)
-        labels.append(np.any([(middle >= a) & (middle < b) for a, b in one.faults] or [np.zeros_like(middle)], axis=0))
+        labels.append(
+            np.any([(middle >= a) & (middle < b) for a, b in example.faults] or [np.zeros_like(middle)], axis=0)
+        )
     label = np.concatenate(labels) if labels else np.zeros(0)
     if label.sum() == 0 or label.sum() == len(label):
         raise InvalidInput(
@@ -203,21 +204,22 @@ def learn_order(examples: Iterable[Labelled]) -> LearntOrder:
         ) from None
     tree = DecisionTreeClassifier(max_depth=DEPTH, class_weight="balanced", min_samples_leaf=20, random_state=0)
     tree.fit(np.concatenate(rows), label.astype(int))
-    first = _first_asked(tree.tree_.feature, tree.tree_.children_left, tree.tree_.children_right)
-    weight = tree.feature_importances_
-    known = {name: k for k, name in enumerate([*PAPER_ORDER, *metrics])}
-    ranked = sorted(range(len(metrics)), key=lambda k: (first.get(k, DEPTH + 1), -weight[k], known[metrics[k]]))
-    return LearntOrder(tuple(metrics[k] for k in ranked), len(label), int(label.sum()))
-
-
-def _first_asked(feature: Any, left: Any, right: Any) -> dict[int, int]:
-    """Return for each feature the depth at which the tree first asks for it."""
+    # feature -> the depth at which the tree first asks for it
     depth_of: dict[int, int] = {}
     level, depth = [0], 0
     while level:
         for node in level:
-            if feature[node] >= 0:
-                depth_of.setdefault(int(feature[node]), depth)
-        level = [child for node in level for child in (left[node], right[node]) if child >= 0]
+            if tree.tree_.feature[node] >= 0:
+                depth_of.setdefault(int(tree.tree_.feature[node]), depth)
+        level = [
+            child
+            for node in level
+            for child in (tree.tree_.children_left[node], tree.tree_.children_right[node])
+            if child >= 0
+        ]
         depth += 1
-    return depth_of
+    first = depth_of
+    weight = tree.feature_importances_
+    known = {name: k for k, name in enumerate([*PAPER_ORDER, *metrics])}
+    ranked = sorted(range(len(metrics)), key=lambda k: (first.get(k, DEPTH + 1), -weight[k], known[metrics[k]]))
+    return LearntOrder(tuple(metrics[k] for k in ranked), len(label), int(label.sum()))

@@ -1,4 +1,4 @@
-"""Queries of Prometheus, asked over HTTP or read from a file, and the text of an exporter, which is one scrape.
+"""Answers of Prometheus to queries, and the text of an exporter, which is one scrape.
 
 https://prometheus.io/docs/prometheus/latest/querying/api/#range-queries: a list of series (``matrix``), each with its
 labels and its values, ``[seconds, "number"]``; of an instant (``vector``) each has one.  A file may hold one answer or
@@ -7,52 +7,22 @@ a list of them.
 
 from __future__ import annotations
 
-import http.client
-import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from pathlib import PurePath
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
-from urllib.error import HTTPError, URLError
-from urllib.parse import urlencode, urlsplit
-from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 import numpy as np
 
 from ground import json_text
 from ground.errors import InvalidInput
-from ground.files import Source
-from ground.formats import FileFormat
+from ground.files import Content, Source
+from ground.formats import NEARLY, FileFormat, begins_as_json
 from ground.quantities import plural
 from ground.rows import BadRows, exporter_line
 from health.peers.metrics import canonical
-from health.peers.sample_sources import MACHINE_LABELS
-from health.peers.streams import FloatArray, MetricRecording, Part, samples_of
-
-RANGE = FileFormat(
-    "prometheus-range",
-    source="answers of Prometheus to range queries (result type matrix), one or a list of them",
-    export='curl -s "$URL/api/v1/query_range?query=DCGM_FI_DEV_GPU_UTIL&start=...&end=...&step=1s"',
-    read="metric, machine (label node, Hostname, host, instance, ...), all samples; GPUs of a machine as their mean",
-    left_out="other labels; samples that are no finite number (counted)",
-    marks=('"resulttype"', '"matrix"', '"values"'),
-)
-VECTOR = FileFormat(
-    "prometheus-vector",
-    source="answers of Prometheus to instant queries (result type vector), one or a list of them",
-    export='curl -s "$URL/api/v1/query?query=DCGM_FI_DEV_GPU_UTIL"',
-    read="as of ranges; answers of one moment are shown and not judged",
-    left_out="as of ranges",
-    marks=('"resulttype"', '"vector"', '"value"'),
-)
-SCRAPE = FileFormat(
-    "exporter-text",
-    source="what an exporter writes for Prometheus (dcgm-exporter, node-exporter): one scrape",
-    export="curl -s http://NODE:9400/metrics > NODE.prom",
-    read="every metric of every machine (label Hostname, node, ..., else the name of the file), at one moment",
-    left_out="comments; other labels",
-    marks=("# type", "# help"),
-)
+from health.peers.sample_sources import MACHINE_LABELS, SampleColumns
+from health.peers.streams import FloatArray, MetricRecording, Part, recording_of, stem
 
 # What DCGM says where it has no value, such as of a field that a GPU lacks: floats and integers (dcgm_structs.h,
 # DCGM_FP64_BLANK, DCGM_INT64_BLANK).  Up to three above it are reasons; so near 2^63 all doubles are this one.
@@ -62,43 +32,97 @@ MOST_BLANK = 3.0
 FIX = "give what /api/v1/query_range returns"
 
 UNNAMED = "value"  # The metric of an expression, which has no name in the answer
-# Largest answer, bytes: 15 minutes of 12,000 GPUs at one sample a second are about 300 MB
-MAX_ANSWER = 512 * 1024 * 1024
+_SCRAPE = re.compile(rb"\s*(?:# (?:HELP|TYPE) |[A-Za-z_:][A-Za-z0-9_:]*\{[A-Za-z_])")
 
 
-def read_prometheus(source: Source, *, lenient: bool) -> MetricRecording:
+class PrometheusRange:
+    """Reads answers to range queries."""
+
+    format = FileFormat(
+        "prometheus-range",
+        source="answers of Prometheus to range queries (result type matrix), one or a list of them",
+        export='curl -s "$URL/api/v1/query_range?query=DCGM_FI_DEV_GPU_UTIL&start=...&end=...&step=1s"',
+        read="metric, machine (label node, Hostname, host, instance, ...), all samples; GPUs of a machine as "
+        "their mean",
+        left_out="other labels; samples that are no finite number (counted)",
+        marks=('"resulttype"', '"matrix"', '"values"'),
+    )
+
+    def likeness(self, head: bytes) -> float:
+        """Return whether it is JSON with a matrix; other JSON is asked what is wrong with it."""
+        if not begins_as_json(head) or PrometheusVector().likeness(head):
+            return 0.0
+        return 1.0 if b'"matrix"' in head else NEARLY
+
+    def read(self, content: Content, *, columns: SampleColumns, lenient: bool, several: bool) -> MetricRecording:  # noqa: ARG002
+        """Return samples from the text of one answer, or of a list of answers."""
+        return read_answers(content.text(), lenient=lenient)
+
+
+class PrometheusVector:
+    """Reads answers to instant queries."""
+
+    format = FileFormat(
+        "prometheus-vector",
+        source="answers of Prometheus to instant queries (result type vector), one or a list of them",
+        export='curl -s "$URL/api/v1/query?query=DCGM_FI_DEV_GPU_UTIL"',
+        read="as of ranges; answers of one moment are shown and not judged",
+        left_out="as of ranges",
+        marks=('"resulttype"', '"vector"', '"value"'),
+    )
+
+    def likeness(self, head: bytes) -> float:
+        """Return whether it is JSON with a vector, and no matrix beside it."""
+        return float(begins_as_json(head) and b'"vector"' in head and b'"matrix"' not in head)
+
+    def read(self, content: Content, *, columns: SampleColumns, lenient: bool, several: bool) -> MetricRecording:  # noqa: ARG002
+        """Return samples from the text of one answer, or of a list of answers."""
+        return read_answers(content.text(), lenient=lenient)
+
+
+class ExporterText:
+    """Reads what an exporter wrote at one moment; a machine that no label names is called as the file."""
+
+    format = FileFormat(
+        "exporter-text",
+        source="what an exporter writes for Prometheus (dcgm-exporter, node-exporter): one scrape",
+        export="curl -s http://NODE:9400/metrics > NODE.prom",
+        read="every metric of every machine (label Hostname, node, ..., else the name of the file), at one moment",
+        left_out="comments; other labels",
+        marks=("# type", "# help"),
+    )
+
+    def likeness(self, head: bytes) -> float:
+        """Return whether the first line is a comment on a metric, or a sample with labels."""
+        return float(_SCRAPE.match(head) is not None)
+
+    def read(self, content: Content, *, columns: SampleColumns, lenient: bool, several: bool) -> MetricRecording:  # noqa: ARG002
+        """Return the samples of one moment."""
+        source, bad_rows = content.text(), BadRows(lenient=lenient)
+        lines = ((k, line) for k, line in enumerate(source.text.splitlines(), 1) if line.strip())
+        samples = (numbered for numbered in lines if numbered[1].lstrip()[0] != "#")
+        nameless = {"machine": stem(source.name)}
+        series: list[tuple[None, dict[str, Any]]] = []
+        absolute = True
+        for _, sample in bad_rows.keep(samples, exporter_line, source):
+            labels = nameless | sample.labels | {"__name__": sample.name}
+            series.append((None, {"metric": labels, "value": [sample.time or 0.0, sample.value]}))
+            absolute &= sample.time is not None
+        recording = from_series(series, source=source.name)
+        dropped = [f"dropped {count:,} lines: {reason}" for reason, count in bad_rows.dropped.most_common()]
+        return replace(recording, absolute=absolute, notes=(*recording.notes, *dropped))
+
+
+def read_answers(source: Source, *, lenient: bool) -> MetricRecording:
     """Return samples from the text of one answer, or of a list of answers."""
     data = json_text.parse(source)
     answers = data if isinstance(data, list) else [data]
     if answers and all(isinstance(answer, dict) and "metric" in answer for answer in answers):
         series = answers  # as `promtool query range -o json` writes them
     else:
-        found = (matrix(answer, where=f"{source.name}: answer {k}") for k, answer in enumerate(answers, 1))
-        series = [one for several in found for one in several]
-    return from_series([(None, one) for one in series], source=source.name, lenient=lenient)
-
-
-def read_scrape(source: Source, *, lenient: bool) -> MetricRecording:
-    """Return what an exporter wrote at one moment; a machine that no label names is called as the file."""
-    bad_rows = BadRows(lenient=lenient)
-    lines = (
-        (k, line) for k, line in enumerate(source.text.splitlines(), 1) if line.strip() and line.lstrip()[0] != "#"
-    )
-    told = [line for _, line in bad_rows.keep(lines, exporter_line, source)]
-    nameless = {"machine": stem(source.name)}
-    series = [
-        (None, {"metric": nameless | one.labels | {"__name__": one.name}, "value": [one.time or 0.0, one.value]})
-        for one in told
-    ]
-    found = from_series(series, source=source.name)
-    dropped = [f"dropped {count:,} lines: {reason}" for reason, count in bad_rows.dropped.most_common()]
-    absolute = bool(told) and all(one.time is not None for one in told)
-    return replace(found, absolute=absolute, notes=(*found.notes, *dropped))
-
-
-def stem(name: str) -> str:
-    """Return how a machine or a metric is called by its file: ``n7`` of ``scrapes/n7.prom.gz``."""
-    return PurePath(name).name.split(".", 1)[0] or "value"
+        numbered = enumerate(answers, 1)
+        series = [each for k, answer in numbered for each in matrix(answer, where=f"{source.name}: answer {k}")]
+    return from_series([(None, each) for each in series], source=source.name, lenient=lenient)
 
 
 def matrix(answer: Any, *, where: str) -> list[Any]:
@@ -136,10 +160,9 @@ def from_series(
     parts: dict[str, list[Part]] = {}
     notes: list[str] = []
     missing = 0
-    for k, (name, one) in enumerate(series):
-        where = f"{source}: series {k + 1}"
+    for number, (metric, labelled) in enumerate(series, 1):
         try:
-            given, machine, values = _series(one, where, labels)
+            named, machine, values = _series(labelled, f"{source}: series {number}", labels)
         except InvalidInput as error:
             if not lenient:
                 raise
@@ -149,21 +172,19 @@ def from_series(
         missing += int((~usable).sum())
         values = values[usable]
         part = ([machine], np.zeros(len(values), dtype=np.int64), values[:, 0], values[:, 1])
-        parts.setdefault(canonical(name or given) or UNNAMED, []).append(part)
+        parts.setdefault(canonical(metric or named) or UNNAMED, []).append(part)
     if missing:
         notes.append(f"missing: {plural(missing, 'sample')} of no finite number, or of DCGM's blank")
-    metrics = {name: samples_of(name, found) for name, found in sorted(parts.items())}
-    metrics = {name: samples for name, samples in metrics.items() if len(samples.value)}
-    if not metrics:
-        raise InvalidInput("has no samples", where=source, fix="ask for a time in which the machines were watched")
-    return MetricRecording(metrics, True, source, tuple(notes))
+    return recording_of(
+        parts, absolute=True, source=source, notes=notes, fix="ask for a time in which the machines were watched"
+    )
 
 
-def _series(one: Any, where: str, labels: Sequence[str]) -> tuple[str, str, FloatArray]:
+def _series(series: Any, where: str, labels: Sequence[str]) -> tuple[str, str, FloatArray]:
     """Return metric, machine and values (samples, 2) of one series."""
-    if not isinstance(one, Mapping) or not isinstance(one.get("metric"), Mapping):
+    if not isinstance(series, Mapping) or not isinstance(series.get("metric"), Mapping):
         raise InvalidInput("has no labels", where=where, fix=FIX)
-    tags = one["metric"]
+    tags = series["metric"]
     label = next((label for label in labels if tags.get(label)), None)
     if label is None:
         raise InvalidInput(
@@ -172,105 +193,12 @@ def _series(one: Any, where: str, labels: Sequence[str]) -> tuple[str, str, Floa
             fix="keep the machine's label in the query (`by (node)`), or name it with --machine-label",
         )
     name = str(tags[label])
-    if label == "instance":
-        name = name.rpartition(":")[0] if name.rpartition(":")[2].isdigit() and ":" in name else name
+    host, colon, port = name.rpartition(":")
+    if label == "instance" and colon and port.isdigit():
+        name = host
     try:
-        given = one.get("values") or ([one["value"]] if one.get("value") else [])
+        given = series.get("values") or ([series["value"]] if series.get("value") else [])
         values = np.array(given, dtype=np.float64).reshape(-1, 2)
     except (ValueError, TypeError, OverflowError):
         raise InvalidInput("has a value that is not [seconds, number]", where=where, fix=FIX) from None
     return str(tags.get("__name__", UNNAMED)), name, values
-
-
-class EndpointAway(InvalidInput):
-    """Prometheus cannot be reached or does not answer; it may later."""
-
-
-@dataclass(frozen=True, slots=True)
-class Endpoint:
-    """A Prometheus server."""
-
-    url: str  # up to and without /api/v1
-    token: str = ""  # bearer token; empty = none
-    timeout: float = 10.0  # seconds that a single answer may take
-
-    def __post_init__(self) -> None:
-        parts = urlsplit(self.url)
-        if "@" in parts.netloc:
-            raise InvalidInput(
-                "the address holds a name or password, which would show in every log",
-                where="--prometheus",
-                fix="give the address without it, and a token with --token-file",
-            )
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise InvalidInput(
-                f"{self.url[:80]!r} is not the address of a server",
-                where="--prometheus",
-                fix="give one such as http://prometheus:9090",
-            )
-
-    def fetch(
-        self,
-        queries: Mapping[str, str],
-        *,
-        start: float,
-        end: float,
-        step: float,
-        labels: Collection[str] = MACHINE_LABELS,
-        machines: Collection[str] | None = None,
-    ) -> MetricRecording:
-        """Ask for all metrics over a stretch of time.
-
-        :param queries: metric -> PromQL; one that finds nothing is left out and noted.
-        :param start: seconds since 1970; as ``end``.
-        :param machines: only these; ``None`` = all.
-        :raises EndpointAway: no answer.
-        :raises InvalidInput: a query is refused, or no query finds anything.
-        """
-        found = {metric: self._range(query, start=start, end=end, step=step) for metric, query in queries.items()}
-        series = [(metric, one) for metric, several in found.items() for one in several]
-        if not series:
-            raise InvalidInput(
-                "none of the queries finds a series", where=self.url, fix="give queries with --query METRIC=PROMQL"
-            )
-        recording = from_series(series, source=self.url, lenient=True, labels=tuple(labels))
-        empty = [metric for metric, several in found.items() if not several]
-        notes = (f"no series of {', '.join(empty)}",) if empty else ()
-        recording = replace(recording, notes=(*recording.notes, *notes))
-        return recording if machines is None else recording.only(machines)
-
-    def _range(self, query: str, *, start: float, end: float, step: float) -> list[object]:
-        form = urlencode({"query": query, "start": f"{start:.3f}", "end": f"{end:.3f}", "step": f"{step:g}"}).encode()
-        request = Request(f"{self.url.rstrip('/')}/api/v1/query_range", data=form, method="POST")
-        if self.token:
-            request.add_header("Authorization", f"Bearer {self.token}")
-        opener = build_opener(_NoRedirect)
-        try:
-            with opener.open(request, timeout=self.timeout) as answer:
-                data = answer.read(MAX_ANSWER + 1)
-        except HTTPError as refused:
-            with refused:  # the answer that came with it is open
-                data = refused.read(65_536)
-            if not data.lstrip().startswith(b"{"):
-                away = EndpointAway if refused.code >= 500 or refused.code == 429 else InvalidInput
-                raise away(
-                    f"answered {refused.code} {refused.reason}", where=self.url, fix="check the address and the token"
-                ) from None
-        except (URLError, OSError, http.client.HTTPException) as error:
-            reason = getattr(error, "reason", None) or error
-            raise EndpointAway(f"cannot be reached: {reason}", where=self.url, fix="check the address") from None
-        if len(data) > MAX_ANSWER:
-            raise InvalidInput(
-                "answers with more than 512 MB", where=self.url, fix="ask for less: --span, --sample-interval, --only"
-            )
-        try:
-            return matrix(json.loads(data), where=f"{self.url}: {query[:80]}")
-        except (json.JSONDecodeError, UnicodeDecodeError, RecursionError):
-            raise EndpointAway("does not answer in JSON", where=self.url, fix="check the address") from None
-
-
-class _NoRedirect(HTTPRedirectHandler):
-    """A redirect would turn the POST into a GET, and carry the token elsewhere."""
-
-    def redirect_request(self, *_: object) -> None:
-        """Refuse."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import PurePath
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,8 +52,8 @@ class MetricRecording:
     @property
     def machines(self) -> list[str]:
         """Names of all machines that sent anything."""
-        found = (samples.machines[k] for samples in self.metrics.values() for k in np.unique(samples.machine))
-        return sorted(set(found))
+        senders = (samples.machines[k] for samples in self.metrics.values() for k in np.unique(samples.machine))
+        return sorted(set(senders))
 
     def only(self, machines: Collection[str]) -> MetricRecording:
         """Return the recording of some machines; it is an error if nothing is known of any of them."""
@@ -82,6 +83,28 @@ def samples_of(metric: str, parts: Sequence[Part]) -> Samples:
     return Samples(metric, tuple(machines), time, np.concatenate(codes), value)
 
 
+def stem(name: str) -> str:
+    """Return how a machine or a metric is called by its file: ``n7`` of ``scrapes/n7.prom.gz``."""
+    return PurePath(name).name.split(".", 1)[0] or "value"
+
+
+def recording_of(
+    parts: Mapping[str, Sequence[Part]],
+    *,
+    absolute: bool,
+    source: str,
+    notes: Sequence[str],
+    of_nodes: bool = True,
+    fix: str,
+) -> MetricRecording:
+    """Return the recording of samples by their metric; an error, with what to do, where there is none."""
+    metrics = {name: samples_of(name, part) for name, part in sorted(parts.items())}
+    metrics = {name: samples for name, samples in metrics.items() if len(samples.value)}
+    if not metrics:
+        raise InvalidInput("has no usable sample", where=source, fix=fix)
+    return MetricRecording(metrics, absolute, source, tuple(notes), of_nodes)
+
+
 def joined(recordings: Sequence[MetricRecording]) -> MetricRecording:
     """Return several recordings as one; it is an error if some count from 1970 and others do not."""
     parts: dict[str, list[Part]] = {}
@@ -91,7 +114,7 @@ def joined(recordings: Sequence[MetricRecording]) -> MetricRecording:
             raise InvalidInput(wrong, where=recording.source, fix="give files with times of one kind")
         for name, metric in recording.metrics.items():
             parts.setdefault(name, []).append((metric.machines, metric.machine, metric.time, metric.value))
-    metrics = {name: samples_of(name, found) for name, found in sorted(parts.items())}
+    metrics = {name: samples_of(name, of_metric) for name, of_metric in sorted(parts.items())}
     notes = tuple(dict.fromkeys(note for recording in recordings for note in recording.notes))
     sources = f"{recordings[0].source} and {len(recordings) - 1} more files"
     return MetricRecording(

@@ -7,6 +7,7 @@ used of a column of times, numbers or names is an error with its line.
 
 from __future__ import annotations
 
+import csv
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,21 +16,289 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ground.columns import NOTHING, encoded, numbers, timestamps
+from ground.columns import NOTHING, csv_texts, encoded, numbers, open_parquet, timestamps
 from ground.errors import InvalidInput, did_you_mean
-from ground.formats import FileFormat
+from ground.files import Content
+from ground.formats import NEARLY, FileFormat, begins_as_json, text_of
+from ground.rows import header_of
 from health.peers.metrics import canonical
-from health.peers.prometheus import stem
 from health.peers.sample_sources import MACHINE_LABELS, SampleColumns
-from health.peers.streams import FloatArray, IntArray, MetricRecording, Part, samples_of
+from health.peers.streams import FloatArray, IntArray, MetricRecording, Part, recording_of, stem
 from topology.cluster import BoolArray
 
-# -- table_columns --
-# Columns of a table of metrics as times, numbers and names; what cannot be used is an error with its line.
-
-
+PARQUET = b"PAR1"  # First bytes of such a file
+TIMES = ("time", "timestamp", "datetime", "date", "ts")
+GPUS = ("index", "uuid", "gpu_uuid", "pci.bus_id", "gpu_bus_id", "serial", "gpu_serial")  # What tells GPUs apart
+INDEX = ("", "unnamed: 0")  # Columns of row numbers, as pandas writes them
+ABSENT = ("[N/A]", "[Not Supported]", "[Unknown Error]", "[GPU requires reset]", "N/A", "")  # As nvidia-smi writes
+_UNIT = re.compile(r"\s*\[[^\]]*\]\s*$")
+_SMI_FIELD = re.compile(r"(?:utilization|power|temperature|memory|clocks|ecc|pcie|fan|encoder|fbc)\.[a-z_.]+")
+_NUMBER = re.compile(r"([-+]?[0-9.]+(?:e[-+]?\d+)?)\s*(?:%|W|MiB|MHz|C|us|ms)?", re.IGNORECASE)
+_PART = re.compile(r"(\d{1,3}(?:\.\d{1,3}){3})(?:[-:_].*)?")  # An address, and perhaps which part of that machine
 EPOCH = 1e8  # Seconds above this are taken for seconds since 1970 (this one is in 1973)
 MILLISECONDS = 1e11  # Numbers above this are taken for milliseconds since 1970 (as seconds it is the year 5138)
+
+
+class _Table:
+    """A table of metrics: which of the three it is decide its header and the options, whichever reader is asked."""
+
+    def read(self, content: Content, *, columns: SampleColumns, lenient: bool, several: bool) -> MetricRecording:
+        """Return samples from CSV text with a header, or from Parquet; errors name the line or row."""
+        name, data = content.name, content.data
+        notes: list[str] = []
+        if data.startswith(PARQUET):
+            with open_parquet(data, name=name) as file:
+                wide = _wide_or_known(file.schema_arrow.names, file.schema_arrow.names, columns, name)
+                table = file.read(columns=wide.columns if wide else columns.names)
+            rows = TableColumns(table, name, lambda row: f"{name}: row {row + 1}", lenient, notes)
+        else:
+            head = data[: data.find(b"\n") + 1 or None]
+            wide = _wide_or_known(_header(head), header_of(head), columns, f"{name}:1")
+            again = wide is not None and data.find(head, len(head)) >= 0
+            if again:
+                # Each run of `nvidia-smi ... >> FILE` begins with the header; without it lines are not the file's.
+                data = head + data[len(head) :].replace(head, b"")
+            table, out = csv_texts(name, data, wide.columns if wide else columns.names, lenient=lenient)
+            if out:
+                notes.append(f"left out {out} rows with a wrong number of cells")
+            rows = TableColumns(table, name, lambda row: name if again else f"{name}:{row + 2}", lenient, notes)
+        return _long_samples(rows, columns) if wide is None else wide_samples(rows, columns, wide, several=several)
+
+
+class SampleRows(_Table):
+    """Reads a sample a row."""
+
+    format = FileFormat(
+        "samples",
+        source="CSV or Parquet with a sample a row: time, machine, metric, value",
+        export="table.melt(...).to_parquet('metrics.parquet')",
+        read="these four columns; other names by --time-column, --machine-column, --metric-column, --value-column",
+        left_out="other columns; samples without a value (counted)",
+        marks=("time", "machine", "metric", "value"),
+    )
+
+    def likeness(self, head: bytes) -> float:
+        """Return whether the header has the columns; any other table is asked what it lacks for them."""
+        if head.startswith(PARQUET):
+            return NEARLY
+        if begins_as_json(head) or b"\0" in head[:4096] or head.startswith(b"\x80"):
+            return 0.0
+        return 1.0 if {*SampleColumns().names} <= {*_header(head)} else NEARLY
+
+
+class MetricsOfMachines(_Table):
+    """Reads a column a machine."""
+
+    format = FileFormat(
+        "metrics-of-machines",
+        source="CSV or Parquet with a column of times and a column a machine, as of Acme: one metric, named by "
+        "the file",
+        export="table.pivot(index='time', columns='machine', values='value').to_csv('gpu_util.csv')",
+        read="all columns but the times; 10.1.2.3-0 and 10.1.2.3-mlx5_0 are parts of the machine 10.1.2.3, "
+        "taken as a mean",
+        left_out="columns without numbers (named)",
+        marks=("time,",),
+    )
+
+    def likeness(self, head: bytes) -> float:
+        """Return whether the header has times, and columns that are no fields of nvidia-smi."""
+        wide = _wide_of_text(head)
+        return float(wide is not None and not wide.of_smi)
+
+
+class NvidiaSmi(_Table):
+    """Reads what nvidia-smi writes, a column a metric."""
+
+    format = FileFormat(
+        "nvidia-smi",
+        source="CSV of nvidia-smi, with or without units and times: of several hosts in a file each, or with a "
+        "column host",
+        export="nvidia-smi --query-gpu=timestamp,index,utilization.gpu,power.draw --format=csv -l 1 > HOST.csv",
+        read="every column of numbers; the GPUs of a host as their mean, of a single host its GPUs by themselves",
+        left_out="columns without numbers (named); [N/A]",
+        marks=("utilization.gpu", "power.draw", "timestamp"),
+    )
+
+    def likeness(self, head: bytes) -> float:
+        """Return whether the header has a field of nvidia-smi."""
+        wide = _wide_of_text(head)
+        return float(wide is not None and wide.of_smi)
+
+
+def _header(head: bytes) -> list[str]:
+    """Return the names of columns with the spaces around them, as Arrow knows them; nothing where it is not CSV."""
+    try:
+        return next(csv.reader([text_of(head).split("\n", 1)[0].rstrip("\r")]), [])
+    except csv.Error:
+        return []
+
+
+def _wide_of_text(head: bytes) -> WideTable | None:
+    """Return what a text is by its header, with the columns called as usual; ``None`` = no wide table."""
+    no_text = begins_as_json(head) or head.startswith(PARQUET) or b"\0" in head[:4096]
+    return None if no_text else wide_table(_header(head), SampleColumns())
+
+
+def _wide_or_known(header: Sequence[str], names: Sequence[str], columns: SampleColumns, where: str) -> WideTable | None:
+    """Return the wide table that a header is of; else make sure that it has the columns of a sample a row.
+
+    :param names: those of the header for errors, without the spaces around them.
+    """
+    if (wide := wide_table(header, columns)) is not None:
+        return wide
+    for mark, name in ((";", "semicolons"), ("\t", "tabs")):
+        if len(names) == 1 and mark in names[0]:
+            fix = "write it with commas between columns and points in numbers, as with LC_ALL=C"
+            raise InvalidInput(f"has {name} between its columns", where=where, fix=fix)
+    for column in columns.names:
+        if column not in names:
+            raise InvalidInput(
+                f"has no column {column!r}; its columns are {', '.join(repr(name[:40]) for name in names[:12])}",
+                where=where,
+                fix=f"{did_you_mean(column, names)}say which column it is: --time-column, --machine-column, "
+                "--metric-column (none = one metric only), --value-column",
+            )
+    return None
+
+
+def _long_samples(rows: TableColumns, columns: SampleColumns) -> MetricRecording:
+    """Return samples of all metrics from a sample a row."""
+    time, absolute = rows.times(columns.time)
+    value = rows.values(columns.value)
+    machine, machines = rows.names(columns.machine)
+    metric: IntArray = np.zeros(len(value), dtype=np.int64)
+    metrics = [columns.value]
+    if columns.metric is not None:
+        metric, metrics = rows.names(columns.metric)
+    usable = rows.usable(
+        (~np.isfinite(time), f"has no {columns.time}", "give every sample its time"),
+        (machine < 0, f"has no {columns.machine}", "give every sample its machine"),
+        (metric < 0, f"has no {columns.metric}", "give every sample its metric"),
+        (np.isinf(value), f"has an infinite {columns.value}", "leave out samples that are not numbers"),
+    )
+    absent = usable & np.isnan(value)
+    if absent.any():
+        rows.notes.append(f"{int(absent.sum()):,} samples without a value count as missing")
+    usable &= ~absent
+    parts: dict[str, list[Part]] = {}
+    for code, name in enumerate(metrics):
+        there = np.flatnonzero(usable & (metric == code))
+        parts.setdefault(canonical(name) or name, []).append((machines, machine[there], time[there], value[there]))
+    fix = "give samples with time, machine and value"
+    return recording_of(parts, absolute=absolute, source=rows.name, notes=rows.notes, fix=fix)
+
+
+@dataclass(frozen=True, slots=True)
+class WideTable:
+    """What the columns of a table are, by their names as they stand in it."""
+
+    kind: Literal["machines", "metrics"]
+    of_smi: bool  # whether a column is a field of nvidia-smi
+    time: str | None  # None = it has none: rows of a unit follow each other
+    machine: str | None  # None = the file is of one machine
+    gpu: str | None  # which GPU; None = the table does not say, or has none
+    values: Mapping[str, str]  # column -> the machine or the metric that it is of
+
+    @property
+    def columns(self) -> list[str]:
+        """All columns that are read."""
+        return [*(name for name in (self.time, self.machine, self.gpu) if name is not None), *self.values]
+
+
+def wide_table(header: Sequence[str], columns: SampleColumns) -> WideTable | None:
+    """Return what a table is by its header; ``None`` = it is of a sample a row, or nothing that is known."""
+    plain = {_UNIT.sub("", name).strip().lower(): name for name in header}
+    if len(plain) < len(header) or any(name.lower() in plain for name in columns.names[2:]):
+        return None
+    time = next((plain[name] for name in (columns.time.lower(), *TIMES) if name in plain), None)
+    labels = (columns.machine, *MACHINE_LABELS)
+    machine = next((plain[name.lower()] for name in labels if name.lower() in plain), None)
+    rest = {name: shown for shown, name in plain.items() if name not in (time, machine) and shown not in INDEX}
+    if any(_SMI_FIELD.fullmatch(shown) for shown in rest.values()):
+        gpu = next((plain[name] for name in GPUS if name in plain), None)
+        values = {name: shown for name, shown in rest.items() if name != gpu}
+        return WideTable("metrics", True, time, machine, gpu, values)
+    misspelt = any(did_you_mean(name, rest.values()) for name in columns.names[2:])
+    if time is None or columns.metric is None or misspelt or len(rest) < (1 if machine else 2):
+        return None
+    if machine is not None:
+        return WideTable("metrics", False, time, machine, None, rest)
+    return WideTable("machines", False, time, None, None, {name: machine_of(name) for name in rest})
+
+
+def machine_of(column: str) -> str:
+    """Return the machine of a column: of ``10.1.2.3-0`` and ``10.1.2.3-mlx5_0`` the address."""
+    part = _PART.fullmatch(column.strip())
+    return part[1] if part else column.strip()
+
+
+def ticks(machine: IntArray, gpu: IntArray | None, time: FloatArray | None) -> FloatArray:
+    """Return one time for all GPUs of a machine at each query, shape [rows].
+
+    The k-th row of each GPU is of the k-th query.  Without times queries are taken to be a second apart.
+    """
+    unit = machine if gpu is None else machine * (int(gpu.max(initial=0)) + 1) + gpu
+    order = np.argsort(unit, kind="stable")
+    begins = np.flatnonzero(np.diff(unit[order], prepend=-1))
+    turn = np.empty(len(unit), dtype=np.int64)
+    turn[order] = np.arange(len(unit)) - np.repeat(begins, np.diff(np.append(begins, len(unit))))
+    if time is None:
+        return turn.astype(np.float64)
+    if gpu is None:
+        return time
+    query = machine * (int(turn.max(initial=0)) + 1) + turn
+    first = np.full(int(query.max(initial=0)) + 1, np.inf)
+    np.minimum.at(first, query, np.where(np.isfinite(time), time, np.inf))
+    return np.where(np.isfinite(time), first[query], np.nan)
+
+
+def wide_samples(rows: TableColumns, columns: SampleColumns, wide: WideTable, *, several: bool) -> MetricRecording:
+    """Return samples of a table with a column a machine or a metric.
+
+    :param several: there are other files, so that one without names of machines is of the machine it is called by.
+    """
+    called = stem(rows.name)
+    machine, machines, gpu = np.zeros(rows.table.num_rows, dtype=np.int64), [called], None
+    if wide.gpu is not None:
+        gpu, gpus = rows.names(wide.gpu)
+    alone = gpu is not None and wide.machine is None and not several
+    if wide.machine is not None:
+        machine, machines = rows.names(wide.machine)
+    elif gpu is not None and alone:
+        machine, machines, gpu = gpu, [f"GPU {name}" for name in gpus], None
+        rows.notes.append("it names no host: its GPUs are compared with each other, and no node can be flagged")
+    time, absolute = (None, False) if wide.time is None else rows.times(wide.time)
+    faults: list[Fault] = [(machine < 0, f"has no {wide.machine or wide.gpu}", "give every row its machine")]
+    if time is None:
+        rows.notes.append("it has no times: its queries are taken to be a second apart")
+    else:
+        faults.append((~np.isfinite(time), f"has no {wide.time}", "give every row its time"))
+    usable = rows.usable(*faults)
+    at = ticks(machine, gpu, time) if wide.kind == "metrics" or time is None else time
+    given = columns.value if columns.value != SampleColumns().value else called
+    parts: dict[str, list[Part]] = {}
+    texts = []
+    for column, of in wide.values.items():
+        value = rows.measured(column, measured, ABSENT)
+        if value is None:
+            texts.append(column)
+            continue
+        there = np.flatnonzero(usable & np.isfinite(value))
+        metric, names = (of, machines) if wide.kind == "metrics" else (given, [of])
+        part = (names, machine[there], at[there], value[there])
+        parts.setdefault(canonical(metric) or metric, []).append(part)
+    if texts:
+        few = ", ".join(repr(name.strip()[:40]) for name in texts[:8]) + (", ..." if len(texts) > 8 else "")
+        rows.notes.append(f"left out columns without numbers: {few}")
+    return recording_of(
+        parts,
+        absolute=absolute,
+        source=rows.name,
+        notes=rows.notes,
+        of_nodes=not alone,
+        fix="give a file with columns of numbers",
+    )
+
 
 Fault = tuple[BoolArray, str, str]  # Rows that cannot be used, what is wrong with them, how to mend them
 
@@ -70,20 +339,20 @@ class TableColumns:
         :param absent: texts that stand for no number, beside the usual ones.
         """
         try:
-            found, odd, row = numbers(self.table.column(title), value_of, nothing=(*NOTHING, *absent))
+            values, odd, row = numbers(self.table.column(title), value_of, nothing=(*NOTHING, *absent))
         except TypeError:
             return None
-        if odd is not None and not np.isfinite(found).any():
+        if odd is not None and not np.isfinite(values).any():
             return None
         if odd is not None and not self.lenient:
             what = f"{title.strip()[:40]} is {odd[:40]!r}, not a number"
             raise InvalidInput(what, where=self.line(row), fix="give numbers, or leave such cells out with --lenient")
-        return found
+        return values
 
     def numbers(self, title: str, value_of: Callable[[str], float], kind: str, wanted: str, fix: str) -> FloatArray:
         """Return the numbers of a column, NaN where there is none; what is no number is an error unless lenient."""
         try:
-            found, odd, row = numbers(self.table.column(title), value_of)
+            values, odd, row = numbers(self.table.column(title), value_of)
         except TypeError as error:
             raise InvalidInput(f"{title} is a column of {error}, not {kind}", where=self.line(0), fix=fix) from None
         if odd is not None and not self.lenient:
@@ -92,7 +361,7 @@ class TableColumns:
                 where=self.line(row),
                 fix=f"{fix}, or leave such rows out with --lenient",
             )
-        return found
+        return values
 
     def names(self, title: str) -> tuple[IntArray, list[str]]:
         """Return numbers for names, -1 for none, and the names in order."""
@@ -135,83 +404,6 @@ def _seconds(text: str) -> float:
     return (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
 
 
-# -- wide_tables --
-# Tables with a column a machine or a column a metric, in place of a sample a row: what their header says they are.
-#
-# ``nvidia-smi --query-gpu=... --format=csv`` writes a column a metric.  It names its units in the header
-# (``utilization.gpu [%]``), writes them behind each number too unless told not to, and never the host.
-
-
-MACHINES = FileFormat(
-    "metrics-of-machines",
-    source="CSV or Parquet with a column of times and a column a machine, as of Acme: one metric, named by the file",
-    export="table.pivot(index='time', columns='machine', values='value').to_csv('gpu_util.csv')",
-    read="all columns but the times; 10.1.2.3-0 and 10.1.2.3-mlx5_0 are parts of the machine 10.1.2.3, taken as a mean",
-    left_out="columns without numbers (named)",
-    marks=("time,",),
-)
-SMI = FileFormat(
-    "nvidia-smi",
-    source="CSV of nvidia-smi, with or without units and times: of several hosts in a file each, or with a column host",
-    export="nvidia-smi --query-gpu=timestamp,index,utilization.gpu,power.draw --format=csv -l 1 > HOST.csv",
-    read="every column of numbers; the GPUs of a host as their mean, of a single host its GPUs by themselves",
-    left_out="columns without numbers (named); [N/A]",
-    marks=("utilization.gpu", "power.draw", "timestamp"),
-)
-
-TIMES = ("time", "timestamp", "datetime", "date", "ts")
-GPUS = ("index", "uuid", "gpu_uuid", "pci.bus_id", "gpu_bus_id", "serial", "gpu_serial")  # What tells GPUs apart
-INDEX = ("", "unnamed: 0")  # Columns of row numbers, as pandas writes them
-ABSENT = ("[N/A]", "[Not Supported]", "[Unknown Error]", "[GPU requires reset]", "N/A", "")  # As nvidia-smi writes
-_UNIT = re.compile(r"\s*\[[^\]]*\]\s*$")
-_SMI_FIELD = re.compile(r"(?:utilization|power|temperature|memory|clocks|ecc|pcie|fan|encoder|fbc)\.[a-z_.]+")
-_NUMBER = re.compile(r"([-+]?[0-9.]+(?:e[-+]?\d+)?)\s*(?:%|W|MiB|MHz|C|us|ms)?", re.IGNORECASE)
-_PART = re.compile(r"(\d{1,3}(?:\.\d{1,3}){3})(?:[-:_].*)?")  # An address, and perhaps which part of that machine
-
-
-@dataclass(frozen=True, slots=True)
-class WideTable:
-    """What the columns of a table are, by their names as they stand in it."""
-
-    kind: Literal["machines", "metrics"]
-    time: str | None  # None = it has none: rows of a unit follow each other
-    machine: str | None  # None = the file is of one machine
-    gpu: str | None  # which GPU; None = the table does not say, or has none
-    values: Mapping[str, str]  # column -> the machine or the metric that it is of
-
-    @property
-    def columns(self) -> list[str]:
-        """All columns that are read."""
-        return [*(name for name in (self.time, self.machine, self.gpu) if name is not None), *self.values]
-
-
-def wide_table(header: Sequence[str], columns: SampleColumns) -> WideTable | None:
-    """Return what a table is by its header; ``None`` = it is of a sample a row, or nothing that is known."""
-    plain = {_UNIT.sub("", name).strip().lower(): name for name in header}
-    if len(plain) < len(header) or any(name.lower() in plain for name in columns.names[2:]):
-        return None
-    time = next((plain[name] for name in (columns.time.lower(), *TIMES) if name in plain), None)
-    labels = (columns.machine, *MACHINE_LABELS)
-    machine = next((plain[name.lower()] for name in labels if name.lower() in plain), None)
-    rest = {name: shown for shown, name in plain.items() if name not in (time, machine) and shown not in INDEX}
-    if any(_SMI_FIELD.fullmatch(shown) for shown in rest.values()):
-        gpu = next((plain[name] for name in GPUS if name in plain), None)
-        values = {name: shown for name, shown in rest.items() if name != gpu}
-        return WideTable("metrics", time, machine, gpu, values)
-    misspelt = any(did_you_mean(name, rest.values()) for name in columns.names[2:])
-    if time is None or columns.metric is None or misspelt or len(rest) < (1 if machine else 2):
-        return None
-    if machine is not None:
-        return WideTable("metrics", time, machine, None, rest)
-    return WideTable("machines", time, None, None, {name: machine_of(name) for name in rest})
-
-
-def machine_of(column: str) -> str:
-    """Return the machine of a column: of ``10.1.2.3-0`` and ``10.1.2.3-mlx5_0`` the address."""
-    part = _PART.fullmatch(column.strip())
-    return part[1] if part else column.strip()
-
-
 def measured(text: str) -> float:
     """Return a number with or without its unit; NaN = it is none."""
     match = _NUMBER.fullmatch(text.strip())
@@ -219,72 +411,3 @@ def measured(text: str) -> float:
         return float(match[1]) if match else np.nan
     except ValueError:
         return np.nan
-
-
-def ticks(machine: IntArray, gpu: IntArray | None, time: FloatArray | None) -> FloatArray:
-    """Return one time for all GPUs of a machine at each query, shape [rows].
-
-    The k-th row of each GPU is of the k-th query.  Without times queries are taken to be a second apart.
-    """
-    unit = machine if gpu is None else machine * (int(gpu.max(initial=0)) + 1) + gpu
-    order = np.argsort(unit, kind="stable")
-    begins = np.flatnonzero(np.diff(unit[order], prepend=-1))
-    turn = np.empty(len(unit), dtype=np.int64)
-    turn[order] = np.arange(len(unit)) - np.repeat(begins, np.diff(np.append(begins, len(unit))))
-    if time is None:
-        return turn.astype(np.float64)
-    if gpu is None:
-        return time
-    query = machine * (int(turn.max(initial=0)) + 1) + turn
-    first = np.full(int(query.max(initial=0)) + 1, np.inf)
-    np.minimum.at(first, query, np.where(np.isfinite(time), time, np.inf))
-    return np.where(np.isfinite(time), first[query], np.nan)
-
-
-def wide_samples(rows: TableColumns, columns: SampleColumns, wide: WideTable, *, several: bool) -> MetricRecording:
-    """Return samples of a table with a column a machine or a metric.
-
-    :param several: there are other files, so that one without names of machines is of the machine it is called by.
-    """
-    called = stem(rows.name)
-    machine, machines, gpu = np.zeros(rows.table.num_rows, dtype=np.int64), [called], None
-    if wide.gpu is not None:
-        gpu, gpus = rows.names(wide.gpu)
-    alone = gpu is not None and wide.machine is None and not several
-    if wide.machine is not None:
-        machine, machines = rows.names(wide.machine)
-    elif gpu is not None and alone:
-        machine, machines, gpu = gpu, [f"GPU {one}" for one in gpus], None
-        rows.notes.append("it names no host: its GPUs are compared with each other, and no node can be flagged")
-    time, absolute = (None, False) if wide.time is None else rows.times(wide.time)
-    faults: list[Fault] = [(machine < 0, f"has no {wide.machine or wide.gpu}", "give every row its machine")]
-    if time is None:
-        rows.notes.append("it has no times: its queries are taken to be a second apart")
-    else:
-        faults.append((~np.isfinite(time), f"has no {wide.time}", "give every row its time"))
-    usable = rows.usable(*faults)
-    at = ticks(machine, gpu, time) if wide.kind == "metrics" or time is None else time
-    given = columns.value if columns.value != SampleColumns().value else called
-    parts: dict[str, list[Part]] = {}
-    texts = []
-    for column, of in wide.values.items():
-        value = rows.measured(column, measured, ABSENT)
-        if value is None:
-            texts.append(column)
-            continue
-        there = np.flatnonzero(usable & np.isfinite(value))
-        metric, names = (of, machines) if wide.kind == "metrics" else (given, [of])
-        part = (names, machine[there], at[there], value[there])
-        parts.setdefault(canonical(metric) or metric, []).append(part)
-    metrics = {name: samples_of(name, found) for name, found in sorted(parts.items())}
-    metrics = {name: samples for name, samples in metrics.items() if len(samples.value)}
-    if not metrics:
-        raise InvalidInput("has no usable sample", where=rows.name, fix="give a file with columns of numbers")
-    notes = (*rows.notes, *_without_numbers(texts))
-    return MetricRecording(metrics, absolute, rows.name, notes, of_nodes=not alone)
-
-
-def _without_numbers(columns: Sequence[str]) -> list[str]:
-    """Return a note on columns that hold no numbers, if there are any."""
-    few = ", ".join(repr(name.strip()[:40]) for name in columns[:8]) + (", ..." if len(columns) > 8 else "")
-    return [f"left out columns without numbers: {few}"] if columns else []

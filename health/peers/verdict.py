@@ -116,49 +116,51 @@ def judge(recording: MetricRecording, examined: Sequence[Examined]) -> PeersVerd
     exclusion.
     """
     longest: dict[str, dict[str, Stretch]] = {}
-    for one in examined:
-        for alert in one.alerts:
-            held = longest.setdefault(alert.machine, {}).get(one.metric)
+    for metric in examined:
+        for alert in metric.alerts:
+            held = longest.setdefault(alert.machine, {}).get(metric.metric)
             if held is None or alert.end - alert.start > held.end - held.start:
-                longest[alert.machine][one.metric] = alert
+                longest[alert.machine][metric.metric] = alert
     machines = len(recording.machines)
-    flags = [_flag(found, recording, peers=machines - 1) for found in longest.values()]
+    flags = [_flag(stretches, recording, peers=machines - 1) for stretches in longest.values()]
     return PeersVerdict(
         verdict=_in_words(flags, machines, examined),
         source=recording.source,
         machines=machines,
-        metrics=tuple(replace(one, stretches=one.stretches[:MOST_STRETCHES]) for one in examined),
+        metrics=tuple(replace(metric, stretches=metric.stretches[:MOST_STRETCHES]) for metric in examined),
         flags=tuple(sorted(flags, key=lambda flag: flag.node)) if recording.of_nodes else (),
         notes=(*recording.notes, *_notes(examined)),
     )
 
 
-def is_busier_cpu(one: Stretch, metric: str) -> bool:
+def is_busier_cpu(stretch: Stretch, metric: str) -> bool:
     """Return whether a machine only has more to do for its CPU: rank 0 logs and writes checkpoints, and is well."""
-    return metric == "cpu_usage" and one.own > one.peers
+    return metric == "cpu_usage" and stretch.own > stretch.peers
 
 
-def evidence(one: Stretch, samples: Samples, *, peers: int, absolute: bool) -> str:
+def evidence(stretch: Stretch, samples: Samples, *, peers: int, absolute: bool) -> str:
     """Return one alert in a sentence; its metric is that of the samples."""
-    when = f"from {clock(one.start, absolute)} " + ("on" if one.lasting else f"to {clock(one.end, absolute)}")
-    score = f"{one.score:.1f}" if one.score < 100 else "over 100"
+    when = f"from {clock(stretch.start, absolute)} " + (
+        "on" if stretch.lasting else f"to {clock(stretch.end, absolute)}"
+    )
+    score = f"{stretch.score:.1f}" if stretch.score < 100 else "over 100"
     metric = samples.metric
     if is_code(metric):
-        codes = ", ".join(number(code) for code in _codes(samples, one))
+        codes = ", ".join(number(code) for code in _codes(samples, stretch))
         return f"{metric_of(metric).title} {codes}, of most of its {peers} peers none, {when}"
-    past = "" if one.past is None else f" and {number(one.past)} of its own past"
-    if one.past and one.peers and min(one.own, one.past, one.peers) > 0.0:
-        past += f" ({one.own / one.peers:.3g}x its peers, {one.own / one.past:.3g}x its own past)"
+    past = "" if stretch.past is None else f" and {number(stretch.past)} of its own past"
+    if stretch.past and stretch.peers and min(stretch.own, stretch.past, stretch.peers) > 0.0:
+        past += f" ({stretch.own / stretch.peers:.3g}x its peers, {stretch.own / stretch.past:.3g}x its own past)"
     return (
-        f"{metric_of(metric).title} {number(one.own)} against {number(one.peers)} of its {peers} peers{past}, {when}; "
-        f"{score} times farther from them than they are from each other"
+        f"{metric_of(metric).title} {number(stretch.own)} against {number(stretch.peers)} of its {peers} peers{past}, "
+        f"{when}; {score} times farther from them than they are from each other"
     )
 
 
-def _codes(samples: Samples, one: Stretch) -> list[float]:
+def _codes(samples: Samples, stretch: Stretch) -> list[float]:
     """Return the codes of a machine while it stood out."""
-    there = (samples.time >= one.start) & (samples.time <= one.end) & (samples.value != 0.0)
-    own = samples.machine == samples.machines.index(one.machine)
+    there = (samples.time >= stretch.start) & (samples.time <= stretch.end) & (samples.value != 0.0)
+    own = samples.machine == samples.machines.index(stretch.machine)
     return [float(code) for code in np.unique(samples.value[there & own])]
 
 
@@ -172,40 +174,41 @@ def instant(seconds: float) -> datetime:
     return datetime.fromtimestamp(seconds, UTC)
 
 
-def _flag(found: Mapping[str, Stretch], recording: MetricRecording, *, peers: int) -> NodeFlag:
+def _flag(stretches: Mapping[str, Stretch], recording: MetricRecording, *, peers: int) -> NodeFlag:
     """Return the flag of a machine by its stretches in each metric."""
     absolute = recording.absolute
-    slow = [one for metric, one in found.items() if is_step_time(metric)]
-    causes = [one for metric, one in found.items() if not is_step_time(metric)]
+    slow = [stretch for metric, stretch in stretches.items() if is_step_time(metric)]
+    causes = [stretch for metric, stretch in stretches.items() if not is_step_time(metric)]
     chosen = (slow or causes)[0]
     factor = max(1.0, chosen.own / chosen.peers) if slow and chosen.peers > 0 else FAULTY
-    if factor == FAULTY and all(is_busier_cpu(one, metric) for metric, one in found.items()):
+    if factor == FAULTY and all(is_busier_cpu(stretch, metric) for metric, stretch in stretches.items()):
         factor = WARNING
-    ended = factor < FAULTY and not any(one.lasting for one in found.values())
+    ended = factor < FAULTY and not any(stretch.lasting for stretch in stretches.values())
     return NodeFlag(
         node=chosen.machine,
         kind="faulty" if factor == FAULTY else "degraded" if causes else "straggler",
         slowdown=factor if factor == FAULTY else round(factor, 3),
         score=round(chosen.score, 2),
         source=SOURCE,
-        since=instant(min(one.start for one in found.values())) if absolute else None,
-        until=instant(max(one.end for one in found.values())) if absolute and ended else None,
+        since=instant(min(stretch.start for stretch in stretches.values())) if absolute else None,
+        until=instant(max(stretch.end for stretch in stretches.values())) if absolute and ended else None,
         evidence="; and ".join(
-            evidence(one, recording.metrics[metric], peers=peers, absolute=absolute) for metric, one in found.items()
+            evidence(stretch, recording.metrics[metric], peers=peers, absolute=absolute)
+            for metric, stretch in stretches.items()
         ),
-        hardware=any(_of_device(recording.metrics[metric], one) for metric, one in found.items()),
+        hardware=any(_of_device(recording.metrics[metric], stretch) for metric, stretch in stretches.items()),
     )
 
 
-def _of_device(samples: Samples, one: Stretch) -> bool:
+def _of_device(samples: Samples, stretch: Stretch) -> bool:
     """Return whether a machine stands out by errors of a device: counted ones, or a code that no program causes."""
     if is_code(samples.metric):
-        return not PROGRAM_XIDS.issuperset(_codes(samples, one))
-    return counts_errors(samples.metric) and one.own > one.peers
+        return not PROGRAM_XIDS.issuperset(_codes(samples, stretch))
+    return counts_errors(samples.metric) and stretch.own > stretch.peers
 
 
 def _in_words(flags: Sequence[NodeFlag], machines: int, examined: Sequence[Examined]) -> str:
-    unsure = [_cannot_tell(one) for one in examined if any(s.doubt in CANNOT_TELL for s in one.stretches)]
+    unsure = [_cannot_tell(metric) for metric in examined if any(s.doubt in CANNOT_TELL for s in metric.stretches)]
     if not flags and unsure:
         return f"whether a machine of {machines} is at fault cannot be told: {'; '.join(unsure)}"
     if not flags:
@@ -246,23 +249,23 @@ def _few(names: Sequence[str]) -> str:
 def _notes(examined: Sequence[Examined]) -> list[str]:
     """Return what limits the verdict."""
     notes = []
-    if silent := sorted({machine for one in examined for machine in one.silent}):
+    if silent := sorted({machine for metric in examined for machine in metric.silent}):
         notes.append(
             f"{plural(len(silent), 'machine')} had fallen silent by the end, which is not judged: {_few(silent)}"
         )
-    for one in examined:
-        if busier := one.doubtful("busier"):
+    for metric in examined:
+        if busier := metric.doubtful("busier"):
             who = f"{plural(len(busier), 'machine')} not judged: {_few(busier)}"
-            notes.append(f"more {metric_of(one.metric).title} than peers have is no fault; {who}")
-        if any(s.doubt in CANNOT_TELL for s in one.stretches):
-            notes.append(f"not judged: {_cannot_tell(one)}")
+            notes.append(f"more {metric_of(metric.metric).title} than peers have is no fault; {who}")
+        if any(s.doubt in CANNOT_TELL for s in metric.stretches):
+            notes.append(f"not judged: {_cannot_tell(metric)}")
     shifted = {
         stretch.machine: stretch.late for each in examined for stretch in each.stretches if stretch.late is not None
     }
     for machine, late in sorted(shifted.items()):
         when = f"{abs(late):g} s {'later' if late > 0 else 'earlier'}"
         notes.append(f"{machine} does what its peers do, {when}, which is no fault: check its clock")
-    step = max((one.step for one in examined), default=0.0)
+    step = max((metric.step for metric in examined), default=0.0)
     if step > COARSE:
         notes.append(f"samples are up to {step:g} s apart; the method was published for one a second")
     return notes

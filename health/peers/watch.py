@@ -2,20 +2,122 @@
 
 from __future__ import annotations
 
+import http.client
+import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from threading import Event
+from urllib.error import HTTPError, URLError
+from urllib.parse import urlencode, urlsplit
+from urllib.request import HTTPRedirectHandler, Request, build_opener
 
-from ground.errors import ArnoldError
+from ground.errors import ArnoldError, InvalidInput
 from health.peers.comparison import ComparisonSettings, detect
-from health.peers.prometheus import Endpoint, EndpointAway
-from health.peers.sample_sources import WatchPlan
+from health.peers.prometheus import from_series, matrix
+from health.peers.sample_sources import MACHINE_LABELS, WatchPlan
+from health.peers.streams import MetricRecording
 from health.peers.verdict import PeersVerdict, instant, judge
 from topology.flags import NodeFlag
 
 FIRST_RETRY = 15.0  # Seconds until an endpoint that is away is asked again; twice as long each time, at most every
+# Largest answer, bytes: 15 minutes of 12,000 GPUs at one sample a second are about 300 MB
+MAX_ANSWER = 512 * 1024 * 1024
+
+
+class EndpointAway(InvalidInput):
+    """Prometheus cannot be reached or does not answer; it may later."""
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """A Prometheus server."""
+
+    url: str  # up to and without /api/v1
+    token: str = ""  # bearer token; empty = none
+    timeout: float = 10.0  # seconds that a single answer may take
+
+    def __post_init__(self) -> None:
+        parts = urlsplit(self.url)
+        if "@" in parts.netloc:
+            raise InvalidInput(
+                "the address holds a name or password, which would show in every log",
+                where="--prometheus",
+                fix="give the address without it, and a token with --token-file",
+            )
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise InvalidInput(
+                f"{self.url[:80]!r} is not the address of a server",
+                where="--prometheus",
+                fix="give one such as http://prometheus:9090",
+            )
+
+    def fetch(
+        self,
+        queries: Mapping[str, str],
+        *,
+        start: float,
+        end: float,
+        step: float,
+        labels: Collection[str] = MACHINE_LABELS,
+        machines: Collection[str] | None = None,
+    ) -> MetricRecording:
+        """Ask for all metrics over a stretch of time.
+
+        :param queries: metric -> PromQL; one that finds nothing is left out and noted.
+        :param start: seconds since 1970; as ``end``.
+        :param machines: only these; ``None`` = all.
+        :raises EndpointAway: no answer.
+        :raises InvalidInput: a query is refused, or no query finds anything.
+        """
+        series_of = {metric: self._range(query, start=start, end=end, step=step) for metric, query in queries.items()}
+        series = [(metric, labelled) for metric, several in series_of.items() for labelled in several]
+        if not series:
+            raise InvalidInput(
+                "none of the queries finds a series", where=self.url, fix="give queries with --query METRIC=PROMQL"
+            )
+        recording = from_series(series, source=self.url, lenient=True, labels=tuple(labels))
+        empty = [metric for metric, several in series_of.items() if not several]
+        notes = (f"no series of {', '.join(empty)}",) if empty else ()
+        recording = replace(recording, notes=(*recording.notes, *notes))
+        return recording if machines is None else recording.only(machines)
+
+    def _range(self, query: str, *, start: float, end: float, step: float) -> list[object]:
+        form = urlencode({"query": query, "start": f"{start:.3f}", "end": f"{end:.3f}", "step": f"{step:g}"}).encode()
+        request = Request(f"{self.url.rstrip('/')}/api/v1/query_range", data=form, method="POST")
+        if self.token:
+            request.add_header("Authorization", f"Bearer {self.token}")
+        opener = build_opener(_NoRedirect)
+        try:
+            with opener.open(request, timeout=self.timeout) as answer:
+                data = answer.read(MAX_ANSWER + 1)
+        except HTTPError as refused:
+            with refused:  # the answer that came with it is open
+                data = refused.read(65_536)
+            if not data.lstrip().startswith(b"{"):
+                away = EndpointAway if refused.code >= 500 or refused.code == 429 else InvalidInput
+                raise away(
+                    f"answered {refused.code} {refused.reason}", where=self.url, fix="check the address and the token"
+                ) from None
+        except (URLError, OSError, http.client.HTTPException) as error:
+            reason = getattr(error, "reason", None) or error
+            raise EndpointAway(f"cannot be reached: {reason}", where=self.url, fix="check the address") from None
+        if len(data) > MAX_ANSWER:
+            raise InvalidInput(
+                "answers with more than 512 MB", where=self.url, fix="ask for less: --span, --sample-interval, --only"
+            )
+        try:
+            return matrix(json.loads(data), where=f"{self.url}: {query[:80]}")
+        except (json.JSONDecodeError, UnicodeDecodeError, RecursionError):
+            raise EndpointAway("does not answer in JSON", where=self.url, fix="check the address") from None
+
+
+class _NoRedirect(HTTPRedirectHandler):
+    """A redirect would turn the POST into a GET, and carry the token elsewhere."""
+
+    def redirect_request(self, *_: object) -> None:
+        """Refuse."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,14 +160,14 @@ def watch(
         failures = failures + 1 if isinstance(error, EndpointAway) else 0
         at = instant(begun)
         for flag in verdict.flags if verdict else ():
-            held[flag.node] = _renewed(flag, held.get(flag.node), at + timedelta(hours=plan.hold_hours))
+            # a flag that holds until then, since it was first seen
+            before = held.get(flag.node)
+            until = at + timedelta(hours=plan.hold_hours)
+            since = min(
+                (seen.since for seen in (flag, before) if seen is not None and seen.since is not None), default=None
+            )
+            held[flag.node] = replace(flag, since=since, until=None if flag.needs_repair else until)
         held = {name: flag for name, flag in held.items() if flag.active(at)}
         yield WatchRound(at, verdict, error, tuple(held.values()))
         wait = min(plan.every, FIRST_RETRY * 2.0 ** (failures - 1)) if failures else plan.every
         stop.wait(max(0.0, begun + wait - now()))
-
-
-def _renewed(flag: NodeFlag, before: NodeFlag | None, until: datetime) -> NodeFlag:
-    """Return a flag that holds until then, since it was first seen; one of a broken device has no end."""
-    since = min((one.since for one in (flag, before) if one is not None and one.since is not None), default=None)
-    return replace(flag, since=since, until=None if flag.needs_repair else until)

@@ -28,13 +28,6 @@ from ground.records import Count
 from health.recovery.machines import JobMachine, Machines
 from topology.cluster import Cluster, IntArray
 
-# -- assignment --
-# A perfect matching of least cost, for costs that are cheaper to compute than to store.
-#
-# Shortest augmenting paths with dual prices (Jonker and Volgenant 1987), one row of costs at a time: memory grows with
-# the number of rows, not with its square, and the dual prices prove the answer.
-
-
 Costs = npt.NDArray[np.int64]
 
 FORBIDDEN = 2**60  # Cost of a pair that must not be.  All costs of a matching together stay below an eighth of it
@@ -60,7 +53,12 @@ def assign(size: int, costs: Callable[[int], Costs]) -> npt.NDArray[np.int64]:
             better = (reach < shortest) & ~scanned
             shortest[better] = reach[better]
             before[better] = row
-            column, length = _nearest(shortest, scanned, row_at)
+            # the column at the least distance of those not scanned, a free one among equals
+            distance = np.where(scanned, _NEVER, shortest)
+            least = distance.min()
+            ties = np.flatnonzero(distance == least)
+            free = ties[row_at[ties] < 0]
+            column, length = int(free[0] if len(free) else ties[0]), least
             scanned[column] = True
             if row_at[column] < 0:
                 break
@@ -77,27 +75,6 @@ def assign(size: int, costs: Callable[[int], Costs]) -> npt.NDArray[np.int64]:
             if row == start:
                 break
     return column_at
-
-
-def _nearest(shortest: Costs, scanned: npt.NDArray[np.bool_], row_at: npt.NDArray[np.int64]) -> tuple[int, np.int64]:
-    """Return the column at the least distance of those not scanned, a free one among equals."""
-    distance = np.where(scanned, _NEVER, shortest)
-    least = distance.min()
-    ties = np.flatnonzero(distance == least)
-    free = ties[row_at[ties] < 0]
-    return int(free[0] if len(free) else ties[0]), least
-
-
-# -- checkpoint_peers --
-# Checkpoint peers: on which machine each machine of a job keeps the backup of its state.
-#
-# What is lost together must not be stored together: a PP group is evicted whole, a rack dies with its switch, the
-# members of a DP group hold each other's shards.  So the peer of a machine shares no PP, DP or TP group with it
-# (ByteRobust, arXiv 2509.16293) and, ours, no rack.  Every machine keeps the backup of exactly one other, as near as
-# that allows.
-#
-# Where the rules cannot all be kept, they give way in this order, each in as few pairs as possible: the DP group first
-# (evicted rarely), then the rack, the PP group last (the usual eviction unit).  A machine never backs up itself.
 
 
 Rule = Literal["dp", "tp", "level", "pp"]
@@ -172,9 +149,25 @@ def checkpoint_peers(cluster: Cluster, machines: Machines, nodes: IntArray, *, l
     :raises InvalidPlacement: a node is there twice.
     :raises TooLarge: more machines than the costs can be told apart for.
     """
-    _check(machines, nodes, cluster)
+    if len(machines) < 2:
+        wrong = "the job has one machine: there is no other to keep its backup"
+        raise Infeasible(wrong, where="--placement", fix="write its checkpoints to storage")
+    used, times = np.unique(nodes, return_counts=True)
+    if (times > 1).any():
+        wrong = f"node {cluster.names[int(used[times > 1][0])]!r} has more than one cell of the job"
+        raise InvalidPlacement(wrong, where="--placement", fix="give the placement that `arnold place` saved")
     ground = _Ground(machines, *_domains(cluster, nodes, level))
-    peer = _pair_up(assign(len(machines), ground.costs), ground)
+    matching = assign(len(machines), ground.costs)
+    # A ring of even length is cut into mutual pairs: every other link, whichever half costs less, which is at most what
+    # the ring does, as a link costs the same both ways.
+    peer = matching.copy()
+    for ring in _rings(matching):
+        if len(ring) % 2:
+            continue
+        links = [int(ground.costs(a)[b]) for a, b in zip(ring, ring[1:] + ring[:1], strict=True)]
+        turned = ring if sum(links[::2]) <= sum(links[1::2]) else ring[1:] + ring[:1]
+        first, second = turned[::2], turned[1::2]
+        peer[first], peer[second] = second, first
     shared = {rule: same == same[peer] for rule, same in ground.of.items()}
     conflict = ground.conflict() if any(broken.any() for broken in shared.values()) else ()
     return Peers(machines, peer, shared, _apart(ground.broader, ground.broader[peer]), conflict, ground.domain)
@@ -191,10 +184,10 @@ class _Ground:
     @cached_property
     def of(self) -> dict[Rule, IntArray]:
         """Rule -> shape [machines]: machines with the same number must not be a pair."""
-        found: dict[Rule, IntArray] = {"dp": self.machines.group_of("dp")}
+        groups: dict[Rule, IntArray] = {"dp": self.machines.group_of("dp")}
         if self.machines.job.nodes_of_tp > 1:
-            found["tp"] = self.machines.group_of("tp")
-        return found | {"level": self.domain, "pp": self.machines.group_of("pp")}
+            groups["tp"] = self.machines.group_of("tp")
+        return groups | {"level": self.domain, "pp": self.machines.group_of("pp")}
 
     @cached_property
     def weights(self) -> dict[Rule, int]:
@@ -230,11 +223,11 @@ class _Ground:
             return 2 * int(np.unique(self.of[rule], return_counts=True)[1].max()) <= size
 
         def costs(machine: int) -> Costs:
-            found = np.zeros(size, dtype=np.int64)
+            forbidden = np.zeros(size, dtype=np.int64)
             for rule in rules:
-                found |= self.of[rule] == self.of[rule][machine]
-            found[machine] = FORBIDDEN
-            return found
+                forbidden |= self.of[rule] == self.of[rule][machine]
+            forbidden[machine] = FORBIDDEN
+            return forbidden
 
         peer = assign(size, costs)
         return not any((self.of[rule] == self.of[rule][peer]).any() for rule in rules)
@@ -243,21 +236,6 @@ class _Ground:
 def _apart(one: IntArray, other: IntArray) -> IntArray:
     """Return how many levels, of those broader than that of the rule, lie in different domains; over the last axis."""
     return np.asarray((one != other).sum(axis=-1), dtype=np.int32)
-
-
-def _pair_up(peer: npt.NDArray[np.int64], ground: _Ground) -> npt.NDArray[np.int64]:
-    """Return rings of even length cut into mutual pairs: every other link of the ring, whichever half costs less, which
-    is at most what the ring does, as a link costs the same both ways.
-    """
-    paired = peer.copy()
-    for ring in _rings(peer):
-        if len(ring) % 2:
-            continue
-        links = [int(ground.costs(a)[b]) for a, b in zip(ring, ring[1:] + ring[:1], strict=True)]
-        turned = ring if sum(links[::2]) <= sum(links[1::2]) else ring[1:] + ring[:1]
-        first, second = turned[::2], turned[1::2]
-        paired[first], paired[second] = second, first
-    return paired
 
 
 def _rings(peer: npt.NDArray[np.int64]) -> Iterator[list[int]]:
@@ -279,16 +257,6 @@ def _domains(cluster: Cluster, nodes: IntArray, level: str | None) -> tuple[IntA
     depth = len(cluster.levels) - 1 if level is None else cluster.level_index(level)
     *broader, own = (each.domain_of[nodes] for each in cluster.levels[: depth + 1])
     return own, np.array(broader, dtype=np.int32).reshape(depth, len(nodes)).T
-
-
-def _check(machines: Machines, nodes: IntArray, cluster: Cluster) -> None:
-    if len(machines) < 2:
-        wrong = "the job has one machine: there is no other to keep its backup"
-        raise Infeasible(wrong, where="--placement", fix="write its checkpoints to storage")
-    used, times = np.unique(nodes, return_counts=True)
-    if (times > 1).any():
-        wrong = f"node {cluster.names[int(used[times > 1][0])]!r} has more than one cell of the job"
-        raise InvalidPlacement(wrong, where="--placement", fix="give the placement that `arnold place` saved")
 
 
 def peer_sentence(peers: Peers, level: str | None) -> str:

@@ -49,12 +49,12 @@ class Unit(JsonRecord):
 def shared_groups(machines: Machines, outliers: Sequence[int]) -> tuple[Unit, ...]:
     """Return groups short of the whole job that all outliers share, the smallest first, of equals a PP group first."""
     out = np.flatnonzero(machines.outlier_counts(outliers))
-    found = []
+    shared = []
     for family in UNIT_FAMILIES if outliers else ():
         groups = machines.unit_of(family)
         if (groups[out] == groups[out[0]]).all():
-            found.append(_unit(machines, (family, int(groups[out[0]])), len(outliers)))
-    return tuple(sorted(_proper(machines, found), key=lambda unit: len(unit.node_ranks)))
+            shared.append(_unit(machines, (family, int(groups[out[0]])), len(outliers)))
+    return tuple(sorted(_proper(machines, shared), key=lambda unit: len(unit.node_ranks)))
 
 
 def tally_rounds(
@@ -160,16 +160,13 @@ class Eviction:
                 since=now,
                 until=now + hold,
                 evidence=f"{worst[machine]} of {self.machines.ranks_on(machine)} ranks out of place"
-                f"{self._often(machine)}; "
+                f"{f' in {self.hits[machine]} of {len(self.looks)} looks' if len(self.looks) > 1 else ''}; "
                 f"{company}, to be diagnosed",
                 hardware=False,
             )
             for machine in self.unit.node_ranks
             if 2 * self.hits[machine] > len(self.looks)
         )
-
-    def _often(self, machine: int) -> str:
-        return f" in {self.hits[machine]} of {len(self.looks)} looks" if len(self.looks) > 1 else ""
 
 
 def look_at(dumps: Dumps, machines: Machines, *, view: StackView) -> StackLook:
@@ -196,7 +193,7 @@ def decide(machines: Machines, looks: Sequence[StackLook], *, family: UnitFamily
         doubt = "no-outliers"
     elif unit is None:
         doubt = "level" if units else "no-shared-group"
-    elif _is_role(machines, looks):
+    elif all(looks_like_a_role(machines, look.outliers, look.seen) for look in looks if look.outliers):
         doubt = "role"
     elif len(looks) > 1 and 2 * unit.rounds <= len(looks):
         doubt = "minority"
@@ -206,11 +203,6 @@ def decide(machines: Machines, looks: Sequence[StackLook], *, family: UnitFamily
 def group_name(unit: Unit) -> str:
     """Return a group in words: ``PP group 3``."""
     return f"machine {unit.group}" if unit.alone else f"{unit.family.upper()} group {unit.group}"
-
-
-def _is_role(machines: Machines, looks: Sequence[StackLook]) -> bool:
-    with_outliers = [look for look in looks if look.outliers]
-    return all(looks_like_a_role(machines, look.outliers, look.seen) for look in with_outliers)
 
 
 def evict_sentence(eviction: Eviction) -> str:

@@ -78,9 +78,9 @@ class Machines:
 
     def _coordinate(self, axis: int) -> IntArray:
         node_rank = self.job.grid.node_rank
-        found = np.empty(node_rank.size, dtype=np.int32)
-        found[node_rank.ravel()] = np.indices(node_rank.shape, dtype=np.int32)[axis].ravel()
-        return found
+        coordinate = np.empty(node_rank.size, dtype=np.int32)
+        coordinate[node_rank.ravel()] = np.indices(node_rank.shape, dtype=np.int32)[axis].ravel()
+        return coordinate
 
     def of_rank(self, rank: int) -> int:
         """Return the machine that a rank runs on."""

@@ -16,13 +16,6 @@ from typing import Literal, NamedTuple
 
 from ground.errors import InvalidInput
 
-# -- restart_cost --
-# What a restart costs: the job queued again against its processes updated in place.
-#
-# Source: ByteRobust (arXiv 2509.16293), measured on machines of 16 GPUs.  A requeue gives the job new pods; a hot
-# update keeps the pods and restarts the training process alone.
-
-
 RestartKind = Literal["requeue", "hot-update"]
 
 
@@ -52,14 +45,6 @@ def restart_seconds(machines: float, kind: RestartKind) -> float:
     return float(np.interp(np.log2(machines), np.log2(sizes), requeue if kind == "requeue" else hot_update))
 
 
-# -- standby --
-# How many machines to keep warm: enough for the failures of all but one day in a hundred.
-#
-# Failures of a day ~ Binomial(machines, rate); the pool is a quantile of it (ByteRobust, arXiv 2509.16293: P99 gives
-# 2, 2, 3 and 4 machines for jobs of 128, 256, 512 and 1,024).  Decimals of 50 digits keep the quantile exact where a
-# float would not: on a rate typed as ``0.0012``, and where (1 - rate)^machines is smaller than any float.
-
-
 RATE = 1.2e-3  # Failures of a machine in a day, in the middle of what the published pools allow
 QUANTILE = 0.99
 
@@ -75,19 +60,22 @@ def standby_pool(machines: int, *, rate: float = RATE, quantile: float = QUANTIL
     """Return the fewest machines that cover a day's failures with a probability of at least ``quantile``; each machine
     fails on a day with the probability ``rate``.
     """
-    _check(machines, rate, quantile)
+    if not 1 <= machines <= MAX_MACHINES:
+        wrong = f"{machines:,} machines"
+        raise InvalidInput(wrong, fix=f"give a number from 1 to {MAX_MACHINES:,}")
+    if not 0.0 <= rate <= 1.0:
+        raise InvalidInput(f"the rate is {rate}", fix="a rate is a probability, such as 0.0012")
+    if not _EXTREME <= quantile <= 1.0 - _EXTREME:
+        wrong = f"the quantile is {quantile}"
+        raise InvalidInput(wrong, fix="give a share of days between 0 and 1, such as 0.99")
     with localcontext(_EXACT):
-        return _quantile(machines, Decimal(str(rate)), Decimal(str(quantile)))
-
-
-def _quantile(machines: int, rate: Decimal, q: Decimal) -> int:
-    first, terms = _terms(machines, rate)
-    below, enough = Decimal(0), q * sum(terms) * (1 - _SLACK)
-    for failures, term in enumerate(terms, first):
-        below += term
-        if below >= enough:
-            return failures
-    return first + len(terms) - 1
+        first, terms = _terms(machines, Decimal(str(rate)))
+        below, enough = Decimal(0), Decimal(str(quantile)) * sum(terms) * (1 - _SLACK)
+        for failures, term in enumerate(terms, first):
+            below += term
+            if below >= enough:
+                return failures
+        return first + len(terms) - 1
 
 
 def _terms(machines: int, rate: Decimal) -> tuple[int, list[Decimal]]:
@@ -105,14 +93,3 @@ def _terms(machines: int, rate: Decimal) -> tuple[int, list[Decimal]]:
     while more[-1] > _NOTHING and (k := likeliest + len(more)) <= machines:
         more.append(more[-1] * (machines - k + 1) / k * odds)
     return likeliest - len(fewer) + 1, [*reversed(fewer), *more[1:]]
-
-
-def _check(machines: int, rate: float, quantile: float) -> None:
-    if not 1 <= machines <= MAX_MACHINES:
-        wrong = f"{machines:,} machines"
-        raise InvalidInput(wrong, fix=f"give a number from 1 to {MAX_MACHINES:,}")
-    if not 0.0 <= rate <= 1.0:
-        raise InvalidInput(f"the rate is {rate}", fix="a rate is a probability, such as 0.0012")
-    if not _EXTREME <= quantile <= 1.0 - _EXTREME:
-        wrong = f"the quantile is {quantile}"
-        raise InvalidInput(wrong, fix="give a share of days between 0 and 1, such as 0.99")

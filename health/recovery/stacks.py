@@ -29,15 +29,6 @@ from ground.errors import InvalidInput
 from ground.files import Source, read_source
 from ground.records import JsonRecord
 
-# -- stacks --
-# Stacks of the processes of a job, what of them is compared, and the ranks that are not where the others are.
-#
-# Two ranks that do the same thing never have the same text: threads are numbered, native frames carry addresses, and a
-# loop that polls stands on one line or the next.  A :class:`StackView` says what is left of a stack before ranks are
-# compared.  Ranks with the same stack make a group.  Large groups are taken for healthy: in a hang, all but a few ranks
-# wait in the same collective for those few (aggregation analysis, ByteRobust, arXiv 2509.16293).
-
-
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]+")
 
 MAIN_THREAD = "MainThread"
@@ -133,24 +124,13 @@ def group_stacks(
             ranks[signature] += members
             if len(members) < least:
                 outliers[signature] += members
-    found = [StackGroup(s, tuple(sorted(members)), tuple(sorted(outliers[s]))) for s, members in ranks.items()]
-    return tuple(sorted(found, key=lambda group: (-len(group.ranks), group.ranks)))
+    stack_groups = [StackGroup(s, tuple(sorted(members)), tuple(sorted(outliers[s]))) for s, members in ranks.items()]
+    return tuple(sorted(stack_groups, key=lambda group: (-len(group.ranks), group.ranks)))
 
 
 def outliers_of(groups: Sequence[StackGroup]) -> tuple[int, ...]:
     """Return all outliers, ascending."""
     return tuple(sorted(rank for group in groups for rank in group.outliers))
-
-
-# -- dumps --
-# Stack dumps of a job: one file for each rank, or for each process of a rank, named after the rank.
-#
-# A file holds what ``py-spy dump`` prints, as text or with ``--json``; both were checked against py-spy 0.4.3.  Text
-# lists a thread as ``Thread 7624 (idle): "MainThread"`` and below it its calls, innermost first, as
-# ``    all_reduce (torch/distributed/distributed_c10d.py:2450)``; native frames (``--native``) have a library in place
-# of the file and an address where the symbol is unknown; local variables (``--locals``) are indented deeper;
-# subprocesses (``--subprocesses``) follow, each with a head of its own.  JSON is a list of threads in the opposite
-# order.
 
 
 _RANK = re.compile(r"(?<!local)(?<!local[-_.])rank[-_.=]?(\d{1,9})", re.IGNORECASE)
@@ -196,8 +176,21 @@ def read_dumps(paths: Sequence[str], *, ranks: int, lenient: bool = False) -> Du
     for file in _files(paths):
         try:
             processes = parse_dump(read_source(file, max_bytes=MAX_DUMP_BYTES))
-            rank = _rank_of(file, ranks)
-            twice = {one.pid for one in by_rank.get(rank, ())} & {process.pid for process in processes}
+            # the rank stands in the name, after the word rank, or is the only number
+            numbers = {
+                int(number) for number in _RANK.findall(file.stem) or _NUMBER.findall(file.stem)[:9] if len(number) < 10
+            }
+            if len(numbers) != 1:
+                wrong = f"the name says no rank: {'no number' if not numbers else 'more than one number'}"
+                raise InvalidInput(
+                    wrong, where=str(file), fix="name each dump after its rank: rank-0.txt, rank-1.txt, ..."
+                )
+            rank = numbers.pop()
+            if rank >= ranks:
+                wrong = f"rank {rank} is not one of the job's {ranks:,} ranks"
+                fix = "give the job that the dumps are of; ranks are global and begin at 0"
+                raise InvalidInput(wrong, where=str(file), fix=fix)
+            twice = {earlier.pid for earlier in by_rank.get(rank, ())} & {process.pid for process in processes}
             if twice:
                 raise InvalidInput(
                     f"rank {rank} has two dumps of process {min(twice)}",
@@ -225,20 +218,6 @@ def _files(paths: Sequence[str]) -> Iterator[Path]:
             continue
         inside = (file.relative_to(path) for file in sorted(path.rglob("*")) if file.is_file())
         yield from (path / file for file in inside if not any(part.startswith(".") for part in file.parts))
-
-
-def _rank_of(file: Path, ranks: int) -> int:
-    """Return the rank of the job in the name of a file: after the word ``rank``, else the only number."""
-    found = {int(number) for number in _RANK.findall(file.stem) or _NUMBER.findall(file.stem)[:9] if len(number) < 10}
-    if len(found) != 1:
-        wrong = f"the name says no rank: {'no number' if not found else 'more than one number'}"
-        raise InvalidInput(wrong, where=str(file), fix="name each dump after its rank: rank-0.txt, rank-1.txt, ...")
-    rank = found.pop()
-    if rank >= ranks:
-        wrong = f"rank {rank} is not one of the job's {ranks:,} ranks"
-        fix = "give the job that the dumps are of; ranks are global and begin at 0"
-        raise InvalidInput(wrong, where=str(file), fix=fix)
-    return rank
 
 
 def parse_dump(source: Source) -> tuple[Process, ...]:
@@ -294,7 +273,9 @@ def _parse_text(source: Source) -> tuple[Process, ...]:
         elif here is not None and here.in_head:
             # The command line of a process may hold line breaks; what follows it is the version of Python.
             here.in_head = not line.startswith("Python v")
-        elif line and not _is_noise(line):
+        elif line and not bool(
+            line.startswith(("Parent Process ", " " * 8)) or _RULE.fullmatch(line) or _LOG.fullmatch(line)
+        ):
             _read_line(here, line, source.at(number))
     for process in opened:
         if process.in_head or not process.threads:
@@ -304,11 +285,6 @@ def _parse_text(source: Source) -> tuple[Process, ...]:
         Process(process.pid, tuple(Thread(number, name, tuple(frames)) for number, name, frames in process.threads))
         for process in opened
     )
-
-
-def _is_noise(line: str) -> bool:
-    """Return whether a line says nothing of a stack: a rule, a parent process, a log line, a local variable."""
-    return bool(line.startswith(("Parent Process ", " " * 8)) or _RULE.fullmatch(line) or _LOG.fullmatch(line))
 
 
 def _read_line(process: _Open | None, line: str, where: str) -> None:

@@ -7,8 +7,8 @@ times is what stragglers cost.
 
 from health.whatif.analysis import analyse
 from health.whatif.analysis_result import Analysis
+from health.whatif.blame import SlowWorker, flags_of, help_for, notes_on, slow_workers, verdict
 from health.whatif.replay import Replayed, prepare, timelines_of
-from health.whatif.slow_workers import SlowWorker, flags_of, help_for, notes_on, slow_workers, verdict
 from health.whatif.trace import Trace, read_metadata, read_trace
 from health.whatif.worker_nodes import read_nodes
 

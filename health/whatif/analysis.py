@@ -31,23 +31,11 @@ from health.whatif.optypes import BACKWARD, FORWARD, GC, OPTIMIZER, OPTYPES, SEN
 from health.whatif.replay import Replayed
 from health.whatif.trace import Trace
 
-# -- peer_comparison --
-# Which workers compute longer than their peers, and since which step.
-#
-# The peers of a worker are the other data-parallel ranks of its stage, which hold the same layers and as many
-# microbatches.  Its plain ratio is its forward and backward time of a step over their median.  Its factor is that ratio
-# over what the other stages of its rank show of the same, as a rank with longer sequences is slow in every stage and a
-# slow worker in one.  The factor is never noticeably more than the plain ratio: the other stages can acquit a worker,
-# and never convict one that computes no longer than its peers.  With two ranks and two stages the worker diagonal to a
-# slow one would else have the same factor, as the slow one makes its own rank look fast in the other stage.
-
-
 NOTICED = 1.03  # Factors and slowdowns below this are noise
 # A slow worker stands out from its peers by this many of their standard deviations (estimated from their median)
 SPREADS = 3.0
 DEVIATION = 1.4826  # Makes a median of deviations the standard deviation of a normal distribution
 ON_END = 3  # Slow in so many last steps on end, after steps in which it was not: it broke, and stays slow
-Floats_of_peer_comparison = NDArray[np.float64]
 
 
 class WorkerSlowness(NamedTuple):
@@ -58,7 +46,7 @@ class WorkerSlowness(NamedTuple):
     onset: int | None  # place of the first step from which on it is slow on end; None = slow from the beginning
 
 
-def compute_seconds(replayed: Replayed) -> Floats_of_peer_comparison:
+def compute_seconds(replayed: Replayed) -> Floats:
     """Return [pp, dp, steps]: forward and backward time of each worker."""
     trace = replayed.trace
     seconds = np.zeros((trace.sizes.pp, len(trace.dp_ranks), len(trace.steps)))
@@ -68,12 +56,12 @@ def compute_seconds(replayed: Replayed) -> Floats_of_peer_comparison:
     return seconds
 
 
-def plain_ratios(seconds: Floats_of_peer_comparison) -> Floats_of_peer_comparison:
+def plain_ratios(seconds: Floats) -> Floats:
     """Return [pp, dp, steps] -> time of each worker over that of its peers; 1 where there is nothing to compare."""
     return np.ones_like(seconds) if seconds.shape[1] == 1 else over(seconds, _median_of_others(seconds, axis=1))
 
 
-def factors(seconds: Floats_of_peer_comparison) -> Floats_of_peer_comparison:
+def factors(seconds: Floats) -> Floats:
     """Return [pp, dp, steps] -> the factor of each worker in each step, not yet bounded by its plain ratio."""
     plain = plain_ratios(seconds)
     if 1 in plain.shape[:2]:
@@ -98,14 +86,14 @@ def slower_than_peers(replayed: Replayed) -> dict[tuple[int, int], WorkerSlownes
     seconds = compute_seconds(replayed)
     ratio, plain = factors(seconds), plain_ratios(seconds)
     late, half = ratio[:, :, -ON_END:].min(axis=2), np.median(ratio, axis=2)
-    found = {}
+    slower = {}
     for stage, rank in np.argwhere(np.maximum(late, half) >= NOTICED):
         others = np.delete(ratio[stage], rank, axis=0)
         # beside each other: beside a slow worker they look fast
         beside = over(others, np.median(others, axis=0))
         if slowness := _judged(ratio[stage, rank], plain[stage, rank], beside):
-            found[int(rank), int(stage)] = slowness
-    return found
+            slower[int(rank), int(stage)] = slowness
+    return slower
 
 
 def convicted(replayed: Replayed) -> dict[tuple[int, int], WorkerSlowness]:
@@ -120,9 +108,7 @@ def convicted(replayed: Replayed) -> dict[tuple[int, int], WorkerSlowness]:
     return {worker: slowness for worker, slowness in slow.items() if of_stage[worker[1]] <= most}
 
 
-def _judged(
-    own: Floats_of_peer_comparison, plain: Floats_of_peer_comparison, peers: Floats_of_peer_comparison
-) -> WorkerSlowness | None:
+def _judged(own: Floats, plain: Floats, peers: Floats) -> WorkerSlowness | None:
     """Return how slow a worker of ``own`` [steps] is beside ``peers`` [others, steps]; ``None`` = not.
 
     :param plain: [steps], its plain ratios, which bound the factor.
@@ -139,7 +125,7 @@ def _judged(
     return WorkerSlowness(factor, share, onset)
 
 
-def _onset(own: Floats_of_peer_comparison, peers: Floats_of_peer_comparison) -> int | None:
+def _onset(own: Floats, peers: Floats) -> int | None:
     """Return the step from which on each is slow, beyond what steps of the peers, and its own before, differ by."""
     slow = own >= max(NOTICED, 1.0 + SPREADS * spread_of(peers.ravel()))
     first = len(slow) if slow[-1] else 0
@@ -151,20 +137,18 @@ def _onset(own: Floats_of_peer_comparison, peers: Floats_of_peer_comparison) -> 
     return first if np.median(own[:first]) < NOTICED and np.median(own[first:]) >= past else None
 
 
-def over(values: Floats_of_peer_comparison, usual: Any) -> Floats_of_peer_comparison:
+def over(values: Floats, usual: Any) -> Floats:
     """Return values / usual, 1 where the usual is 0."""
-    ratio: Floats_of_peer_comparison = np.divide(values, usual, out=np.ones_like(values), where=usual > 0)
+    ratio: Floats = np.divide(values, usual, out=np.ones_like(values), where=usual > 0)
     return ratio
 
 
-def spread_of(values: Floats_of_peer_comparison) -> float:
+def spread_of(values: Floats) -> float:
     """Return the standard deviation, estimated from the median."""
     return DEVIATION * float(np.median(np.abs(values - np.median(values))))
 
 
-def _median_of_others(
-    values: Floats_of_peer_comparison, *, axis: int, lower: bool = False
-) -> Floats_of_peer_comparison:
+def _median_of_others(values: Floats, *, axis: int, lower: bool = False) -> Floats:
     """Return for each value the median of the others along an axis of at least two.
 
     :param lower: of an even number, the lower of the two in the middle, not their mean.
@@ -173,17 +157,11 @@ def _median_of_others(
     ranked, place = np.take_along_axis(values, order, axis), np.argsort(order, axis=axis, kind="stable")
     others = values.shape[axis] - 1
 
-    def rest(i: int) -> Floats_of_peer_comparison:
+    def rest(i: int) -> Floats:
         return np.where(i < place, ranked.take([i], axis), ranked.take([i + 1], axis))
 
     low = rest((others - 1) // 2)
     return low if lower else (low + rest(others // 2)) / 2.0
-
-
-# -- slow_links --
-# Links between two workers that are slow by themselves: a transfer does not say which of its ends is to blame.
-#
-# The peers of a link are those of the other data-parallel ranks between the same two stages, which carry as many bytes.
 
 
 SLOW = 1.5  # Transfers of so many times the usual length are more than noise
@@ -197,11 +175,32 @@ def share_of_links(replayed: Replayed, seconds: float, ideal: float) -> LinkShar
     :param seconds: mean step time as traced.
     :param ideal: ideal step time.
     """
-    found = _slow(replayed)
-    if not found:
+    # each slow link with its operations and the seconds that it loses in a step, at the median
+    traced, ranks = replayed.durations.traced, replayed.trace.dp_ranks
+    factor: dict[Stages, Floats] = defaultdict(lambda: np.ones(len(ranks)))
+    lost_by: dict[Stages, Floats] = defaultdict(lambda: np.zeros(len(ranks)))
+    places_of: dict[Stages, list[int]] = defaultdict(list)
+    for (stages, _), pairs in _transfers(replayed).items() if len(ranks) > 1 else ():
+        # a send may end once it is buffered: the slower end says how long the link took
+        took = np.median([traced[list(pair)].max(axis=0) for pair in pairs], axis=(0, 2))
+        places_of[stages] += [place for pair in pairs for place in pair]
+        for rank in range(len(ranks)):
+            others = np.delete(took, rank)
+            usual = np.median(others)
+            ratio = over(took, usual)
+            if ratio[rank] >= max(SLOW, 1.0 + SPREADS * spread_of(np.delete(ratio, rank))):
+                factor[stages][rank] = max(factor[stages][rank], ratio[rank])
+                lost_by[stages][rank] += (took[rank] - usual) * len(pairs)
+    slow_links = [
+        (SlowLink(dp=ranks[rank], stages=stages, factor=float(factor[stages][rank])), places_of[stages], float(loss))
+        for stages, losses in sorted(lost_by.items())
+        for rank, loss in enumerate(losses)
+        if loss > 0.0
+    ]
+    if not slow_links:
         return None
-    worst = max(lost for _, _, lost in found)
-    named = [(link, places) for link, places, lost in found if lost >= MINOR * worst]
+    worst = max(lost for _, _, lost in slow_links)
+    named = [(link, places) for link, places, lost in slow_links if lost >= MINOR * worst]
     chosen = np.zeros(replayed.durations.traced.shape[:2], dtype=np.bool_)
     for link, places in named:
         chosen[places, replayed.trace.dp_ranks.index(link.dp)] = True
@@ -220,45 +219,16 @@ def with_nodes(share: LinkShare | None, nodes: Mapping[tuple[int, int], str]) ->
     return replace(share, links=tuple(named))
 
 
-def _slow(replayed: Replayed) -> list[tuple[SlowLink, list[int], float]]:
-    """Return each slow link with its operations and the seconds that it loses in a step, at the median."""
-    traced, ranks = replayed.durations.traced, replayed.trace.dp_ranks
-    factor: dict[Stages, Floats] = defaultdict(lambda: np.ones(len(ranks)))
-    lost: dict[Stages, Floats] = defaultdict(lambda: np.zeros(len(ranks)))
-    places: dict[Stages, list[int]] = defaultdict(list)
-    for (stages, _), pairs in _transfers(replayed).items() if len(ranks) > 1 else ():
-        # a send may end once it is buffered: the slower end says how long the link took
-        seconds = np.median([traced[list(pair)].max(axis=0) for pair in pairs], axis=(0, 2))
-        places[stages] += [place for pair in pairs for place in pair]
-        for rank in range(len(ranks)):
-            others = np.delete(seconds, rank)
-            usual = np.median(others)
-            ratio = over(seconds, usual)
-            if ratio[rank] >= max(SLOW, 1.0 + SPREADS * spread_of(np.delete(ratio, rank))):
-                factor[stages][rank] = max(factor[stages][rank], ratio[rank])
-                lost[stages][rank] += (seconds[rank] - usual) * len(pairs)
-    return [
-        (SlowLink(dp=ranks[rank], stages=stages, factor=float(factor[stages][rank])), places[stages], float(loss))
-        for stages, losses in sorted(lost.items())
-        for rank, loss in enumerate(losses)
-        if loss > 0.0
-    ]
-
-
 def _transfers(replayed: Replayed) -> dict[tuple[Stages, str], list[tuple[int, ...]]]:
     """Return two stages, the lower first, and the type of the send -> the pairs of a send and its receive."""
     operations = replayed.trace.operations
-    found = defaultdict(list)
+    transfers = defaultdict(list)
     for group in replayed.graph.groups:
         stages = sorted({operations[i].stage for i in group.members})
         sends = [operations[i].optype for i in group.members if operations[i].optype in SENDS]
         if sends and len(stages) == 2:
-            found[(stages[0], stages[1]), sends[0]].append(group.members)
-    return found
-
-
-# -- cause --
-# The cause of a slow job: rules in their order, after arXiv 2505.05713, section 5.
+            transfers[(stages[0], stages[1]), sends[0]].append(group.members)
+    return transfers
 
 
 MOST = 0.5  # M_W, M_S or the share of pauses from which on they are the cause
@@ -287,23 +257,23 @@ def with_cause(analysis: Analysis, replayed: Replayed, slowest: Share) -> Analys
         return because("worker" if analysis.dp > 1 else "stage", _why_workers(analysis, slowest))
     if analysis.m_s is not None and analysis.m_s >= MOST:
         return because("last-stage", f"M_S is {analysis.m_s:.3f}: the last pipeline stage explains most of the loss")
-    found = _found(analysis)
+    numbers = _found(analysis)
     correlation = forward_backward_correlation(replayed)
     if correlation >= CORRELATED:
         return because(
             "sequence-length",
-            f"{found}; forward and backward time of a microbatch go together (correlation {correlation:.2f}), "
+            f"{numbers}; forward and backward time of a microbatch go together (correlation {correlation:.2f}), "
             "as uneven sequence lengths make them",
         )
-    found += f", correlation of forward and backward time {correlation:.2f}"
+    numbers += f", correlation of forward and backward time {correlation:.2f}"
     share = _pause_share(analysis, replayed)
     if share >= MOST:
         return because(
             "garbage-collection",
-            f"{found}; pauses in forward passes of many ranks, and none in backward passes, explain {share:.0%} of the "
-            "loss",
+            f"{numbers}; pauses in forward passes of many ranks, and none in backward passes, explain {share:.0%} of "
+            "the loss",
         )
-    return because("unknown", f"{found}: no rule fits")
+    return because("unknown", f"{numbers}: no rule fits")
 
 
 def _found(analysis: Analysis) -> str:
@@ -336,13 +306,13 @@ def forward_backward_correlation(replayed: Replayed) -> float:
         if operation.optype in passes:
             passes[operation.optype][operation.stage, operation.chunk, operation.microbatch] = place
     both = sorted(passes[FORWARD].keys() & passes[BACKWARD].keys())
-    found = []
+    correlations = []
     for part in dict.fromkeys(key[:2] for key in both):
         keys = [key for key in both if key[:2] == part]
         x, y = (_deviations(replayed.durations.traced[[places[key] for key in keys]]) for places in passes.values())
         scale = float(np.sqrt((x @ x) * (y @ y)))
-        found.append(float(x @ y) / scale if scale > len(x) * STILL else 0.0)
-    return float(np.median(found)) if found else 0.0
+        correlations.append(float(x @ y) / scale if scale > len(x) * STILL else 0.0)
+    return float(np.median(correlations)) if correlations else 0.0
 
 
 def _deviations(seconds: Floats) -> Floats:
@@ -385,10 +355,6 @@ def _pause_share(analysis: Analysis, replayed: Replayed) -> float:
     return float(whole - replayed.steps_with(shorter).mean()) / (whole - analysis.ideal_step_seconds)
 
 
-# -- analysis --
-# The analysis: replays of the graph, the metrics that follow from them, and the cause (arXiv 2505.05713, 4 and 5).
-
-
 ATTRIBUTED = 1.03  # Below this slowdown there is nothing to attribute
 GAIN = 0.05  # Share of the loss below which further workers explain no more
 Workers = tuple[tuple[int, int], ...]
@@ -409,7 +375,15 @@ def analyse(replayed: Replayed) -> Analysis:
     published = slowest = last = links = None
     if slowdown >= ATTRIBUTED:
         approximate = np.minimum(by_dp.mean(axis=-1)[:, None], by_stage.mean(axis=-1)[None, :])
-        published, slowest = _blamed(replayed, _slowest(approximate), by_worker, seconds, ideal)
+        # the share of the slowest workers as published, and of those to blame
+        by_both = _slowest(approximate)
+        first = blamed = _share(replayed, by_both, seconds, ideal)
+        truly = _slowest(by_worker)
+        if first.share < MOST and set(truly) != set(by_both):
+            other = _share(replayed, truly, seconds, ideal)
+            blamed = replace(other, published=False) if other.share >= MOST else first
+        several = _several(replayed, by_worker, seconds, ideal)
+        published, slowest = first, several if several and several.share >= max(MOST, blamed.share + GAIN) else blamed
         links = share_of_links(replayed, float(seconds.mean()), ideal)
         if pp > 1:
             last = _share(replayed, tuple((rank, pp - 1) for rank in range(len(by_dp))), seconds, ideal)
@@ -454,22 +428,6 @@ def _slowest(slowdown: Floats) -> Workers:
     """
     order = np.argsort(-slowdown.T.ravel(), kind="stable")[: ceil(SLOWEST * slowdown.size)]
     return tuple((int(i) % len(slowdown), int(i) // len(slowdown)) for i in order)
-
-
-def _blamed(
-    replayed: Replayed, published: Workers, slowdown: Floats, seconds: Floats, ideal: float
-) -> tuple[Share, Share]:
-    """Return the share of the slowest workers as published, and of those to blame: see :func:`_slowest`.
-
-    :param slowdown: S_w, float [dp, pp].
-    """
-    first = blamed = _share(replayed, published, seconds, ideal)
-    truly = _slowest(slowdown)
-    if first.share < MOST and set(truly) != set(published):
-        other = _share(replayed, truly, seconds, ideal)
-        blamed = replace(other, published=False) if other.share >= MOST else first
-    several = _several(replayed, slowdown, seconds, ideal)
-    return first, several if several and several.share >= max(MOST, blamed.share + GAIN) else blamed
 
 
 def _several(replayed: Replayed, slowdown: Floats, seconds: Floats, ideal: float) -> Share | None:

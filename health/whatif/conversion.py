@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from io import BytesIO
 from math import comb
@@ -21,13 +21,9 @@ from ground.quantities import percent, plural, seconds
 from ground.records import JsonRecord, json_data, read_json, record_of
 from health.whatif import optypes
 from health.whatif.analysis_result import Analysis, Cause
+from health.whatif.blame import verdict
 from health.whatif.optypes import BACKWARD, FORWARD, GC, OPTYPES, PIPELINE
-from health.whatif.slow_workers import verdict
 from health.whatif.trace import JobSizes, RankLayout, layout_of, metadata_file
-
-# -- step_findings --
-# What profiles of a job show beside the op trace: which rank is last at collectives, and where a rank's step goes.
-
 
 NOTICED = 0.03  # Share of a step below which waiting for one rank is noise, as a slowdown of 1.03 is
 MOST = 0.5  # Share of all waiting from which on one rank is its cause
@@ -79,9 +75,9 @@ class Arrivals(JsonRecord):
         worst = self.culprit
         if worst is None:
             return 1.0
-        one = 1.0 / self.ranks
+        odds = 1.0 / self.ranks
         tail = sum(
-            comb(self.collectives, k) * one**k * (1 - one) ** (self.collectives - k)
+            comb(self.collectives, k) * odds**k * (1 - odds) ** (self.collectives - k)
             for k in range(worst.last, self.collectives + 1)
         )
         return min(1.0, tail * self.ranks)
@@ -147,27 +143,21 @@ def verdict_with(analysis: Analysis, arrivals: Arrivals | None, breakdown: tuple
 def sentence_on_one_rank(analysis: Analysis, breakdown: tuple[StepBreakdown, ...]) -> str:
     """Return that one rank alone is there, and where its step goes."""
     alone = "one rank alone cannot be compared with others"
-    found = next((one for one in breakdown if one.rank in analysis.dp_ranks), None) or (breakdown or (None,))[0]
-    if found is None or found.step <= 0:
+    chosen = next((step for step in breakdown if step.rank in analysis.dp_ranks), None) or (breakdown or (None,))[0]
+    if chosen is None or chosen.step <= 0:
         return f"{alone}; a step takes {seconds(analysis.step_seconds)}"
-    parts = {"forward": found.forward, "backward": found.backward, "optimizer": found.optimizer}
-    shares = ", ".join(f"{name} {percent(part / found.step)}" for name, part in parts.items() if part)
-    where = " on the host" if found.idle is None else ""
+    parts = {"forward": chosen.forward, "backward": chosen.backward, "optimizer": chosen.optimizer}
+    shares = ", ".join(f"{name} {percent(part / chosen.step)}" for name, part in parts.items() if part)
+    where = " on the host" if chosen.idle is None else ""
     device = ""
-    if found.waiting is not None and found.idle is not None:
+    if chosen.waiting is not None and chosen.idle is not None:
         waits = (
-            f"waits in collectives for {percent(found.waiting / found.step)} of it and "
-            if found.waiting > LEAST * found.step
+            f"waits in collectives for {percent(chosen.waiting / chosen.step)} of it and "
+            if chosen.waiting > LEAST * chosen.step
             else ""
         )
-        device = f"; its device {waits}has nothing to do for {percent(found.idle / found.step)}"
-    return f"{alone}; a step of rank {found.rank} takes {seconds(found.step)}{where}: {shares or 'no pass'}{device}"
-
-
-# -- op_trace_output --
-# A conversion and its files: op trace in Parquet, metadata in YAML, and what the source does not hold.
-#
-# The last travels inside the Parquet file, so that the analysis heeds it.
+        device = f"; its device {waits}has nothing to do for {percent(chosen.idle / chosen.step)}"
+    return f"{alone}; a step of rank {chosen.rank} takes {seconds(chosen.step)}{where}: {shares or 'no pass'}{device}"
 
 
 # What the analysis loses without each type of operation
@@ -223,7 +213,7 @@ class ConversionStatement(JsonRecord):
     """What a conversion says of itself; it travels inside the trace, so that the analysis heeds it."""
 
     source: str
-    """``kineto`` or ``megatron-timers``."""
+    """Name of the format, such as ``kineto``."""
     recovered: Mapping[str, int]
     """Operations of each type."""
     missing: tuple[Missing, ...]
@@ -240,11 +230,21 @@ class ConversionStatement(JsonRecord):
     """Where the steps of each rank go; empty = not recorded."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConversionSettings:
+    """How the files of a job are converted."""
+
+    microbatches: int | None = None  # of a step, for what does not say it
+    align_clocks: bool = False  # whether the barrier at the end of a step is made to end at once on all ranks
+    guessed: bool = False  # whether nobody said the layout, so that the files may refute it
+    progress: Callable[[str], None] = lambda _: None  # is told each file before it is read
+
+
 @dataclass(frozen=True, slots=True)
 class Conversion:
     """An op trace made from something else."""
 
-    source: str  # kineto or megatron-timers
+    source: str  # name of the format
     ops: Sequence[Op]  # rows, in any order
     missing: tuple[Missing, ...]  # these and the next as in ConversionStatement
     notes: tuple[str, ...]
@@ -256,8 +256,8 @@ class Conversion:
     @property
     def recovered(self) -> dict[str, int]:
         """Rows of each type that was recovered, in the order of :data:`OPTYPES`."""
-        found = Counter(op.optype for op in self.ops)
-        return {optype: found[optype] for optype in OPTYPES if found[optype]}
+        counts = Counter(op.optype for op in self.ops)
+        return {optype: counts[optype] for optype in OPTYPES if counts[optype]}
 
 
 def missing_types(
@@ -315,18 +315,7 @@ def write_conversion(conversion: Conversion, sizes: JobSizes, folder: str | Path
         ) from None
     stated = json_data(ConversionStatement, record_of(ConversionStatement, conversion))
     statement = json.dumps(stated, indent=2) + "\n"
-    files: dict[str, str | bytes] = {
-        "trace.parquet": _parquet(conversion, layout_of(sizes), statement),
-        "meta.yaml": metadata_file(sizes),
-        "conversion.json": statement,
-    }
-    for name, content in files.items():
-        write_file(target / name, content)
-    return [target / name for name in files]
-
-
-def _parquet(conversion: Conversion, layout: RankLayout, statement: str) -> bytes:
-    """Return the rows as Parquet; times in double precision."""
+    layout = layout_of(sizes)
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -337,7 +326,14 @@ def _parquet(conversion: Conversion, layout: RankLayout, statement: str) -> byte
     table = pa.table(dict(zip(COLUMNS, columns, strict=True)), schema=schema)
     out = BytesIO()
     pq.write_table(table, out, use_dictionary=["optype"])
-    return out.getvalue()
+    files: dict[str, str | bytes] = {
+        "trace.parquet": out.getvalue(),
+        "meta.yaml": metadata_file(sizes),
+        "conversion.json": statement,
+    }
+    for name, content in files.items():
+        write_file(target / name, content)
+    return [target / name for name in files]
 
 
 def _numbered(conversion: Conversion, layout: RankLayout) -> list[tuple[int | float | str, ...]]:

@@ -32,10 +32,6 @@ from health.whatif.optypes import (
 )
 from health.whatif.trace import Trace
 
-# -- stage_check --
-# The operations of one pipeline stage, sorted by what they are to each other.
-
-
 Places = tuple[int, ...]
 Edge = tuple[int, int]
 
@@ -90,22 +86,8 @@ def _stage(trace: Trace, stage: int, places: Sequence[int]) -> StageOperations:
     for place in places:
         streams[trace.operations[place].stream].append(place)
         kinds[trace.operations[place].optype].append(place)
-    _check_order(trace, streams["compute"])
-    first, last = (0, 0), (trace.sizes.pp - 1, trace.sizes.vpp - 1)
-    forward, backward = (FORWARD, FORWARD_RECV, FORWARD_SEND), (BACKWARD, BACKWARD_RECV, BACKWARD_SEND)
-    return StageOperations(
-        operations=trace.operations,
-        streams={stream: tuple(queue) for stream, queue in streams.items()},
-        directions=(
-            _direction(trace, stage, kinds, forward, first=first, last=last),
-            _direction(trace, stage, kinds, backward, first=last, last=first),
-        ),
-        kinds={optype: tuple(kind) for optype, kind in kinds.items()},
-    )
-
-
-def _check_order(trace: Trace, compute: Sequence[int]) -> None:
-    """Make sure that a backward pass comes after the forward pass of its chunk and microbatch."""
+    # that a backward pass comes after the forward pass of its chunk and microbatch
+    compute = streams["compute"]
     forwarded: set[tuple[int, int]] = set()
     for place in compute:
         operation = trace.operations[place]
@@ -119,6 +101,17 @@ def _check_order(trace: Trace, compute: Sequence[int]) -> None:
                 where=trace.at(place),
                 fix="check start_ts, mc and mb_id of the first step",
             )
+    first, last = (0, 0), (trace.sizes.pp - 1, trace.sizes.vpp - 1)
+    forward, backward = (FORWARD, FORWARD_RECV, FORWARD_SEND), (BACKWARD, BACKWARD_RECV, BACKWARD_SEND)
+    return StageOperations(
+        operations=trace.operations,
+        streams={stream: tuple(queue) for stream, queue in streams.items()},
+        directions=(
+            _direction(trace, stage, kinds, forward, first=first, last=last),
+            _direction(trace, stage, kinds, backward, first=last, last=first),
+        ),
+        kinds={optype: tuple(kind) for optype, kind in kinds.items()},
+    )
 
 
 def _direction(
@@ -166,13 +159,6 @@ def _with_empty(needed: list[int], computes: list[int], transfers: int, *, first
     return computes[len(computes) - transfers :] if first_left_out else computes[:transfers]
 
 
-# -- operation_graph --
-# The dependency graph of one step: which operation waits for which (arXiv 2505.05713).
-#
-# Built once, from the first rank's first step.  A node is an operation of every rank; what happens between ranks is in
-# the groups: the members of a group transfer together, and none begins before all have launched.
-
-
 class TransferGroup(NamedTuple):
     """Operations that transfer together; a compute operation is a group of its own."""
 
@@ -195,8 +181,8 @@ def build_graph(trace: Trace) -> Graph:
     stages = stages_of(trace)
     before: list[set[int]] = [set() for _ in trace.operations]
     for stage in stages:
-        for one, other in (*_stream_edges(stage), *_pipeline_edges(stage), *_tail_edges(stage)):
-            before[other].add(one)
+        for earlier, later in (*_stream_edges(stage), *_pipeline_edges(stage), *_tail_edges(stage)):
+            before[later].add(earlier)
     ordered = _ordered(trace, list(_groups(trace, stages)), before)
     last = [i for i, operation in enumerate(trace.operations) if operation.optype == OPTIMIZER]
     return Graph(

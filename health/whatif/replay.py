@@ -24,19 +24,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ground.errors import TraceFormatError
-from health.whatif.analysis_result import Analysis, Floats, Operation, Stream, Timeline, Timelines
+from health.whatif.analysis_result import Analysis, Operation, Stream, Timeline, Timelines
 from health.whatif.graph import Graph, build_graph
 from health.whatif.optypes import COMPUTE, SENDS
 from health.whatif.trace import Trace
-
-# -- step_replay --
-# The replay: what a step would have taken with other durations, and the what-ifs that are asked of a trace.
-#
-# An operation is launched when all it waits for has ended; a compute operation ends its duration later, a transfer its
-# own duration after the last launch in its group.  Arrays are [..., dp, steps]; durations may leave axes out, so that
-# what no straggler touches costs next to nothing.  Ideal is the mean of an operation type for compute, where work moves
-# from one worker to another, and the median for transfers, where outliers are faults (arXiv 2505.05713).
-
 
 Array = NDArray[np.float64]
 
@@ -75,11 +66,7 @@ def durations_of(trace: Trace, graph: Graph) -> Durations:
             earliest[too_early > early] = member
             np.maximum(early, too_early, out=early)
         traced[members] = np.maximum(own, 0.0)
-    return Durations(traced=traced, ideal=_ideal(trace, traced), early=early, earliest=earliest)
-
-
-def _ideal(trace: Trace, traced: Array) -> Array:
-    """Return per operation the mean or median of its type over steps, microbatches, stages and ranks together."""
+    # ideal is the mean or median of a type over steps, microbatches, stages and ranks together
     kinds: dict[str, list[int]] = defaultdict(list)
     for place, operation in enumerate(trace.operations):
         kinds[operation.optype].append(place)
@@ -87,7 +74,7 @@ def _ideal(trace: Trace, traced: Array) -> Array:
     for optype, places in kinds.items():
         values = traced[places]
         ideal[places] = values.mean() if optype in COMPUTE else np.median(values)
-    return ideal
+    return Durations(traced=traced, ideal=ideal, early=early, earliest=earliest)
 
 
 DurationOf = Callable[[int], Array | float]  # Operation -> its duration: a number or [..., dp, steps]
@@ -236,14 +223,6 @@ def timelines_of(replayed: Replayed, steps: Sequence[int] | None = None) -> Time
     )
 
 
-# -- step_chrome_trace --
-# Steps as a Chrome trace, for Perfetto: as traced, replayed, and replayed with ideal durations.
-#
-# A process is one worker in one of the three, a thread one of its streams; the three stand together, worker by worker.
-# Each step starts at the same moment in all three, so that what stragglers cost can be seen as the gap before the next.
-# Format: "Trace Event Format", complete events (``"ph": "X"``), times in microseconds.
-
-
 # Threads of a process, from the top
 STREAMS: tuple[Stream, ...] = ("compute", "dp-comm", "forward-recv", "forward-send", "backward-recv", "backward-send")
 # Events that Perfetto still opens with ease, about 90 MB; of a larger trace the slowest steps are written
@@ -290,7 +269,12 @@ def _events(timelines: Timelines, ranks: Sequence[int]) -> Iterator[str]:
                 head = f'{{"ph": "X", "pid": {numbers[dp, stage, version]}, "tid": {thread}, "cat": "{version}", '
                 for place, offset in enumerate(offsets):
                     start = timeline.start[members, dp, place]
-                    end = _disjoint(start, timeline.end[members, dp, place])
+                    # times of a trace are rounded, so that operations of a stream seem to overlap: they are cut
+                    ends = timeline.end[members, dp, place]
+                    order = np.argsort(start, kind="stable")
+                    cut = ends.copy()
+                    cut[order[:-1]] = np.minimum(ends[order[:-1]], start[order[1:]])
+                    end = cut
                     begin, took = (start + offset) * 1e6, np.maximum(end - start, 0.0) * 1e6
                     tail = f'"step": {timeline.steps[place]}}}}}'
                     for member, ts, dur in zip(members, begin.tolist(), took.tolist(), strict=True):
@@ -307,14 +291,3 @@ def _label(operation: Operation) -> str:
     number = f" {operation.microbatch}" if operation.microbatch >= 0 else ""
     arguments = json.dumps({"optype": operation.optype, "mb": operation.microbatch, "chunk": operation.chunk})
     return f'"name": {json.dumps(operation.optype + number)}, "args": {arguments[:-1]}, '
-
-
-def _disjoint(start: Floats, end: Floats) -> Floats:
-    """Return the ends in one stream, cut at the next start: events of a thread may not overlap in part.
-
-    Operations of a stream do not overlap; times of a trace are rounded, and then they seem to.
-    """
-    order = np.argsort(start, kind="stable")
-    cut = end.copy()
-    cut[order[:-1]] = np.minimum(end[order[:-1]], start[order[1:]])
-    return cut

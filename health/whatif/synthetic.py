@@ -140,7 +140,11 @@ def _durations(recipe: Recipe, operations: tuple[Operation, ...]) -> NDArray[np.
     work = np.maximum(1.0 + recipe.uneven * random.standard_normal((recipe.microbatches, *shape[1:])), 0.1)
     for place, operation in enumerate(operations):
         for (rank, stage), factor in recipe.slow_links.items():
-            if (operation.stage, operation.optype) in _ends(stage):
+            # the stage and type of the operations that transfer between a stage and the next one
+            here, there = (optypes.FORWARD_SEND, optypes.BACKWARD_RECV), (optypes.FORWARD_RECV, optypes.BACKWARD_SEND)
+            if (operation.stage, operation.optype) in (
+                (*((stage, optype) for optype in here), *((stage + 1, optype) for optype in there))
+            ):
                 seconds[place, rank] *= factor
         if operation.optype not in (FORWARD, BACKWARD):
             continue
@@ -153,12 +157,6 @@ def _durations(recipe: Recipe, operations: tuple[Operation, ...]) -> NDArray[np.
         if recipe.pauses and operation.optype == FORWARD:
             seconds[place] += recipe.pause * (random.random(shape[1:]) < recipe.pauses)
     return seconds
-
-
-def _ends(stage: int) -> tuple[tuple[int, str], ...]:
-    """Return the stage and type of the operations that transfer between a stage and the next one."""
-    here, there = (optypes.FORWARD_SEND, optypes.BACKWARD_RECV), (optypes.FORWARD_RECV, optypes.BACKWARD_SEND)
-    return (*((stage, optype) for optype in here), *((stage + 1, optype) for optype in there))
 
 
 def trace_file(trace: Trace) -> bytes:

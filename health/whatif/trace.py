@@ -27,10 +27,6 @@ from ground.formats import FileFormat
 from health.whatif.analysis_result import Operation
 from health.whatif.optypes import BACKWARD, CODE, FORWARD, OPTYPES, stream_of
 
-# -- trace --
-# A traced job: its sizes, as the metadata file says them, which rank does what, and its operations as arrays.
-
-
 LARGEST = 1_000_000  # Largest size of anything: more GPUs than any job has
 MOST_RANKS = 1 << 20
 
@@ -186,10 +182,6 @@ class Trace:
         )
 
 
-# -- op_columns --
-# The columns of a Parquet trace as NumPy arrays, and what its rows may say, each rule with its words.
-
-
 MAX_ROWS = 200_000_000  # Largest trace, about 10 GB in memory: a file of kilobytes can claim any number of rows
 MAX_STDIN = 2 * 1024**3
 
@@ -241,8 +233,8 @@ class OpColumns:
     @property
     def passes(self) -> NDArray[np.bool_]:
         """[rows]: whether a row is a forward or backward pass."""
-        found: NDArray[np.bool_] = (self.optype == CODE[FORWARD]) | (self.optype == CODE[BACKWARD])
-        return found
+        is_pass: NDArray[np.bool_] = (self.optype == CODE[FORWARD]) | (self.optype == CODE[BACKWARD])
+        return is_pass
 
     def without(self, bad: NDArray[np.bool_]) -> OpColumns:
         """Return the columns without the rows where ``bad`` holds; the others are of known types."""
@@ -275,7 +267,22 @@ def _read(content: str | bytes, name: str, *, size: int) -> OpColumns:
         raise TraceFormatError("is empty", where=name, fix="give a Parquet file with rows")
     with open_parquet(content, name=name, error=TraceFormatError, fix=_NO_OP_TRACE) as file:
         # A dictionary is asked for below, and only of a column that is there.
-        _check_shape(file, name)
+        there = file.schema_arrow.names
+        missing = [key for key in COLUMNS if key not in there and key not in UNUSED]
+        if missing:
+            raise TraceFormatError(
+                f"the column {missing[0]!r} is missing" + (f", and {', '.join(missing[1:])}" if missing[1:] else ""),
+                where=name,
+                fix=f"{did_you_mean(missing[0], there)}a trace has the columns {', '.join(COLUMNS)}",
+            )
+        if not file.metadata.num_rows:
+            raise TraceFormatError("has no rows", where=name, fix="give a trace of at least one whole step")
+        if file.metadata.num_rows > MAX_ROWS:
+            raise TooLarge(
+                f"has {file.metadata.num_rows:,} rows, and at most {MAX_ROWS:,} are read",
+                where=name,
+                fix="sample fewer steps: one in ten is enough",
+            )
     how = {"read_dictionary": ["optype"], "metadata": file.metadata}
     with open_parquet(content, name=name, error=TraceFormatError, **how) as file:
         columns = ParquetColumns(file, name=name, error=TraceFormatError)
@@ -291,25 +298,6 @@ def _read(content: str | bytes, name: str, *, size: int) -> OpColumns:
 
 def _whole_numbers(columns: ParquetColumns, key: str) -> NDArray[np.signedinteger[Any]]:
     return columns.whole_numbers(key, missing=ABSENT, limits=np.iinfo(WHOLE.get(key, np.int64)))
-
-
-def _check_shape(file: Any, name: str) -> None:
-    there = file.schema_arrow.names
-    missing = [key for key in COLUMNS if key not in there and key not in UNUSED]
-    if missing:
-        raise TraceFormatError(
-            f"the column {missing[0]!r} is missing" + (f", and {', '.join(missing[1:])}" if missing[1:] else ""),
-            where=name,
-            fix=f"{did_you_mean(missing[0], there)}a trace has the columns {', '.join(COLUMNS)}",
-        )
-    if not file.metadata.num_rows:
-        raise TraceFormatError("has no rows", where=name, fix="give a trace of at least one whole step")
-    if file.metadata.num_rows > MAX_ROWS:
-        raise TooLarge(
-            f"has {file.metadata.num_rows:,} rows, and at most {MAX_ROWS:,} are read",
-            where=name,
-            fix="sample fewer steps: one in ten is enough",
-        )
 
 
 class Fault(NamedTuple):
@@ -393,15 +381,6 @@ def _at(values: NDArray[Any], rows: Rows) -> str:
     return str(values[rows[0]]) if len(rows) else ""
 
 
-# -- assemble --
-# From rows to dense arrays.
-#
-# Every data-parallel rank runs the same operations in every step, or the graph could not be built once.  A row belongs
-# to a cell: an operation (stage, type, number), a rank and a step.  A whole trace fills every cell once.  With
-# ``lenient`` what does not fit is left out: rows that are wrong in themselves, then ranks without one of the stages,
-# then ranks of which most steps are incomplete, then steps that are still incomplete.
-
-
 Ints = NDArray[np.int64]
 
 # Most possible (stage, type, number): numbers far beyond those of the rows are a fault of the file
@@ -425,22 +404,20 @@ def read_trace(
         if len(fault.rows):
             raise TraceFormatError(fault.message, where=f"{columns.source}:row {fault.rows[0]}", fix=fault.fix)
     if lenient:
-        columns = _without_faulty_rows(columns, dropped)
+        bad = np.zeros(len(columns), dtype=np.bool_)
+        for fault in faults_of_rows(columns):
+            rows = fault.rows[~bad[fault.rows]]
+            dropped[fault.reason] += len(rows)
+            bad[rows] = True
+        if bad.all():
+            raise TraceFormatError(
+                "has no usable row", where=columns.source, fix="read it without --lenient to see why"
+            )
+        columns = columns.without(bad) if bad.any() else columns
     sizes = sizes or infer_sizes(columns)
     ranks = check_sizes(columns, sizes)
     columns = _ranks_with_all_stages(columns, sizes, dropped, lenient=lenient)
     return _Assembly(columns, sizes, 0 if partial else ranks, dropped, lenient=lenient).trace()
-
-
-def _without_faulty_rows(columns: OpColumns, dropped: Counter[str]) -> OpColumns:
-    bad = np.zeros(len(columns), dtype=np.bool_)
-    for fault in faults_of_rows(columns):
-        rows = fault.rows[~bad[fault.rows]]
-        dropped[fault.reason] += len(rows)
-        bad[rows] = True
-    if bad.all():
-        raise TraceFormatError("has no usable row", where=columns.source, fix="read it without --lenient to see why")
-    return columns.without(bad) if bad.any() else columns
 
 
 def _ranks_with_all_stages(columns: OpColumns, sizes: JobSizes, dropped: Counter[str], *, lenient: bool) -> OpColumns:
@@ -490,7 +467,32 @@ class _Assembly:
     def trace(self) -> Trace:
         """Return the dense trace."""
         if self.lenient:
-            self._drop_ranks_and_steps()
+            # Leave out what keeps the rest from being whole
+            pairs = (len(self.ranks), len(self.steps))
+            cell = (self.operation * pairs[0] + self.rank) * pairs[1] + self.step
+            order = np.argsort(cell, kind="stable")
+            twice = order[1:][np.diff(cell[order]) == 0]
+            pair = self.rank * pairs[1] + self.step
+            busy = np.bincount(pair, minlength=pairs[0] * pairs[1]) > 0
+            usual = np.bincount(self.operation, minlength=len(self.keys)) > HALF * int(busy.sum())
+            wrong = np.bincount(pair[usual[self.operation]], minlength=pairs[0] * pairs[1]) != int(usual.sum())
+            wrong[pair[twice]] = True
+            wrong[pair[~usual[self.operation]]] = True
+            table = wrong.reshape(pairs)
+            hopeless = table.mean(axis=1) > HALF
+            good = ~table[~hopeless].any(axis=0)
+            for none_left, problem in ((hopeless, "no rank has enough whole steps"), (~good, "no step is whole")):
+                if none_left.all():
+                    fix = "read it without --lenient to see what is wrong first"
+                    raise TraceFormatError(problem, where=self.columns.source, fix=fix)
+            out_of_rank, out_of_step = hopeless[self.rank], ~good[self.step]
+            self.dropped["rank incomplete in most steps"] += int(out_of_rank.sum())
+            self.dropped["step incomplete"] += int((out_of_step & ~out_of_rank).sum())
+            keep = ~(out_of_rank | out_of_step)
+            self.columns = self.columns.without(~keep)
+            self.keys, self.operation = _places(self.keys[self.operation[keep]])
+            self.steps, self.step = _places(self.steps[self.step[keep]])
+            self.ranks, self.rank = _places(self.ranks[self.rank[keep]])
         elif len(self.ranks) < self.expected_ranks:
             absent = int(np.setdiff1d(np.arange(self.expected_ranks), self.ranks)[0])
             raise TraceFormatError(
@@ -500,7 +502,7 @@ class _Assembly:
             )
         shape = (len(self.keys), len(self.ranks), len(self.steps))
         cell = (self.operation * shape[1] + self.rank) * shape[2] + self.step
-        if len(cell) != int(np.prod(shape)) or not _is_permutation(cell):
+        if len(cell) != int(np.prod(shape)) or (np.bincount(cell) != 1).any():
             raise self._not_whole(cell, shape)
 
         def dense(values: NDArray[Any]) -> NDArray[Any]:
@@ -580,34 +582,6 @@ class _Assembly:
         stage, optype = divmod(int(key) // self.numbers, len(OPTYPES))
         return stage, OPTYPES[optype], int(key) % self.numbers
 
-    def _drop_ranks_and_steps(self) -> None:
-        """Leave out what keeps the rest from being whole."""
-        pairs = (len(self.ranks), len(self.steps))
-        cell = (self.operation * pairs[0] + self.rank) * pairs[1] + self.step
-        order = np.argsort(cell, kind="stable")
-        twice = order[1:][np.diff(cell[order]) == 0]
-        pair = self.rank * pairs[1] + self.step
-        busy = np.bincount(pair, minlength=pairs[0] * pairs[1]) > 0
-        usual = np.bincount(self.operation, minlength=len(self.keys)) > HALF * int(busy.sum())
-        wrong = np.bincount(pair[usual[self.operation]], minlength=pairs[0] * pairs[1]) != int(usual.sum())
-        wrong[pair[twice]] = True
-        wrong[pair[~usual[self.operation]]] = True
-        table = wrong.reshape(pairs)
-        hopeless = table.mean(axis=1) > HALF
-        good = ~table[~hopeless].any(axis=0)
-        for none_left, problem in ((hopeless, "no rank has enough whole steps"), (~good, "no step is whole")):
-            if none_left.all():
-                fix = "read it without --lenient to see what is wrong first"
-                raise TraceFormatError(problem, where=self.columns.source, fix=fix)
-        out_of_rank, out_of_step = hopeless[self.rank], ~good[self.step]
-        self.dropped["rank incomplete in most steps"] += int(out_of_rank.sum())
-        self.dropped["step incomplete"] += int((out_of_step & ~out_of_rank).sum())
-        keep = ~(out_of_rank | out_of_step)
-        self.columns = self.columns.without(~keep)
-        self.keys, self.operation = _places(self.keys[self.operation[keep]])
-        self.steps, self.step = _places(self.steps[self.step[keep]])
-        self.ranks, self.rank = _places(self.ranks[self.rank[keep]])
-
 
 def _places(values: NDArray[np.signedinteger]) -> tuple[Ints, Ints]:
     """Return the distinct values, ascending, and the place of each value among them."""
@@ -619,9 +593,3 @@ def _places(values: NDArray[np.signedinteger]) -> tuple[Ints, Ints]:
     there[values - low] = True
     place = np.cumsum(there, dtype=np.int64) - 1
     return np.flatnonzero(there) + low, place[values - low]
-
-
-def _is_permutation(cell: Ints) -> bool:
-    filled = np.zeros(len(cell), dtype=np.bool_)
-    filled[cell] = True
-    return bool(filled.all())

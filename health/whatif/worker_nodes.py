@@ -42,7 +42,15 @@ def _of_csv(source: Source, dp: int, pp: int) -> Nodes:
             if not any(cells) or cells[0].startswith("#"):
                 continue
             if not columns:
-                columns = _columns(cells, place)
+                names = [SPELLINGS.get(cell.lower(), cell.lower()) for cell in cells]
+                missing = [name for name in HEADER if name not in names]
+                if missing:
+                    raise InvalidInput(
+                        f"the column {missing[0]!r} is missing",
+                        where=place,
+                        fix=f"begin with the line {','.join(HEADER)}, or give the JSON of `arnold place`",
+                    )
+                columns = [names.index(name) for name in HEADER]
                 continue
             rank, stage, node = (cells[i] if i < len(cells) else "" for i in columns)
             worker = (_number(rank, "dp", dp, place), _number(stage, "stage", pp, place))
@@ -58,18 +66,6 @@ def _of_csv(source: Source, dp: int, pp: int) -> Nodes:
     if not nodes:
         raise InvalidInput("names no worker", where=source.name, fix=f"write rows of {', '.join(HEADER)}")
     return nodes
-
-
-def _columns(cells: list[str], place: str) -> list[int]:
-    names = [SPELLINGS.get(cell.lower(), cell.lower()) for cell in cells]
-    missing = [name for name in HEADER if name not in names]
-    if missing:
-        raise InvalidInput(
-            f"the column {missing[0]!r} is missing",
-            where=place,
-            fix=f"begin with the line {','.join(HEADER)}, or give the JSON of `arnold place`",
-        )
-    return [names.index(name) for name in HEADER]
 
 
 def _number(text: str, name: str, limit: int, place: str) -> int:

@@ -111,7 +111,15 @@ def record(
     if not job_id.isprintable():
         problem = f"the id of the job has control characters: {job_id[:60]!r}"
         raise BadRow("not text", problem, fix="give it a printable id")
-    gpus = checked_gpus(job_id, gpus)
+    # a whole number of GPUs, or a share of one in hundredths, rounded up
+    if gpus == 0:
+        raise BadRow("no GPUs", f"job {job_id} has no GPUs", fix="leave out jobs that need only CPUs")
+    if gpus < 0 or gpus > MAX_GPUS:
+        raise BadRow("impossible GPUs", f"job {job_id} has {gpus:g} GPUs", fix="give the number of GPUs it needs")
+    if gpus > 1 and gpus != int(gpus):
+        fix = "give a whole number, or a share of one GPU below 1"
+        raise BadRow("impossible GPUs", f"job {job_id} has {gpus:g} GPUs", fix=fix)
+    gpus = math.ceil(gpus * 100 - 1e-9) / 100 if gpus < 1 else float(gpus)
     if not duration > 0:
         reason = "negative duration" if duration < 0 else "zero duration"
         raise BadRow(reason, f"job {job_id} ran for {duration:g} seconds", fix="give how long it ran")
@@ -150,26 +158,6 @@ def summed_shares(shares: float, instances: float) -> float:
     """
     single = instances <= 1 and shares < 1
     return shares if single or not 0 < shares <= MAX_GPUS else math.ceil(shares - 1e-9)
-
-
-def checked_gpus(job_id: str, gpus: float) -> float:
-    """Return a whole number of GPUs, or a share of one in hundredths, rounded up.
-
-    :raises BadRow: none, less than none, a fraction above 1, or more than :data:`MAX_GPUS`.
-    """
-    if gpus == 0:
-        raise BadRow("no GPUs", f"job {job_id} has no GPUs", fix="leave out jobs that need only CPUs")
-    if gpus < 0 or gpus > MAX_GPUS:
-        raise BadRow("impossible GPUs", f"job {job_id} has {gpus:g} GPUs", fix="give the number of GPUs it needs")
-    if gpus < 1:
-        return math.ceil(gpus * 100 - 1e-9) / 100
-    if gpus != int(gpus):
-        raise BadRow(
-            "impossible GPUs",
-            f"job {job_id} has {gpus:g} GPUs",
-            fix="give a whole number, or a share of one GPU below 1",
-        )
-    return float(gpus)
 
 
 MAX_SECONDS = 1e11  # Latest moment, about the year 5000: what lies beyond is milliseconds

@@ -20,8 +20,8 @@ from typing import ClassVar, Protocol
 
 from ground.errors import InvalidInput, TraceFormatError, did_you_mean
 from ground.files import ByteStream, CutOff, open_stream
-from ground.formats import FileFormat, unknown_format
-from ground.plugins import PluginGroup, noted
+from ground.formats import FileFormat, Format, FormatGroup, recognise
+from ground.plugins import noted
 from ground.rows import BadRow, CsvRows, header_of, share
 from scheduler.job import DEFAULT_ALPHA
 from simulator.job_record import JobRecord
@@ -31,23 +31,8 @@ from simulator.traces.job_trace import JobTrace, in_order
 Numbered = tuple[int, JobRecord]  # A job and its line in the file, from 1
 
 
-class TraceReader(Protocol):
-    """Reads one format.  Registered as an entry point in the group ``arnold.trace_readers``: a class (or any callable
-    without arguments) that makes an object with this face.
-    """
-
-    @property
-    def format(self) -> FileFormat:
-        """What users should know of the format; its name is that of ``--format``."""
-
-    def likeness(self, head: bytes) -> float:
-        """Return how much the beginning of a file looks like this format: 1 = it is, 0 = not at all.
-
-        What lies between is for a table of which some columns are missing: when no reader says 1, the one with most
-        is asked to read, to say what is wrong.
-
-        :param head: the first bytes of the file, unpacked, about 64 thousand.
-        """
+class TraceReader(Format, Protocol):
+    """Reads one format of job traces; an entry point in the group ``arnold.trace_readers``."""
 
     def read(self, source: ByteStream, bad_rows: TraceRows) -> Iterator[Numbered]:
         """Return the jobs with their lines, in the order of the file.
@@ -57,13 +42,17 @@ class TraceReader(Protocol):
         """
 
 
-TRACE_READERS: PluginGroup[TraceReader] = PluginGroup(
-    "arnold.trace_readers", unknown="no trace format is called", where="--format"
-)
+def _other_table(head: str) -> tuple[str, str] | None:
+    """Return what is wrong with a table of jobs whose cells stand apart by other marks than commas."""
+    for mark, name in ((";", "semicolons"), ("\t", "tabs")):
+        if "gpus" in meanings(header_of(head, delimiter=mark)):
+            fix = "write it with commas between its cells, and points in its numbers"
+            return f"is a table with {name} between its cells", fix
+    return None
+
+
+TRACE_READERS: FormatGroup[TraceReader] = FormatGroup("arnold.trace_readers", kind="jobs", error=TraceFormatError)
 """All formats of traces that can be read."""
-
-
-NEARLY = 0.5  # Likeness from which a reader is asked what is wrong with a file that no reader recognises
 
 
 def read_trace(
@@ -88,7 +77,7 @@ def read_trace(
     with open_stream(path, error=TraceFormatError) as source:
         if columns:
             renamed(source, columns)
-        reader = recognise(source) if format is None else TRACE_READERS.load(format)
+        reader = TRACE_READERS.load(format) if format else recognise(TRACE_READERS, source, stranger=_other_table)
         check_names(columns, reader.format.name, reader.format.marks)
         records: list[JobRecord] = []
         lines: dict[str, int] = {}  # where each id stands first
@@ -126,29 +115,6 @@ def read_trace(
     in_time = in_order(records)
     notes = (*bad_rows.notes, *doubts(in_time, bad_rows))
     return JobTrace(in_time, dict(bad_rows.dropped), source.name, reader.format.name, notes)
-
-
-def recognise(source: ByteStream) -> TraceReader:
-    """Return the reader of a file, by its content.
-
-    :raises TraceFormatError: no reader, or more than one, recognises it.
-    """
-    readers = list(TRACE_READERS.load_all())
-    likeness = [reader.likeness(source.head) for reader in readers]
-    best = max(likeness, default=0.0)
-    fitting = [reader for reader, like in zip(readers, likeness, strict=True) if like == best]
-    if best >= NEARLY and len(fitting) == 1:
-        return fitting[0]
-    if best == 1.0:
-        names = " and ".join(reader.format.name for reader in fitting)
-        raise TraceFormatError(f"looks like {names} at once", where=source.name, fix="say which with --format")
-    head = source.head.decode("utf-8", errors="replace")
-    for mark, name in ((";", "semicolons"), ("\t", "tabs")):
-        if "gpus" in meanings(header_of(head, delimiter=mark)):
-            fix = "write it with commas between its cells, and points in its numbers"
-            raise TraceFormatError(f"is a table with {name} between its cells", where=source.name, fix=fix)
-    problem, fix = unknown_format((reader.format for reader in readers), head, kind="jobs")
-    raise TraceFormatError(problem, where=source.name, fix=fix)
 
 
 def json_likeness(head: bytes, marks: Sequence[str], *, begin: bytes) -> float:

@@ -9,11 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from benchmarks.workload import summary
 from ground.errors import InvalidInput, TooLarge, TraceFormatError
 from ground.quantities import DAY
 from simulator.job_record import shape
 from simulator.traces import read_trace
-from simulator.workload import KALOS, WorkloadSpec, arrivals, generate, grids, kinds_of, summary
+from simulator.workload import KALOS, WorkloadSpec, arrivals, generate, grids, kinds_of
 
 
 def test_the_fit_by_formula() -> None:

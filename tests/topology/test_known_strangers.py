@@ -10,7 +10,7 @@ from ground.errors import InvalidInput
 from ground.files import Source
 from topology.build import build_cluster
 from topology.cluster import Node
-from topology.load import STRANGERS, NodeList, read_node_lists, recognise, stranger_fault
+from topology.load import STRANGERS, NodeList, load_topology, read_node_lists, stranger_fault
 from topology.readers.reading import TOPOLOGY_READERS
 from topology.slurm_snapshot import NO_REQUEST
 
@@ -49,7 +49,7 @@ def list_of(text: str) -> NodeList:
 def test_a_cluster_that_is_none_is_called_what_it_is(words: str, text: str) -> None:
     """With the command whose answer is one, in place of the names of all formats."""
     with pytest.raises(InvalidInput) as caught:
-        recognise(Source("f", text))
+        load_topology(Source("f", text))
     assert words in caught.value.message
     assert "arnold formats" not in caught.value.fix
     assert caught.value.fix
@@ -82,6 +82,6 @@ def test_lists_of_nodes_are_no_strangers() -> None:
 def test_what_a_reader_knows_is_no_stranger() -> None:
     """The words by which a reader tells its format stand in no kind of stranger, so that the order does not matter."""
     for text in TEXTS.values():
-        assert not any(TOPOLOGY_READERS.load(name).recognises(text) for name in TOPOLOGY_READERS.names())
+        assert not any(TOPOLOGY_READERS.load(name).likeness(text.encode()) for name in TOPOLOGY_READERS.names())
     # each kind has its text above
     assert all(any(stranger.pattern.search(text) for text in TEXTS.values()) for stranger in STRANGERS)

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 from ground.errors import InvalidInput, InvalidTopology, UnknownName
 from ground.files import Source
+from ground.formats import recognise
 from tests.case_counts import examples
 from tests.facts import says
 from topology.build import build_cluster
 from topology.cluster import Cluster, Node
 from topology.flags import FAULTY, NodeFlag
-from topology.load import recognise
 from topology.readers.reading import TOPOLOGY_READERS
 from topology.writers import TOPOLOGY_WRITERS
 
@@ -30,7 +30,7 @@ def tree(*paths: tuple[str, ...], levels: tuple[str, ...] = ("minipod", "rack"))
 def read_back(text: str) -> Cluster:
     """The cluster of a text in whatever format it is recognised to be."""
     source = Source("f", text)
-    return recognise(source).read(source, levels=None, now=NOW).cluster
+    return recognise(TOPOLOGY_READERS, source).read(source, levels=None, now=NOW).cluster
 
 
 def rows(cluster: Cluster) -> dict[str, tuple[str, ...]]:
@@ -254,7 +254,7 @@ def test_every_written_format_can_be_read() -> None:
     """By a reader of the same name; topology.conf is one format to read, of switches or of blocks."""
     for name in TOPOLOGY_WRITERS.names():
         text = TOPOLOGY_WRITERS.load(name).write(tree(("a", "r1"))).text
-        assert TOPOLOGY_READERS.load({"slurm-block": "slurm-conf"}.get(name, name)).recognises(text)
+        assert TOPOLOGY_READERS.load({"slurm-block": "slurm-conf"}.get(name, name)).likeness(text.encode())
 
 
 def test_a_name_that_slurm_would_read_as_another_is_closed() -> None:

@@ -16,7 +16,7 @@ def draw_cluster(cluster: Cluster, output: str | Path, *, title: str = "Cluster"
     """Draw a cluster into a file with a suffix of :data:`FORMATS`, written whole or not at all."""
     kind = Path(output).suffix.lower().removeprefix(".")
     if kind not in FORMATS:
-        fix = f"end the name of the file in one of {', '.join('.' + known for known in FORMATS)}"
+        fix = f"end the name of the file in one of {', '.join(f'.{suffix}' for suffix in FORMATS)}"
         raise InvalidInput(f"cannot draw into {Path(output).name!r}", where=str(output), fix=fix)
     write_file(output, drawing(cluster, kind, title=title))
 

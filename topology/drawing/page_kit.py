@@ -38,8 +38,9 @@ def svg(
 ) -> str:
     """Return a whole drawing; the title is what a screen reader says, the corner x and y of the upper left one."""
     box = {"viewBox": f"{svg_number(corner)} {svg_number(corner)} {svg_number(width)} {svg_number(height)}"}
-    said: dict[str, Attribute] = {"role": "img", "aria_label": title}
-    return "\n".join([f"{_tag('svg', kind, box, {'width': width, 'height': height}, said, more)}>", *parts, "</svg>"])
+    spoken: dict[str, Attribute] = {"role": "img", "aria_label": title}
+    tag = _tag("svg", kind, box, {"width": width, "height": height}, spoken, more)
+    return "\n".join([f"{tag}>", *parts, "</svg>"])
 
 
 def rect(x: float, y: float, width: float, height: float, kind: str, *, tip: str = "", **more: Attribute) -> str:
@@ -112,16 +113,14 @@ def _way(points: Iterable[XY]) -> str:
 
 def _tag(name: str, kind: str, *attributes: Mapping[str, Attribute]) -> str:
     """Return the beginning of an element, up to its last attribute."""
-    pairs = chain.from_iterable(some.items() for some in attributes)
-    return f'<{name} class="{kind}"' + "".join(_attribute(key.replace("_", "-"), value) for key, value in pairs)
-
-
-def _attribute(name: str, value: Attribute) -> str:
-    if value is None or value is False:
-        return ""
-    if value is True:
-        return f" {name}"
-    return f' {name}="{escape(value) if isinstance(value, str) else svg_number(value)}"'
+    tag = f'<{name} class="{kind}"'
+    for key, value in chain.from_iterable(some.items() for some in attributes):
+        if value is None or value is False:
+            continue
+        tag += f" {key.replace('_', '-')}"
+        if value is not True:
+            tag += f'="{escape(value) if isinstance(value, str) else svg_number(value)}"'
+    return tag
 
 
 LIGHT: Mapping[State, str] = {
@@ -200,13 +199,10 @@ def _oklch(lightness: float, chroma: float, hue: float) -> str:
             -0.0041960863 * long - 0.7034186147 * medium + 1.7076147010 * short,
         )
         if all(-1e-6 <= value <= 1 + 1e-6 for value in linear) or chroma < 0.01:
-            return "#" + "".join(f"{round(255 * _gamma(value)):02x}" for value in linear)
+            shown = [min(max(value, 0.0), 1.0) for value in linear]
+            srgb = (12.92 * value if value <= 0.0031308 else 1.055 * value ** (1 / 2.4) - 0.055 for value in shown)
+            return "#" + "".join(f"{round(255 * value):02x}" for value in srgb)
         chroma *= 0.95
-
-
-def _gamma(linear: float) -> float:
-    value = min(max(linear, 0.0), 1.0)
-    return 12.92 * value if value <= 0.0031308 else 1.055 * value ** (1 / 2.4) - 0.055
 
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
@@ -264,7 +260,7 @@ def _environment(package: str) -> Environment:
 
     packages = dict.fromkeys((package, package.rpartition(".")[0], OWN))
     environment = Environment(
-        loader=ChoiceLoader([PackageLoader(one, ".") for one in packages]),
+        loader=ChoiceLoader([PackageLoader(package, ".") for package in packages]),
         autoescape=True,
         undefined=StrictUndefined,
         keep_trailing_newline=True,

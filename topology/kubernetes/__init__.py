@@ -1,4 +1,4 @@
 """Objects of Kubernetes and what they say of GPUs, places, health and pods; alike in files and on a live cluster.
 
-``kubernetes_objects`` comes first.  Readers of files are :mod:`topology.readers.kubernetes`.
+``objects`` comes first.  Readers of files are :mod:`topology.readers.kubernetes`.
 """

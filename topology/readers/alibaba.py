@@ -46,9 +46,9 @@ class AlibabaNodes:
     )
     chooses_levels = False
 
-    def recognises(self, head: str) -> bool:
+    def likeness(self, head: bytes) -> float:
         """Return whether the first line has the columns of one of the lists."""
-        return _shape(header_of(head)) is not None
+        return float(_shape(header_of(head)) is not None)
 
     def read(self, source: Source, *, levels: Sequence[str] | None, now: datetime) -> Reading:  # noqa: ARG002
         """Read the table."""
@@ -93,9 +93,9 @@ class Lingjun:
     )
     chooses_levels = False
 
-    def recognises(self, head: str) -> bool:
+    def likeness(self, head: bytes) -> float:
         """Return whether the first line is the data set's."""
-        return header_of(head) == COLUMNS
+        return float(header_of(head) == COLUMNS)
 
     def read(self, source: Source, *, levels: Sequence[str] | None, now: datetime) -> Reading:  # noqa: ARG002
         """Read the table."""

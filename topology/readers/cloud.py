@@ -23,7 +23,7 @@ from pydantic.alias_generators import to_camel, to_pascal
 from ground.documents import load_document
 from ground.errors import InvalidTopology, some
 from ground.files import Source
-from ground.formats import FileFormat
+from ground.formats import FileFormat, text_of
 from topology.build import Partition
 from topology.kubernetes.objects import COMPUTE_ENGINE
 from topology.readers.reading import PlacedNode, Reading, place_nodes
@@ -80,9 +80,10 @@ class AwsTopology:
     )
     chooses_levels = False
 
-    def recognises(self, head: str) -> bool:
+    def likeness(self, head: bytes) -> float:
         """Return whether instances with network nodes are there."""
-        return bool(_NAMES.search(head) and _HOLDS.search(head))
+        text = text_of(head)
+        return float(bool(_NAMES.search(text) and _HOLDS.search(text)))
 
     def read(self, source: Source, *, levels: Sequence[str] | None, now: datetime) -> Reading:  # noqa: ARG002
         """Read the instances."""
@@ -193,9 +194,9 @@ class GcpTopology:
     )
     chooses_levels = False
 
-    def recognises(self, head: str) -> bool:
+    def likeness(self, head: bytes) -> float:
         """Return whether machines have a physical host."""
-        return bool(COMPUTE_ENGINE.search(head))
+        return float(bool(COMPUTE_ENGINE.search(text_of(head))))
 
     def read(self, source: Source, *, levels: Sequence[str] | None, now: datetime) -> Reading:  # noqa: ARG002
         """Read the machines; raise an error where none has a physical host."""

@@ -12,14 +12,14 @@ hierarchies, wherever they stand; an empty cell = the node is in none of its dom
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from difflib import get_close_matches
 
 from ground.errors import InvalidInput, InvalidTopology, TooLarge, did_you_mean
 from ground.files import Source
-from ground.formats import FileFormat
+from ground.formats import FileFormat, text_of
 from ground.rows import BadRows, CsvRows
 from topology.build import build_cluster, second_fault
 from topology.cluster import DEFAULT_GPUS, MAX_LEVELS, MAX_NODES, SECOND, Node
@@ -80,10 +80,10 @@ class ClusterCsv:
     )
     chooses_levels = False
 
-    def recognises(self, head: str) -> bool:
+    def likeness(self, head: bytes) -> float:
         """Return whether the first column of the first line is ``node``; or nearly so, to say what is wrong with it."""
-        first = _BETWEEN.split(head.lstrip().split("\n", 1)[0])[0]
-        return first.strip(" \"'").lower() == NODE
+        first = _BETWEEN.split(text_of(head).lstrip().split("\n", 1)[0])[0]
+        return float(first.strip(" \"'").lower() == NODE)
 
     def read(self, source: Source, *, levels: Sequence[str] | None, now: datetime) -> Reading:  # noqa: ARG002
         """Read the table."""
@@ -92,14 +92,39 @@ class ClusterCsv:
             raise InvalidInput(fault[0], where=source.at(table.header_line), fix=fault[1])
         tree, beside = _levels(table.header), _second(table.header)
         names, second = ([table.header[at] for at in columns] for columns in (tree, beside))
-        flags = _flags(table)
+        column = {name: i for i, name in enumerate(table.header)}
+        gpus_at, free_at, type_at, sharing_at, taints_at, cache_at = map(
+            column.get, (GPUS, FREE_GPUS, GPU_TYPE, SHARING, TAINTS, CACHE)
+        )
+        nodes: list[Node] = []
+        flags: list[NodeFlag] = []
+        taints_of: dict[int, tuple[Taint, ...]] = {}
+        cached: dict[str, set[str]] = {}
+        for i, row in enumerate(table.rows):
+            gpus = _integer(table, i, gpus_at, DEFAULT_GPUS)
+            free = _integer(table, i, free_at, gpus)
+            gpu_type, sharing = ("" if at is None else row[at] for at in (type_at, sharing_at))
+            path, others = tuple(row[at] for at in tree), tuple(row[at] for at in beside)
+            nodes.append(Node(row[0], path, gpus, free, gpu_type=gpu_type, second_path=others, sharing=sharing))
+            if "slowdown" in column:
+                since, until = (_time(table, i, column.get(name)) for name in TIMES)
+                if (slowdown := _slowdown(table, i, column["slowdown"])) > HEALTHY:
+                    kind: FlagKind = "faulty" if slowdown == FAULTY else "straggler"
+                    flags.append(NodeFlag(row[0], kind, slowdown, source="cluster file", since=since, until=until))
+            if taints_at is not None and row[taints_at]:
+                taints_of[i] = _taints(table, i, taints_at)
+            for image in row[cache_at].split() if cache_at is not None else ():
+                if not image.isprintable():
+                    odd = f"the name of an image has control characters: {image[:60]!r}"
+                    raise InvalidTopology(odd, where=table.place(i), fix="use printable characters")
+                cached.setdefault(image, set()).add(row[0])
         active = [flag for flag in flags if flag.active(now)]
-        rows = _nodes(table, tree, beside)
-        cluster = build_cluster(names, rows, second=second, flags=active, where=table.place)
+        cluster = build_cluster(names, nodes, second=second, flags=active, where=table.place)
         left_out = f"slowdowns that do not hold now, left out: {len(flags) - len(active)}"
         notes = (left_out,) if len(active) < len(flags) else ()
+        images = {image: frozenset(having) for image, having in cached.items()}
         assumed = not {GPUS, FREE_GPUS} & {*table.header}
-        return Reading(cluster.with_taints(_taints(table)).replace(gpus_assumed=assumed, cached=_cached(table)), notes)
+        return Reading(cluster.with_taints(taints_of).replace(gpus_assumed=assumed, cached=images), notes)
 
 
 def _levels(header: tuple[str, ...]) -> list[int]:
@@ -139,60 +164,17 @@ def _header_fault(header: tuple[str, ...]) -> tuple[str, str] | None:
     return second_fault([header[at] for at in _second(header)], [header[at] for at in levels])
 
 
-def _nodes(table: Table, levels: Sequence[int], second: Sequence[int]) -> Iterator[Node]:
-    column = {name: i for i, name in enumerate(table.header)}
-    gpus_at, free_at, type_at, sharing_at = (column.get(name) for name in (GPUS, FREE_GPUS, GPU_TYPE, SHARING))
-    for i, row in enumerate(table.rows):
-        gpus = _integer(table, i, gpus_at, DEFAULT_GPUS)
-        free = _integer(table, i, free_at, gpus)
-        gpu_type, sharing = ("" if at is None else row[at] for at in (type_at, sharing_at))
-        path, others = tuple(row[at] for at in levels), tuple(row[at] for at in second)
-        yield Node(row[0], path, gpus, free, gpu_type=gpu_type, second_path=others, sharing=sharing)
-
-
-def _cached(table: Table) -> dict[str, frozenset[str]]:
-    """Return the nodes that have each image."""
-    nodes: dict[str, set[str]] = {}
-    if CACHE in table.header:
-        at = table.header.index(CACHE)
-        for i, row in enumerate(table.rows):
-            for image in row[at].split():
-                if not image.isprintable():
-                    wrong = f"the name of an image has control characters: {image[:60]!r}"
-                    raise InvalidTopology(wrong, where=table.place(i), fix="use printable characters")
-                nodes.setdefault(image, set()).add(row[0])
-    return {image: frozenset(having) for image, having in nodes.items()}
-
-
-def _taints(table: Table) -> dict[int, tuple[Taint, ...]]:
-    """Return the taints of nodes that have any, by row."""
-    taints_of: dict[int, tuple[Taint, ...]] = {}
-    if TAINTS in table.header:
-        at = table.header.index(TAINTS)
-        for i, row in enumerate(table.rows):
-            try:
-                taints = tuple(parse_taint(text) for text in row[at].split())
-            except ValueError as error:
-                fix = "write dedicated=vision:NoSchedule, several with spaces between them"
-                raise InvalidTopology(f"a taint of node {row[0]!r}: {error}", where=table.place(i), fix=fix) from None
-            if bare := next((taint for taint in taints if not taint.effect), None):
-                idle = f"the taint {bare} of node {row[0]!r} has no effect"
-                raise InvalidTopology(idle, where=table.place(i), fix=f"write {bare}:NoSchedule")
-            if taints:
-                taints_of[i] = taints
-    return taints_of
-
-
-def _flags(table: Table) -> list[NodeFlag]:
-    """Return the flags of all nodes that are slow or faulty at some time."""
-    column = {name: i for i, name in enumerate(table.header)}
-    flags: list[NodeFlag] = []
-    for i, row in enumerate(table.rows if "slowdown" in column else ()):
-        since, until = (_time(table, i, column.get(name)) for name in TIMES)
-        if (slowdown := _slowdown(table, i, column["slowdown"])) > HEALTHY:
-            kind: FlagKind = "faulty" if slowdown == FAULTY else "straggler"
-            flags.append(NodeFlag(row[0], kind, slowdown, source="cluster file", since=since, until=until))
-    return flags
+def _taints(table: Table, row: int, column: int) -> tuple[Taint, ...]:
+    text, node = table.rows[row][column], table.rows[row][0]
+    try:
+        taints = tuple(map(parse_taint, text.split()))
+    except ValueError as error:
+        fix = "write dedicated=vision:NoSchedule, several with spaces between them"
+        raise InvalidTopology(f"a taint of node {node!r}: {error}", where=table.place(row), fix=fix) from None
+    if bare := next((taint for taint in taints if not taint.effect), None):
+        idle = f"the taint {bare} of node {node!r} has no effect"
+        raise InvalidTopology(idle, where=table.place(row), fix=f"write {bare}:NoSchedule")
+    return taints
 
 
 def _time(table: Table, row: int, column: int | None) -> datetime | None:
@@ -216,9 +198,9 @@ def _integer(table: Table, row: int, column: int | None, default: int) -> int:
         return default
     if not _INTEGER.fullmatch(text):
         shown = repr(text if len(text) <= 60 else f"{text[:57]}...")
-        wrong = f"{table.header[column]} of node {table.rows[row][0]!r} is {shown}, not a whole number"
+        odd = f"{table.header[column]} of node {table.rows[row][0]!r} is {shown}, not a whole number"
         fix = f"write a number such as {DEFAULT_GPUS}, or leave the cell empty"
-        raise InvalidTopology(wrong, where=table.place(row), fix=fix)
+        raise InvalidTopology(odd, where=table.place(row), fix=fix)
     return int(text)
 
 
@@ -229,6 +211,6 @@ def _slowdown(table: Table, row: int, column: int | None) -> float:
     try:
         return parse_slowdown(text)
     except ValueError as error:
-        wrong = f"slowdown of node {table.rows[row][0]!r}: {error}"
+        odd = f"slowdown of node {table.rows[row][0]!r}: {error}"
         fix = "write a factor such as 1.3 (30 % slower), 'faulty', or leave the cell empty"
-        raise InvalidTopology(wrong, where=table.place(row), fix=fix) from None
+        raise InvalidTopology(odd, where=table.place(row), fix=fix) from None

@@ -16,7 +16,7 @@ from datetime import datetime
 
 from ground.errors import InvalidTopology, some
 from ground.files import Source
-from ground.formats import FileFormat
+from ground.formats import FileFormat, text_of
 from topology.readers.fabric import Fabric, read_fabric
 from topology.readers.reading import Reading
 
@@ -60,10 +60,10 @@ class InfiniBand:
     )
     chooses_levels = False
 
-    def recognises(self, head: str) -> bool:
+    def likeness(self, head: bytes) -> float:
         """Return whether a switch or an adapter is described as in one of the two."""
         marks = (_SWITCH, _DUMP_SWITCH, _ADAPTER)
-        return any(mark.match(line) for line in head.splitlines() for mark in marks)
+        return float(any(mark.match(line) for line in text_of(head).splitlines() for mark in marks))
 
     def read(self, source: Source, *, levels: Sequence[str] | None, now: datetime) -> Reading:  # noqa: ARG002
         """Read switches and what they lead to."""

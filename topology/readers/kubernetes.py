@@ -44,7 +44,7 @@ from pydantic import BaseModel
 from ground.documents import Document, load_document
 from ground.errors import InvalidInput, InvalidTopology, some
 from ground.files import Source
-from ground.formats import FileFormat
+from ground.formats import FileFormat, text_of
 from topology.build import NodePath, build_cluster, with_second_levels
 from topology.cluster import DEFAULT_GPUS, MAX_LEVELS, Node
 from topology.flags import FAULTY, NodeFlag
@@ -276,9 +276,10 @@ class Kubernetes:
     )
     chooses_levels: ClassVar = True
 
-    def recognises(self, head: str) -> bool:
+    def likeness(self, head: bytes) -> float:
         """Return whether the first key is one of a Kubernetes list or object, and it is none of a format of its own."""
-        return bool(_MARK.match(head)) and not any(mark.search(head) for mark in _OTHERS)
+        text = text_of(head)
+        return float(bool(_MARK.match(text)) and not any(mark.search(text) for mark in _OTHERS))
 
     def counting(self, resource: str) -> Kubernetes:
         """Return a reader to which that resource alone is GPUs."""
@@ -488,9 +489,9 @@ class Volcano:
     )
     chooses_levels = False
 
-    def recognises(self, head: str) -> bool:
+    def likeness(self, head: bytes) -> float:
         """Return whether there are HyperNodes, and no nodes."""
-        return bool(HYPER_NODES_ALONE.match(head))
+        return float(bool(HYPER_NODES_ALONE.match(text_of(head))))
 
     def read(self, source: Source, *, levels: Sequence[str] | None, now: datetime) -> Reading:
         """Read the HyperNodes; where nodes come after them, as a list of nodes."""
@@ -534,9 +535,9 @@ class KindCluster:
     )
     chooses_levels = True
 
-    def recognises(self, head: str) -> bool:
+    def likeness(self, head: bytes) -> float:
         """Return whether kind's version of its API stands in the text."""
-        return bool(KIND_CLUSTER.search(head))
+        return float(bool(KIND_CLUSTER.search(text_of(head))))
 
     def read(self, source: Source, *, levels: Sequence[str] | None, now: datetime) -> Reading:  # noqa: ARG002
         """Read the workers; raise an error where ``levels`` names a label that none carries."""

@@ -16,7 +16,7 @@ from pydantic import BaseModel, Field
 from ground.documents import Document, load_document
 from ground.errors import InvalidTopology
 from ground.files import Source
-from ground.formats import FileFormat
+from ground.formats import FileFormat, text_of
 from topology.readers.fabric import Fabric, read_fabric
 from topology.readers.reading import PlacedNode, Reading, place_nodes
 
@@ -64,9 +64,10 @@ class NetQ:
     )
     chooses_levels = False
 
-    def recognises(self, head: str) -> bool:
+    def likeness(self, head: bytes) -> float:
         """Return whether it is one of the two answers."""
-        return bool(_GRAPH.match(head) or _COMPUTE.match(head))
+        text = text_of(head)
+        return float(bool(_GRAPH.match(text) or _COMPUTE.match(text)))
 
     def read(self, source: Source, *, levels: Sequence[str] | None, now: datetime) -> Reading:  # noqa: ARG002
         """Read the answer."""

@@ -8,8 +8,7 @@ from datetime import datetime
 from typing import Protocol, runtime_checkable
 
 from ground.files import Source
-from ground.formats import FileFormat
-from ground.plugins import PluginGroup
+from ground.formats import Format, FormatGroup
 from ground.quantities import plural
 from topology.build import NodePath, Partition, build_cluster, named_apart, nest, paths_of, with_second_levels
 from topology.cluster import DEFAULT_GPUS, SECOND, Cluster, Node
@@ -27,21 +26,12 @@ class Reading:
     has_states: bool = False
 
 
-class TopologyReader(Protocol):
-    """Reads one format.  Registered as an entry point in the group ``arnold.topology_readers``: a class (or any
-    callable without arguments) that makes an object with this face.
-    """
-
-    @property
-    def format(self) -> FileFormat:
-        """What users should know of the format."""
+class TopologyReader(Format, Protocol):
+    """Reads one format of clusters; an entry point in the group ``arnold.topology_readers``."""
 
     @property
     def chooses_levels(self) -> bool:
         """Whether the format leaves open what the levels are, so that ``levels`` has a meaning."""
-
-    def recognises(self, head: str) -> bool:
-        """Return whether a text looks like this format, from its first few thousand characters."""
 
     def read(self, source: Source, *, levels: Sequence[str] | None, now: datetime) -> Reading:
         """Read a text of this format.
@@ -69,9 +59,7 @@ class ChoosesTopology(Protocol):
         """Return a reader that reads the topology of that name."""
 
 
-TOPOLOGY_READERS: PluginGroup[TopologyReader] = PluginGroup(
-    "arnold.topology_readers", unknown="no topology format is called", where="--format"
-)
+TOPOLOGY_READERS: FormatGroup[TopologyReader] = FormatGroup("arnold.topology_readers", kind="clusters")
 """All formats that can be read."""
 
 ONE_LEVEL = "cluster"  # The level, and its only domain, of nodes of which nothing says where they are

@@ -37,7 +37,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from ground.documents import Document, load_document
 from ground.errors import InvalidInput, InvalidTopology, did_you_mean, some
 from ground.files import Source
-from ground.formats import FileFormat
+from ground.formats import FileFormat, text_of
 from topology.build import build_cluster
 from topology.cluster import DEFAULT_GPUS, MAX_NODES, Cluster, Node, SlurmBlocks
 from topology.node_names import expand_hostlist
@@ -198,9 +198,9 @@ class SlurmConf:
     )
     chooses_levels = False
 
-    def recognises(self, head: str) -> bool:
+    def likeness(self, head: bytes) -> float:
         """Return whether a line begins with one of the names of the format."""
-        return bool(_MARK.search(head))
+        return float(bool(_MARK.search(text_of(head))))
 
     def read(self, source: Source, *, levels: Sequence[str] | None, now: datetime) -> Reading:  # noqa: ARG002
         """Read the lines."""
@@ -351,9 +351,10 @@ class SlurmYaml:
         """Return a reader that reads the topology of that name."""
         return SlurmYaml(topology)
 
-    def recognises(self, head: str) -> bool:
+    def likeness(self, head: bytes) -> float:
         """Return whether a key ``topology`` stands at the beginning of a line or list entry."""
-        return bool(_YAML_MARK.search(head) or _FLOW_MARK.match(head))
+        text = text_of(head)
+        return float(bool(_YAML_MARK.search(text) or _FLOW_MARK.match(text)))
 
     def read(self, source: Source, *, levels: Sequence[str] | None, now: datetime) -> Reading:  # noqa: ARG002
         """Read the topology that is the default."""
@@ -445,9 +446,10 @@ class SlurmListing:
         """Return a reader that reads the topology of that name."""
         return SlurmListing(topology)
 
-    def recognises(self, head: str) -> bool:
+    def likeness(self, head: bytes) -> float:
         """Return whether nodes are described as scontrol prints them, or sinfo as JSON."""
-        return bool(_RECORD.search(head) or _JSON.search(head))
+        text = text_of(head)
+        return float(bool(_RECORD.search(text) or _JSON.search(text)))
 
     def read(self, source: Source, *, levels: Sequence[str] | None, now: datetime) -> Reading:  # noqa: ARG002
         """Read nodes and where they are."""

@@ -24,7 +24,7 @@ from pydantic import BaseModel
 from ground.documents import Document, load_document
 from ground.errors import InvalidTopology
 from ground.files import Source
-from ground.formats import FileFormat
+from ground.formats import FileFormat, text_of
 from topology.build import Partition, named_apart
 from topology.cluster import MAX_NODES
 from topology.node_names import expand_hostlist
@@ -87,9 +87,9 @@ class Topograph:
     )
     chooses_levels = False
 
-    def recognises(self, head: str) -> bool:
+    def likeness(self, head: bytes) -> float:
         """Return whether the first key is ``instances``."""
-        return bool(_MARK.match(head))
+        return float(bool(_MARK.match(text_of(head))))
 
     def read(self, source: Source, *, levels: Sequence[str] | None, now: datetime) -> Reading:  # noqa: ARG002
         """Read the instances."""
@@ -137,9 +137,9 @@ class TopographModel:
     )
     chooses_levels = False
 
-    def recognises(self, head: str) -> bool:
+    def likeness(self, head: bytes) -> float:
         """Return whether ``blocks`` is a key of the document."""
-        return bool(_MODEL_MARK.search(head))
+        return float(bool(_MODEL_MARK.search(text_of(head))))
 
     def read(self, source: Source, *, levels: Sequence[str] | None, now: datetime) -> Reading:  # noqa: ARG002
         """Read the model."""

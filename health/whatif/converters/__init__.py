@@ -1,89 +1,64 @@
 """Other people's traces as op traces, as far as they carry what the analysis needs, and what they do not carry.
 
-Two sources: Kineto (PyTorch profiler) Chrome traces, one file a rank, and Megatron-LM's timers as logged.
+Profilers come with every accelerator and framework, so what reads their files is a plug-in, one format each.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Sequence
-from typing import Literal
+from collections.abc import Sequence
+from typing import Protocol
 
-from ground.errors import InvalidInput, TraceFormatError
-from ground.formats import FileFormat
-from health.whatif.conversion import Conversion
+from ground.errors import TraceFormatError
+from ground.files import open_stream
+from ground.formats import Format, FormatGroup, recognise
+from ground.plugins import noted
+from health.whatif.conversion import Conversion, ConversionSettings
 from health.whatif.trace import JobSizes, RankLayout
 
-Source = Literal["kineto", "megatron-timers"]
-_HEAD = 1_000  # Characters in which a file shows what it is
-_PROFILE = re.compile(r"\s*(\{|\[\s*[{\]])")  # An object, or a list of events: a log may begin with [default0]:
+
+class ProfileReader(Format, Protocol):
+    """Reads one format of profiles; an entry point in the group ``arnold.profile_readers``."""
+
+    def sizes(self, paths: Sequence[str]) -> JobSizes:
+        """Return the sizes of a job as its files say them.
+
+        :raises TraceFormatError: they do not say them; the fix names ``--meta`` and the degrees that they propose.
+        """
+
+    def read(self, paths: Sequence[str], layout: RankLayout, settings: ConversionSettings) -> Conversion:
+        """Convert the files of one job.
+
+        :raises TraceFormatError: a file is not of this format, damaged, or of another job than the layout says.
+        """
 
 
-def formats() -> tuple[FileFormat, ...]:
-    """Return what users should know of the op trace and of each format that is converted to it."""
-    from health.whatif import trace
-    from health.whatif.converters import kineto, timers
-
-    return trace.FORMAT, kineto.FORMAT, timers.FORMAT
+PROFILE_READERS: FormatGroup[ProfileReader] = FormatGroup(
+    "arnold.profile_readers", kind="op-traces", option="--from", error=TraceFormatError
+)
+"""All formats that can be converted."""
 
 
-def kind_of(path: str) -> Source:
-    """Return what a file is, by its beginning: gzip or JSON is Kineto, other text a log."""
-    start = _head(path)
-    if not start.strip():
-        raise TraceFormatError("is empty", where=path, fix="give a profiler trace or a log")
-    return "kineto" if _PROFILE.match(start) else "megatron-timers"
+def reader_of(paths: Sequence[str], source: str | None = None) -> ProfileReader:
+    """Return what reads the files of one job: the reader of a format by its name, or of what the first file is."""
+    if source is not None:
+        return PROFILE_READERS.load(source)
+    with open_stream(paths[0], error=TraceFormatError) as stream:
+        return recognise(PROFILE_READERS, stream)
 
 
-def sizes_of(paths: Sequence[str], *, source: Source | None = None) -> JobSizes:
-    """Return the sizes of a job as its files say them; of profiles that say no groups, data-parallel ranks alone.
-
-    :raises TraceFormatError: they do not say them; the fix has the degrees that they propose.
-    """
-    from health.whatif.converters.degrees import degrees_of_log, degrees_of_profiles
-
-    if (source or kind_of(paths[0])) == "kineto":
-        return degrees_of_profiles(paths)
-    sizes = degrees_of_log(paths[0])
-    if sizes is None:
-        fix = "add --meta FILE with the lines dp_size: N, pp_size: N, tp_size: N, or keep the beginning of the log"
-        wrong = "does not say the degrees of the job: it lacks the line `using world size: ...`"
-        raise TraceFormatError(wrong, where=paths[0], fix=fix)
-    return sizes
-
-
-def _head(path: str) -> str:
-    from health.whatif.converters.chrome_json import open_text
-
-    with open_text(path) as text:
-        return text.read(_HEAD)
+def sizes_of(paths: Sequence[str], *, source: str | None = None) -> JobSizes:
+    """Return the sizes of a job as its files say them; raise an error where they do not."""
+    with noted(f"reading {paths[0]}"):
+        return reader_of(paths, source).sizes(paths)
 
 
 def convert(
     paths: Sequence[str],
     layout: RankLayout,
+    settings: ConversionSettings | None = None,
     *,
-    source: Source | None = None,
-    microbatches: int | None = None,
-    align_clocks: bool = False,
-    guessed: bool = False,
-    progress: Callable[[str], None] = lambda _: None,
+    source: str | None = None,
 ) -> Conversion:
-    """Convert the files of one job.
-
-    :param source: None = told by the first file: gzip or JSON is Kineto, other text a log.
-    :param microbatches: of a step, for logs that do not say it.
-    :param align_clocks: for Kineto: make the barrier at the end of a step end at once on all ranks.
-    :param guessed: the layout is that of :func:`sizes_of`, so that profiles may refute it.
-    """
-    from health.whatif.converters.chrome_json import open_text
-    from health.whatif.converters.kineto import convert_kineto
-    from health.whatif.converters.timers import convert_timers
-
-    if (source or kind_of(paths[0])) == "kineto":
-        return convert_kineto(paths, layout, align_clocks=align_clocks, guessed=guessed, progress=progress)
-    if len(paths) > 1:
-        raise InvalidInput("a job has one log of timers", where=paths[1], fix="give the log of the rank that prints it")
-    progress(paths[0])
-    with open_text(paths[0]) as text:
-        return convert_timers(paths[0], text, layout, microbatches=microbatches)
+    """Convert the files of one job; ``source`` is the name of their format, ``None`` = told by the first file."""
+    with noted(f"reading {paths[0]}"):
+        return reader_of(paths, source).read(paths, layout, settings or ConversionSettings())

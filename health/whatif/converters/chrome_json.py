@@ -107,11 +107,20 @@ class ChromeTrace:
             try:
                 value, end = _DECODER.raw_decode(self._pending, self._here)
             except json.JSONDecodeError as error:
-                if self._repair(error.pos):
+                # the one kind of hole that the profiler is known to leave is filled in
+                start = max(self._here, error.pos - 200)
+                mended, count = _EMPTY_FIELD.subn(r'\1 ""', self._pending[start:])
+                if count:
+                    self._pending = self._pending[:start] + mended
+                    self.repaired += count
                     continue
                 near_end = error.pos >= len(self._pending) - 64 or error.msg.startswith("Unterminated string")
                 if self._ended or not near_end:
-                    self._refuse(error)
+                    cut = self._ended and error.pos >= len(self._pending.rstrip()) - 1
+                    if cut or error.msg.startswith("Unterminated"):
+                        raise self._broken(*TRUNCATED) from None
+                    snippet = self._pending[max(error.pos - 20, 0) : error.pos + 20]
+                    raise self._broken(f"is not JSON: {error.msg.lower()} near {snippet!r}", NOT_JSON_FIX) from None
                 self._read_more()
             except ValueError:
                 raise self._broken("has a number of thousands of digits", NOT_JSON_FIX) from None
@@ -123,22 +132,6 @@ class ChromeTrace:
                     continue
                 self._here = end
                 return value
-
-    def _refuse(self, error: json.JSONDecodeError) -> None:
-        cut = self._ended and error.pos >= len(self._pending.rstrip()) - 1
-        if cut or error.msg.startswith("Unterminated"):
-            raise self._broken(*TRUNCATED)
-        snippet = self._pending[max(error.pos - 20, 0) : error.pos + 20]
-        raise self._broken(f"is not JSON: {error.msg.lower()} near {snippet!r}", NOT_JSON_FIX)
-
-    def _repair(self, position: int) -> bool:
-        """Fill in the one kind of hole that the profiler is known to leave; whether there was one."""
-        start = max(self._here, position - 200)
-        mended, count = _EMPTY_FIELD.subn(r'\1 ""', self._pending[start:])
-        if count:
-            self._pending = self._pending[:start] + mended
-            self.repaired += count
-        return count > 0
 
     def _peek(self) -> str:
         """Return the next character that is not white space."""
@@ -156,8 +149,8 @@ class ChromeTrace:
         if (following := self._peek()) == unless:
             return
         if following != character:
-            found = self._pending[self._here : self._here + 20]
-            raise self._broken(f"is not JSON: {character!r} is missing before {found!r}", NOT_JSON_FIX)
+            near = self._pending[self._here : self._here + 20]
+            raise self._broken(f"is not JSON: {character!r} is missing before {near!r}", NOT_JSON_FIX)
         self._here += 1
 
     def _read_more(self) -> None:

@@ -102,19 +102,19 @@ def degrees_of_profiles(paths: Sequence[str]) -> JobSizes:
 
 def degrees_of_log(path: str) -> JobSizes | None:
     """Return the sizes that Megatron-LM prints at the beginning of its log; ``None`` = it does not say them."""
-    virtual, found = 1, None
+    virtual, degrees = 1, None
     with open_text(path) as text:
         for line in text:
-            if said := _VIRTUAL.search(line):
-                virtual = int(said[1])
-            if said := _MEGATRON.search(line):
-                found = {name: int(value) for name, value in said.groupdict(default="1").items()}
+            if match := _VIRTUAL.search(line):
+                virtual = int(match[1])
+            if match := _MEGATRON.search(line):
+                degrees = {name: int(value) for name, value in match.groupdict(default="1").items()}
             if "times across ranks (ms):" in line:
                 break
-    if found is None or prod(found[name] for name in ("dp", "dsp", "tp", "pp")) != found["world"]:
+    if degrees is None or prod(degrees[name] for name in ("dp", "dsp", "tp", "pp")) != degrees["world"]:
         return None
-    dp, pp, tp, dsp = (found[name] for name in ("dp", "pp", "tp", "dsp"))
-    return JobSizes(dp=dp, pp=pp, tp=tp, dsp=dsp, vpp=virtual, world=found["world"])
+    dp, pp, tp, dsp = (degrees[name] for name in ("dp", "pp", "tp", "dsp"))
+    return JobSizes(dp=dp, pp=pp, tp=tp, dsp=dsp, vpp=virtual, world=degrees["world"])
 
 
 def _distributed_info(path: str) -> Mapping[str, Any]:
@@ -169,15 +169,7 @@ def are_alike(groups: Iterable[ProcessGroup], world: int) -> bool:
 
 def unknown_degrees(message: str, *, where: str, world: int, evidence: JobEvidence) -> TraceFormatError:
     """Return the error of a job whose degrees are not known, with those that its groups and transfers propose."""
-    given = _proposed(evidence, world)
-    lines = ", ".join(f"{name}_size: {size}" for name, size in given.items())
-    doubt = "" if _described(evidence.groups, world) else ", if ranks vary in the order tp, dp, pp"
-    fix = f"write the degrees of the job, by these {lines}{doubt}, into a file and add --meta FILE"
-    return TraceFormatError(message, where=where, fix=fix)
-
-
-def _proposed(evidence: JobEvidence, world: int) -> dict[str, int]:
-    """Return degrees by name that the evidence makes likely; their product is the world."""
+    # degrees by name that the evidence makes likely
     sizes = _described(evidence.groups, world) if evidence.groups else None
     if sizes is not None:
         given = {"dp": sizes.dp, "pp": sizes.pp, "tp": sizes.tp, "dsp": sizes.dsp}
@@ -196,7 +188,11 @@ def _proposed(evidence: JobEvidence, world: int) -> dict[str, int]:
             given = {"dp": 1, "pp": world} if evidence.hops or evidence.parts else {"dp": world, "pp": 1}
     if evidence.parts > given["pp"] > 1:
         given["vpp"] = -(-evidence.parts // given["pp"])
-    return {name: size for name, size in given.items() if size > 1 or name in ("dp", "pp")}
+    given = {name: size for name, size in given.items() if size > 1 or name in ("dp", "pp")}
+    lines = ", ".join(f"{name}_size: {size}" for name, size in given.items())
+    doubt = "" if _described(evidence.groups, world) else ", if ranks vary in the order tp, dp, pp"
+    fix = f"write the degrees of the job, by these {lines}{doubt}, into a file and add --meta FILE"
+    return TraceFormatError(message, where=where, fix=fix)
 
 
 def check_layout(layout: RankLayout, evidence: JobEvidence, *, where: str, guessed: bool) -> None:

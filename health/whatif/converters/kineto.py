@@ -15,7 +15,7 @@ in a step is never longer than the step.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from statistics import median
@@ -24,22 +24,23 @@ from typing import NamedTuple
 import numpy as np
 
 from ground.errors import TraceFormatError
-from ground.formats import FileFormat
+from ground.formats import NEARLY, FileFormat, begins_as_json
 from health.whatif import optypes
 from health.whatif.analysis_result import Cause
 from health.whatif.conversion import (
     DISABLES,
     Arrivals,
     Conversion,
+    ConversionSettings,
     Latecomer,
     Missing,
     Op,
     StepBreakdown,
     missing_types,
 )
-from health.whatif.converters.degrees import check_layout
+from health.whatif.converters.degrees import check_layout, degrees_of_profiles
 from health.whatif.converters.names import OTHER, WEIGHT
-from health.whatif.converters.profile import CoveredTime, Profile, RankOps, read_profile
+from health.whatif.converters.profile import CoveredTime, RankOps, read_profile
 from health.whatif.optypes import (
     ALL_GATHER,
     BACKWARD,
@@ -55,15 +56,7 @@ from health.whatif.optypes import (
     REDUCE_SCATTER,
     interleaved,
 )
-from health.whatif.trace import RankLayout
-
-# -- arrivals --
-# Which rank comes last to collectives, from the profiles of ranks, and where the step of each rank goes.
-#
-# All ranks leave a collective together, so the rank that spends least time in it came last, whatever the clocks say.
-# The others waited from their start until it came; what they computed meanwhile is no loss.  Collectives overlap, and a
-# rank that waits in two of them at once waits once: what a rank waits in a step is never longer than the step.
-
+from health.whatif.trace import JobSizes, RankLayout
 
 TRIFLE = 20e-6  # Seconds; ranks that come closer together come together
 Key = tuple[int, str, str, int]  # step, group, collective, its number among those
@@ -112,17 +105,17 @@ class ArrivalOrder:
             compared += 1
             steps.add(step)
             ranks |= {member.rank for member in members}
-            latest = min(members, key=lambda one: one.end - one.start)
+            latest = min(members, key=lambda wait: wait.end - wait.start)
             least = latest.end - latest.start
             waited = [
                 member._replace(end=member.start + max(member.end - member.start - least, 0.0))
                 for member in members
                 if member is not latest
             ]
-            if float(np.median([_idle([one]) for one in waited])) > TRIFLE:
+            if float(np.median([_idle([wait]) for wait in waited])) > TRIFLE:
                 last[latest.rank] += 1
-                for one in waited:
-                    waits[latest.rank][one.rank].append(one)
+                for wait in waited:
+                    waits[latest.rank][wait.rank].append(wait)
         if not compared:
             return None
         length = float(np.mean([np.mean(self._lengths[step]) for step in steps]))
@@ -131,7 +124,7 @@ class ArrivalOrder:
             for rank in last
             for each in [float(np.median([_idle(own) for own in waits[rank].values()])) / len(steps)]
         ]
-        latecomers.sort(key=lambda one: (-one.seconds, one.rank))
+        latecomers.sort(key=lambda wait: (-wait.seconds, wait.rank))
         return Arrivals(compared, len(ranks), workers, len(steps), length, tuple(latecomers))
 
 
@@ -184,16 +177,12 @@ def with_passes_of(breakdown: Iterable[StepBreakdown], ops: Sequence[Op]) -> Ite
         spent[op.rank, op.optype] += op.end - op.start
         if op.optype == optypes.FORWARD:
             steps[op.rank].add(op.step)
-    for one in breakdown:
-        count = max(len(steps[one.rank]), 1)
+    for step in breakdown:
+        count = max(len(steps[step.rank]), 1)
         forward, backward, update = (
-            spent[one.rank, optype] / count for optype in (optypes.FORWARD, optypes.BACKWARD, optypes.OPTIMIZER)
+            spent[step.rank, optype] / count for optype in (optypes.FORWARD, optypes.BACKWARD, optypes.OPTIMIZER)
         )
-        yield replace(one, forward=forward, backward=backward, optimizer=update)
-
-
-# -- rank_files --
-# The profiles of a job, one file a rank: read one after the other, and checked to be of one job.
+        yield replace(step, forward=forward, backward=backward, optimizer=update)
 
 
 NAMED = 8  # Most ranks or steps that a sentence names
@@ -234,25 +223,7 @@ class RankFiles:
                 fix="give the metadata of this job",
             )
         check_layout(layout, profile.evidence, where=profile.name, guessed=self._guessed)
-        self._check_stages(profile)
-        self._origin = profile.epoch_ns if self._origin is None else self._origin
-        plain = layout.pp * layout.tp * layout.dsp == 1
-        shift = (profile.epoch_ns - self._origin) * 1e-9
-        rank = RankOps(profile, plain=plain, staged=layout.pp > 1, shift=shift)
-        ops = list(rank.ops())
-        self.arrivals.add(rank)
-        if not layout.is_representative(profile.rank):
-            self._skipped += 1
-            return
-        self.breakdown.append(breakdown_of(rank))
-        self.ops += ops
-        self.host_timed += rank.host_timed
-        self.on_cpu &= profile.on_cpu and not len(profile.launch)
-        self._repaired += profile.repaired
-        self._assumed.update(rank.notes)
-
-    def _check_stages(self, profile: Profile) -> None:
-        """Make sure that the stages that ranges name are those of the rank; see whether the model turns round."""
+        # that the stages that ranges name are those of the rank
         layout = self.layout
         stage = layout.worker(profile.rank)[1]
         for part in sorted({range_.meaning.part for range_ in profile.ranges} - {-1}):
@@ -272,6 +243,21 @@ class RankFiles:
                     fix="give the sizes of this job; ranks are numbered in Megatron's order, tp, cp, dp, pp",
                 )
             self.turning |= place != stage
+        self._origin = profile.epoch_ns if self._origin is None else self._origin
+        plain = layout.pp * layout.tp * layout.dsp == 1
+        shift = (profile.epoch_ns - self._origin) * 1e-9
+        rank = RankOps(profile, plain=plain, staged=layout.pp > 1, shift=shift)
+        ops = list(rank.ops())
+        self.arrivals.add(rank)
+        if not layout.is_representative(profile.rank):
+            self._skipped += 1
+            return
+        self.breakdown.append(breakdown_of(rank))
+        self.ops += ops
+        self.host_timed += rank.host_timed
+        self.on_cpu &= profile.on_cpu and not len(profile.launch)
+        self._repaired += profile.repaired
+        self._assumed.update(rank.notes)
 
     def check(self) -> None:
         """Make sure that enough workers have files: without a pipeline any one, with one all stages of some rank."""
@@ -307,15 +293,7 @@ def few(numbers: Sequence[int]) -> str:
     return ", ".join(map(str, numbers[:NAMED])) + (", ..." if len(numbers) > NAMED else "")
 
 
-# -- transfers --
-# Transfers between pipeline stages: matched to the passes they serve, or laid out between passes where none are known.
-#
-# A stage that computes a microbatch has received it from the stage before, which sent it after its own pass.  So the
-# order of the passes says which transfers there were, also where a recorder writes none, or not which is which.  How
-# long they took it does not say: they take no time once both sides are there.
-
-
-Key_of_transfers = tuple[str, int, int, int]  # type, part of the model, data-parallel rank, microbatch
+PassKey = tuple[str, int, int, int]  # type, part of the model, data-parallel rank, microbatch
 NOT_ALL = "not all of them are recorded"
 HOST_TIMED = "the host records when it waited for them, not when they were there"
 _OF_PASS = {FORWARD: (FORWARD_RECV, FORWARD_SEND), BACKWARD: (BACKWARD_RECV, BACKWARD_SEND)}
@@ -362,7 +340,7 @@ class Transfers:
         :param turning: the stages of a rank are not those of an interleaved schedule: its transfers are left out.
         :param host_timed: times are those of the host, so that a pass still holds the wait for what it receives.
         """
-        passes = [op for found in self._passes.values() for op in found]
+        passes = [op for passes_of_step in self._passes.values() for op in passes_of_step]
         if turning:
             reason = "the model turns round at the last rank, and the replay knows interleaved schedules only"
             return [*self._rest, *passes], [Missing(", ".join(PIPELINE), reason, DISABLES[PIPELINE[0]])]
@@ -370,11 +348,22 @@ class Transfers:
             if not host_timed:
                 served = [transfer for key in self._passes for transfer in self._in_order(key)]
                 return [*self._rest, *passes, *served], []
-            passes = self._without_waits()
-        by_step: dict[int, dict[Key_of_transfers, Op]] = defaultdict(dict)
+            # passes that begin when what they receive is there
+            arrived: dict[int, float] = {}
+            for key in self._passes:
+                for optype in (FORWARD_RECV, BACKWARD_RECV):
+                    served, known = self._served(key, optype), self._ordered(key, optype)
+                    if len(served) == len(known):
+                        arrived |= {id(op): received.end for op, received in zip(served, known, strict=True)}
+            passes = [
+                replace(op, start=min(max(op.start, arrived.get(id(op), op.start)), op.end))
+                for passes_of_step in self._passes.values()
+                for op in passes_of_step
+            ]
+        by_step: dict[int, dict[PassKey, Op]] = defaultdict(dict)
         for op in passes:
             by_step[op.step][op.optype, self._part(op), self._layout.worker(op.rank)[0], op.microbatch] = op
-        steps = [_laid_out(found) for found in by_step.values()]
+        steps = [_laid_out(passes_of_step) for passes_of_step in by_step.values()]
         laid_out = [transfer for made in steps for transfer in made]
         if not all(steps):
             reason = "not all of them are recorded, and the passes of the stages do not match"
@@ -387,14 +376,10 @@ class Transfers:
         """Return the place of a pass along the model."""
         return max(op.chunk, 0) * self._layout.pp + self._layout.worker(op.rank)[1]
 
-    def _needs(self, op: Op, optype: str) -> bool:
-        """Return whether a pass has such a transfer: at the ends of the model there is one to send or receive less."""
-        end = 0 if optype in (FORWARD_RECV, BACKWARD_SEND) else self._layout.pp * self._layout.vpp - 1
-        return self._part(op) != end
-
     def _served(self, key: tuple[int, int], optype: str) -> list[Op]:
-        passes = [op for op in self._passes[key] if optype in _OF_PASS[op.optype]]
-        return [op for op in passes if self._needs(op, optype)]
+        """Return the passes with such a transfer: at the ends of the model there is one to send or receive less."""
+        end = 0 if optype in (FORWARD_RECV, BACKWARD_SEND) else self._layout.pp * self._layout.vpp - 1
+        return [op for op in self._passes[key] if optype in _OF_PASS[op.optype] and self._part(op) != end]
 
     def _is_whole(self) -> bool:
         """Return whether each pass that needs a transfer has one, or with virtual stages each but one pass at all."""
@@ -422,22 +407,8 @@ class Transfers:
                 start = max(start, op.start)  # a receive may have been posted before that of an earlier pass
                 yield replace(op, start=min(start, op.end), microbatch=-1, chunk=-1)
 
-    def _without_waits(self) -> list[Op]:
-        """Return passes that begin when what they receive is there."""
-        arrived: dict[int, float] = {}
-        for key in self._passes:
-            for optype in (FORWARD_RECV, BACKWARD_RECV):
-                served, known = self._served(key, optype), self._ordered(key, optype)
-                if len(served) == len(known):
-                    arrived |= {id(op): received.end for op, received in zip(served, known, strict=True)}
-        return [
-            replace(op, start=min(max(op.start, arrived.get(id(op), op.start)), op.end))
-            for found in self._passes.values()
-            for op in found
-        ]
 
-
-def _laid_out(passes: Mapping[Key_of_transfers, Op]) -> list[Op]:
+def _laid_out(passes: Mapping[PassKey, Op]) -> list[Op]:
     """Return transfers between the passes of one step, empty if one has no counterpart."""
     before: dict[int, float] = {}
     for rank in {op.rank for op in passes.values()}:
@@ -461,133 +432,120 @@ def _laid_out(passes: Mapping[Key_of_transfers, Op]) -> list[Op]:
     return made
 
 
-# -- kineto --
-# Kineto traces of a job, one file a rank, as an op trace: each rank's ranges and kernels become its operations.
-
-
-FORMAT = FileFormat(
-    name="kineto",
-    source="PyTorch profiler (Kineto): Chrome trace events in JSON, plain or gzip, a file a rank; CUDA, ROCm, CPU",
-    export="torch.profiler.profile(...).export_chrome_trace('rank-0.json.gz'), step() once an iteration",
-    read="steps, ranges of passes and transfers, autograd, launches, kernels with their process groups",
-    left_out="other operators, shapes, stacks, memory, counters; device events of MTIA and other accelerators",
-    marks=('"traceevents"',),
-)
 SKEW = 1e-3  # Seconds between the ends of one barrier on different ranks from which clocks are said to differ
 # A job without a pipeline need not have these
 _OPTIONAL = (ALL_GATHER, CLIP, REDUCE_SCATTER)
 
 
-def convert_kineto(
-    paths: Sequence[str],
-    layout: RankLayout,
-    *,
-    align_clocks: bool,
-    guessed: bool,
-    progress: Callable[[str], None],
-) -> Conversion:
-    """Read the files of all representative ranks.
+class Kineto:
+    """Reads the profiles of a job, one file a rank."""
 
-    :param guessed: nobody said the layout: files that refute it are refused with the degrees that they propose.
-    :param align_clocks: shift each rank's clock so that the barrier at the end of a step ends at once for all.
-    """
-    read = RankFiles(layout, guessed=guessed)
-    for path in paths:
-        progress(path)
-        read.take(path)
-    read.check()
-    ops, notes = with_whole_backwards(read.ops)
-    for change in (_one_pause_a_step, lambda ops: _whole_steps(_numbered(ops, layout))):
-        ops, said = change(ops)
-        notes += said
-    if not ops:
-        raise TraceFormatError(
-            ": ".join(("no step is whole on every rank", *said)),
-            where=paths[0],
-            fix="profile the same steps of one run on all ranks",
-        )
-    missing = _missing(ops, read, paths[0])
-    if layout.pp > 1:
-        ops, of_transfers = Transfers(ops, layout).complete(turning=read.turning, host_timed=read.on_cpu)
-        missing = [entry for entry in missing if entry.optype not in PIPELINE] + of_transfers
-    else:
-        ops = _after_passes(ops)
-    notes = [*read.notes(), *notes, *_timed_by_the_host(read)]
-    # without a pipeline all ranks leave the reduction of gradients together, too
-    barriers = (CLIP, REDUCE_SCATTER) if layout.pp == 1 else (CLIP,)
-    ops, about_clocks = _clocks(ops, barriers, align=align_clocks)
-    untold: tuple[Cause, ...] = ()
-    if read.host_timed[FORWARD] or read.host_timed[BACKWARD]:
-        untold = ("worker", "link", "stage", "last-stage", "sequence-length", "garbage-collection")
-        missing.append(Missing("device times of compute", "no kernels were recorded", "every cause, and all flags"))
-    return Conversion(
-        "kineto",
-        ops,
-        tuple(missing),
-        (*notes, *about_clocks),
-        untold,
-        absent=tuple(read.absent),
-        arrivals=read.arrivals.found(layout.dp) if layout.pp == 1 else None,
-        # of all steps, as the rest of it is; those of a pipeline hold waits until its transfers are known
-        breakdown=tuple(
-            with_passes_of(sorted(read.breakdown, key=lambda one: one.rank), ops if layout.pp > 1 else read.ops)
-        ),
+    format = FileFormat(
+        name="kineto",
+        source="PyTorch profiler (Kineto): Chrome trace events in JSON, plain or gzip, a file a rank; CUDA, ROCm, CPU",
+        export="torch.profiler.profile(...).export_chrome_trace('rank-0.json.gz'), step() once an iteration",
+        read="steps, ranges of passes and transfers, autograd, launches, kernels with their process groups",
+        left_out="other operators, shapes, stacks, memory, counters; device events of MTIA and other accelerators",
+        marks=('"traceevents"',),
     )
 
+    def likeness(self, head: bytes) -> float:
+        """Return whether it is JSON with trace events; other JSON, and a list of events, is asked what is wrong."""
+        if not begins_as_json(head):
+            return 0.0
+        return 1.0 if b'"traceEvents"' in head else NEARLY
 
-def _timed_by_the_host(read: RankFiles) -> list[str]:
-    return [
-        f"{count} of {optype} are timed by the host, as no kernel was launched inside: launch times, not run times"
-        for optype, count in sorted(read.host_timed.items())
-    ]
+    def sizes(self, paths: Sequence[str]) -> JobSizes:
+        """Return the sizes that the process groups in the profiles say; without groups, data-parallel ranks alone."""
+        return degrees_of_profiles(paths)
 
+    def read(self, paths: Sequence[str], layout: RankLayout, settings: ConversionSettings) -> Conversion:
+        """Convert the profiles of all representative ranks.
 
-def _missing(ops: Sequence[Op], read: RankFiles, where: str) -> list[Missing]:
-    """Return what could not be told.
-
-    :raises TraceFormatError: passes could not, so that nothing can be said.
-    """
-    layout = read.layout
-    besides = _OPTIONAL if layout.pp == 1 else ()
-    missing = missing_types(ops, layout, "no range and no kernel of it was recognised", besides=besides)
-    fatal = [entry.optype for entry in missing if entry.optype in (FORWARD, BACKWARD)]
-    if layout.pp == 1:
-        missing = [
-            replace(entry, disables="nothing, if the job infers") if entry.optype in (BACKWARD, OPTIMIZER) else entry
-            for entry in missing
+        Where nobody said the layout, files that refute it are refused with the degrees that they propose.
+        """
+        read = RankFiles(layout, guessed=settings.guessed)
+        for path in paths:
+            settings.progress(path)
+            read.take(path)
+        read.check()
+        ops, notes = with_whole_backwards(read.ops)
+        for change in (_one_pause_a_step, lambda ops: _whole_steps(_numbered(ops, layout))):
+            ops, said = change(ops)
+            notes += said
+        if not ops:
+            raise TraceFormatError(
+                ": ".join(("no step is whole on every rank", *said)),
+                where=paths[0],
+                fix="profile the same steps of one run on all ranks",
+            )
+        where = paths[0]
+        layout = read.layout
+        besides = _OPTIONAL if layout.pp == 1 else ()
+        missing = missing_types(ops, layout, "no range and no kernel of it was recognised", besides=besides)
+        fatal = [entry.optype for entry in missing if entry.optype in (FORWARD, BACKWARD)]
+        if layout.pp == 1:
+            missing = [
+                replace(entry, disables="nothing, if the job infers")
+                if entry.optype in (BACKWARD, OPTIMIZER)
+                else entry
+                for entry in missing
+            ]
+        elif fatal:
+            raise TraceFormatError(
+                f"no {' and no '.join(fatal)} can be told in it: nothing says which kernels belong to which microbatch",
+                where=where,
+                fix="PyTorch's Schedule1F1B records nothing, nor does Megatron-LM without call stacks: record these "
+                "(--pytorch-profiler-collect-callstack), or put torch.profiler.record_function('forward-compute') and "
+                "'backward-compute' around each microbatch",
+            )
+        if layout.vpp > 1:
+            missing += [
+                Missing(f"{optype} (chunk)", "its kernels do not say which model chunk they serve", DISABLES[optype])
+                for optype in (ALL_GATHER, REDUCE_SCATTER)
+                if any(op.optype == optype and op.chunk < 0 for op in ops)
+            ]
+        if layout.pp > 1:
+            ops, of_transfers = Transfers(ops, layout).complete(turning=read.turning, host_timed=read.on_cpu)
+            missing = [entry for entry in missing if entry.optype not in PIPELINE] + of_transfers
+        else:
+            # without a pipeline the reduction of gradients overlaps with the backward pass, and costs no more than what
+            # stands out of it
+            last: dict[tuple[int, int], float] = {}
+            for op in ops:
+                if op.optype in (FORWARD, BACKWARD):
+                    last[op.rank, op.step] = max(last.get((op.rank, op.step), op.end), op.end)
+            ops = [
+                replace(op, start=max(op.start, end), end=max(op.end, end))
+                if op.optype == REDUCE_SCATTER and (end := last.get((op.rank, op.step), op.start)) > op.start
+                else op
+                for op in ops
+            ]
+        by_the_host = [
+            f"{count} of {optype} are timed by the host, as no kernel was launched inside: launch times, not run times"
+            for optype, count in sorted(read.host_timed.items())
         ]
-    elif fatal:
-        raise TraceFormatError(
-            f"no {' and no '.join(fatal)} can be told in it: nothing says which kernels belong to which microbatch",
-            where=where,
-            fix="PyTorch's Schedule1F1B records nothing, nor does Megatron-LM without call stacks: record these "
-            "(--pytorch-profiler-collect-callstack), or put torch.profiler.record_function('forward-compute') and "
-            "'backward-compute' around each microbatch",
+        notes = [*read.notes(), *notes, *by_the_host]
+        # without a pipeline all ranks leave the reduction of gradients together, too
+        barriers = (CLIP, REDUCE_SCATTER) if layout.pp == 1 else (CLIP,)
+        ops, about_clocks = _clocks(ops, barriers, align=settings.align_clocks)
+        untold: tuple[Cause, ...] = ()
+        if read.host_timed[FORWARD] or read.host_timed[BACKWARD]:
+            untold = ("worker", "link", "stage", "last-stage", "sequence-length", "garbage-collection")
+            missing.append(Missing("device times of compute", "no kernels were recorded", "every cause, and all flags"))
+        return Conversion(
+            self.format.name,
+            ops,
+            tuple(missing),
+            (*notes, *about_clocks),
+            untold,
+            absent=tuple(read.absent),
+            arrivals=read.arrivals.found(layout.dp) if layout.pp == 1 else None,
+            # of all steps, as the rest of it is; those of a pipeline hold waits until its transfers are known
+            breakdown=tuple(
+                with_passes_of(sorted(read.breakdown, key=lambda one: one.rank), ops if layout.pp > 1 else read.ops)
+            ),
         )
-    if layout.vpp > 1:
-        missing += [
-            Missing(f"{optype} (chunk)", "its kernels do not say which model chunk they serve", DISABLES[optype])
-            for optype in (ALL_GATHER, REDUCE_SCATTER)
-            if any(op.optype == optype and op.chunk < 0 for op in ops)
-        ]
-    return missing
-
-
-def _after_passes(ops: Sequence[Op]) -> list[Op]:
-    """Return operations of which the reduction of gradients has only what is left of it after the passes.
-
-    Without a pipeline it overlaps with the backward pass, and costs no more than what stands out.
-    """
-    last: dict[tuple[int, int], float] = {}
-    for op in ops:
-        if op.optype in (FORWARD, BACKWARD):
-            last[op.rank, op.step] = max(last.get((op.rank, op.step), op.end), op.end)
-    return [
-        replace(op, start=max(op.start, end), end=max(op.end, end))
-        if op.optype == REDUCE_SCATTER and (end := last.get((op.rank, op.step), op.start)) > op.start
-        else op
-        for op in ops
-    ]
 
 
 def _numbered(ops: Sequence[Op], layout: RankLayout) -> list[Op]:

@@ -144,35 +144,35 @@ def meaning_of(name: str, *, stages: int) -> Meaning | None:
     if plain in optypes.OPTYPES:
         said = {key: int(value) for key, value in _ATTRIBUTE.findall(name)}
         return Meaning(1, (plain,), said.get("mb_id", -1), said.get("mc", -1))
-    if found := _PIPELINING.match(name):
-        return Meaning(2, (FORWARD if found[1] == "Forward" else BACKWARD,), int(found[2]), staged=True)
-    if (found := _ACTION.match(name)) and found[2] in _ACTIONS:
-        part = int(found[1])
-        return Meaning(2, (_ACTIONS[found[2]],), int(found[3] or -1), part // stages, part, staged=True)
-    if found := _OVERLAPPED.match(name):
-        first, then = (meaning_of(f"PP:{action}", stages=stages) for action in found.groups())
+    if match := _PIPELINING.match(name):
+        return Meaning(2, (FORWARD if match[1] == "Forward" else BACKWARD,), int(match[2]), staged=True)
+    if (match := _ACTION.match(name)) and match[2] in _ACTIONS:
+        part = int(match[1])
+        return Meaning(2, (_ACTIONS[match[2]],), int(match[3] or -1), part // stages, part, staged=True)
+    if match := _OVERLAPPED.match(name):
+        first, then = (meaning_of(f"PP:{action}", stages=stages) for action in match.groups())
         return replace(first, then=then) if first and then and first.optypes != then.optypes else None
     if name.startswith("Optimizer.step#"):
         return Meaning(2, (optypes.OPTIMIZER,))
     if stages == 1 and name in _WHOLE_MODEL:
         dialect, optype = _WHOLE_MODEL[name]
         return Meaning(dialect, (optype,))
-    if (found := _CALL.match(name)) and found[2] in (SEND, RECEIVE):
-        return _transfer(found, stages) if stages > 1 else None
-    if found := _FRAME.search(name):
-        combined = _FRAMES.get((found[1], found[2]))
+    if (match := _CALL.match(name)) and match[2] in (SEND, RECEIVE):
+        return _transfer(match, stages) if stages > 1 else None
+    if match := _FRAME.search(name):
+        combined = _FRAMES.get((match[1], match[2]))
         return Meaning(3, combined) if combined else None
-    if (found := _QUALIFIED.match(name)) and found[1] in _FUNCTIONS:
-        return Meaning(3, _FUNCTIONS[found[1]])
+    if (match := _QUALIFIED.match(name)) and match[1] in _FUNCTIONS:
+        return Meaning(3, _FUNCTIONS[match[1]])
     return None
 
 
-def _transfer(found: re.Match[str], stages: int) -> Meaning | None:
-    ranks = found.groups()[2:]
+def _transfer(match: re.Match[str], stages: int) -> Meaning | None:
+    ranks = match.groups()[2:]
     here, there = (ranks[0], ranks[1]) if ranks[0] is not None else (ranks[2], ranks[3])
     if here is None or there is None or there == "?":
-        return Meaning(2, (found[2],))
-    names = {1: FORWARD_SEND, -1: BACKWARD_SEND} if found[2] == SEND else {-1: FORWARD_RECV, 1: BACKWARD_RECV}
+        return Meaning(2, (match[2],))
+    names = {1: FORWARD_SEND, -1: BACKWARD_SEND} if match[2] == SEND else {-1: FORWARD_RECV, 1: BACKWARD_RECV}
     step = int(there) - int(here)
     return Meaning(2, (names[step],)) if step in names and max(int(here), int(there)) < stages else None
 
@@ -180,18 +180,18 @@ def _transfer(found: re.Match[str], stages: int) -> Meaning | None:
 @lru_cache(1 << 16)
 def host_call(name: str) -> HostCall | None:
     """Return the call of a process group that a range is, such as ``gloo:all_reduce``; None = it is none."""
-    found = _CALL.match(name)
-    if found is None or "::" in name:
+    match = _CALL.match(name)
+    if match is None or "::" in name:
         return None
-    return HostCall(found[1], collective_of("", found[2]))
+    return HostCall(match[1], collective_of("", match[2]))
 
 
 def hop_of(name: str) -> int | None:
     """Return how many ranks of its group a transfer goes, as ``nccl:send 0->2``; 0 = not said, None = it is none."""
-    found = _CALL.match(name)
-    if found is None or found[2] not in (SEND, RECEIVE):
+    match = _CALL.match(name)
+    if match is None or match[2] not in (SEND, RECEIVE):
         return None
-    here, there = (found[3], found[4]) if found[3] is not None else (found[5], found[6])
+    here, there = (match[3], match[4]) if match[3] is not None else (match[5], match[6])
     return abs(int(there) - int(here)) if here and there and there != "?" else 0
 
 

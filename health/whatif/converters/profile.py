@@ -49,10 +49,6 @@ from health.whatif.converters.names import (
 from health.whatif.optypes import ALL_GATHER, BACKWARD, CLIP, FORWARD, GC, OPTIMIZER, PIPELINE, REDUCE_SCATTER
 from health.whatif.trace import RankLayout
 
-# -- covered_time --
-# Stretches of time without overlap, and how much of any other stretch they cover.
-
-
 Floats = NDArray[np.float64]
 
 
@@ -92,14 +88,6 @@ class CoveredTime:
     def within(self, start: Floats | float, end: Floats | float) -> Floats:
         """Return seconds covered between two moments, or pairs of them."""
         return self.until(end) - self.until(start)
-
-
-# -- profile --
-# One rank's Kineto trace, reduced to what the op trace needs: steps, named ranges, kernels, calls of process groups.
-#
-# A range says on the host which operation it is; when the operation ran is said by the kernels that were launched
-# inside it, on whatever thread (the backward pass launches from the autograd thread).  Launches and kernels share a
-# ``correlation`` number.
 
 
 _RANK_IN_NAME = re.compile(r"(?:rank|worker)[-_]?(\d{1,9})(?!\d)")
@@ -212,7 +200,23 @@ class _Collector:
             if category in _LAUNCHES:
                 self._launched.setdefault(correlation, self._host_times(event)[0])
             else:
-                self._kernel(event, arguments, correlation)
+                name = str(event.get("name", ""))
+                kind = COPY if "mem" in str(event["cat"]).lower() else COMPUTE_KERNEL
+                if _COMMUNICATES.search(name):
+                    collective = collective_of(name, str(arguments.get("Collective name", "")))
+                    members = str(arguments.get("Process Group Ranks", ""))
+                    self._groups[str(arguments.get("Process Group Description", "")), members] = None
+                    if str(arguments.get("Collective name", "")).lower() in (SEND, RECEIVE):
+                        self._hops.add(0)
+                    group = f"{arguments.get('Process Group Name', '')} {members}".strip()
+                    kind = KernelKind(self._family(arguments), collective, group)
+                start, end = self._times(event)
+                self._correlation.append(correlation)
+                self._kind.append(self._kinds.setdefault(kind, len(self._kinds)))
+                stream = arguments.get("stream")
+                self._stream.append(stream if isinstance(stream, int) and abs(stream) < MOST else 0)
+                self._start.append(start)
+                self._end.append(end)
 
     def _range(self, event: Mapping[str, Any], *, is_frame: bool) -> None:
         name = str(event.get("name", ""))
@@ -236,25 +240,6 @@ class _Collector:
             self._calls.append(TimedCall(start, end, HostCall(name.split(":", maxsplit=1)[0], OTHER)))
         elif call := host_call(name):
             self._calls.append(TimedCall(start, end, call))
-
-    def _kernel(self, event: Mapping[str, Any], arguments: Mapping[str, Any], correlation: int) -> None:
-        name = str(event.get("name", ""))
-        kind = COPY if "mem" in str(event["cat"]).lower() else COMPUTE_KERNEL
-        if _COMMUNICATES.search(name):
-            collective = collective_of(name, str(arguments.get("Collective name", "")))
-            members = str(arguments.get("Process Group Ranks", ""))
-            self._groups[str(arguments.get("Process Group Description", "")), members] = None
-            if str(arguments.get("Collective name", "")).lower() in (SEND, RECEIVE):
-                self._hops.add(0)
-            group = f"{arguments.get('Process Group Name', '')} {members}".strip()
-            kind = KernelKind(self._family(arguments), collective, group)
-        start, end = self._times(event)
-        self._correlation.append(correlation)
-        self._kind.append(self._kinds.setdefault(kind, len(self._kinds)))
-        stream = arguments.get("stream")
-        self._stream.append(stream if isinstance(stream, int) and abs(stream) < MOST else 0)
-        self._start.append(start)
-        self._end.append(end)
 
     def _family(self, arguments: Mapping[str, Any]) -> str:
         if described := described_family(str(arguments.get("Process Group Description", ""))):
@@ -303,55 +288,22 @@ class _Collector:
         order = np.flatnonzero(known)[np.argsort(launch[known], kind="stable")]
         autograd = np.array(self._autograd).reshape(-1, 2)
         calls = tuple(sorted(self._calls, key=lambda each: each.start))
-        kinds, kind = self._named_by_calls(calls, launch)
-        return Profile(
-            name=self._name,
-            rank=self._rank(info),
-            world_size=info.get("world_size") if isinstance(info.get("world_size"), int) else None,
-            evidence=self._evidence(info),
-            on_cpu=isinstance(info.get("backend"), str) and not HostCall(info["backend"].lower(), "").on_device,
-            epoch_ns=self._epoch(trace.beside.get("baseTimeNanoseconds", 0)),
-            steps=tuple((number, *times) for number, times in sorted(self._steps.items())),
-            extent=self._extent,
-            ranges=self._believed(),
-            autograd=autograd[np.argsort(autograd[:, 0], kind="stable")],
-            loaded=np.sort(np.array(self._loaded)),
-            calls=calls,
-            launch=launch[order],
-            start=np.array(self._start)[order],
-            end=np.array(self._end)[order],
-            kind=kind[order],
-            stream=np.array(self._stream, dtype=np.int64)[order],
-            kinds=kinds,
-            busy=CoveredTime.of(np.array(self._start), np.array(self._end)),
-            repaired=trace.repaired,
-        )
-
-    def _evidence(self, info: Mapping[str, Any]) -> JobEvidence:
-        """Return what the profile shows of the degrees of the job; members that are cut short show nothing."""
+        # kinds of kernels, where a kernel that names no collective (RCCL's) has that of the call around it
+        kind = np.array(self._kind, dtype=np.int64)
+        kinds = dict(self._kinds)
+        begins = np.array([call.start for call in calls])
+        for number, unnamed in enumerate(self._kinds):
+            for kernel in np.flatnonzero(kind == number) if unnamed.collective == OTHER and calls else ():
+                around = calls[max(int(np.searchsorted(begins, launch[kernel], side="right")) - 1, 0)]
+                if around.start <= launch[kernel] <= around.end:
+                    named = unnamed._replace(collective=around.call.collective)
+                    kind[kernel] = kinds.setdefault(named, len(kinds))
+        # members that are cut short show nothing of the degrees of the job
         groups = dict.fromkeys(groups_of(info))
         for description, members in self._groups:
             ranks = tuple(sorted({int(text) for text in re.findall(r"\d{1,9}", members)}))
             if "..." not in members and 1 < len(ranks) < self._layout.world_size:
                 groups[ProcessGroup(description, ranks)] = None
-        return JobEvidence(tuple(groups), tuple(sorted(self._hops)), self._parts)
-
-    def _named_by_calls(
-        self, calls: tuple[TimedCall, ...], launch: NDArray[np.float64]
-    ) -> tuple[tuple[KernelKind, ...], NDArray[np.int64]]:
-        """Return kinds of kernels, where a kernel that names no collective (RCCL's) has that of the call around it."""
-        kind = np.array(self._kind, dtype=np.int64)
-        kinds = dict(self._kinds)
-        begins = np.array([call.start for call in calls])
-        for number, one in enumerate(self._kinds):
-            for kernel in np.flatnonzero(kind == number) if one.collective == OTHER and len(calls) else ():
-                around = calls[max(int(np.searchsorted(begins, launch[kernel], side="right")) - 1, 0)]
-                if around.start <= launch[kernel] <= around.end:
-                    named = one._replace(collective=around.call.collective)
-                    kind[kernel] = kinds.setdefault(named, len(kinds))
-        return tuple(kinds), kind
-
-    def _believed(self) -> tuple[Range, ...]:
         best: dict[str, int] = {}
         for range_ in self._ranges:
             for optype in range_.meaning.optypes:
@@ -361,19 +313,14 @@ class _Collector:
             for range_ in self._ranges
             if all(best[kind] == range_.meaning.dialect for kind in range_.meaning.optypes)
         )
-        return tuple(sorted(plain, key=lambda each: each.start))
-
-    def _epoch(self, value: Any) -> int:
+        value = trace.beside.get("baseTimeNanoseconds", 0)
         if not isinstance(value, int) or not 0 <= value < MOST:
             raise TraceFormatError(
                 f"baseTimeNanoseconds is {str(value)[:40]!r}, no time", where=self._name, fix="export the trace again"
             )
-        return value
-
-    def _rank(self, info: Mapping[str, Any]) -> int:
-        named = _RANK_IN_NAME.search(self._name.rsplit("/", 1)[-1])
+        in_name = _RANK_IN_NAME.search(self._name.rsplit("/", 1)[-1])
         alone = 0 if self._layout.world_size == 1 else None
-        rank = info.get("rank", int(named[1]) if named and alone is None else alone)
+        rank = info.get("rank", int(in_name[1]) if in_name and alone is None else alone)
         if not isinstance(rank, int):
             raise TraceFormatError(
                 "does not say which rank it is of", where=self._name, fix="name the files rank-0.json, rank-1.json, ..."
@@ -384,15 +331,28 @@ class _Collector:
                 where=self._name,
                 fix="give the metadata of this job",
             )
-        return rank
-
-
-# -- training_passes --
-# Steps and passes of jobs without a pipeline, whose ranges give passes no numbers, or do not name them at all.
-#
-# A forward pass is a range around the whole model, its backward pass a range too, or what autograd ran after it and
-# before the next.  Where no range names the forward pass, it is what lies between the loading of data and the
-# first node of autograd; without autograd the step infers, and is one forward pass.
+        return Profile(
+            name=self._name,
+            rank=rank,
+            world_size=info.get("world_size") if isinstance(info.get("world_size"), int) else None,
+            evidence=JobEvidence(tuple(groups), tuple(sorted(self._hops)), self._parts),
+            on_cpu=isinstance(info.get("backend"), str) and not HostCall(info["backend"].lower(), "").on_device,
+            epoch_ns=value,
+            steps=tuple((number, *times) for number, times in sorted(self._steps.items())),
+            extent=self._extent,
+            ranges=tuple(sorted(plain, key=lambda each: each.start)),
+            autograd=autograd[np.argsort(autograd[:, 0], kind="stable")],
+            loaded=np.sort(np.array(self._loaded)),
+            calls=calls,
+            launch=launch[order],
+            start=np.array(self._start)[order],
+            end=np.array(self._end)[order],
+            kind=kind[order],
+            stream=np.array(self._stream, dtype=np.int64)[order],
+            kinds=tuple(kinds),
+            busy=CoveredTime.of(np.array(self._start), np.array(self._end)),
+            repaired=trace.repaired,
+        )
 
 
 Steps = tuple[tuple[int, float, float], ...]
@@ -416,9 +376,9 @@ def steps_of(profile: Profile) -> tuple[Steps, str]:
     end = max(end, float(profile.end.max(initial=end)))
     if not ends:
         return ((0, begin, end),), "no ProfilerStep# range is in it: the whole file is taken as one step"
-    found = tuple((number, *span) for number, span in enumerate(pairwise([begin, *ends])))
+    numbered = tuple((number, *span) for number, span in enumerate(pairwise([begin, *ends])))
     why = "no ProfilerStep# range is in it: a step is what ends with an optimizer's"
-    return (found[1:] if len(found) >= FEWEST_UPDATES else found), why
+    return (numbered[1:] if len(numbered) >= FEWEST_UPDATES else numbered), why
 
 
 def with_passes(profile: Profile, ranges: Sequence[Range], span: tuple[float, float]) -> tuple[list[Range], str]:
@@ -430,7 +390,16 @@ def with_passes(profile: Profile, ranges: Sequence[Range], span: tuple[float, fl
     forward = _outermost([each for each in passes if FORWARD in each.meaning.optypes])
     backward = _outermost([each for each in passes if BACKWARD in each.meaning.optypes])
     if not backward:
-        backward = _autograd_runs(profile, [each.start for each in forward] or [span[0]], span[1])
+        # what autograd ran from the start of each forward pass to that of the next
+        begins = [each.start for each in forward] or [span[0]]
+        end = span[1]
+        nodes, runs = profile.autograd, []
+        for start, stop in pairwise([*begins, end]):
+            first, last = np.searchsorted(nodes[:, 0], (start, stop))
+            if first < last:
+                run = nodes[first:last]
+                runs.append(Range(float(run[0, 0]), float(run[:, 1].max()), Meaning(TOLD_BY_ORDER, (BACKWARD,))))
+        backward = runs
     if forward:
         return sorted([*others, *forward, *backward], key=lambda each: each.start), ""
     until = min((each.start for each in (*backward, *others) if OPTIMIZER in each.meaning.optypes or each in backward),
@@ -448,26 +417,11 @@ def with_passes(profile: Profile, ranges: Sequence[Range], span: tuple[float, fl
 
 def _outermost(ranges: Sequence[Range]) -> list[Range]:
     """Return ranges that lie in no other."""
-    found: list[Range] = []
+    outermost: list[Range] = []
     for each in sorted(ranges, key=lambda each: (each.start, -each.end)):
-        if not found or each.start >= found[-1].end:
-            found.append(each)
-    return found
-
-
-def _autograd_runs(profile: Profile, begins: Sequence[float], end: float) -> list[Range]:
-    """Return what autograd ran from the start of each forward pass to that of the next."""
-    nodes, found = profile.autograd, []
-    for start, stop in pairwise([*begins, end]):
-        first, last = np.searchsorted(nodes[:, 0], (start, stop))
-        if first < last:
-            run = nodes[first:last]
-            found.append(Range(float(run[0, 0]), float(run[:, 1].max()), Meaning(TOLD_BY_ORDER, (BACKWARD,))))
-    return found
-
-
-# -- rank_ops --
-# Operations of one rank: its ranges and kernels, step by step, on the clock of the job.
+        if not outermost or each.start >= outermost[-1].end:
+            outermost.append(each)
+    return outermost
 
 
 Span = tuple[float, float]
@@ -501,28 +455,63 @@ class RankOps:
         self._computes = computes[profile.kind]
         self.communicates = np.array([kind.collective != "" for kind in profile.kinds])[profile.kind]
         self.computing = CoveredTime.of(profile.start[self._computes], profile.end[self._computes])
-        self._main = self._computes & (profile.stream == self._main_stream())
+        # the main stream is that on which most is computed
+        streams, place = np.unique(self.profile.stream, return_inverse=True)
+        seconds = np.bincount(place, (self.profile.end - self.profile.start) * self._computes, minlength=1)
+        self._main = self._computes & (profile.stream == (int(streams[np.argmax(seconds)]) if len(streams) else 0))
         either = self._computes | self.communicates
         self._busy = CoveredTime.of(profile.start[either], profile.end[either])
         self._calls = np.array([call.start for call in profile.calls])
-
-    def _main_stream(self) -> int:
-        """Return the stream on which most is computed."""
-        streams, place = np.unique(self.profile.stream, return_inverse=True)
-        seconds = np.bincount(place, (self.profile.end - self.profile.start) * self._computes, minlength=1)
-        return int(streams[np.argmax(seconds)]) if len(streams) else 0
 
     def ops(self) -> Iterator[Op]:
         """Yield all operations, in no order worth relying on."""
         for number, start, end in self.steps:
             inside = [range_ for range_ in self.profile.ranges if start <= range_.start < end]
             if self._staged:
-                inside = directed(one for each in inside for one in self._one_pass(each))
+                inside = directed(part for each in inside for part in self._one_pass(each))
             else:
                 inside, note = with_passes(self.profile, inside, (start, end))
                 self.notes += [note] if note and note not in self.notes else []
             yield from self._from_ranges(inside, number)
-            yield from self._from_kernels(inside, (start, end), number)
+            # collectives that no range names, told by their process group and their place in the step
+            step = (start, end)
+            profile = self.profile
+            kernels = self.launched(*step)
+            have = {optype for range_ in inside for optype in range_.meaning.optypes}
+            computing = [range_ for range_ in inside if {FORWARD, BACKWARD} & set(range_.meaning.optypes)]
+            forward = [each for each in computing if FORWARD in each.meaning.optypes]
+            first = min((each.start for each in forward), default=step[0])
+            last = max((each.end for each in computing), default=step[1])
+            updated = min(
+                (range_.start for range_ in inside if optypes.OPTIMIZER in range_.meaning.optypes), default=step[1]
+            )
+            told = [(self._family[kind], profile.kinds[kind].collective) for kind in profile.kind[kernels]]
+            scatters = ("dp", "reduce-scatter") in told
+            spans_of: dict[tuple[int, str], list[Span]] = defaultdict(list)
+            for kernel, what in zip(kernels, told, strict=True):
+                launch = float(profile.launch[kernel])
+                match what:
+                    case ("dp", "all-gather") if not self.plain or launch < first or launch >= updated:
+                        optype = ALL_GATHER
+                    case ("dp", "reduce-scatter"):
+                        optype = REDUCE_SCATTER
+                    case ("dp", "all-reduce") if (
+                        not scatters
+                        and not any(range_.start <= launch < range_.end for range_ in forward)
+                        and launch < updated
+                    ):
+                        optype = REDUCE_SCATTER
+                    case (family, "all-reduce") if (family in _REDUCED or self.plain) and last <= launch < updated:
+                        optype = _REDUCED.get(family, CLIP)
+                    case _:
+                        continue
+                if optype not in have:
+                    # parameters gathered after the update are those of the next step
+                    of_next = optype == ALL_GATHER and launch >= updated
+                    span = (float(profile.start[kernel]), float(profile.end[kernel]))
+                    spans_of[number + of_next, optype].append(span)
+            for (of_step, optype), spans in spans_of.items():
+                yield self._op(of_step, optype, _hull(spans))
             if self.profile.on_cpu and not len(self.profile.launch):
                 yield from self._from_calls(inside, (start, end), number)
 
@@ -550,11 +539,11 @@ class RankOps:
             if (span := self._span(range_)) is not None:
                 for optype in range_.meaning.optypes:
                     spans[optype].append((span, range_.meaning))
-        for optype, found in spans.items():
+        for optype, of_type in spans.items():
             if optype in _ONCE:
-                yield self._op(step, optype, _hull([span for span, _ in found]))
+                yield self._op(step, optype, _hull([span for span, _ in of_type]))
             else:
-                for span, meaning in found:
+                for span, meaning in of_type:
                     yield self._op(step, optype, span, meaning.microbatch, meaning.chunk)
 
     def _span(self, each: Range) -> Span | None:
@@ -579,56 +568,19 @@ class RankOps:
             return None
         if compute and not self.profile.on_cpu and GC not in each.meaning.optypes:
             self.host_timed.update(each.meaning.optypes)
-        return each.start, each.end if compute else self._until_calls_end(each)
-
-    def _until_calls_end(self, each: Range) -> float:
-        """Return when a range, and the calls of process groups that began in it, are over."""
+        if compute:
+            return each.start, each.end
+        # a transfer is over when the calls of process groups that began in it are
         first, stop = np.searchsorted(self._calls, (each.start, each.end))
-        return max(each.end, *(self.profile.calls[i].end for i in range(first, stop)), each.end)
+        return each.start, max([each.end, *(call.end for call in self.profile.calls[first:stop])])
 
-    def _from_kernels(self, ranges: list[Range], step: Span, number: int) -> Iterator[Op]:
-        """Yield collectives that no range names, told by their process group and their place in the step."""
-        profile = self.profile
-        kernels = self.launched(*step)
-        have = {optype for range_ in ranges for optype in range_.meaning.optypes}
-        computing = [range_ for range_ in ranges if {FORWARD, BACKWARD} & set(range_.meaning.optypes)]
-        forward = [each for each in computing if FORWARD in each.meaning.optypes]
-        first = min((each.start for each in forward), default=step[0])
-        last = max((each.end for each in computing), default=step[1])
-        updated = min(
-            (range_.start for range_ in ranges if optypes.OPTIMIZER in range_.meaning.optypes), default=step[1]
-        )
-        told = [(self._family[kind], profile.kinds[kind].collective) for kind in profile.kind[kernels]]
-        scatters = ("dp", "reduce-scatter") in told
-        found: dict[tuple[int, str], list[Span]] = defaultdict(list)
-        for kernel, what in zip(kernels, told, strict=True):
-            launch = float(profile.launch[kernel])
-            match what:
-                case ("dp", "all-gather") if not self.plain or launch < first or launch >= updated:
-                    optype = ALL_GATHER
-                case ("dp", "reduce-scatter"):
-                    optype = REDUCE_SCATTER
-                case ("dp", "all-reduce") if not scatters and not _within(forward, launch) and launch < updated:
-                    optype = REDUCE_SCATTER
-                case (family, "all-reduce") if (family in _REDUCED or self.plain) and last <= launch < updated:
-                    optype = _REDUCED.get(family, CLIP)
-                case _:
-                    continue
-            if optype not in have:
-                # parameters gathered after the update are those of the next step
-                of_next = optype == ALL_GATHER and launch >= updated
-                span = (float(profile.start[kernel]), float(profile.end[kernel]))
-                found[number + of_next, optype].append(span)
-        for (of_step, optype), spans in found.items():
-            yield self._op(of_step, optype, _hull(spans))
-
-    def _from_calls(self, ranges: list[Range], step: Span, number: int) -> Iterator[Op]:
+    def _from_calls(self, ranges: list[Range], stretch: Span, number: int) -> Iterator[Op]:
         """Yield the reduction of gradients of a job on CPUs: what is left of its all-reduces after the last pass."""
-        last = max((range_.end for range_ in ranges if BACKWARD in range_.meaning.optypes), default=step[1])
+        last = max((range_.end for range_ in ranges if BACKWARD in range_.meaning.optypes), default=stretch[1])
         updated = min(
-            (range_.start for range_ in ranges if optypes.OPTIMIZER in range_.meaning.optypes), default=step[1]
+            (range_.start for range_ in ranges if optypes.OPTIMIZER in range_.meaning.optypes), default=stretch[1]
         )
-        first, stop = np.searchsorted(self._calls, step)
+        first, stop = np.searchsorted(self._calls, stretch)
         ends = [
             call.end
             for call in self.profile.calls[first:stop]
@@ -659,17 +611,13 @@ def directed(found: Iterable[Range]) -> list[Range]:
             made.append(range_)
             continue
         sent = SEND in range_.meaning.optypes
-        beside = [one for one in passes if (one.start <= range_.start if sent else one.end > range_.start)]
+        beside = [pass_ for pass_ in passes if (pass_.start <= range_.start if sent else pass_.end > range_.start)]
         if named or not beside:
             continue
         forward = FORWARD in (beside[-1] if sent else beside[0]).meaning.optypes
         optype = PIPELINE[(0 if forward else 2) + (0 if sent else 1)]
         made.append(Range(range_.start, range_.end, Meaning(range_.meaning.dialect, (optype,))))
     return made
-
-
-def _within(ranges: Sequence[Range], moment: float) -> bool:
-    return any(range_.start <= moment < range_.end for range_ in ranges)
 
 
 def _hull(spans: Sequence[Span]) -> Span:

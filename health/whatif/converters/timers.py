@@ -13,27 +13,22 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
 from ground.errors import InvalidInput, TooLarge, TraceFormatError
-from ground.formats import FileFormat
+from ground.formats import NEARLY, FileFormat, begins_as_json
 from ground.quantities import plural
 from health.whatif import optypes
 from health.whatif.analysis_result import Cause
-from health.whatif.conversion import DISABLES, Conversion, Missing, Op, missing_types
+from health.whatif.conversion import DISABLES, Conversion, ConversionSettings, Missing, Op, missing_types
+from health.whatif.converters.chrome_json import open_text
+from health.whatif.converters.degrees import degrees_of_log
 from health.whatif.optypes import ALL_GATHER, BACKWARD, CLIP, FORWARD, GC, REDUCE_SCATTER, one_forward_one_backward
-from health.whatif.trace import RankLayout
+from health.whatif.trace import JobSizes, RankLayout
 
-FORMAT = FileFormat(
-    name="megatron-timers",
-    source="log of Megatron-LM, as printed or as torchrun --tee writes it: times across ranks (ms), a line a rank",
-    export="--timing-log-level 2 --timing-log-option all --log-interval 1, standard output and error kept",
-    read="totals of each timer, rank and iteration, laid out along 1F1B",
-    left_out="all other lines; jobs with virtual stages are refused",
-    marks=("times across ranks (ms)", "forward-compute:"),
-)
+HEADING_BYTES = b"times across ranks (ms)"
 HEADING = re.compile(r"(?<!, max\) )(?<!max )\btimes across ranks \(ms\):\s*\Z")
 OTHER_HEADING = re.compile(r"(\(min, max\)|max) time across ranks \(ms\):")
 ITERATION = re.compile(r"\biteration\s+(\d{1,15})\s*/\s*\d+\s*\|")
@@ -82,26 +77,42 @@ def read_timers(name: str, lines: Iterable[str], layout: RankLayout) -> TimerLog
     open_blocks: dict[str, tuple[Block, str]] = {}  # process -> the block it is in the middle of, and the timer
     iteration, microbatches, summaries = -1, None, 0
     for number, line in enumerate(lines, 1):
-        found = PROCESS.match(line)
-        process = found[1] if found else ""
+        match = PROCESS.match(line)
+        process = match[1] if match else ""
         block, timer = open_blocks.pop(process, (None, ""))
-        if found := MICROBATCHES.search(line):
-            microbatches = int(found[1])
-        if found := ITERATION.search(line):
-            iteration = int(found[1])
+        if match := MICROBATCHES.search(line):
+            microbatches = int(match[1])
+        if match := ITERATION.search(line):
+            iteration = int(match[1])
         if OTHER_HEADING.search(line):
             summaries += 1
         elif HEADING.search(line):
             block = Block(iteration if iteration >= 0 else len(blocks) + 1, number)
             blocks.append(block)
             open_blocks[process] = block, ""
-        elif block is not None and timer and (found := RANK.search(line)):
-            rank = int(found[1])
-            block.timers[timer][rank] = _milliseconds(found[2], rank, layout, f"{name}:{number}")
+        elif block is not None and timer and (match := RANK.search(line)):
+            rank = int(match[1])
+            text = match[2]
+            where = f"{name}:{number}"
+            try:
+                value = float(text)
+            except ValueError:
+                value = -1.0
+            if not 0.0 <= value < float("inf"):
+                raise TraceFormatError(
+                    f"{text[:40]!r} is not a time", where=where, fix="correct the line, or log again"
+                )
+            if rank >= layout.world_size:
+                raise TraceFormatError(
+                    f"rank {rank} does not exist: the metadata describes {layout.world_size} ranks",
+                    where=where,
+                    fix="give the metadata of this job",
+                )
+            block.timers[timer][rank] = value
             open_blocks[process] = block, timer
-        elif block is not None and (found := NAME.search(line)):
-            block.timers.setdefault(found[1], {})
-            open_blocks[process] = block, found[1]
+        elif block is not None and (match := NAME.search(line)):
+            block.timers.setdefault(match[1], {})
+            open_blocks[process] = block, match[1]
     computed = [block for block in blocks if FORWARD in block.timers]
     notes = []
     if len(computed) > 1 and computed[-1].lacks(computed[-2]):
@@ -122,58 +133,86 @@ def read_timers(name: str, lines: Iterable[str], layout: RankLayout) -> TimerLog
     return TimerLog(compute, microbatches, min(gaps, default=1), tuple(notes))
 
 
-def _milliseconds(text: str, rank: int, layout: RankLayout, where: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 0.0 <= value < float("inf"):
-        raise TraceFormatError(f"{text[:40]!r} is not a time", where=where, fix="correct the line, or log again")
-    if rank >= layout.world_size:
-        raise TraceFormatError(
-            f"rank {rank} does not exist: the metadata describes {layout.world_size} ranks",
-            where=where,
-            fix="give the metadata of this job",
-        )
-    return value
+class MegatronTimers:
+    """Reads a log and lays its times out."""
 
-
-def convert_timers(
-    name: str, lines: Iterable[str], layout: RankLayout, *, microbatches: int | None = None
-) -> Conversion:
-    """Read a log and lay its times out.
-
-    :param microbatches: of a step and pipeline; None = as the log says.
-    :raises TraceFormatError: no timers of all ranks, a worker without times, virtual stages.
-    """
-    if layout.vpp > 1:
-        raise TraceFormatError(
-            "timers of a job with virtual stages cannot be laid out: they add up all chunks of a stage",
-            where=name,
-            fix="convert Kineto traces of this job instead",
-        )
-    log = read_timers(name, lines, layout)
-    count = microbatches or log.microbatches
-    if count is None:
-        raise InvalidInput(
-            "does not say how many microbatches a step has", where=name, fix="give --microbatches NUMBER"
-        )
-    if len(log.blocks) * layout.dp * layout.pp * count > MOST_PASSES:
-        raise TooLarge(
-            f"{len(log.blocks)} steps of {count:,} microbatches on {layout.dp * layout.pp:,} workers make more than "
-            f"{MOST_PASSES:,} passes",
-            where=name,
-            fix="cut the log down to fewer iterations",
-        )
-    ops: list[Op] = []
-    for block in log.blocks:
-        ops.extend(_Step(name, block, layout, count).ops())
-    notes = (
-        f"{len(log.blocks)} steps of {count} microbatches, laid out as 1F1B, each taking the mean of its step",
-        "collectives at the end of a step start together, as they do unless --no-barrier-with-level-1-timing is set",
-        *log.notes,
+    format = FileFormat(
+        name="megatron-timers",
+        source="log of Megatron-LM, as printed or as torchrun --tee writes it: times across ranks (ms), a line a rank",
+        export="--timing-log-level 2 --timing-log-option all --log-interval 1, standard output and error kept",
+        read="totals of each timer, rank and iteration, laid out along 1F1B",
+        left_out="all other lines; jobs with virtual stages are refused",
+        marks=("times across ranks (ms)", "forward-compute:"),
     )
-    return Conversion("megatron-timers", ops, _missing(ops, log, layout), notes, _UNTOLD)
+
+    def likeness(self, head: bytes) -> float:
+        """Return whether times of ranks are in it; a log may begin long before them, so that any text may be one."""
+        return 1.0 if HEADING_BYTES in head else 0.0 if begins_as_json(head) else NEARLY
+
+    def sizes(self, paths: Sequence[str]) -> JobSizes:
+        """Return the sizes that Megatron-LM prints at the beginning."""
+        sizes = degrees_of_log(paths[0])
+        if sizes is None:
+            fix = "add --meta FILE with the lines dp_size: N, pp_size: N, tp_size: N, or keep the beginning of the log"
+            wrong = "does not say the degrees of the job: it lacks the line `using world size: ...`"
+            raise TraceFormatError(wrong, where=paths[0], fix=fix)
+        return sizes
+
+    def read(self, paths: Sequence[str], layout: RankLayout, settings: ConversionSettings) -> Conversion:
+        """Lay the times of one log out.
+
+        :raises TraceFormatError: no timers of all ranks, a worker without times, virtual stages.
+        """
+        if len(paths) > 1:
+            fix = "give the log of the rank that prints it"
+            raise InvalidInput("a job has one log of timers", where=paths[1], fix=fix)
+        (name,) = paths
+        settings.progress(name)
+        if layout.vpp > 1:
+            raise TraceFormatError(
+                "timers of a job with virtual stages cannot be laid out: they add up all chunks of a stage",
+                where=name,
+                fix="convert Kineto traces of this job instead",
+            )
+        with open_text(name) as lines:
+            log = read_timers(name, lines, layout)
+        count = settings.microbatches or log.microbatches
+        if count is None:
+            raise InvalidInput(
+                "does not say how many microbatches a step has", where=name, fix="give --microbatches NUMBER"
+            )
+        if len(log.blocks) * layout.dp * layout.pp * count > MOST_PASSES:
+            raise TooLarge(
+                f"{len(log.blocks)} steps of {count:,} microbatches on {layout.dp * layout.pp:,} workers make more "
+                f"than {MOST_PASSES:,} passes",
+                where=name,
+                fix="cut the log down to fewer iterations",
+            )
+        ops: list[Op] = []
+        for block in log.blocks:
+            ops.extend(_Step(name, block, layout, count).ops())
+        notes = (
+            f"{len(log.blocks)} steps of {count} microbatches, laid out as 1F1B, each taking the mean of its step",
+            "collectives at the end of a step start together, as they do unless --no-barrier-with-level-1-timing is "
+            "set",
+            *log.notes,
+        )
+        entries = missing_types(ops, layout, "no timer of it was logged", besides=(GC,))
+        if layout.pp > 1:
+            reason = "their timers hold the wait for the neighbour; the rows have a transfer time of zero"
+            entries.append(Missing(", ".join(optypes.PIPELINE), reason, "their S_t, and what transfers add to S"))
+        entries += [
+            Missing(
+                "single microbatches",
+                "a timer adds up all microbatches of a step",
+                "the cause 'sequence length'; every microbatch of a step is its mean",
+            ),
+            Missing(GC, "there is no timer of it", DISABLES[GC]),
+        ]
+        if log.interval > 1:
+            reason = f"a block is the mean of {log.interval} iterations"
+            entries.append(Missing("single steps", reason, "the slowdown of single steps; use --log-interval 1"))
+        return Conversion(self.format.name, ops, tuple(entries), notes, _UNTOLD)
 
 
 class _Step:
@@ -270,22 +309,3 @@ class _Step:
 
     def _op(self, optype: str, worker: tuple[int, int], span: tuple[float, float], **numbers: int) -> Op:
         return Op(self._layout.representative(*worker), self._block.iteration, optype, *span, **numbers)
-
-
-def _missing(ops: list[Op], log: TimerLog, layout: RankLayout) -> tuple[Missing, ...]:
-    entries = missing_types(ops, layout, "no timer of it was logged", besides=(GC,))
-    if layout.pp > 1:
-        reason = "their timers hold the wait for the neighbour; the rows have a transfer time of zero"
-        entries.append(Missing(", ".join(optypes.PIPELINE), reason, "their S_t, and what transfers add to S"))
-    entries += [
-        Missing(
-            "single microbatches",
-            "a timer adds up all microbatches of a step",
-            "the cause 'sequence length'; every microbatch of a step is its mean",
-        ),
-        Missing(GC, "there is no timer of it", DISABLES[GC]),
-    ]
-    if log.interval > 1:
-        reason = f"a block is the mean of {log.interval} iterations"
-        entries.append(Missing("single steps", reason, "the slowdown of single steps; use --log-interval 1"))
-    return tuple(entries)

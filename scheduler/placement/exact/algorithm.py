@@ -1,15 +1,16 @@
 """The algorithm ``exact``: the best (S, R), proved or with a certified gap, then the nodes.
 
-Slow nodes are weighed against spread: only the slowest node sets the pace, so the options are the thresholds between
-the slowdowns of the free nodes.  Each is searched, and the least predicted step time wins.
+A job is placed by one of three strategies, each of which proposes by itself: the short way of a plain gang, the search
+of a grid's pairs, or that of a job whose stages share nodes.  The last two weigh slow nodes against spread first.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, replace
+from typing import ClassVar, Protocol
 
 import numpy as np
 
@@ -22,7 +23,7 @@ from scheduler.placement.exact.goals import GoalSearch, WeighedPlacement
 from scheduler.placement.exact.lattice import Lattice, PairSearch
 from scheduler.placement.exact.level_bounds import LevelBounds
 from scheduler.placement.exact.params import DEFAULTS, ExactParams
-from scheduler.placement.exact.plain_gang import place_plainly
+from scheduler.placement.exact.plain_gang import plain_gang
 from scheduler.placement.exact.problem import GridReduction, counted_where_held
 from scheduler.placement.exact.schedule import fill_front
 from scheduler.placement.exact.shared_stages import search_shared_stages
@@ -34,11 +35,234 @@ from scheduler.work_clock import clock, stopwatch
 from topology.cluster import Cluster
 from topology.flags import HEALTHY
 
-# -- slow_nodes --
-# Slow nodes weighed against spread: up to which slowdown they are used.
-#
-# Only the slowest node sets the pace, so the options are the thresholds between the slowdowns of the free nodes.  Each
-# is searched, and the least predicted step time (:func:`scheduler.objective.step_time`) wins.
+
+class Strategy(Protocol):
+    """A way to place one job on one cluster."""
+
+    def propose(self) -> Proposal:
+        """Propose the best placement that it finds in the time."""
+
+
+@dataclass(frozen=True)
+class Exact:
+    """The exact search as a placement algorithm."""
+
+    params: ExactParams = DEFAULTS
+    name: ClassVar[str] = "exact"
+    summary: ClassVar[str] = (
+        "the least objective, proved or with a certified gap; then closer levels, fewest flagged nodes, best fit"
+    )
+
+    def quick_rules(self) -> Sequence[Heuristic]:
+        """Return the rules that it begins with; see :class:`scheduler.placement.heuristic.AsksRules`."""
+        return quick_rules()
+
+    def place(self, cluster: Cluster, job: Job, limits: Limits) -> Proposal:
+        """Choose a strategy, and propose the best placement that it finds in the time."""
+        return self.strategy(cluster, job, limits).propose()
+
+    def strategy(self, cluster: Cluster, job: Job, limits: Limits) -> Strategy:
+        """Return how a job is placed: a plain gang, of which the placement alone is asked for, without a solver; a grid
+        of rows and columns by the search of its pairs; or what has no such grid, as its stages share nodes.
+        """
+        if limits.told != "everything" and (gang := plain_gang(cluster, job, limits, self.params)) is not None:
+            return gang
+        return (GridSearch if job.grid.aligned else SharedStages)(cluster, job, limits, self.params)
+
+
+@dataclass(frozen=True)
+class ThresholdStrategy(ABC):
+    """Weigh slow nodes against spread, then meet the other goals in order.
+
+    Only the slowest node sets the pace, so the options are the thresholds between the slowdowns of the free nodes.
+    Each is searched, and the least predicted step time (:func:`scheduler.objective.step_time`) wins.
+    """
+
+    cluster: Cluster
+    job: Job
+    limits: Limits
+    params: ExactParams
+
+    @abstractmethod
+    def search(self, reduction: GridReduction, seconds: float) -> ThresholdSearch:
+        """Search the objective on the nodes of one threshold."""
+
+    @abstractmethod
+    def offer_front(self, goals: GoalSearch, claims: ThresholdSearch, end: float) -> None:
+        """Fill the front of pairs that is told, and offer what is better than the best placement."""
+
+    @abstractmethod
+    def with_pairs(self, proposal: Proposal, claims: ThresholdSearch, others: Sequence[ThresholdSearch]) -> Proposal:
+        """Return the proposal with what is known of the pairs of the job."""
+
+    def propose(self) -> Proposal:
+        """Propose the best placement that the time allows."""
+        cluster, job, limits, params = self.cluster, self.job, self.limits, self.params
+        if job.grid.cells <= params.many_cells:
+            load_solver()  # no part of the solve time; larger jobs hardly need it
+        start, begun_at = clock(), stopwatch()
+        options = thresholds(cluster, job)
+        every, held = GridReduction(cluster, job, options[-1]), counted_where_held(cluster, job)
+        refusal = (every if held is job else GridReduction(cluster, held, options[-1])).refusal
+        if refusal:
+            return Proposal(None, infeasible=refusal, solve_seconds=stopwatch() - begun_at)
+        searched = search_thresholds(self, every, options)
+        chosen = searched.chosen
+        # pairs, fronts and closer levels are of the nodes that the job may then use: under `ignore` the slow ones too
+        claims = searched.widest if job.avoid == "ignore" else chosen
+        solved, solved_at = clock(), stopwatch()
+        end = max(start + limits.seconds, solved + params.least_seconds)
+        goals = chosen.goals or goals_of(chosen.reduction, chosen.search, limits, end, params)
+        if limits.told == "everything":
+            goals = self._closer(goals.best, claims, end)
+            self.offer_front(goals, claims, end)
+        else:
+            # no rule but this is quick on any number of nodes, and mostly good at closer levels as well
+            goals.offer_all(quick_starts(chosen.reduction, limits, params, names=("gpu-packing",)))
+            goals.certified[:] = [chosen.bound]
+            self._meet_experts(goals, end)
+        experts, prices = int(job.experts_apart), tuple[PriceOption, ...]()
+        if job.avoid == "price" and len(options) > 1:
+            # the objective of the way that was chosen is that of the answer
+            prices = tuple(
+                search.option(
+                    goals.best.worth.objective if search is chosen else search.objective, chosen=search is chosen
+                )
+                for search in searched.searches
+            )
+        proposal = Proposal(
+            goals.best.nodes,
+            lower_bound=searched.widest.bound,
+            step_time_bound=searched.shortest,
+            # under `ignore` that may be known of the healthy nodes alone
+            expert_bound=max([1.0, *goals.certified[1 : 1 + experts]]) if goals.reduction is claims.reduction else 1.0,
+            closer_bounds=dict(zip(closer_levels(cluster, job), goals.certified[1 + experts :], strict=False)),
+            complete=all(search.complete for search in searched.searches),
+            prices=prices,
+            solve_seconds=solved_at - begun_at,
+            statistics={
+                "afterwards_seconds": stopwatch() - solved_at,
+                "domains": float(len(chosen.reduction.domains)),
+            },
+        )
+        return self.with_pairs(proposal, claims, [search for search in searched.searches if search is not claims])
+
+    def _closer(self, best: WeighedPlacement, claims: ThresholdSearch, end: float) -> GoalSearch:
+        """Search Eq. 2 at closer levels, from a placement that is best by its objective, over all nodes claimed of.
+
+        Of all that is seen the best, goal by goal, is kept; and the quick rules are seen wherever a goal is left open.
+        """
+        limits, reduction = self.limits, claims.reduction
+        known = {reduction.level.name: claims.lattice}
+        bounds = claims.goals.bounds if claims.goals else LevelBounds(reduction, limits, self.params, known, end=end)
+        effort = self.params.goal_effort * limits.seconds
+        goals = GoalSearch(reduction, bounds, best, [claims.bound], limits, self.params, effort, end)
+        held = self._meet_experts(goals, end)
+        closer = range(1, len(goals.goals))
+        if claims.goals is not None:
+            # as good by its objective, it may be better at closer levels; and it has seen the rules
+            goals.offer(claims.goals.best.nodes)
+        if not goals.counted(closer):
+            goals.offer_in_time(other_seats(reduction, claims.search, limits, end, self.params))
+            if held is not None:
+                goals.offer_in_time(other_seats(held.reduction, held.search, limits, end, self.params))
+            if goals.best is not best and not goals.counted(closer):
+                # on the domains of a fill that is better the cells may lie better yet
+                cells, seconds = reduction.level.domain_of[goals.best.nodes], seating_seconds(limits, self.params)
+                goals.offer(seat_cells(reduction, cells, seconds, self.params, end=end))
+        if claims.goals is None and not (goals.settled(0) and goals.counted(closer)):
+            goals.offer_all(quick_starts(reduction, limits, self.params, end=end))
+            # a rule may have built a pair that the search has not
+            claims.lattice.build(reduction.part_of_block(goals.best.nodes), "quick rule")
+        goals.search(closer)
+        return goals
+
+    def _meet_experts(self, goals: GoalSearch, end: float) -> ThresholdSearch | None:
+        """Search the least EP spread of placements as good in the objective: first the job with its expert groups held
+        in one domain each, for which the pairs are searched anew; if none is as good, some touch two.
+
+        :returns: the search of the job with its expert groups held, where there was one.
+        """
+        limits, reduction = self.limits, goals.reduction
+        cluster, job, slowest = reduction.cluster, reduction.job, reduction.slowest
+        if not job.experts_apart:
+            return None
+        goals.count(1)
+        if goals.settled(1):
+            return None
+        try:
+            rows_tied, _ = job.grid.tied(["ep"])
+            held = GridReduction(cluster, job.replace(holds=(*job.holds, Hold("ep", reduction.level.name))), slowest)
+            refused = bool(GridReduction(cluster, counted_where_held(cluster, held.job), slowest).refusal)
+        except InvalidJob:
+            return None  # groups that share nodes unequally cannot be held
+        reached, search = goals.best.worth.objective + TOLERANCE, None
+        if not refused:
+            until = min(end, clock() + self.params.expert_share * limits.seconds)
+            with suppress(SolverTimeout):
+                search = self.search(held, max(self.params.least_seconds, until - clock()))
+        if search is not None and search.objective <= reached:
+            of_held = search.goals or goals_of(held, search.search, limits, end, self.params)
+            goals.offer(of_held.best.nodes)
+        if refused or (search is not None and search.bound > reached):
+            goals.certified[1] = max(goals.certified[1], min(2.0, goals.best.costs[1]))
+        if not goals.settled(1) and job.grid.aligned and reduction.blocks.size == 1:
+            # rows may change places: those alike go to the same expert groups
+            domains = reduction.level.domain_of[goals.best.nodes]
+            alike = np.empty_like(domains)
+            alike[np.argsort(rows_tied, kind="stable")] = domains[np.lexsort(domains.T)]
+            goals.offer(seat_cells(reduction, alike, seating_seconds(limits, self.params), self.params, end=end))
+        return search
+
+
+class GridSearch(ThresholdStrategy):
+    """Search the pairs (S, R) of a job whose groups are the rows and columns of a grid."""
+
+    def search(self, reduction: GridReduction, seconds: float) -> ThresholdSearch:
+        """Search the pairs, then, where more terms than the pair count, the objective on the nodes."""
+        limits, params = self.limits, self.params
+        if not has_more_terms(reduction.cluster, reduction.job):
+            return ThresholdSearch(reduction, search_reduction(reduction, limits, seconds, params))
+        until = clock() + seconds
+        search = search_reduction(reduction, limits, params.pair_share * seconds, params)
+        goals = goals_of(reduction, search, limits, until, params)
+        goals.search([0])
+        return ThresholdSearch(reduction, search, goals)
+
+    def offer_front(self, goals: GoalSearch, claims: ThresholdSearch, end: float) -> None:
+        """Fill the front with cheap methods; where time ran out it may have a better pair than the best placement."""
+        limits, params, lattice = self.limits, self.params, claims.lattice
+        most, least = (share * limits.seconds for share in (params.front_share, params.front_least))
+        fill_front(claims.search, seconds=min(most, max(least, end - clock())))
+        if claims.goals is None and lattice.cost(lattice.best) < goals.best.worth.objective - TOLERANCE:
+            seconds = seating_seconds(limits, params)
+            goals.offer(seat_pair(claims.reduction, lattice, lattice.best, seconds, params, end=end))
+
+    def with_pairs(self, proposal: Proposal, claims: ThresholdSearch, others: Sequence[ThresholdSearch]) -> Proposal:
+        """Return the proposal with the front, and with what all thresholds refuted, first the one claimed of."""
+        return replace(
+            proposal,
+            pareto=claims.lattice.pareto(),
+            refutations=tuple(claims.lattice.refutations),
+            proofs=tuple(proof for search in (claims, *others) for proof in search.proofs),
+        )
+
+
+class SharedStages(ThresholdStrategy):
+    """Search the objective of a job whose stages share nodes: pairs of the grid inside it are not those of the job."""
+
+    def search(self, reduction: GridReduction, seconds: float) -> ThresholdSearch:
+        """Search the pairs of the grid inside, then the objective on the nodes."""
+        until = clock() + seconds
+        search, goals = search_shared_stages(reduction, self.limits, until, self.params)
+        return ThresholdSearch(reduction, search, goals, stopped=not goals.settled(0) and clock() >= until)
+
+    def offer_front(self, goals: GoalSearch, claims: ThresholdSearch, end: float) -> None:
+        """Offer nothing: no front is told."""
+
+    def with_pairs(self, proposal: Proposal, claims: ThresholdSearch, others: Sequence[ThresholdSearch]) -> Proposal:  # noqa: ARG002
+        """Return the proposal as it is."""
+        return proposal
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +331,8 @@ def thresholds(cluster: Cluster, job: Job) -> tuple[float, ...]:
     if job.avoid == "strict":
         return (HEALTHY,)
     slow = cluster.slowdown[admissible(cluster, job)]
-    found = [float(f) for f in np.unique(slow[slow > HEALTHY])]
-    return (HEALTHY, *(found if job.avoid == "price" else found[-1:]))
+    slowdowns = [float(slowdown) for slowdown in np.unique(slow[slow > HEALTHY])]
+    return (HEALTHY, *(slowdowns if job.avoid == "price" else slowdowns[-1:]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +345,7 @@ class SearchedThresholds:
     @property
     def chosen(self) -> ThresholdSearch:
         """The one with the shortest step; of equal ones that with the healthier nodes."""
-        return min(self.searches, key=lambda one: (round(one.time, 9), one.reduction.slowest))
+        return min(self.searches, key=lambda search: (round(search.time, 9), search.reduction.slowest))
 
     @property
     def widest(self) -> ThresholdSearch:
@@ -130,216 +354,32 @@ class SearchedThresholds:
 
 
 def search_thresholds(
-    every: GridReduction, options: tuple[float, ...], limits: Limits, params: ExactParams
+    strategy: ThresholdStrategy, every: GridReduction, options: tuple[float, ...]
 ) -> SearchedThresholds:
     """Search the thresholds that can win; the widest first of all, for its bound serves the others.
 
     :param every: the job on all nodes that it may use, which are those of the last option.
     """
-    cluster, job, end = every.cluster, every.job, clock() + limits.seconds
+    cluster, job, end = every.cluster, every.job, clock() + strategy.limits.seconds
+
+    def search(reduction: GridReduction, shares: int) -> ThresholdSearch:
+        return strategy.search(reduction, max(strategy.params.least_seconds, (end - clock()) / shares))
+
     searched: list[ThresholdSearch] = []
     fitting = [every.slowest]  # thresholds at which counting does not rule the job out
     # half the time for the widest, the rest shared out among the others as they come
-    widest = search_threshold(every, limits, end, shares=min(2, len(options)), params=params)
-    least = widest.bound
+    widest = search(every, min(2, len(options)))
     for i, slowest in enumerate(options[:-1]):
         # fewer nodes have no better objective, so no step time of this threshold is below this one
-        fastest = step_time(job, objective=least, slowest=slowest)
+        fastest = step_time(job, objective=widest.bound, slowest=slowest)
         if GridReduction(cluster, counted_where_held(cluster, job), slowest).refusal:
             continue
         fitting.append(slowest)
-        if any(one.time <= fastest + TOLERANCE for one in searched):
-            continue
-        shares = len(options) - 1 - i
-        reduction = GridReduction(cluster, job, slowest)
-        searched.append(search_threshold(reduction, limits, end, shares=shares, params=params))
+        if not any(other.time <= fastest + TOLERANCE for other in searched):
+            searched.append(search(GridReduction(cluster, job, slowest), len(options) - 1 - i))
     searched.append(widest)
-    return SearchedThresholds(tuple(searched), min(_shortest(job, slowest, searched) for slowest in fitting))
-
-
-def _shortest(job: Job, slowest: float, searched: Sequence[ThresholdSearch]) -> float:
-    """Return what no step is below with a node of some slowdown in use, and none slower."""
+    # no step is shorter with a node of some slowdown in use, and none slower, than with the best bound on such nodes:
     # what no placement on more nodes is below none on these is
-    bound = max(one.bound for one in searched if one.reduction.slowest >= slowest)
-    return step_time(job, objective=bound, slowest=slowest)
-
-
-def search_threshold(
-    reduction: GridReduction, limits: Limits, end: float, *, shares: int, params: ExactParams
-) -> ThresholdSearch:
-    """Search one threshold, in one of so many shares of the time that is left."""
-    seconds = max(params.least_seconds, (end - clock()) / shares)
-    if not reduction.job.grid.aligned:
-        until = clock() + seconds
-        search, goals = search_shared_stages(reduction, limits, until, params)
-        return ThresholdSearch(reduction, search, goals, stopped=not goals.settled(0) and clock() >= until)
-    if not has_more_terms(reduction.cluster, reduction.job):
-        return ThresholdSearch(reduction, search_reduction(reduction, limits, seconds, params))
-    until = clock() + seconds
-    search = search_reduction(reduction, limits, params.pair_share * seconds, params)
-    goals = goals_of(reduction, search, limits, until, params)
-    goals.search([0])
-    return ThresholdSearch(reduction, search, goals)
-
-
-# -- algorithm --
-# The algorithm ``exact``: the best (S, R), proved or with a certified gap, then the nodes.
-#
-# Which slow nodes are used is decided in :mod:`scheduler.placement.exact.algorithm`.
-
-
-@dataclass(frozen=True)
-class Exact:
-    """The exact search as a placement algorithm."""
-
-    params: ExactParams = DEFAULTS
-    name: ClassVar[str] = "exact"
-    summary: ClassVar[str] = (
-        "the least objective, proved or with a certified gap; then closer levels, fewest flagged nodes, best fit"
-    )
-
-    def quick_rules(self) -> Sequence[Heuristic]:
-        """Return the rules that it begins with; see :class:`scheduler.placement.heuristic.AsksRules`."""
-        return quick_rules()
-
-    def place(self, cluster: Cluster, job: Job, limits: Limits) -> Proposal:
-        """Propose the best placement that the time allows."""
-        if limits.told != "everything" and (proposal := place_plainly(cluster, job, limits, self.params)) is not None:
-            return proposal
-        if job.grid.cells <= self.params.many_cells:
-            load_solver()  # no part of the solve time; larger jobs hardly need it
-        start, begun_at = clock(), stopwatch()
-        options = thresholds(cluster, job)
-        every, held = GridReduction(cluster, job, options[-1]), counted_where_held(cluster, job)
-        refusal = (every if held is job else GridReduction(cluster, held, options[-1])).refusal
-        if refusal:
-            return Proposal(None, infeasible=refusal, solve_seconds=stopwatch() - begun_at)
-        searched = search_thresholds(every, options, limits, self.params)
-        chosen = searched.chosen
-        # pairs, fronts and closer levels are of the nodes that the job may then use: under `ignore` the slow ones too
-        claims = searched.widest if job.avoid == "ignore" else chosen
-        # under `ignore` nothing is weighed: the step times of its thresholds take no notice of slow nodes
-        weighed = job.avoid == "price" and len(options) > 1
-        solved, solved_at = clock(), stopwatch()
-        end = max(start + limits.seconds, solved + self.params.least_seconds)
-        begun = chosen.goals or goals_of(chosen.reduction, chosen.search, limits, end, self.params)
-        if limits.told == "everything":
-            goals = self._closer(begun.best, claims, limits, end)
-            if job.grid.aligned:
-                most, least = (share * limits.seconds for share in (self.params.front_share, self.params.front_least))
-                fill_front(claims.search, seconds=min(most, max(least, end - clock())))
-                self._offer_front(goals, claims, limits, end)
-        else:
-            # no rule but this is quick on any number of nodes, and mostly good at closer levels as well
-            goals = begun
-            goals.offer_all(quick_starts(chosen.reduction, limits, self.params, names=("gpu-packing",)))
-            goals.certified[:] = [chosen.bound]
-            self._meet_experts(goals, limits, end)
-        experts = int(job.experts_apart)
-        return Proposal(
-            goals.best.nodes,
-            lower_bound=searched.widest.bound,
-            step_time_bound=searched.shortest,
-            # under `ignore` that may be known of the healthy nodes alone
-            expert_bound=max([1.0, *goals.certified[1 : 1 + experts]]) if goals.reduction is claims.reduction else 1.0,
-            closer_bounds=dict(zip(closer_levels(cluster, job), goals.certified[1 + experts :], strict=False)),
-            complete=all(search.complete for search in searched.searches),
-            # pairs of the grid inside a job whose stages share nodes are not those of the job
-            pareto=claims.lattice.pareto() if job.grid.aligned else (),
-            refutations=tuple(claims.lattice.refutations) if job.grid.aligned else (),
-            proofs=_proofs(claims, searched.searches) if job.grid.aligned else (),
-            prices=_options(searched, goals.best.worth.objective) if weighed else (),
-            solve_seconds=solved_at - begun_at,
-            statistics={
-                "afterwards_seconds": stopwatch() - solved_at,
-                "domains": float(len(chosen.reduction.domains)),
-            },
-        )
-
-    def _closer(self, best: WeighedPlacement, claims: ThresholdSearch, limits: Limits, end: float) -> GoalSearch:
-        """Search Eq. 2 at closer levels, from a placement that is best by its objective, over all nodes claimed of.
-
-        Of all that is seen the best, goal by goal, is kept; and the quick rules are seen wherever a goal is left open.
-        """
-        reduction, known = claims.reduction, {claims.reduction.level.name: claims.lattice}
-        bounds = claims.goals.bounds if claims.goals else LevelBounds(reduction, limits, self.params, known, end=end)
-        effort = self.params.goal_effort * limits.seconds
-        goals = GoalSearch(reduction, bounds, best, [claims.bound], limits, self.params, effort, end)
-        held = self._meet_experts(goals, limits, end)
-        closer = range(1, len(goals.goals))
-        if claims.goals is not None:
-            # as good by its objective, it may be better at closer levels; and it has seen the rules
-            goals.offer(claims.goals.best.nodes)
-        if not goals.counted(closer):
-            goals.offer_in_time(other_seats(reduction, claims.search, limits, end, self.params))
-            if held is not None:
-                goals.offer_in_time(other_seats(held.reduction, held.search, limits, end, self.params))
-            if goals.best is not best and not goals.counted(closer):
-                # on the domains of a fill that is better the cells may lie better yet
-                cells, seconds = reduction.level.domain_of[goals.best.nodes], seating_seconds(limits, self.params)
-                goals.offer(seat_cells(reduction, cells, seconds, self.params, end=end))
-        if claims.goals is None and not (goals.settled(0) and goals.counted(closer)):
-            goals.offer_all(quick_starts(reduction, limits, self.params, end=end))
-            # a rule may have built a pair that the search has not
-            claims.lattice.build(reduction.part_of_block(goals.best.nodes), "quick rule")
-        goals.search(closer)
-        return goals
-
-    def _meet_experts(self, goals: GoalSearch, limits: Limits, end: float) -> ThresholdSearch | None:
-        """Search the least EP spread of placements as good in the objective: first the job with its expert groups held
-        in one domain each, for which the pairs are searched anew; if none is as good, some touch two.
-
-        :returns: the search of the job with its expert groups held, where there was one.
-        """
-        reduction = goals.reduction
-        cluster, job, slowest = reduction.cluster, reduction.job, reduction.slowest
-        if not job.experts_apart:
-            return None
-        goals.count(1)
-        if goals.settled(1):
-            return None
-        try:
-            rows_tied, _ = job.grid.tied(["ep"])
-            held = GridReduction(cluster, job.replace(holds=(*job.holds, Hold("ep", reduction.level.name))), slowest)
-            refused = bool(GridReduction(cluster, counted_where_held(cluster, held.job), slowest).refusal)
-        except InvalidJob:
-            return None  # groups that share nodes unequally cannot be held
-        reached, search = goals.best.worth.objective + TOLERANCE, None
-        if not refused:
-            until = min(end, clock() + self.params.expert_share * limits.seconds)
-            with suppress(SolverTimeout):
-                search = search_threshold(held, limits, until, shares=1, params=self.params)
-        if search is not None and search.objective <= reached:
-            found = search.goals or goals_of(held, search.search, limits, end, self.params)
-            goals.offer(found.best.nodes)
-        if refused or (search is not None and search.bound > reached):
-            goals.certified[1] = max(goals.certified[1], min(2.0, goals.best.costs[1]))
-        if not goals.settled(1) and job.grid.aligned and reduction.blocks.size == 1:
-            # rows may change places: those alike go to the same expert groups
-            domains = reduction.level.domain_of[goals.best.nodes]
-            alike = np.empty_like(domains)
-            alike[np.argsort(rows_tied, kind="stable")] = domains[np.lexsort(domains.T)]
-            goals.offer(seat_cells(reduction, alike, seating_seconds(limits, self.params), self.params, end=end))
-        return search
-
-    def _offer_front(self, goals: GoalSearch, claims: ThresholdSearch, limits: Limits, end: float) -> None:
-        """Offer the cheapest pair that is built by now: where time ran out the front may have a better one."""
-        reduction, lattice = claims.reduction, claims.lattice
-        if claims.goals is None and lattice.cost(lattice.best) < goals.best.worth.objective - TOLERANCE:
-            seconds = seating_seconds(limits, self.params)
-            goals.offer(seat_pair(reduction, lattice, lattice.best, seconds, self.params, end=end))
-
-
-def _options(searched: SearchedThresholds, objective: float) -> tuple[PriceOption, ...]:
-    """Return the ways to treat slow nodes that were compared; the objective is that of the answer."""
-    chosen = searched.chosen
-    return tuple(
-        search.option(objective if search is chosen else search.objective, chosen=search is chosen)
-        for search in searched.searches
-    )
-
-
-def _proofs(claims: ThresholdSearch, searched: Sequence[ThresholdSearch]) -> tuple[GridProof, ...]:
-    """Return what all thresholds refuted, first that of the one that is claimed of."""
-    others = (one for one in searched if one is not claims)
-    return tuple(proof for one in (claims, *others) for proof in one.proofs)
+    bounds = {at: max(other.bound for other in searched if other.reduction.slowest >= at) for at in fitting}
+    shortest = min(step_time(job, objective=bound, slowest=at) for at, bound in bounds.items())
+    return SearchedThresholds(tuple(searched), shortest)

@@ -40,34 +40,23 @@ from topology.cluster import Cluster, IntArray
 from topology.flags import HEALTHY
 
 
-def place_plainly(cluster: Cluster, job: Job, limits: Limits, params: ExactParams) -> Proposal | None:
-    """Propose a placement whose objective is proved as far as time allows; ``None`` = the gang is not plain."""
+def plain_gang(cluster: Cluster, job: Job, limits: Limits, params: ExactParams) -> PlainStrategy | None:
+    """Return the short way of a gang; ``None`` = it is not plain, too large, or too few nodes are free for it."""
     if not is_plain(job) or job.grid.cells > params.plain_cells:
         return None
-    started = stopwatch()
+    begun = stopwatch()
     gang = PlainGang.of(cluster, job, HEALTHY if cluster.flags else None)
-    if gang is None or (cluster.flags and not _needs_no_slow_node(gang)):
-        return None
-    form = gang.form
     # an expert group lies in a column: where columns lie in one domain each it does, too
-    if job.experts_apart and form.pair[0] > 1:
+    if gang is None or (job.experts_apart and gang.form.pair[0] > 1):
         return None
-    pair, bound, complete, part = form.pair, form.bound, True, None
-    if not form.proved:
-        found = search_grid(form.problem, job.alpha, limits, params)
-        pair, bound, complete, part = found.pair, found.bound, found.complete, found.cells
-    solved = stopwatch()
-    closest = gang.fill(pair, part) if limits.told == "spread" else gang.seat(pair, part).closest
-    nodes = nodes_of(gang.free, job, closest)
-    if bound < job.alpha * pair[0] + job.beta * pair[1] - TOLERANCE:
-        nodes = _no_worse_than_rules(GridReduction(cluster, job, HEALTHY), nodes, limits, params)
-    return Proposal(
-        nodes,
-        lower_bound=bound,
-        complete=complete,
-        solve_seconds=solved - started,
-        statistics={"afterwards_seconds": stopwatch() - solved, "domains": float(np.count_nonzero(gang.room))},
-    )
+    if cluster.flags and job.avoid != "strict":
+        # slow nodes are of no use where the least objective with them is not below that without them
+        every = PlainGang.of(cluster, job, None)
+        if every is not None and every.free.total > gang.free.total:
+            no_better = gang.form.proved and every.form.bound >= gang.form.cost - TOLERANCE
+            if job.avoid != "price" or not no_better:
+                return None
+    return PlainStrategy(gang, limits, params, begun)
 
 
 def is_plain(job: Job) -> bool:
@@ -75,24 +64,39 @@ def is_plain(job: Job) -> bool:
     return job.grid.aligned and not job.soft and not job.holds_groups
 
 
-def _needs_no_slow_node(gang: PlainGang) -> bool:
-    """Return whether no placement with slow nodes is better: their least objective is not below that without them."""
-    cluster, job = gang.free.cluster, gang.job
-    if job.avoid == "strict":
-        return True
-    every = PlainGang.of(cluster, job, None)
-    if every is None or every.free.total == gang.free.total:
-        return True
-    return job.avoid == "price" and gang.form.proved and every.form.bound >= gang.form.cost - TOLERANCE
+@dataclass(frozen=True, slots=True)
+class PlainStrategy:
+    """The short way of one gang."""
 
+    gang: PlainGang
+    limits: Limits
+    params: ExactParams
+    begun: float  # on the stopwatch, before the closed form
 
-def _no_worse_than_rules(reduction: GridReduction, nodes: IntArray, limits: Limits, params: ExactParams) -> IntArray:
-    """Return the best of a placement that is not proved and what the quick rules say, goal by goal."""
-    placements = [nodes, *quick_starts(reduction, limits, params)]
-    worths = [
-        one for placement in placements if (one := weighed(reduction.cluster, reduction.job, placement)) is not None
-    ]
-    return min(worths, key=lambda one: one.order).nodes
+    def propose(self) -> Proposal:
+        """Propose a placement whose objective is proved as far as time allows."""
+        gang, limits, params = self.gang, self.limits, self.params
+        job, form = gang.job, gang.form
+        pair, bound, complete, part = form.pair, form.bound, True, None
+        if not form.proved:
+            answer = search_grid(form.problem, job.alpha, limits, params)
+            pair, bound, complete, part = answer.pair, answer.bound, answer.complete, answer.cells
+        solved = stopwatch()
+        closest = gang.fill(pair, part) if limits.told == "spread" else gang.seat(pair, part).closest
+        nodes = nodes_of(gang.free, job, closest)
+        if bound < objective_of(job, *pair) - TOLERANCE:
+            # not proved: the best of it and what the quick rules say, goal by goal
+            cluster = gang.free.cluster
+            placements = [nodes, *quick_starts(GridReduction(cluster, job, HEALTHY), limits, params)]
+            worths = [worth for placed in placements if (worth := weighed(cluster, job, placed)) is not None]
+            nodes = min(worths, key=lambda worth: worth.order).nodes
+        return Proposal(
+            nodes,
+            lower_bound=bound,
+            complete=complete,
+            solve_seconds=solved - self.begun,
+            statistics={"afterwards_seconds": stopwatch() - solved, "domains": float(np.count_nonzero(gang.room))},
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,17 +9,20 @@ unless the wall clock runs out first.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import cache, partial
 
 from ground.quantities import plural
 from scheduler.placement.exact.bands import split_bands, tabu_bands
 from scheduler.placement.exact.bounds import (
     UNIT,
+    OutOfEntries,
     RectangleBound,
     contiguous,
     fewest_for_lines,
     least_pattern_bound,
     product_bound,
+    regrets_refute,
     whole_columns,
 )
 from scheduler.placement.exact.closed_forms import FILLS, OutOfNodes, cut_outs, fills_without_affinity, rows_on_two
@@ -157,6 +160,23 @@ def count_rectangles(search: PairSearch) -> None:
         if not search.lattice.is_refuted(pair) and search.table.refutes(pair):
             covered, (_, charges) = search.table.most_cells(pair), search.coverage.least(*pair)
             search.lattice.refute(pair, "rectangles", _too_few_covered(search.problem, pair, covered), charges)
+
+
+def count_regrets(search: PairSearch) -> None:
+    """Apply the rectangle bound by regrets to the open pairs with little slack which the rectangle table leaves out."""
+    params, problem = search.params, search.problem
+    for pair in reversed(search.lattice.open()):
+        if search.left <= 0:
+            return
+        if search.lattice.is_refuted(pair) or (search.table is not None and search.table.knows(pair)):
+            continue
+        covered, prices = search.coverage.least(*pair)
+        if covered - problem.cells > params.regret_slack:
+            continue
+        with suppress(OutOfEntries):
+            if regrets_refute(problem, pair, prices, entries=params.regret_entries):
+                sentence = _too_few_covered(problem, pair, problem.cells - 1)
+                search.lattice.refute(pair, "rectangles", sentence, prices)
 
 
 def count_patterns(search: PairSearch) -> None:
@@ -345,6 +365,7 @@ STAGES: tuple[Stage, ...] = (
     count_coverage,
     build_first_flows,
     count_rectangles,
+    count_regrets,
     build_split_bands,
     pack_quick_components,
     build_peels,

@@ -16,8 +16,8 @@ from arnold.documents.collectives_answer import CollectivesDocument
 from benchmarks.simulated_collectives import BenchJob, Fault, simulate
 from ground.errors import InvalidInput
 from ground.records import read_json
-from health.collectives.progress import write_progress
 from tests.facts import says
+from tests.health.collectives.progress_lines import write_progress
 from topology.flag_store import read_flags
 from topology.flags import FAULTY, NodeFlag
 

@@ -82,8 +82,8 @@ class RackList:
     format = FileFormat("rack-list", "an inventory", "made by hand", "racks", "")
     chooses_levels = False
 
-    def recognises(self, head):
-        return head.startswith("# racks")
+    def likeness(self, head):
+        return float(head.startswith(b"# racks"))
 
     def read(self, source, *, levels, now):
         for line in source.lines():
@@ -107,6 +107,121 @@ def test_plugin_that_fails_is_named(tmp_path: Path) -> None:
         assert words in error["message"]
     assert "inventory" in error["fix"]
     assert "bug" not in error["fix"]
+
+
+PROFILER = '''
+import json
+
+from ground.formats import FileFormat
+from health.whatif.conversion import Conversion, Op
+from health.whatif.trace import JobSizes
+
+
+class Spans:
+    """A vendor's profile: the spans of all ranks in a list."""
+
+    format = FileFormat("spans", "the profiler of a vendor", "spans --all", "passes", "", marks=("vendor",))
+
+    def likeness(self, head):
+        return float(b'"vendor"' in head)
+
+    def sizes(self, paths):
+        ranks = {span["rank"] for span in self._spans(paths)}
+        return JobSizes(dp=len(ranks), pp=1)
+
+    def read(self, paths, layout, settings):
+        ops = [Op(span["rank"], 0, span["op"], *span["at"], 0, 0) for span in self._spans(paths)]
+        return Conversion(self.format.name, ops, (), ("read by the vendor",))
+
+    def _spans(self, paths):
+        return [span for path in paths for span in json.loads(open(path).read())["spans"]]
+'''
+OTHER_READERS = """
+from ground.formats import FileFormat
+from health.collectives.diagnosis import Diagnosis
+from health.peers.streams import MetricRecording, samples_of
+
+
+class Calls:
+    format = FileFormat("calls", "an in-house log", "log", "calls", "")
+
+    def likeness(self, head):
+        return float(head.startswith(b"calls"))
+
+    def read(self, sources, *, settings, lenient):
+        return Diagnosis((), (), "healthy", notes=(f"{len(sources)} files of calls",))
+
+
+class Levels:
+    format = FileFormat("levels", "an in-house agent", "agent", "levels", "")
+
+    def likeness(self, head):
+        return float(head.startswith(b"levels"))
+
+    def read(self, content, *, columns, lenient, several):
+        import numpy as np
+
+        names = content.data.decode().split()[1:]
+        part = (names, np.arange(len(names)), np.zeros(len(names)), np.ones(len(names)))
+        return MetricRecording({"level": samples_of("level", [part])}, False, content.name)
+"""
+
+
+def test_profile_of_a_vendor_is_read(tmp_path: Path) -> None:
+    """A format in one module of another package is recognised, converted, listed, and analysed as any other.
+
+    Its two ranks do 1 s of forward and 2 s of backward work each, so that there is nothing to lose to stragglers.
+    """
+    install(tmp_path, "vendor", "[arnold.profile_readers]\nspans = vendor_spans:Spans\n")
+    (tmp_path / "vendor_spans.py").write_text(PROFILER)
+    spans = [
+        {"rank": rank, "op": op, "at": at}
+        for rank in (0, 1)
+        for op, at in (("forward-compute", (0.0, 1.0)), ("backward-compute", (1.0, 3.0)))
+    ]
+    (tmp_path / "profile").write_text(json.dumps({"vendor": 1, "spans": spans}))
+    out = tmp_path / "trace"
+    for named in ((), ("--from", "spans")):
+        converted = run_arnold(
+            tmp_path, "health", "op-trace", str(tmp_path / "profile"), "--save", str(out), "--json", *named
+        )
+        assert converted.returncode == 0, converted.stdout
+        document = json.loads(converted.stdout)
+        assert document["recovered"] == {"forward-compute": 2, "backward-compute": 2}
+        assert "read by the vendor" in document["notes"]
+    analysed = run_arnold(tmp_path, "stragglers", str(out / "trace.parquet"), "--json")
+    assert json.loads(analysed.stdout)["cause"] == "none"
+    listed = json.loads(run_arnold(tmp_path, "formats", "op-traces", "--json").stdout)
+    assert [format["name"] for format in listed["kinds"][0]["formats"]] == [
+        "kineto",
+        "megatron-timers",
+        "op-trace",
+        "spans",
+    ]
+    unknown = run_arnold(
+        tmp_path, "health", "op-trace", str(tmp_path / "profile"), "--save", str(out), "--from", "span", "--json"
+    )
+    error = json.loads(unknown.stdout)["error"]
+    assert (unknown.returncode, error["where"]) == (2, "--from")
+    assert "spans" in error["fix"]
+
+
+def test_records_of_collectives_and_metrics_come_from_elsewhere_too(tmp_path: Path) -> None:
+    """Both kinds of files have groups of their own; a file that looks like two formats asks for the option."""
+    groups = "[arnold.collectives_readers]\ncalls = other_readers:Calls\n"
+    groups += "[arnold.metric_readers]\nlevels = other_readers:Levels\nsame = other_readers:Levels\n"
+    install(tmp_path, "other", groups)
+    (tmp_path / "other_readers.py").write_text(OTHER_READERS)
+    (tmp_path / "log").write_text("calls of rank 0\n")
+    (tmp_path / "agent").write_text("levels n1 n2 n3 n4\n")
+    found = json.loads(run_arnold(tmp_path, "health", "collectives", str(tmp_path / "log"), "--json").stdout)
+    assert (found["format"], found["status"]) == ("calls", "healthy")
+    assert "1 files of calls" in found["notes"]
+    both = json.loads(run_arnold(tmp_path, "health", "peers", str(tmp_path / "agent"), "--json").stdout)
+    assert "at once" in both["error"]["message"]
+    assert "--format" in both["error"]["fix"]
+    said = run_arnold(tmp_path, "health", "peers", str(tmp_path / "agent"), "--format", "levels", "--json")
+    assert json.loads(said.stdout)["machines"] == 4
 
 
 def test_reader_that_cannot_be_imported_is_not_in_the_way(tmp_path: Path) -> None:

@@ -11,9 +11,9 @@ import pytest
 from arnold.commands.command_table import arnold as root
 from arnold.demonstration import demo_files, demo_instance
 from benchmarks.simulated_collectives import BenchJob, Fault, simulate
-from health.collectives.progress import write_progress
 from tests.axe import THEMES, WIDTHS, axe_script, violations
 from tests.conftest import Arnold
+from tests.health.collectives.progress_lines import write_progress
 from tests.health.recovery.recovery_world import machines, stacks_of, write_dumps
 
 ON_CLUSTER = "--cluster cluster.csv"

@@ -16,14 +16,16 @@ import pytest
 from benchmarks.simulated_collectives import BenchJob, simulate
 from ground.errors import InvalidInput, UnknownName
 from ground.files import Source
+from ground.formats import recognise
 from health.collectives import reading as reading_module
 from health.collectives.diagnosis import diagnose_snapshot
 from health.collectives.flight_recorder import read_flight_recorder
 from health.collectives.inspector import latecomers, read_inspector, read_prometheus
-from health.collectives.progress import read_progress, write_progress
+from health.collectives.progress import read_progress
 from health.collectives.ras import read_ras
 from health.collectives.reading import CONVERTER, diagnose_files, read_trace
 from tests.facts import saying, says
+from tests.health.collectives.progress_lines import write_progress
 
 Rows = list[dict[str, Any]]
 
@@ -487,7 +489,8 @@ def test_ras_answers_come_in_order() -> None:
 )
 def test_formats_are_recognised_by_content(source: Source, format_: str) -> None:
     """Whatever the file is called."""
-    assert reading_module.recognise(Source("file", source.text)) == format_
+    reader = recognise(reading_module.COLLECTIVES_READERS, Source("file", source.text))
+    assert reader.format.name == format_
 
 
 def test_unknown_and_mixed_formats() -> None:

@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from ground.errors import ArnoldError
-from ground.formats import nearest
-from health.collectives.reading import READERS, diagnose_files, read_trace, recognise
+from ground.formats import nearest, recognise
+from health.collectives.reading import COLLECTIVES_READERS, diagnose_files, read_trace
 from tests.case_counts import examples
 from tests.health.collectives.made_dumps import SHAPES, dumps
 from tests.health.collectives.test_collective_readers import inspector, lines, progress, prom, ras
@@ -27,10 +27,10 @@ GOOD = {
 
 def test_each_format_says_what_marks_it() -> None:
     """All marks of a format stand in a file of it, and the nearest format of a file is its own."""
-    assert {one.name for one in READERS} == set(GOOD)
-    for one in READERS:
-        close = nearest(READERS, GOOD[one.name])
-        assert close == (one, ())
+    formats = COLLECTIVES_READERS.formats()
+    assert {format.name for format in formats} == set(GOOD)
+    for format in formats:
+        assert nearest(formats, GOOD[format.name]) == (format, ())
 
 
 @pytest.mark.parametrize("name", list(GOOD))
@@ -54,5 +54,5 @@ def test_the_sample_itself_is_read(tmp_path: Path, name: str) -> None:
     """What is damaged above is good before."""
     path = tmp_path / "rank_2"
     path.write_text(GOOD[name])
-    assert recognise(read_trace(str(path))) == name
+    assert recognise(COLLECTIVES_READERS, read_trace(str(path))).format.name == name
     assert diagnose_files([read_trace(str(path))])[0] == name

@@ -14,9 +14,10 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from ground.errors import ArnoldError, InvalidInput
-from ground.formats import nearest
+from ground.files import Content
+from ground.formats import nearest, recognise
 from health.peers.comparison import NOTE, ComparisonSettings, at_moment, detect, is_moment
-from health.peers.recording_files import FORMATS, load_recording, load_recordings
+from health.peers.recording_files import METRIC_READERS, load_recording, load_recordings
 from health.peers.sample_sources import SampleColumns
 from health.peers.streams import MetricRecording
 from health.peers.verdict import PeersVerdict, judge
@@ -244,12 +245,19 @@ GOOD = {
 
 def test_each_format_says_what_marks_it() -> None:
     """All marks of a format stand in a file of it; the nearest format of a file is its own."""
-    assert [one.name for one in FORMATS] == list(GOOD)
-    for one in FORMATS:
-        assert all(mark in GOOD[one.name].lower() for mark in one.marks), one.name
-        close = nearest(FORMATS, GOOD[one.name])
+    formats = METRIC_READERS.formats()
+    assert {format.name for format in formats} == GOOD.keys()
+    for format in formats:
+        assert all(mark in GOOD[format.name].lower() for mark in format.marks), format.name
+        close = nearest(formats, GOOD[format.name])
         assert close is not None
         assert close[1] == ()
+
+
+@pytest.mark.parametrize("name", list(GOOD))
+def test_each_file_is_recognised(name: str) -> None:
+    """The file of a format is of no other."""
+    assert recognise(METRIC_READERS, Content("m", GOOD[name].encode())).format.name == name
 
 
 @pytest.mark.parametrize("name", list(GOOD))

@@ -156,7 +156,7 @@ def test_missing_values_are_missing_samples(read: Read) -> None:
         ('{"status": "success"}', "", "not an answer"),
         ('{"status": "error", "error": "parse error"}', "", "parse error"),
         ('{"status": "success", "data": {"resultType": "scalar", "result": []}}', "", "'scalar'"),
-        ('{"status": "success", "data": {"resultType": "matrix", "result": []}}', "", "no samples"),
+        ('{"status": "success", "data": {"resultType": "matrix", "result": []}}', "", "no usable sample"),
         ('{"status": "succ', ":1", "truncated"),
     ],
 )

@@ -11,10 +11,9 @@ import pytest
 from arnold.commands.health_peers import within_share
 from ground.errors import InvalidInput
 from health.peers.comparison import ComparisonSettings
-from health.peers.prometheus import Endpoint, EndpointAway
 from health.peers.sample_sources import WatchPlan
 from health.peers.verdict import PeersVerdict
-from health.peers.watch import FIRST_RETRY, WatchRound, watch
+from health.peers.watch import FIRST_RETRY, Endpoint, EndpointAway, WatchRound, watch
 from tests.health.peers.fake_prometheus import machines, serving
 from tests.ports import free_port
 from topology.flags import FAULTY, NodeFlag

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from arnold.commands.run import run
 from ground.errors import InvalidInput, TraceFormatError
+from health.whatif.conversion import ConversionSettings
 from health.whatif.converters import convert, sizes_of
 from health.whatif.converters.names import described_family, hop_of
 from health.whatif.trace import JobSizes, RankLayout, layout_of
@@ -185,7 +186,7 @@ def test_groups_that_metadata_contradict_are_refused(tmp_path: Path) -> None:
     with pytest.raises(TraceFormatError, match=saying("mesh_pp", "ranks 0, 1", "none of pp")):
         convert(paths, RankLayout(dp=2, dsp=1, pp=2, tp=1, vpp=1))
     with pytest.raises(TraceFormatError, match="mesh_pp"):
-        convert(paths, layout_of(sizes_of(paths)), guessed=True)
+        convert(paths, layout_of(sizes_of(paths)), ConversionSettings(guessed=True))
 
 
 LINES = {
@@ -270,5 +271,5 @@ def test_real_jobs_with_several_stages_a_rank_are_refused_with_their_degrees(
     """Groups say dp and pp, and the stages that ranges name how many a rank has."""
     paths = sorted(map(str, Path(str(DATA), "real", job).glob("*.json.gz")))
     with pytest.raises(TraceFormatError) as caught:
-        convert(paths, layout_of(sizes_of(paths)), guessed=True)
+        convert(paths, layout_of(sizes_of(paths)), ConversionSettings(guessed=True))
     assert proposal(caught.value) == degrees

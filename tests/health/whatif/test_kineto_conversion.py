@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ground.errors import ArnoldError, InvalidInput
-from health.whatif.conversion import Conversion, Op
+from health.whatif.conversion import Conversion, ConversionSettings, Op
 from health.whatif.converters import convert
 from health.whatif.converters.names import meaning_of
 from health.whatif.trace import RankLayout
@@ -274,7 +274,7 @@ def test_clocks_that_differ_are_told_and_can_be_aligned(tmp_path: Path) -> None:
     ahead["baseTimeNanoseconds"] += 3_000_000
     Path(paths[1]).write_text(json.dumps(ahead))
     assert any("0.003000 s apart" in note for note in convert(paths, LAYOUT).notes)
-    aligned = convert(paths, LAYOUT, align_clocks=True)
+    aligned = convert(paths, LAYOUT, ConversionSettings(align_clocks=True))
     ends = [op.end for op in aligned.ops if op.optype == "optimizer-clip-main-grad" and op.step == 5]
     assert ends[0] == pytest.approx(ends[1], abs=1e-9)
 

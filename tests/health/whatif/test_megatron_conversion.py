@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from ground.errors import InvalidInput, TooLarge
-from health.whatif.conversion import Conversion, Op, write_conversion
+from health.whatif.conversion import Conversion, ConversionSettings, Op, write_conversion
 from health.whatif.converters import convert
 from health.whatif.optypes import interleaved, one_forward_one_backward
 from health.whatif.trace import JobSizes, RankLayout
@@ -166,7 +166,7 @@ def test_the_number_of_microbatches_can_be_given(tmp_path: Path) -> None:
     """A log that starts late does not say it; the option does."""
     path = log(tmp_path, block(7), head="")
     assert "how many microbatches" in refused(path).message
-    assert len(spans(convert([path], LAYOUT, microbatches=4), "forward-compute", 0)) == 4
+    assert len(spans(convert([path], LAYOUT, ConversionSettings(microbatches=4)), "forward-compute", 0)) == 4
 
 
 def test_minimum_and_maximum_are_refused_with_the_remedy(tmp_path: Path) -> None:
@@ -198,7 +198,7 @@ def test_a_rank_beyond_the_job_is_refused(tmp_path: Path) -> None:
 def test_a_schedule_beyond_measure_is_refused(tmp_path: Path) -> None:
     """A number of microbatches that no job has does not fill the memory."""
     with pytest.raises(TooLarge, match="passes"):
-        convert([log(tmp_path, block(7))], LAYOUT, microbatches=100_000_000)
+        convert([log(tmp_path, block(7))], LAYOUT, ConversionSettings(microbatches=100_000_000))
 
 
 def test_virtual_stages_are_refused(tmp_path: Path) -> None:

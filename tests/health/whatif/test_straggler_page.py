@@ -18,8 +18,8 @@ from arnold.commands.run import run
 from arnold.pages.straggler_page import heat_map, shade, slowest_step, straggler_page
 from ground.files import write_file
 from health.whatif.analysis_result import Analysis, Operation, PerStep, Share, Timeline, Timelines, TracedWorker
+from health.whatif.blame import SlowWorker
 from health.whatif.replay import chrome_trace, steps_to_export
-from health.whatif.slow_workers import SlowWorker
 from health.whatif.synthetic import Recipe, make_trace, trace_file
 from health.whatif.trace import metadata_file
 from tests.facts import says

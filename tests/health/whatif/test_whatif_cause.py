@@ -8,8 +8,8 @@ import pytest
 
 from health.whatif import analyse, flags_of, help_for, notes_on, prepare, slow_workers, verdict
 from health.whatif.analysis import forward_backward_correlation
+from health.whatif.blame import suspects
 from health.whatif.optypes import BACKWARD, FORWARD
-from health.whatif.slow_workers import suspects
 from health.whatif.synthetic import Recipe, make_trace
 from tests.facts import says
 

@@ -10,16 +10,16 @@ import pytest
 
 from ground.errors import InvalidInput
 from ground.files import Source
+from ground.formats import recognise
 from tests.facts import says
-from topology.load import recognise
-from topology.readers.reading import Reading
+from topology.readers.reading import TOPOLOGY_READERS, Reading
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
 
 def read(text: str) -> Reading:
     """Read a text called f, by the reader that recognises it."""
-    return recognise(Source("f", text)).read(Source("f", text), levels=None, now=NOW)
+    return recognise(TOPOLOGY_READERS, Source("f", text)).read(Source("f", text), levels=None, now=NOW)
 
 
 def guid(name: str) -> str:

@@ -7,10 +7,10 @@ import pytest
 
 from ground.errors import InvalidInput, InvalidTopology
 from ground.files import Source
+from ground.formats import recognise
 from tests.facts import says
-from topology.load import recognise
 from topology.readers.kubernetes import KindCluster, Kubernetes, Volcano
-from topology.readers.reading import Reading
+from topology.readers.reading import TOPOLOGY_READERS, Reading
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
@@ -76,7 +76,7 @@ def test_with_nodes_members_may_be_chosen() -> None:
     )
     for order in (documents, (*documents[4:], *documents[:4])):
         source = Source("f", "---\n".join(order))
-        cluster = recognise(source).read(source, levels=None, now=NOW).cluster
+        cluster = recognise(TOPOLOGY_READERS, source).read(source, levels=None, now=NOW).cluster
         assert {one.name: one.path for one in cluster} == {
             "n10": ("s0",),
             "n11": ("s0",),
@@ -167,6 +167,6 @@ def test_bad_clusters_of_kind(text: str, complaint: str, where: str) -> None:
 
 def test_lists_of_nodes_are_told_apart() -> None:
     """Members of HyperNodes are nodes, and no Node objects."""
-    assert recognise(Source("f", "---\n".join(TREE))).format.name == "volcano"
-    assert isinstance(recognise(Source("f", node("n1"))), Kubernetes)
-    assert isinstance(recognise(Source("f", KIND)), KindCluster)
+    assert recognise(TOPOLOGY_READERS, Source("f", "---\n".join(TREE))).format.name == "volcano"
+    assert isinstance(recognise(TOPOLOGY_READERS, Source("f", node("n1"))), Kubernetes)
+    assert isinstance(recognise(TOPOLOGY_READERS, Source("f", KIND)), KindCluster)

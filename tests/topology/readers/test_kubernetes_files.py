@@ -71,7 +71,7 @@ def test_json_of_several_commands() -> None:
 def test_one_node_alone() -> None:
     """As ``kubectl get node n1 -o json`` prints it."""
     text = json.dumps(node("n1"), indent=1)
-    assert Kubernetes().recognises(text)
+    assert Kubernetes().likeness(text.encode())
     assert Kubernetes().read(Source("f", text), levels=None, now=NOW).cluster.names == ("n1",)
 
 

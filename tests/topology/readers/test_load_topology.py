@@ -9,8 +9,9 @@ import pytest
 
 from ground.errors import InvalidInput, InvalidTopology, TooLarge, UnknownName
 from ground.files import Source
+from ground.formats import recognise
 from tests.facts import saying
-from topology.load import load_topology, recognise
+from topology.load import load_topology
 from topology.readers.reading import TOPOLOGY_READERS
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -103,7 +104,7 @@ def test_a_format_is_recognised_by_its_content(name: str, tmp_path: Path) -> Non
 def test_json_of_the_api_server_is_recognised() -> None:
     """A NodeList begins with its kind, and its items do not repeat theirs."""
     text = '{"kind":"NodeList","apiVersion":"v1","items":[{"metadata":{"name":"n1"}}]}'
-    assert recognise(Source("f", text)).format.name == "kubernetes"
+    assert recognise(TOPOLOGY_READERS, Source("f", text)).format.name == "kubernetes"
 
 
 def test_the_name_of_a_format_overrides() -> None:

@@ -91,7 +91,7 @@ AggregatedBlock=block[1-4] BlockIndex=6 Nodes=node[001-128] BlockSize=120
 @pytest.mark.parametrize(("shown", "file"), [(SHOWN_TREE, TREE), (SHOWN_BLOCKS, BLOCKS)], ids=["tree", "block"])
 def test_what_scontrol_shows_is_the_file(shown: str, file: str) -> None:
     """`scontrol show topology` is the same cluster: there the nodes of a switch of switches are all those below it."""
-    assert SlurmConf().recognises(shown)
+    assert SlurmConf().likeness(shown.encode())
     one, other = read(shown).cluster, read(file).cluster
     assert [level.name for level in one.levels] == [level.name for level in other.levels]
     assert {node.name: node.path for node in one} == {node.name: node.path for node in other}

@@ -7,8 +7,10 @@ import pytest
 
 from ground.errors import InvalidInput
 from ground.files import Source
+from ground.formats import recognise
 from tests.facts import saying, says
-from topology.load import load_topology, recognise
+from topology.load import load_topology
+from topology.readers.reading import TOPOLOGY_READERS
 from topology.readers.slurm import SlurmListing
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -39,13 +41,13 @@ NODES = (
 )
 def test_records_are_told_from_a_configuration(text: str, expected: bool) -> None:
     """By a key that slurm.conf never has in the line of a node, wherever in the record it stands."""
-    assert SlurmListing().recognises(text) is expected
+    assert SlurmListing().likeness(text.encode()) == expected
 
 
 @pytest.mark.parametrize("text", [NODES, NODES.replace("\n\n", "\0").replace("\n  ", "").replace("\0", "\n")])
 def test_nodes_are_one_level_with_their_states(text: str) -> None:
     """On several lines and with --oneliner: three nodes of 4 GPUs, of which one is free; the login node has none."""
-    reader = recognise(Source("f", text))
+    reader = recognise(TOPOLOGY_READERS, Source("f", text))
     assert reader.format.name == "slurm-nodes"
     reading = load_topology(Source("f", text), now=NOW)
     assert [(one.name, one.path, one.gpus, one.gpu_type) for one in reading.cluster] == [
@@ -125,7 +127,7 @@ def test_gpus_that_slurm_does_not_say_are_assumed() -> None:
 
 def test_slurm_conf_is_no_list_of_states() -> None:
     """Its lines of NodeName= say nothing of what nodes do now."""
-    assert not SlurmListing().recognises("NodeName=n[1-4] CPUs=128 CoresPerSocket=64 Gres=gpu:8 State=UNKNOWN\n")
+    assert not SlurmListing().likeness(b"NodeName=n[1-4] CPUs=128 CoresPerSocket=64 Gres=gpu:8 State=UNKNOWN\n")
     with pytest.raises(InvalidInput, match=saying("no node with its state")):
         SlurmListing().read(Source("f", "n1\nn2\n"), levels=None, now=NOW)
 

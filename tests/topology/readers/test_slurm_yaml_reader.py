@@ -106,7 +106,7 @@ def test_one_topology_alone() -> None:
     """Slurm takes a mapping at the root as a list of one."""
     alone = "\n".join(line[2:] for line in TREE.splitlines()[1:])
     assert read(alone).cluster.names == read(TREE).cluster.names
-    assert SlurmYaml().recognises(alone)
+    assert SlurmYaml().likeness(alone.encode())
 
 
 def test_flat_with_options() -> None:

@@ -42,6 +42,8 @@ def test_the_defaults() -> None:
         "group_nodes": 20_000,
         "full": 0.97,
         "few_cells": 256,
+        "regret_slack": 8.0,
+        "regret_entries": 20_000_000,
         "split_columns": 40,
         "split_partitions": 6,
         "split_domains": 2,

@@ -17,10 +17,10 @@ from scheduler.objective import TOLERANCE, slowest_in_use, step_time
 from scheduler.outcome import Outcome
 from scheduler.placement.exact.algorithm import Exact
 from scheduler.placement.exact.params import DEFAULTS, ExactParams
-from scheduler.placement.exact.plain_gang import is_plain, place_plainly
+from scheduler.placement.exact.plain_gang import PlainStrategy, is_plain, plain_gang
 from scheduler.placement.exact.problem import GridReduction
 from scheduler.placement.exact.solve import search_reduction
-from scheduler.placement.types import ALGORITHMS, Limits, Proposal, Told
+from scheduler.placement.types import ALGORITHMS, Limits, Told
 from tests.case_counts import examples
 from topology.build import build_cluster
 from topology.cluster import Cluster, Node
@@ -130,11 +130,11 @@ def test_replays_and_the_extender_go_the_same_way(monkeypatch: pytest.MonkeyPatc
     """Both are told less than everything and end in one function; told everything, the search of pairs answers."""
     asked: list[str] = []
 
-    def noted(cluster: Cluster, job: Job, limits: Limits, params: ExactParams) -> Proposal | None:
+    def noted(cluster: Cluster, job: Job, limits: Limits, params: ExactParams) -> PlainStrategy | None:
         asked.append(limits.told)
-        return place_plainly(cluster, job, limits, params)
+        return plain_gang(cluster, job, limits, params)
 
-    monkeypatch.setattr("scheduler.placement.exact.algorithm.place_plainly", noted)
+    monkeypatch.setattr("scheduler.placement.exact.algorithm.plain_gang", noted)
     chance = random.Random(5)
     cluster, job = tree(chance, free=0.7, pods=4), gang(chance, 12)
     found = [run(Exact(), cluster, job, replace(SHORT, told=told)).evaluation for told in get_args(Told)]
@@ -214,8 +214,8 @@ def test_a_gang_beyond_the_size_goes_the_long_way() -> None:
     cluster = tree(random.Random(1), free=0.8, pods=4)
     job = Job("gang", Parallelism(tp=8, dp=5, pp=2), level="minipod")
     params = replace(DEFAULTS, plain_cells=9)
-    assert place_plainly(cluster, job, SHORT, params) is None
-    assert place_plainly(cluster, job, SHORT, DEFAULTS) is not None
+    assert plain_gang(cluster, job, SHORT, params) is None
+    assert plain_gang(cluster, job, SHORT, DEFAULTS) is not None
     outcomes = [run(Exact(one), cluster, job, SHORT) for one in (params, DEFAULTS)]
     assert outcomes[0].objective == outcomes[1].objective
 

@@ -24,15 +24,9 @@ from health.whatif.analysis import (
     ranks_with_more_work,
     slower_than_peers,
 )
-from health.whatif.analysis_result import Analysis, LinkShare, Share, SlowLink, TracedWorker
+from health.whatif.analysis_result import Analysis, LinkShare, Share, TracedWorker
 from health.whatif.replay import Replayed
 from topology.flags import NodeFlag
-
-# -- slow_workers --
-# The workers with evidence against them, and the flags of their nodes.
-#
-# Only where the cause is ``worker`` is there evidence against a node.  The factor is the worker's own, not the job's.
-
 
 NAMED = 4  # Most workers that a sentence names
 SOURCE = "what-if"
@@ -63,8 +57,8 @@ def slow_workers(
 
     :param nodes: (dp rank, stage) -> node, as far as known.
     """
-    found = _noticed(analysis, convicted(replayed)) if analysis.cause == "worker" else ()
-    return tuple(replace(worker, node=(nodes or {}).get((worker.dp, worker.stage))) for worker in found)
+    noticed = _noticed(analysis, convicted(replayed)) if analysis.cause == "worker" else ()
+    return tuple(replace(worker, node=(nodes or {}).get((worker.dp, worker.stage))) for worker in noticed)
 
 
 def suspects(replayed: Replayed, analysis: Analysis) -> tuple[SlowWorker, ...]:
@@ -78,7 +72,7 @@ def suspects(replayed: Replayed, analysis: Analysis) -> tuple[SlowWorker, ...]:
 def _noticed(analysis: Analysis, slow: Mapping[tuple[int, int], WorkerSlowness]) -> tuple[SlowWorker, ...]:
     """Return those that are blamed, or that alone slow the job, slowest first."""
     slowdown, blamed = analysis.worker_slowdown, analysis.places(analysis.slowest)
-    found = [
+    noticed = [
         SlowWorker(
             dp=analysis.dp_ranks[rank],
             stage=stage,
@@ -91,7 +85,7 @@ def _noticed(analysis: Analysis, slow: Mapping[tuple[int, int], WorkerSlowness])
         for (rank, stage), slowness in slow.items()
         if analysis.slowest is not None and (slowdown[rank, stage] >= NOTICED or (rank, stage) in blamed)
     ]
-    return tuple(sorted(found, key=lambda worker: (-worker.slowdown, worker.dp, worker.stage)))
+    return tuple(sorted(noticed, key=lambda worker: (-worker.slowdown, worker.dp, worker.stage)))
 
 
 def slow_at_times(replayed: Replayed, analysis: Analysis) -> float:
@@ -168,10 +162,6 @@ def part(share: float | None) -> str:
     return "all of it" if share is None or share >= ALL else f"{share:.0%} of it"
 
 
-# -- blame --
-# What follows from an analysis, in words: the verdict, what would help, and how far to believe it.
-
-
 NOTHING = 1.005  # A slowdown below this rounds to 1.00
 REPLAY_ERROR = 0.05  # The published error of the replay has a median of 1.3 %; from here on there is a warning
 FEW = 5  # Fewer steps than this say little about persistence
@@ -234,7 +224,20 @@ def help_for(replayed: Replayed, analysis: Analysis, workers: Sequence[SlowWorke
         case "worker":
             return [_help_with_workers(replayed, analysis, workers)]
         case "link":
-            return [_help_with_links(analysis)]
+            # a link has two ends, and links that share one point at it
+            assert analysis.links is not None
+            links = analysis.links.links
+            ends = Counter((link.dp, stage) for link in links for stage in link.stages)
+            (rank, stage), most = max(ends.items(), key=lambda item: item[1])
+            where = "both ends"
+            if len(links) > 1 and most == len(links):
+                where = f"dp {rank} / stage {stage} first, where they meet, then the other ends"
+            slow = ", ".join(f"{link.factor:.3g}x" for link in links[:NAMED])
+            return [
+                f"Transfers take {slow} as long as those of the other ranks: look at the network interfaces and cables "
+                f"of {where}. No node is flagged, since a transfer does not say which of its ends is slow. A step "
+                f"would take {analysis.links.without_seconds:.3g} s instead of {analysis.step_seconds:.3g} s."
+            ]
         case "stage":
             saved = _saved(" A step would take", analysis.slowest, analysis, ".")
             return [f"Compare the layers of stage {_stage_of(analysis)} with those of the others first.{saved}", ALONE]
@@ -342,29 +345,8 @@ def _stage_of(analysis: Analysis) -> int:
 def _links(share: LinkShare | None) -> str:
     """Return the slow links by both ends, and what part of the loss they explain."""
     links = share.links if share else ()
-    named = "; ".join(_ends(link) for link in links[:NAMED]) + (
-        f" and {len(links) - NAMED} more" if len(links) > NAMED else ""
-    )
+    named = "; ".join(
+        " and ".join(f"dp {link.dp} / stage {stage}" for stage in link.stages) for link in links[:NAMED]
+    ) + (f" and {len(links) - NAMED} more" if len(links) > NAMED else "")
     who = f"one link, between {named}, explains" if len(links) == 1 else f"{len(links)} links ({named}) explain"
     return f"{who} {part(share.share if share else None)}"
-
-
-def _ends(link: SlowLink) -> str:
-    return " and ".join(f"dp {link.dp} / stage {stage}" for stage in link.stages)
-
-
-def _help_with_links(analysis: Analysis) -> str:
-    """Return what to look at: a link has two ends, and links that share one point at it."""
-    assert analysis.links is not None
-    links = analysis.links.links
-    ends = Counter((link.dp, stage) for link in links for stage in link.stages)
-    (rank, stage), most = max(ends.items(), key=lambda item: item[1])
-    where = "both ends"
-    if len(links) > 1 and most == len(links):
-        where = f"dp {rank} / stage {stage} first, where they meet, then the other ends"
-    slow = ", ".join(f"{link.factor:.3g}x" for link in links[:NAMED])
-    return (
-        f"Transfers take {slow} as long as those of the other ranks: look at the network interfaces and cables of "
-        f"{where}. No node is flagged, since a transfer does not say which of its ends is slow. A step would take "
-        f"{analysis.links.without_seconds:.3g} s instead of {analysis.step_seconds:.3g} s."
-    )
