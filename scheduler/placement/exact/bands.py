@@ -194,7 +194,15 @@ def tabu_bands(
     :returns: ``None`` when none was found, which proves nothing.
     """
     search = _dealt(problem, pair, params)
-    search = search.take(_promising(search)[: min(effort.partitions, max(1, params.tabu_elements // search.swaps))])
+    # the partitions with the fewest cells without room first
+    order = np.argsort(search.lacking().sum(axis=1), kind="stable").astype(np.int32)
+    if search.capacities[0, -1]:
+        # without those too narrow or too wide for all: domains do not hold all cells even if each goes to the band that
+        # suits it best; where slots stay empty domains may be shared, and that is not counted
+        rows = np.minimum(search.needs[:, :, None], search.capacities[:, None] // search.widths[:, :, None])
+        held = (rows * search.widths[:, :, None]).max(axis=1).sum(axis=1)
+        order = order[(held >= (search.needs * search.widths).sum(axis=1))[order]]
+    search = search.take(order[: min(effort.partitions, max(1, params.tabu_elements // search.swaps))])
     if not len(search):
         return None
     left = search.run(effort.steps, np.random.default_rng(seed))
@@ -220,21 +228,6 @@ def _dealt(problem: GridProblem, pair: Pair, params: ExactParams) -> SlotSwaps:
     return SlotSwaps(
         needs, widths, capacities[None].repeat(count, axis=0), slots, np.zeros(slots.shape, dtype=np.bool_)
     )
-
-
-def _promising(search: SlotSwaps) -> IntArray:
-    """Return the partitions with the fewest cells without room first, without those too narrow or too wide for all.
-
-    Of the latter domains do not hold all cells even if each goes to the band that suits it best.  Where slots stay
-    empty domains may be shared, and that is not counted.
-    """
-    order = np.argsort(search.lacking().sum(axis=1), kind="stable").astype(np.int32)
-    if not search.capacities[0, -1]:
-        return order
-    rows = np.minimum(search.needs[:, :, None], search.capacities[:, None] // search.widths[:, :, None])
-    held = (rows * search.widths[:, :, None]).max(axis=1).sum(axis=1)
-    enough: IntArray = order[(held >= (search.needs * search.widths).sum(axis=1))[order]]
-    return enough
 
 
 def _shared_rows(problem: GridProblem, widths: IntArray, capacities: IntArray, slots: IntArray) -> IntArray | None:

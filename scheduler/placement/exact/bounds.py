@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, product
 from math import sqrt
 from typing import TYPE_CHECKING
 
@@ -232,7 +232,11 @@ class RectangleBound:
         self._problem = problem
         self._columns = max(dp for dp, _ in asked) * problem.columns
         self._rows = max(pp for _, pp in asked) * problem.rows
-        self._most = self._fill()
+        # the most cells within each pair of sums, shape [sum q + 1, sum r + 1]
+        full = np.zeros((self._columns + 1, self._rows + 1), dtype=np.int32)
+        self._most = full.copy()
+        for capacity in problem.capacities:
+            full, self._most = self._with_domain(capacity, full, self._most)
 
     @staticmethod
     def work(problem: GridProblem, pairs: Iterable[Pair]) -> float:
@@ -266,14 +270,6 @@ class RectangleBound:
         dp, pp = pair
         enough = self._most[:, pp * self._problem.rows] >= self._problem.cells
         return dp * self._problem.columns - int(enough.argmax())
-
-    def _fill(self) -> IntArray:
-        """Return the most cells within each pair of sums, shape [sum q + 1, sum r + 1]."""
-        full = np.zeros((self._columns + 1, self._rows + 1), dtype=np.int32)
-        any_height = full.copy()
-        for capacity in self._problem.capacities:
-            full, any_height = self._with_domain(capacity, full, any_height)
-        return any_height
 
     def _with_domain(self, capacity: int, full: IntArray, any_height: IntArray) -> tuple[IntArray, IntArray]:
         """Return both layers with one domain more: all at full height, and at most one domain below it."""
@@ -343,7 +339,12 @@ def regrets_refute(problem: GridProblem, pair: Pair, prices: Multipliers, *, ent
     touches = pair[1] * problem.rows, pair[0] * problem.columns
     if prices.unit * problem.capacities[0] + prices.row * problem.rows + prices.column * problem.columns > _LARGEST:
         raise OutOfEntries
-    best = {c: _most_worth(problem, c, prices) for c in set(problem.capacities)}
+    # the most that a shape of a domain is worth: at the last height that it fills, or the one after
+    best = dict.fromkeys(problem.capacities, 0)
+    for c, q in product(best, range(1, problem.columns + 1)):
+        for r in (c // q, -(-c // q)):
+            height = min(r, problem.rows)
+            best[c] = max(best[c], prices.unit * min(c, height * q) - prices.row * height - prices.column * q)
     slack = prices.row * touches[0] + prices.column * touches[1] - prices.unit * problem.cells
     slack += sum(best[c] for c in problem.capacities)
     if not 0 <= slack < _LARGEST:
@@ -352,7 +353,9 @@ def regrets_refute(problem: GridProblem, pair: Pair, prices: Multipliers, *, ent
     for capacity, count in sorted(Counter(problem.capacities).items()):
         shapes = _shapes(problem, capacity, prices, (best[capacity], slack), entries // len(problem.capacities))
         for _ in range(count):
-            size = len(shapes) * _size(table, shapes)
+            # the entries of the table with one domain more, for each shape
+            sides = [np.ptp(shapes[:, axis]) + table.shape[axis] for axis in (0, 1)] if len(shapes) else [0]
+            size = len(shapes) * int(np.prod(sides))
             if (entries := entries - size) < 0:
                 raise OutOfEntries
             spend(_ENTRY_SECONDS * size + _SHAPE_SECONDS * len(shapes))
@@ -362,16 +365,6 @@ def regrets_refute(problem: GridProblem, pair: Pair, prices: Multipliers, *, ent
     rows, columns = (np.array(touches[axis] - corner[axis] - np.arange(table.shape[axis])) for axis in (0, 1))
     within = table + np.maximum(0, prices.row * rows[:, None]) + np.maximum(0, prices.column * columns) <= slack
     return not bool((within & (rows >= 0)[:, None] & (columns >= 0)).any())
-
-
-def _most_worth(problem: GridProblem, capacity: int, prices: Multipliers) -> int:
-    """Return the most that a shape of a domain is worth: at the last height that it fills, or the one after."""
-    most = 0
-    for q in range(1, problem.columns + 1):
-        for r in (capacity // q, -(-capacity // q)):
-            rows = min(r, problem.rows)
-            most = max(most, prices.unit * min(capacity, rows * q) - prices.row * rows - prices.column * q)
-    return most
 
 
 def _shapes(problem: GridProblem, capacity: int, prices: Multipliers, limit: tuple[int, int], most: int) -> IndexArray:
@@ -398,13 +391,6 @@ def _shapes(problem: GridProblem, capacity: int, prices: Multipliers, limit: tup
                 if len(found) > most:
                     raise OutOfEntries
     return np.array(found, dtype=np.int64).reshape(-1, 3)
-
-
-def _size(table: IndexArray, shapes: IndexArray) -> int:
-    """Return the entries of a table with one domain more."""
-    if not len(shapes):
-        return 0
-    return int(np.prod([np.ptp(shapes[:, axis]) + table.shape[axis] for axis in (0, 1)]))
 
 
 def _with_domain(
@@ -558,7 +544,11 @@ class _Master:
             if status != pywraplp.Solver.OPTIMAL:
                 break
             worth = {c: _parts(one) for c, one in self._many.items()}
-            bound = PatternBound(self._problem, self._pair, self._prices())
+            row, column = (_parts(touch) for touch in self._touches)
+            widths, heights = (
+                tuple(accumulate(_parts(line, -1) for line in lines)) for lines in (self._wide, self._high)
+            )
+            bound = PatternBound(self._problem, self._pair, PatternPrices(row, column, widths, heights, UNIT))
             if bound.slack < 0:
                 break
             joined = self._add_pattern(self._wide, self._lines[0], bound.row_pattern)
@@ -570,11 +560,6 @@ class _Master:
             if not joined:
                 break
         return bound
-
-    def _prices(self) -> PatternPrices:
-        row, column = (_parts(touch) for touch in self._touches)
-        widths, heights = (tuple(accumulate(_parts(one, -1) for one in at)) for at in (self._wide, self._high))
-        return PatternPrices(row, column, widths, heights, UNIT)
 
     def _add_shape(self, capacity: int, q: int, r: int) -> bool:
         """Add a shape, unless it is there."""

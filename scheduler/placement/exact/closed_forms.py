@@ -50,10 +50,24 @@ def cut_outs(problem: GridProblem, pair: Pair) -> IntArray | None:
 
 def fewest_cut_outs(problem: GridProblem) -> IntArray | None:
     """Return the domain of each cell, shape [rows, columns], with at most two domains a column; ``None`` = not so."""
-    sizes = _cut(problem)
-    widths = _widths(sizes, problem.rows, problem.columns)
+    # cells on each of the largest domains but the first, as few of them as hold all cells
+    sizes: list[int] = []
+    left = problem.cells - problem.capacities[0]
+    for capacity in problem.capacities[1:]:
+        if left <= 0:
+            break
+        sizes.append(min(capacity, left))
+        left -= capacity
+    # each rectangle is as narrow as its height allows, and then one column wider where that saves most rows
+    widths = [max(1, -(-size // problem.rows)) for size in sizes]
     if sum(widths) > problem.columns:
         return None
+    saved = [(_saving(size, width), k) for k, (size, width) in enumerate(zip(sizes, widths, strict=True))]
+    heapq.heapify(saved)
+    for _ in range(problem.columns - sum(widths) if saved else 0):
+        _, k = saved[0]
+        widths[k] += 1
+        heapq.heapreplace(saved, (_saving(sizes[k], widths[k]), k))
     heights = [-(-size // width) for size, width in zip(sizes, widths, strict=True)]
     cells = np.zeros((problem.rows, problem.columns), dtype=np.int32)
     row = column = 0
@@ -62,35 +76,6 @@ def fewest_cut_outs(problem: GridProblem) -> IntArray | None:
         cells[rows, column + np.arange(size) % width] = k
         row, column = row + height, column + width
     return cells
-
-
-def _cut(problem: GridProblem) -> list[int]:
-    """Return how many cells lie on each of the largest domains but the first, as few of them as hold all cells."""
-    left = problem.cells - problem.capacities[0]
-    sizes = []
-    for capacity in problem.capacities[1:]:
-        if left <= 0:
-            break
-        sizes.append(min(capacity, left))
-        left -= capacity
-    return sizes
-
-
-def _widths(sizes: Sequence[int], rows: int, columns: int) -> list[int]:
-    """Return widths of rectangles with so many cells, no more columns together, that are low together.
-
-    Each is as narrow as its height allows, and then one column wider where that saves most rows.
-    """
-    widths = [max(1, -(-size // rows)) for size in sizes]
-    saved = [(_saving(size, width), k) for k, (size, width) in enumerate(zip(sizes, widths, strict=True))]
-    heapq.heapify(saved)
-    for _ in range(columns - sum(widths)):
-        if not saved:
-            break
-        _, k = saved[0]
-        widths[k] += 1
-        heapq.heapreplace(saved, (_saving(sizes[k], widths[k]), k))
-    return widths
 
 
 def _saving(size: int, width: int) -> float:
@@ -247,7 +232,7 @@ class BinPacking:
         return self._pack(self._counts, bins)
 
     def _pack(self, counts: Counts, bins: int) -> list[list[int]] | None:
-        total = self._sum(counts)
+        total = sum(item * count for item, count in zip(self._sizes, counts, strict=True))
         if total > bins * self._size or (counts, bins) in self._failed:
             return None
         if bins == 1:
@@ -289,9 +274,6 @@ class BinPacking:
             taken[i] = 0
 
         yield from fill(first, 0)
-
-    def _sum(self, counts: Counts) -> int:
-        return sum(item * count for item, count in zip(self._sizes, counts, strict=True))
 
     def _items(self, counts: Counts) -> list[int]:
         pairs = zip(self._sizes, counts, strict=True)
@@ -351,7 +333,10 @@ def closed_form(problem: GridProblem, alpha: float) -> ClosedForm:
     worth = partial(pair_worth, alpha=alpha)
     rival = _cheapest_rival(problem, worth, worth(pair))
     if rival is not None and alpha in (0.0, 1.0):
-        found += _without_affinity(problem, alpha)
+        for fill, transposed in fills_without_affinity(alpha):
+            cells = FILLS[fill](problem.transposed if transposed else problem)
+            if cells is not None:
+                found.append((problem.pair_of(cells.T if transposed else cells), fill, transposed))
         pair, fill, transposed = min(found, key=lambda one: pair_order(one[0], alpha))
         worth = partial(pair_cost, alpha=alpha)
         rival = _cheapest_rival(problem, worth, worth(pair))
@@ -367,14 +352,6 @@ def fills_without_affinity(alpha: float) -> tuple[tuple[Fill, bool], ...]:
     Less of that spread is looked for by these alone: it is no goal.
     """
     return ("cut-outs", alpha == 0.0), ("chains", alpha == 1.0)
-
-
-def _without_affinity(problem: GridProblem, alpha: float) -> Iterator[tuple[Pair, Fill, bool]]:
-    """Yield the pairs of these fills, as far as they exist."""
-    for fill, transposed in fills_without_affinity(alpha):
-        cells = FILLS[fill](problem.transposed if transposed else problem)
-        if cells is not None:
-            yield problem.pair_of(cells.T if transposed else cells), fill, transposed
 
 
 def least_cost(problem: GridProblem, alpha: float) -> float:

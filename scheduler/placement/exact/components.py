@@ -16,7 +16,7 @@ from math import inf, prod
 import numpy as np
 
 from scheduler.placement.cpsat import Answer, Slice
-from scheduler.placement.exact.lattice import GridView, PairSearch
+from scheduler.placement.exact.lattice import PairSearch
 from scheduler.placement.exact.params import ExactParams
 from scheduler.placement.exact.problem import GridProblem
 from scheduler.placement.exact.profiles import realise
@@ -198,7 +198,12 @@ class _Graph:
         """
         lowest = next((k for k in self._order if widths[k]), None)
         if lowest is None:
-            return columns if not loops and self._connected(columns) and self._filled(room, columns) else None
+            part = list(range(len(self._heights)))
+            for column in columns:
+                kept, joined = part[column[0]], part[column[-1]]
+                part = [kept if k == joined else k for k in part]
+            connected = len(set(part)) == 1
+            return columns if not loops and connected and self._filled(room, columns) else None
         tried = [(lowest, lowest)] if loops and self._heights[lowest] == self._height else []
         # columns of the same domain in the order of their partners
         first = columns[-1][-1] if columns and columns[-1][0] == lowest else lowest
@@ -219,14 +224,6 @@ class _Graph:
             if found is not None:
                 return found
         return None
-
-    def _connected(self, columns: Columns) -> bool:
-        """Return whether the columns join all domains."""
-        part = list(range(len(self._heights)))
-        for column in columns:
-            one, other = part[column[0]], part[column[-1]]
-            part = [one if k == other else k for k in part]
-        return len(set(part)) == 1
 
     def _filled(self, room: list[int], columns: Columns) -> bool:
         """Return whether rows that both domains of a column touch find room in one of them: Hall's condition."""
@@ -445,7 +442,7 @@ def least_tree(capacities: tuple[int, ...], height: int, waste: int) -> int:
     def branch(domains: int) -> int:
         """Return the row touches of a subtree: of all its domains as the root the best."""
         own = max(0, share(domains) - waste)
-        return min(below(domains ^ 1 << k, own) for k in _places(domains))
+        return min(below(domains ^ 1 << k, own) for k in range(len(capacities)) if domains >> k & 1)
 
     def below(domains: int, own: int) -> int:
         """Return the row touches of a root that touches so many rows or more, and of all branches that hang on it."""
@@ -469,14 +466,6 @@ def least_tree(capacities: tuple[int, ...], height: int, waste: int) -> int:
         return tuple(ways)
 
     return below((1 << len(capacities)) - 2, 0)
-
-
-def _places(domains: int) -> Iterator[int]:
-    """Yield the domains of a set, each by its place among the capacities."""
-    while domains:
-        lowest = domains & -domains
-        yield lowest.bit_length() - 1
-        domains ^= lowest
 
 
 def _subsets(domains: int) -> Iterator[int]:
@@ -567,7 +556,11 @@ class TreeShares:
 
     def _hangings(self, domains: Domains) -> Iterator[tuple[Domains, int, int]]:
         """Yield subtrees with the first of some domains, the place of a share, and what the root holds beside it."""
-        for part in _parts(domains):
+        many = Counter(domains)
+        for taken in product(*(range(count + 1) for count in many.values())):
+            if not taken or not taken[0]:
+                continue
+            part = tuple(c for c, count in zip(many, taken, strict=True) for _ in range(count))
             for i, share in enumerate(self._shares(part)):
                 if self._height - share <= self._largest:
                     yield part, i, self._height - share
@@ -594,16 +587,6 @@ def _without(domains: Domains, part: Domains) -> Domains:
     left = Counter(domains)
     left.subtract(part)
     return tuple(left.elements())
-
-
-def _parts(domains: Domains) -> Iterator[Domains]:
-    """Yield the sets of domains with the first one, each once."""
-    if not domains:
-        return
-    many = Counter(domains)
-    for taken in product(*(range(count + 1) for count in many.values())):
-        if taken[0]:
-            yield tuple(c for c, count in zip(many, taken, strict=True) for _ in range(count))
 
 
 # S = 2: putting components together, each domain in one, until they have all columns and few enough row touches.
@@ -749,7 +732,13 @@ class Packings:
         self.nodes += 1
         spend(_NODE_SECONDS)
         every = self.components
-        candidates = self._fitting(left, columns, self.rows_left(chosen), candidates)
+        # there is room for them, and their regret is not more than what is left allows
+        rows = self.rows_left(chosen)
+        slack = self._slack(left, columns, rows)
+        fits = (self._regrets[candidates] - self._least <= slack) & (every.columns[candidates] <= columns)
+        candidates = candidates[fits & (every.rows[candidates] <= rows)]
+        # the dearest comparison for those alone that the others leave
+        candidates = candidates[(every.members[candidates] <= left).all(axis=1)]
         # each class of which domains are left needs a component: the one with the fewest to choose from
         takes = every.members[candidates] > 0
         options = np.where(left > 0, takes.sum(axis=0), len(candidates) + 1)
@@ -764,15 +753,6 @@ class Packings:
             # with as many rows as are left now, which may be fewer than at first
             self._failed[key] = max(self._failed.get(key, -1), self.rows_left(chosen))
         return found
-
-    def _fitting(self, left: IndexArray, columns: int, rows: int, candidates: IndexArray) -> IndexArray:
-        """Return the candidates for which there is room, and whose regret is not more than what is left allows."""
-        every, slack = self.components, self._slack(left, columns, rows)
-        fits = (self._regrets[candidates] - self._least <= slack) & (every.columns[candidates] <= columns)
-        candidates = candidates[fits & (every.rows[candidates] <= rows)]
-        # the dearest comparison for those alone that the others leave
-        fitting: IndexArray = candidates[(every.members[candidates] <= left).all(axis=1)]
-        return fitting
 
 
 # S = 2 decided by components: which domains share columns, packed together, until a pair is built or refuted.
@@ -804,7 +784,11 @@ def _pack(search: PairSearch, params: ExactParams) -> None:
     for view in search.views:
         if view.problem.columns > params.component_columns:
             continue
-        known = [UsedDomains(view.problem, domains, params) for domains in _numbers_of_domains(view.problem)]
+        # v domains have v - 1 columns or more that join them; each component has a column of its own, which makes one
+        # domain more
+        room = np.cumsum(view.problem.capacities)[: 2 * view.problem.columns]
+        numbers = np.flatnonzero(room >= view.problem.cells) + 1
+        known = [UsedDomains(view.problem, domains, params) for domains in numbers.tolist()]
         tried: set[int] = set()
         while clock() < end:
             pairs = [view.turn(pair) for pair in search.lattice.open()]
@@ -819,16 +803,13 @@ def _pack(search: PairSearch, params: ExactParams) -> None:
             if cells is not None:
                 search.build(view, cells, "components")
             elif answer == "no":
-                search.lattice.refute(two, "components", _no_packing(view, pp))
-
-
-def _numbers_of_domains(problem: GridProblem) -> Iterator[int]:
-    """Yield how many domains a placement with S = 2 may use: v domains have v - 1 columns or more that join them."""
-    room = np.cumsum(problem.capacities)
-    most = 2 * problem.columns  # each component has a column of its own, which makes one domain more
-    for domains in range(1, min(len(room), most) + 1):
-        if room[domains - 1] >= problem.cells:
-            yield domains
+                family, other = ("PP", "DP") if view.transposed else ("DP", "PP")
+                sentence = (
+                    f"if no {family} group touches more than 2 domains, the domains fall into sets that have no "
+                    f"{family} group in common, and every {other} group touches each set; no sets leave every {other} "
+                    f"group on at most {pp} domains"
+                )
+                search.lattice.refute(two, "components", sentence)
 
 
 def _decide(known: Sequence[UsedDomains], pp: int, end: float, seed: int) -> tuple[Answer, IntArray | None]:
@@ -857,15 +838,6 @@ def _decide(known: Sequence[UsedDomains], pp: int, end: float, seed: int) -> tup
     return "unknown", None
 
 
-def _no_packing(view: GridView, pp: int) -> str:
-    """Return what cannot be had, in a sentence."""
-    family, other = ("PP", "DP") if view.transposed else ("DP", "PP")
-    return (
-        f"if no {family} group touches more than 2 domains, the domains fall into sets that have no {family} group in "
-        f"common, and every {other} group touches each set; no sets leave every {other} group on at most {pp} domains"
-    )
-
-
 class UsedDomains:
     """The largest domains of a problem, so many of them, all of which are to be used; bounds are kept from R to R."""
 
@@ -888,10 +860,14 @@ class UsedDomains:
         :returns: ``"yes"`` with the domain of each cell, shape [rows, columns]; ``"no"`` when there is no packing.
         """
         end = clock() + wall
-        components = self._listed[pp] if pp in self._listed else self._list(pp)
+        components = self._listed.get(pp)
+        if components is None and not self.too_many:
+            components = list_components(self.problem, pp, most=self.params.component_sets)
         if components is None:
+            self.too_many = True
             return "unknown", None
-        packings = self._packings(components, pp)
+        prices = master_prices(self.problem, components)
+        packings = Packings(self.problem, pp, components, prices, most=self.params.component_nodes)
         states = self.params.component_states[turn]
         unsettled = False
         for looks, packing in enumerate(packings, start=1):
@@ -904,15 +880,6 @@ class UsedDomains:
                 break
         self._listed[pp] = packings.components
         return "unknown" if unsettled or packings.stopped else "no", None
-
-    def _list(self, pp: int) -> Components | None:
-        components = None if self.too_many else list_components(self.problem, pp, most=self.params.component_sets)
-        self.too_many = components is None
-        return components
-
-    def _packings(self, components: Components, pp: int) -> Packings:
-        prices = master_prices(self.problem, components)
-        return Packings(self.problem, pp, components, prices, most=self.params.component_nodes)
 
     def _least_rows(self, key: Key, at_least: int, at_most: int, states: int, end: float) -> int:
         capacities, columns = key
@@ -950,25 +917,20 @@ class UsedDomains:
                 return None
             packed.append(key)
             columns.append(self._touches[key].columns)
-        found = [column for column in columns if column is not None]
-        if len(found) < len(columns) or (packings.pp, tuple(packed)) in self._tried:
+        known_columns = [own for own in columns if own is not None]
+        if len(known_columns) < len(columns) or (packings.pp, tuple(packed)) in self._tried:
             return None
         self._tried.add((packings.pp, tuple(packed)))
         limit = Slice(self.params.component_rounding, end - clock(), seed)
-        return realise(
-            self.problem, self._skeleton(packed, found), pp=packings.pp, limit=limit, params=self.params
-        ).cells
-
-    def _skeleton(self, packed: Sequence[Key], columns: Sequence[Columns]) -> BoolArray:
-        """Return which domain serves which column, shape [domains, columns]; of equal domains one after another."""
+        # which domain serves which column, shape [domains, columns]; of equal domains one after another
         free: dict[int, list[int]] = defaultdict(list)
         for k, capacity in enumerate(self.problem.capacities):
             free[capacity].append(k)
         serves = np.zeros((len(self.problem.capacities), self.problem.columns), dtype=np.bool_)
         p = 0
-        for (capacities, _), own in zip(packed, columns, strict=True):
+        for (capacities, _), own in zip(packed, known_columns, strict=True):
             domains = [free[capacity].pop() for capacity in capacities]
             for column in own:
                 serves[[domains[place] for place in column], p] = True
                 p += 1
-        return serves
+        return realise(self.problem, serves, pp=packings.pp, limit=limit, params=self.params).cells

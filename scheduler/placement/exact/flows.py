@@ -214,14 +214,17 @@ class Dives:
         self.serving: dict[tuple[int, Segment], pywraplp.Variable] = {}
         self.hosted: dict[Segment, list[pywraplp.Variable]] = defaultdict(list)  # rows on each segment
         self._add_domains(coverage)
-        start = self._add_rows()
+        start = add_rows(self.solver, problem, self.pp, self.hosted, whole=False)[0]  # how many rows there are
         start.SetBounds(problem.rows, self.solver.infinity())
         objective = self.solver.Objective()
         for f in (f for f in self.solver.variables() if start.GetCoefficient(f)):
             objective.SetCoefficient(f, 1)
         self._rng = np.random.default_rng(limit.seed)
         for (_, place), z in self.serving.items():
-            objective.SetCoefficient(z, self._worth(len(self._columns(place))))
+            # worth in rows: few columns served, or many domains, at random; what one misses the other often has
+            gift = limit.seed % 2
+            worth = _GIFT * problem.rows * self._rng.random() if gift else -_PRICE * len(self._columns(place))
+            objective.SetCoefficient(z, worth)
         objective.SetMaximization()
         spend(_MADE_SECONDS * self.solver.NumVariables())
         self._left, self._roundings = limit.programs, limit.roundings
@@ -229,7 +232,19 @@ class Dives:
 
     def dive(self) -> IntArray | None:
         """Return a placement within the bounds that the variables have now, or nothing."""
-        if not self._left or not self._roundings or clock() > self._end or not self._enough():
+        from ortools.linear_solver import pywraplp
+
+        if not self._left or not self._roundings or clock() > self._end:
+            return None
+        # D rows, in fractions
+        self._left -= 1
+        limit_time(self.solver, self._end - clock())
+        settings = pywraplp.MPSolverParameters()
+        settings.SetIntegerParam(settings.LP_ALGORITHM, settings.DUAL)
+        settings.SetIntegerParam(settings.PRESOLVE, settings.PRESOLVE_OFF)
+        status = self.solver.Solve(settings)
+        spend((_PROGRAM_SECONDS + ITERATION_SECONDS * self.solver.iterations()) * self.solver.NumVariables())
+        if status != pywraplp.Solver.OPTIMAL:
             return None
         served = list(self.serving.values())
         values = np.array([z.solution_value() for z in served])
@@ -240,7 +255,8 @@ class Dives:
             k = int((part * (1 + 0.5 * self._rng.random(len(part)))).argmax())
         else:
             self._roundings -= 1
-            cells = self._whole_rows(replace(self.limit, seconds=self._end - clock()))
+            limit = replace(self.limit, seconds=self._end - clock())
+            cells = rows_on_intervals(self.problem, self._intervals_served(), pp=self.pp, limit=limit)
             k = next((i for i, z in enumerate(served) if z.lb() < z.ub()), -1)
             if cells is not None or k < 0:
                 return cells
@@ -255,19 +271,6 @@ class Dives:
                 return cells
         return None
 
-    def _enough(self) -> bool:
-        """Return whether D rows can be had, in fractions."""
-        from ortools.linear_solver import pywraplp
-
-        self._left -= 1
-        limit_time(self.solver, self._end - clock())
-        settings = pywraplp.MPSolverParameters()
-        settings.SetIntegerParam(settings.LP_ALGORITHM, settings.DUAL)
-        settings.SetIntegerParam(settings.PRESOLVE, settings.PRESOLVE_OFF)
-        status = self.solver.Solve(settings)
-        spend((_PROGRAM_SECONDS + ITERATION_SECONDS * self.solver.iterations()) * self.solver.NumVariables())
-        return bool(status == pywraplp.Solver.OPTIMAL)
-
     def _add_domains(self, coverage: CoverageBound) -> None:
         """Add the domains of each capacity that serve an interval, and the rows on its segments."""
         problem, solver = self.problem, self.solver
@@ -276,7 +279,7 @@ class Dives:
         allowed = coverage.widths_worth((self.dp, self.pp))
         for c, count in self.kinds:
             of_kind = solver.Constraint(-inf, count)
-            for place in self._to_serve():
+            for place in _intervals(columns, self.pp):
                 width = len(self._columns(place))
                 if width > c or not allowed[c][width]:
                     continue
@@ -287,7 +290,10 @@ class Dives:
                 cells, rows = solver.Constraint(-inf, 0), solver.Constraint(-inf, 0)
                 cells.SetCoefficient(z, -c)
                 rows.SetCoefficient(z, -min(problem.rows, c))
-                for part in self._segments(place):
+                # rows may leave out a column at an end of the interval
+                left, right = place
+                some = {place, (left + 1, right), (left, right - 1)} if width > 1 else {place}
+                for part in sorted(s for s in some if self.pp > 2 or s[0] == 0 or s[1] == columns):
                     y = solver.NumVar(0, inf, "")
                     cells.SetCoefficient(y, len(self._columns(part)))
                     rows.SetCoefficient(y, 1)
@@ -297,39 +303,19 @@ class Dives:
         """Return the columns of an interval."""
         return [column % self.problem.columns for column in range(*place)]
 
-    def _worth(self, width: int) -> float:
-        """Return what a domain on so many columns is worth in rows; what one of the two misses the other often has:
-        few columns served, or many domains, at random.
+    def _intervals_served(self) -> BoolArray:
+        """Return the intervals of the last program, and wider ones where columns have fewer than S domains.
+
+        Of equal domains one comes after another; narrow intervals are widened first.
         """
-        return _GIFT * self.problem.rows * self._rng.random() if self.limit.seed % 2 else -_PRICE * width
-
-    def _to_serve(self) -> list[Segment]:
-        """Return the intervals that a domain may serve."""
-        return _intervals(self.problem.columns, self.pp)
-
-    def _add_rows(self) -> pywraplp.Constraint:
-        """Add the rows, and return the constraint on how many there are."""
-        return add_rows(self.solver, self.problem, self.pp, self.hosted, whole=False)[0]
-
-    def _whole_rows(self, limit: FlowLimit) -> IntArray | None:
-        """Return a placement on the intervals found."""
-        return rows_on_intervals(self.problem, self._found(), pp=self.pp, limit=limit)
-
-    def _served(self) -> Iterator[tuple[int, Segment]]:
-        """Yield each domain in use and the place that it serves; equal domains in any order."""
+        columns = self.problem.columns
+        serves = np.zeros((len(self.problem.capacities), columns), dtype=np.bool_)
         free = defaultdict(list)
         for k, c in enumerate(self.problem.capacities):
             free[c].append(k)
-        for (c, place), z in self.serving.items():
+        for (c, (left, right)), z in self.serving.items():
             for _ in range(round(z.solution_value())):
-                yield free[c].pop(0), place
-
-    def _found(self) -> BoolArray:
-        """Return the intervals found, and wider ones where columns have fewer than S domains: narrow ones first."""
-        columns = self.problem.columns
-        serves = np.zeros((len(self.problem.capacities), columns), dtype=np.bool_)
-        for k, (left, right) in self._served():
-            serves[k, left:right] = True
+                serves[free[c].pop(0), left:right] = True
         room = self.dp - serves.sum(axis=0)
         for k in np.argsort(serves.sum(axis=1), kind="stable"):
             if not serves[k].any():
@@ -342,14 +328,6 @@ class Dives:
                 serves[k, right], room[right] = True, room[right] - 1
                 right += 1
         return serves
-
-    def _segments(self, place: Segment) -> list[Segment]:
-        """Return the segments of an interval that rows may have."""
-        left, right = place
-        some: set[Segment] = {(left, right)}
-        if right - left > 1:
-            some |= {(left + 1, right), (left, right - 1)}
-        return sorted(s for s in some if self.pp > 2 or s[0] == 0 or s[1] == self.problem.columns)
 
 
 # Peeled bands: some bands in whole rows first, and an interval flow over the columns and domains that they leave.
@@ -381,7 +359,9 @@ def peeled_bands(
     """
     if pair[1] < 3 or pair[0] > params.peel_domains or len(problem.capacities) > _MOST_DOMAINS:
         return None
-    if _count_bands(problem, pair[0]) > params.peel_sets:
+    # sets of domains for a band, times the widths that each may have
+    sets = sum(comb(len(problem.capacities), size) for size in range(1, pair[0] + 1))
+    if len(_widths_fewer(problem)) * sets > params.peel_sets:
         return None
     end = clock() + limit.seconds
     choices = _Choices(problem, pair, params)
@@ -394,11 +374,6 @@ def peeled_bands(
             if cells is not None:
                 return cells
     return None
-
-
-def _count_bands(problem: GridProblem, dp: int) -> int:
-    """Return how many sets of domains there are for a band, times the widths that each may have."""
-    return len(_widths_fewer(problem)) * sum(comb(len(problem.capacities), size) for size in range(1, dp + 1))
 
 
 def _widths_fewer(problem: GridProblem) -> range:

@@ -195,7 +195,16 @@ class CellModel:
         self._fixed = ~among[site_of_unit]
         self._room = sites.room
         self._open = [int(k) for k in np.flatnonzero(among)]
-        self._x: dict[int, dict[int, cp_model.IntVar]] = self._assignment()
+        model = self._model
+        # units on sites
+        x = {int(u): {k: model.new_bool_var("") for k in self._open} for u in np.flatnonzero(~self._fixed)}
+        for row in x.values():
+            # every unit goes somewhere, and no site takes more than it has room for
+            model.add_exactly_one(row.values())
+        for k in self._open:
+            if self._room[k] < len(x):
+                model.add(sum(row[k] for row in x.values()) <= int(self._room[k]))
+        self._x: dict[int, dict[int, cp_model.IntVar]] = x
         self._at: dict[str, dict[int, dict[int, cp_model.IntVar]]] = {}
         self._spreads: dict[tuple[Family, str], cp_model.IntVar] = {}
         self._touches: list[cp_model.IntVar] = []
@@ -266,17 +275,6 @@ class CellModel:
         # the bound is a float just below or above a whole number
         bound = ceil(solver.best_objective_bound - 1e-6)
         return Reached(value, bound, solver.response_proto.deterministic_time)
-
-    def _assignment(self) -> dict[int, dict[int, cp_model.IntVar]]:
-        model = self._model
-        x = {int(u): {k: model.new_bool_var("") for k in self._open} for u in np.flatnonzero(~self._fixed)}
-        for row in x.values():
-            # every unit goes somewhere, and no site takes more than it has room for
-            model.add_exactly_one(row.values())
-        for k in self._open:
-            if self._room[k] < len(x):
-                model.add(sum(row[k] for row in x.values()) <= int(self._room[k]))
-        return x
 
     def _keep_ties(self) -> None:
         """Keep what holds tie together in one domain; units are kept together anyway."""
@@ -388,23 +386,21 @@ class WorstParts:
     def _wanted(self, site_of: IntArray, used: Integers) -> list[int]:
         """Return sites in the order in which the part takes them."""
         term = self._chance.choices(self._terms, [term.weight for term in self._terms])[0]
-        own = self._shuffled(np.unique(site_of[list(self._worst(term, site_of))]))
+        domain = self._sites.domain_at[term.level]
+        # a group that touches most domains
+        groups = self._sites.groups(term.family)
+        domain_of = domain[site_of].tolist()
+        touched = [len({domain_of[unit] for unit in units}) for units in groups]
+        most = max(touched)
+        worst = self._chance.choice([units for units, spread in zip(groups, touched, strict=True) if spread == most])
+        own = self._shuffled(np.unique(site_of[list(worst)]))
         roomy = self._shuffled(np.flatnonzero(used < self._sites.room))
         # sites with room near the group first: a unit that goes there leaves no broader domain
-        near = set(self._sites.domain_at[term.level][own].tolist())
-        domain = self._sites.domain_at[term.level]
+        near = set(domain[own].tolist())
         roomy.sort(key=lambda site: int(domain[site]) not in near)
         others = self._shuffled(np.flatnonzero(used > 0))
         few = self._chance.choice([0, 2, 4, 8])
         return list(dict.fromkeys([*own, *roomy[:few], *others]))
-
-    def _worst(self, term: Count, site_of: IntArray) -> tuple[int, ...]:
-        """Return the units of a group that touches most domains."""
-        domain = self._sites.domain_at[term.level][site_of].tolist()
-        groups = self._sites.groups(term.family)
-        touched = [len({domain[unit] for unit in units}) for units in groups]
-        most = max(touched)
-        return self._chance.choice([units for units, spread in zip(groups, touched, strict=True) if spread == most])
 
     def _shuffled(self, sites: Integers) -> list[int]:
         listed = [int(site) for site in sites]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from math import inf
 from typing import TypeVar
 
@@ -115,7 +116,7 @@ class Lattice:
 
     def open(self) -> list[Pair]:
         """Return the undecided pairs that would be better than the best one built, by cost."""
-        worth = self._worth if self.ties else self.cost
+        worth = partial(pair_worth, alpha=self.alpha) if self.ties else self.cost
         return self._undecided(worth, worth(self.best) - TOLERANCE)
 
     def _undecided(self, worth: Callable[[Pair], float], limit: float) -> list[Pair]:
@@ -140,9 +141,6 @@ class Lattice:
             ParetoPoint(s, r, (s == 1 or self.is_refuted((s - 1, r))) and (r == 1 or self.is_refuted((s, r - 1))))
             for s, r in corners(self.built)
         )
-
-    def _worth(self, pair: Pair) -> float:
-        return pair_worth(pair, self.alpha)
 
     def _order(self, pair: Pair) -> tuple[float, int, Pair]:
         return pair_order(pair, self.alpha)

@@ -69,16 +69,15 @@ class LineTouches:
 
     def _fewest_whole(self) -> int:
         for touched in range(1, self.length + 1):
-            if sum(self._whole(cells, touched) for cells in self._chunks) >= self.lines:
+            whole = 0  # whole lines that the broader domains have room for, each over so many closer ones
+            for cells in self._chunks:
+                lines = int(cells[-1]) // self.length
+                while lines and cells[min(lines * touched, len(cells)) - 1] < lines * self.length:
+                    lines -= 1
+                whole += lines
+            if whole >= self.lines:
                 return touched
         return self.length + 1  # there is no such placement
-
-    def _whole(self, cells: IndexArray, touched: int) -> int:
-        """Return how many whole lines a broader domain has room for, each over so many closer ones."""
-        lines = int(cells[-1]) // self.length
-        while lines and cells[min(lines * touched, len(cells)) - 1] < lines * self.length:
-            lines -= 1
-        return lines
 
     def _fewest_in_parts(self, broader: int) -> int:
         budget = broader * self.lines
@@ -126,7 +125,7 @@ class LevelBounds:
         """
         asked = [terms, *(others for others, _ in among)]
         limits = [inf, *(most + TOLERANCE for _, most in among)]
-        fixed = [sum(one.weight * self._fewest(one) for one in some if one.family not in _LINES) for some in asked]
+        fixed = [sum(term.weight * self._fewest(term) for term in some if term.family not in _LINES) for some in asked]
         weights = [_weights(some) for some in asked]
         names = [name for name in self._levels if any(name in of_level for of_level in weights)]
         # what the terms come to on the way to a pair, each of those that no other one is as good as in all of them
@@ -139,12 +138,17 @@ class LevelBounds:
                     pair = max(a, dp, floor[0]), max(b, pp, floor[1])
                     step = [of.get(name, (0.0, 0.0)) for of in weights]
                     costs = [w * pair[0] + v * pair[1] for w, v in step]
-                    for one in sums:
-                        total = tuple(x + y for x, y in zip(one, costs, strict=True))
+                    for before in sums:
+                        total = tuple(x + y for x, y in zip(before, costs, strict=True))
                         if all(x <= most for x, most in zip(total, limits, strict=True)):
                             onward.setdefault(pair, []).append(total)
-            states = {pair: _undominated(sums) for pair, sums in onward.items()}
-        along = min((one[0] for sums in states.values() for one in sums), default=inf)
+            states = {}
+            for pair, totals in onward.items():
+                kept = states[pair] = []
+                for total in sorted(set(totals)):
+                    if not any(all(x <= y for x, y in zip(other, total, strict=True)) for other in kept):
+                        kept.append(total)
+        along = min((total[0] for sums in states.values() for total in sums), default=inf)
         return max([along, *(self._below(terms, others, most) for others, most in among)])
 
     def _below(self, terms: Sequence[Count], others: Sequence[Count], most: float) -> float:
@@ -175,9 +179,9 @@ class LevelBounds:
 
     def _widest(self, name: str, w: float, v: float, most: float) -> list[Pair]:
         """Return the largest pairs of a level with w * S + v * R no more than a number, but for those refuted."""
-        one, known = self.reduction, self.lattices.get(name)
-        job = one.job.grid
-        domains = len(one.cluster.level(name))
+        reduction, known = self.reduction, self.lattices.get(name)
+        job = reduction.job.grid
+        domains = len(reduction.cluster.level(name))
         s_most, r_most = min(domains, job.rows), min(domains, job.columns)
         pairs = []
         for s in range(1, s_most + 1):
@@ -193,12 +197,12 @@ class LevelBounds:
         if clock() > self.end:
             return 1, 1
         if (broader, name) not in self._lines:
-            one = self.reduction
-            nodes = np.flatnonzero(one.admitted)
-            levels = one.cluster.level(broader), one.cluster.level(name)
+            reduction = self.reduction
+            nodes = np.flatnonzero(reduction.admitted)
+            levels = reduction.cluster.level(broader), reduction.cluster.level(name)
             inside, room = np.unique(np.stack([level.domain_of[nodes] for level in levels]), axis=1, return_counts=True)
             rooms = np.split(room, np.flatnonzero(np.diff(inside[0])) + 1)
-            shape = one.job.grid.rows, one.job.grid.columns
+            shape = reduction.job.grid.rows, reduction.job.grid.columns
             self._lines[broader, name] = tuple(
                 LineTouches(length, lines, rooms, self.params.touch_table) for length, lines in (shape, shape[::-1])
             )
@@ -214,37 +218,38 @@ class LevelBounds:
 
         Where parts of TP groups may lie apart a column touches more domains than its DP groups: counting says nothing.
         """
-        one = self.reduction
-        if one.job.nodes_of_tp > 1:
-            held = one.job.holds_on(one.cluster)[-1].level
-            if one.cluster.level_index(name) > one.cluster.level_index(held):
+        reduction = self.reduction
+        if reduction.job.nodes_of_tp > 1:
+            held = reduction.job.holds_on(reduction.cluster)[-1].level
+            if reduction.cluster.level_index(name) > reduction.cluster.level_index(held):
                 return [(1, 1)]
         if name not in self.lattices:
             dp, pp = (sum(of.get(name, (0.0, 0.0))[i] for of in weights) for i in range(2))
-            self.lattices[name] = self._counted(name, dp / (dp + pp) if dp + pp else 0.5)
+            alpha = dp / (dp + pp) if dp + pp else 0.5
+            # what counting refutes
+            problem = GridReduction(reduction.cluster, reduction.job.replace(level=name), reduction.slowest).problem
+            lattice = Lattice(problem, alpha, 1.0 - alpha)
+            seconds = min(self.limits.seconds, max(self.params.least_seconds, self.end - clock()))
+            search = PairSearch(lattice, replace(self.limits, seconds=seconds), self.params)
+            for stage in (count_edges, apply_product, count_coverage, count_rectangles):
+                stage(search)
+                if not lattice.open():
+                    break
+            self.lattices[name] = lattice
         return unrefuted(self.lattices[name])
-
-    def _counted(self, name: str, alpha: float) -> Lattice:
-        """Return the lattice of a level with what counting refutes."""
-        one = self.reduction
-        problem = GridReduction(one.cluster, one.job.replace(level=name), one.slowest).problem
-        lattice = Lattice(problem, alpha, 1.0 - alpha)
-        seconds = min(self.limits.seconds, max(self.params.least_seconds, self.end - clock()))
-        search = PairSearch(lattice, replace(self.limits, seconds=seconds), self.params)
-        for stage in (count_edges, apply_product, count_coverage, count_rectangles):
-            stage(search)
-            if not lattice.open():
-                break
-        return lattice
 
     def _fewest(self, term: Count) -> int:
         """Return how many domains of its level the largest group of a family touches at least."""
-        one = self.reduction
-        fewest = least_spread(one.cluster, one.job, term.family, term.level, one.admitted)
-        if fewest > 1 or one.job.grid.groups[term.family].largest == 1:
+        reduction = self.reduction
+        fewest = least_spread(reduction.cluster, reduction.job, term.family, term.level, reduction.admitted)
+        if fewest > 1 or reduction.job.grid.groups[term.family].largest == 1:
             return fewest
-        held = one.job.replace(holds=(*one.job.holds, Hold(term.family, term.level)))
-        return 2 if GridReduction(one.cluster, counted_where_held(one.cluster, held), one.slowest).refusal else 1
+        held = reduction.job.replace(holds=(*reduction.job.holds, Hold(term.family, term.level)))
+        return (
+            2
+            if GridReduction(reduction.cluster, counted_where_held(reduction.cluster, held), reduction.slowest).refusal
+            else 1
+        )
 
 
 def unrefuted(lattice: Lattice) -> list[Pair]:
@@ -263,11 +268,3 @@ def _weights(terms: Iterable[Count]) -> dict[str, tuple[float, float]]:
         elif term.family == "pp":
             found[term.level] = dp, pp + term.weight
     return found
-
-
-def _undominated(sums: Sequence[tuple[float, ...]]) -> list[tuple[float, ...]]:
-    kept: list[tuple[float, ...]] = []
-    for one in sorted(set(sums)):
-        if not any(all(x <= y for x, y in zip(other, one, strict=True)) for other in kept):
-            kept.append(one)
-    return kept

@@ -11,10 +11,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from ground.quantities import one_of
 from scheduler.job import Job
@@ -147,9 +145,17 @@ class GridReduction:
         # one flagged node costs more than all room together, which makes the order lexicographic
         total = int(room.sum()) * self.blocks.size + 1
         cost = flagged * total + room[domain] * self.blocks.size
-        if closer_first:
-            # one closer domain costs more than all flagged nodes together
-            cost += self._fewest_closer(sizes)[part, domain] * total * (self.problem.cells * self.blocks.size + 1)
+        depth = self.cluster.level_index(self.level.name) + 1
+        if closer_first and depth < len(self.cluster.levels):
+            # how many domains of the next closer level each part touches in each domain, at least; one of them costs
+            # more than all flagged nodes together
+            closer = self.cluster.levels[depth]
+            free = count_nodes(closer, self.admitted)
+            fewest = np.zeros((len(sizes), len(self.domains)), dtype=np.int64)
+            for k, number in enumerate(self.domains):
+                inside = np.sort(free[closer.parent_of == number])[::-1]
+                fewest[:, k] = np.searchsorted(np.cumsum(inside), sizes * self.blocks.size) + 1
+            cost += fewest[part, domain] * total * (self.problem.cells * self.blocks.size + 1)
         assignment = linear_sum_assignment.SimpleLinearSumAssignment()
         assignment.add_arcs_with_cost(part, domain, cost)
         # the solver wants as many parts as domains: those beyond the real ones are empty and may go anywhere for free
@@ -175,22 +181,6 @@ class GridReduction:
         rows, columns = (np.unique(of, return_index=True)[1] for of in (self.blocks.row_of, self.blocks.column_of))
         part: IntArray = number[self.level.domain_of[nodes[np.ix_(rows, columns)]]]
         return part
-
-    def _fewest_closer(self, sizes: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.int64]:
-        """Return how many domains of the next closer level so many blocks touch in each domain, at least.
-
-        :param sizes: shape [parts]; returns shape [parts, domains].
-        """
-        depth = self.cluster.level_index(self.level.name) + 1
-        fewest = np.zeros((len(sizes), len(self.domains)), dtype=np.int64)
-        if depth == len(self.cluster.levels):
-            return fewest
-        closer = self.cluster.levels[depth]
-        free = count_nodes(closer, self.admitted)
-        for k, domain in enumerate(self.domains):
-            inside = np.sort(free[closer.parent_of == domain])[::-1]
-            fewest[:, k] = np.searchsorted(np.cumsum(inside), sizes * self.blocks.size) + 1
-        return fewest
 
 
 def counted_where_held(cluster: Cluster, job: Job) -> Job:

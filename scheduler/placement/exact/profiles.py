@@ -478,14 +478,14 @@ class SkeletonModel:
         self._fits = sum(problem.capacities[: usable_domains(problem, pair)]) >= problem.cells
         self._totals = DomainTotals(problem, pair, spare_rows=spare_rows, params=params)
         self._columns: ColumnPairs | FreeColumns
-        self._row_pairs: RowPairs | None = None
+        self._row_pairs: RowsOnDomainPairs | None = None
         # pairs of rows need columns that can be told apart, so for (2, 2) the rows are counted and not the columns
         if pair[0] == 2 and pair[1] != 2:
             self._columns = ColumnPairs(self._totals)
         else:
             self._columns = FreeColumns(self._totals)
             if pair[1] == 2:
-                self._row_pairs = RowPairs(self._totals, self._columns.serves)
+                self._row_pairs = RowsOnDomainPairs(self._totals, self._columns.serves)
 
     def ask_for_row(self, prices: IntArray) -> None:
         """Leave only skeletons with a row as cheap as the average row is in every placement.
@@ -536,7 +536,7 @@ class SkeletonModel:
         return "yes", Skeleton(serves, self._row_pairs.placement(solver, serves) if self._row_pairs else None)
 
 
-class RowPairs:
+class RowsOnDomainPairs:
     """R = 2: how many rows lie on each domain alone and on each pair, beside the columns that each domain serves.
 
     Rows on the pair (j, k) are possible only if every column is served by one of the two.  In such rows domain j may
@@ -754,17 +754,13 @@ def _column_generation(
         if objective.Value() >= problem.rows - _EPS:
             # those in use, and the newest, which may help to round
             kept = [cover for i, cover in enumerate(used) if i >= before or rows_on[i].solution_value() > _EPS]
-            return _with_unions(np.array(kept), pp), price
+            # unions of two of them that are small enough: whole rows may have to lie between the two
+            first, second = np.triu_indices(len(kept))
+            unions = np.array(kept)[first] | np.array(kept)[second]
+            return np.unique(unions[unions.sum(axis=1) <= pp], axis=0), price
         price = np.maximum([constraint.dual_value() for constraint in room], 0.0)
         wanted = 1.0 - goal.dual_value()
     return None, price
-
-
-def _with_unions(covers: BoolArray, pp: int) -> BoolArray:
-    """Return covers, and unions of two of them that are small enough: whole rows may have to lie between the two."""
-    first, second = np.triu_indices(len(covers))
-    unions = covers[first] | covers[second]
-    return np.unique(unions[unions.sum(axis=1) <= pp], axis=0)
 
 
 def _round(problem: GridProblem, serves: BoolArray, covers: BoolArray, limit: Slice) -> IntArray | None:
@@ -790,19 +786,15 @@ def _round(problem: GridProblem, serves: BoolArray, covers: BoolArray, limit: Sl
     answer, solver = solve(model, limit)
     if answer != "yes":
         return None
-    return _lay_out(problem, [solver.value(r) for r in rows], {key: solver.value(v) for key, v in cells_on.items()})
-
-
-def _lay_out(problem: GridProblem, rows: Sequence[int], cells_on: dict[tuple[int, int, int], int]) -> IntArray:
-    """Lay the rows of each cover together; in each column its domains follow one another, with so many ``cells_on``."""
-    cells = np.empty((problem.rows, problem.columns), dtype=np.int32)
-    top = dict.fromkeys(((t, p) for t in range(len(rows)) for p in range(problem.columns)), 0)
-    first = [0, *accumulate(rows)]
-    for (t, p, k), count in cells_on.items():
-        start = first[t] + top[t, p]
-        cells[start : start + count, p] = k
-        top[t, p] += count
-    return cells
+    # the rows of each cover together; in each column its domains follow one another
+    placement = np.empty((problem.rows, problem.columns), dtype=np.int32)
+    first = [0, *accumulate(solver.value(r) for r in rows)]
+    start = {(t, p): first[t] for t in range(len(rows)) for p in range(problem.columns)}
+    for (t, p, k), variable in cells_on.items():
+        end = start[t, p] + solver.value(variable)
+        placement[start[t, p] : end, p] = k
+        start[t, p] = end
+    return placement
 
 
 # Enumerating the width profiles of the open pairs, until each pair is built or refuted.
@@ -840,17 +832,17 @@ def enumerate_profiles(search: PairSearch) -> None:
 
     if search.problem.cells > search.params.many_cells:
         return
-    effort, turn = search.params.first_effort, 0
+    effort, seed = search.params.first_effort, 0
     while search.left > 0 and not search.lattice.proved:
         tasks = [
-            _Task(pair, view, partial(profiles_of(pair, view).search, effort=effort, seed=turn))
+            _Task(pair, view, partial(profiles_of(pair, view).search, effort=effort, seed=seed))
             for pair in reversed(search.lattice.open())
             for view in _narrow_views(search)
         ]
         if not tasks:
             return
         _run_by_twos(search, tasks)
-        effort, turn = effort * search.params.effort_growth, turn + 1
+        effort, seed = effort * search.params.effort_growth, seed + 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -876,7 +868,7 @@ def _run_by_twos(search: PairSearch, tasks: Sequence[_Task]) -> None:
         batch, rest = waiting[:2], waiting[2:]
         search.say(f"skeletons for DP spread {batch[0].pair[0]}, PP spread {batch[0].pair[1]}")
         confirm = search.side_by_side if len(batch) == 1 else _one_by_one
-        results = search.side_by_side([partial(one.search, wall=search.left, side_by_side=confirm) for one in batch])
+        results = search.side_by_side([partial(task.search, wall=search.left, side_by_side=confirm) for task in batch])
         for task, (answer, cells) in zip(batch, results, strict=True):
             if answer == "no":
                 sentence = (
@@ -923,7 +915,17 @@ class PairProfiles:
             return "yes", cells
         if not self._used_up or self._undecided:
             return "unknown", None
-        confirmed = self._confirmed(effort, end, seed + _SEEDS_OF_A_SEARCH, side_by_side)
+        # a second search has to say "no" to every profile, and to there being another.  It starts with presolve, which the
+        # first comes to last, so that it is another search and not the same again: a false "infeasible" of CP-SAT with
+        # one worker has been reported
+        effort, seed = self._params.confirm_effort * effort + self._params.confirm_least, seed + _SEEDS_OF_A_SEARCH
+        answer, missed = self._profiles.next(Slice(effort, end - clock(), seed))
+        if missed is not None:
+            self._undecided.append(missed)
+        checks = [partial(self._skeleton, widths, effort, end, seed, backwards=True) for widths in self._excluded]
+        confirmed = answer == "no" and all(
+            second == "no" for i in range(0, len(checks), 2) for second, _ in side_by_side(checks[i : i + 2])
+        )
         return ("no" if confirmed else "unknown"), None
 
     def _new_profiles(self, effort: float, end: float, seed: int) -> IntArray | None:
@@ -956,7 +958,12 @@ class PairProfiles:
         for _ in range(self._params.skeletons_per_profile):
             answer, skeleton = self._skeleton(widths, effort, end, seed)
             if answer == "no":
-                self._exclude(widths, effort, end, seed)
+                # where possible the one with the same widths on the largest domains, which says more
+                largest = self._profiles.on_largest(widths)
+                if not np.array_equal(largest, widths) and self._skeleton(largest, effort, end, seed)[0] == "no":
+                    widths = largest
+                self._profiles.exclude(widths)
+                self._excluded.append(widths)
                 return None
             if skeleton is None:
                 break
@@ -987,26 +994,3 @@ class PairProfiles:
                     self._ways = [way, *(other for other in self._ways if other != way)]
                 break
         return answer, skeleton
-
-    def _exclude(self, widths: IntArray, effort: float, end: float, seed: int) -> None:
-        """Exclude a profile; where possible the one with the same widths on the largest domains, which says more."""
-        largest = self._profiles.on_largest(widths)
-        if not np.array_equal(largest, widths) and self._skeleton(largest, effort, end, seed)[0] == "no":
-            widths = largest
-        self._profiles.exclude(widths)
-        self._excluded.append(widths)
-
-    def _confirmed(self, effort: float, end: float, seed: int, side_by_side: SideBySide) -> bool:
-        """Return whether a second search says "no" to every profile, and to there being another.
-
-        It starts with presolve, which the first comes to last, so that it is another search and not the same again: a
-        false "infeasible" of CP-SAT with one worker has been reported.
-        """
-        effort = self._params.confirm_effort * effort + self._params.confirm_least
-        answer, missed = self._profiles.next(Slice(effort, end - clock(), seed))
-        if missed is not None:
-            self._undecided.append(missed)
-        checks = [partial(self._skeleton, widths, effort, end, seed, backwards=True) for widths in self._excluded]
-        return answer == "no" and all(
-            found == "no" for i in range(0, len(checks), 2) for found, _ in side_by_side(checks[i : i + 2])
-        )

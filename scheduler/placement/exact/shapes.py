@@ -92,7 +92,17 @@ class ShapeChoices:
         if again:
             choices, self._again = self._again[:_OF_A_TURN], self._again[_OF_A_TURN:]
         else:
-            choices = self._new_choices(end)
+            choices = []
+            while len(choices) < _OF_A_TURN and not self._used_up:
+                number = len(self._looked_at)
+                # every other one at random: on some clusters these have placements, on others those that come anyway
+                limit = Slice(self._params.shape_effort, end - clock(), number, light=True, random=number % 2 == 1)
+                next_answer, next_shapes = self._counts.next(limit)
+                self._used_up = next_answer != "yes"
+                self._undecided |= next_answer == "unknown"
+                if next_shapes is not None:
+                    choices.append(next_shapes)
+                    self._looked_at.append(next_shapes)
         effort = self._params.shape_effort if again else self._params.choice_effort
         answers = self._search.side_by_side([partial(self._decide, shapes, end, effort) for shapes in choices])
         for shapes, (answer, cells) in zip(choices, answers, strict=True):
@@ -108,20 +118,6 @@ class ShapeChoices:
                 f"found none with DP groups on at most {self.pair[0]} domains and PP groups on at most {self.pair[1]}"
             )
             self._search.lattice.refute(self.pair, "shapes", sentence)
-
-    def _new_choices(self, end: float) -> list[list[Shape]]:
-        choices: list[list[Shape]] = []
-        while len(choices) < _OF_A_TURN and not self._used_up:
-            number = len(self._looked_at)
-            # every other one at random: on some clusters these have placements, on others those that come anyway
-            limit = Slice(self._params.shape_effort, end - clock(), number, light=True, random=number % 2 == 1)
-            answer, shapes = self._counts.next(limit)
-            self._used_up = answer != "yes"
-            self._undecided |= answer == "unknown"
-            if shapes is not None:
-                choices.append(shapes)
-                self._looked_at.append(shapes)
-        return choices
 
     def _decide(
         self, shapes: Sequence[Shape], end: float, effort: float, seed: int = 0, *, light: bool = False
@@ -340,7 +336,15 @@ class ShapeCounts:
         self._count = {
             (c, q, r): self._cp.new_int_var(0, n, "") for c, n in self._many.items() for q, r, _ in bound.shapes(c)
         }
-        self._add_sums()
+        # domains of each capacity, and the sums of cells, touches and regrets
+        cp, (dp, pp) = self._cp, pair
+        for c, n in self._many.items():
+            cp.add(sum(count for (own, _, _), count in self._count.items() if own == c) == n)
+        cp.add(self._total(lambda c, q, r: min(c, q * r)) >= problem.cells)
+        cp.add(self._total(lambda c, q, r: r) <= pp * problem.rows)  # noqa: ARG005
+        cp.add(self._total(lambda c, q, r: q) <= dp * problem.columns)  # noqa: ARG005
+        regret = {(c, q, r): _FINE * lost // UNIT for c in self._many for q, r, lost in bound.shapes(c)}
+        cp.add(self._total(lambda *shape: regret[shape]) <= _FINE * bound.slack // UNIT)
         # whether all patterns are listed; places in a shape are those of the size and of how many lines have it
         of_rows = cuts(self._sizes(1), pair[1], problem.columns, patterns)
         of_columns = cuts(self._sizes(2), pair[0], problem.rows, patterns)
@@ -369,17 +373,6 @@ class ShapeCounts:
 
     def _total(self, value: Callable[[int, int, int], int]) -> cp_model.LinearExprT:
         return sum(value(*shape) * count for shape, count in self._count.items())
-
-    def _add_sums(self) -> None:
-        """Add how many domains of each capacity there are, and the sums of cells, touches and regrets."""
-        cp, problem, (dp, pp) = self._cp, self._problem, self._pair
-        for c, n in self._many.items():
-            cp.add(sum(count for (own, _, _), count in self._count.items() if own == c) == n)
-        cp.add(self._total(lambda c, q, r: min(c, q * r)) >= problem.cells)
-        cp.add(self._total(lambda c, q, r: r) <= pp * problem.rows)  # noqa: ARG005
-        cp.add(self._total(lambda c, q, r: q) <= dp * problem.columns)  # noqa: ARG005
-        regret = {(c, q, r): _FINE * lost // UNIT for c in self._many for q, r, lost in self._bound.shapes(c)}
-        cp.add(self._total(lambda *shape: regret[shape]) <= _FINE * self._bound.slack // UNIT)
 
     def _sizes(self, place: int) -> set[int]:
         return {shape[place] for shape in self._count if shape[place]}

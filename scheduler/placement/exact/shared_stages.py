@@ -16,7 +16,7 @@ import numpy as np
 
 from ground.errors import SolverTimeout
 from scheduler.grid import Grid, joined
-from scheduler.job import Count, Family, Job, Parallelism
+from scheduler.job import Count, Family, Parallelism
 from scheduler.objective import TOLERANCE
 from scheduler.placement.admission import blocks_at, capacity_by_level, least_spread
 from scheduler.placement.exact.goals import GoalSearch, WeighedPlacement, weighed
@@ -29,7 +29,7 @@ from scheduler.placement.exact.solve import search_reduction
 from scheduler.placement.exact.starts import quick_starts, tight_fills
 from scheduler.placement.moves import MoveChoices, MoveModel, closest_depth, greedy_targets, trimmed
 from scheduler.placement.seating import seat
-from scheduler.placement.types import Limits, Pair
+from scheduler.placement.types import Limits
 from scheduler.work_clock import clock
 from topology.cluster import IntArray, count_nodes
 
@@ -117,20 +117,13 @@ class SharedStageBounds:
         return self.inside.least(_of_grid(terms), among=limits) + self._of_others(terms)
 
     def _of_others(self, terms: Sequence[Count]) -> float:
-        one, others = self.whole, [term for term in terms if term.family not in ("dp", "pp")]
-        fewest = (least_spread(one.cluster, one.job, term.family, term.level, one.admitted) for term in others)
+        whole, others = self.whole, [term for term in terms if term.family not in ("dp", "pp")]
+        fewest = (least_spread(whole.cluster, whole.job, term.family, term.level, whole.admitted) for term in others)
         return sum(term.weight * few for term, few in zip(others, fewest, strict=True))
 
 
 def _of_grid(terms: Sequence[Count]) -> list[Count]:
     return [term for term in terms if term.family in ("dp", "pp")]
-
-
-def _floors(reduction: GridReduction) -> dict[str, Pair]:
-    """Return what S and R are at least at each level."""
-    names = [level.name for level in reduction.cluster.levels]
-    spreads = ([_connected_spread(reduction, family, name) for name in names] for family in ("dp", "pp"))
-    return dict(zip(names, zip(*spreads, strict=True), strict=True))
 
 
 def _connected_spread(reduction: GridReduction, family: Family, level: str) -> int:
@@ -140,16 +133,16 @@ def _connected_spread(reduction: GridReduction, family: Family, level: str) -> i
     in an order in which each has a node of those before it, each touches one domain of theirs.  So g groups of spread s
     touch 1 + g * (s - 1) domains at most.
     """
-    one, cells = reduction, np.arange(reduction.job.grid.cells, dtype=np.int32)
-    groups = one.job.grid.groups[family]
+    cells = np.arange(reduction.job.grid.cells, dtype=np.int32)
+    groups = reduction.job.grid.groups[family]
     part = joined(cells, groups.cell, groups.group)
     sizes = np.bincount(part)
     tied = np.zeros_like(sizes)
     np.add.at(tied, part[[members[0] for members in groups.members]], 1)
-    room = np.cumsum(np.sort(count_nodes(one.cluster.level(level), one.admitted))[::-1])
+    room = np.cumsum(np.sort(count_nodes(reduction.cluster.level(level), reduction.admitted))[::-1])
     domains = np.searchsorted(room, sizes) + 1
     connected = int((1 - (1 - domains) // tied).max())
-    return max(connected, least_spread(one.cluster, one.job, family, level, one.admitted))
+    return max(connected, least_spread(reduction.cluster, reduction.job, family, level, reduction.admitted))
 
 
 def search_shared_stages(
@@ -160,20 +153,31 @@ def search_shared_stages(
     :raises SolverTimeout: time ran out before a placement was found.
     """
     cells = embedded_grid(reduction.job.grid)
-    inside = GridReduction(reduction.cluster, _grid_job(reduction.job, cells), reduction.slowest)
+    # a job whose cells are the embedded grid, with nothing that counts but its rows and columns
+    parallelism = Parallelism(tp=reduction.job.gpus_per_node, dp=cells.shape[0], pp=cells.shape[1])
+    grid_job = reduction.job.replace(parallelism=parallelism, holds=(), counts=(), levels=(), tp_level=None)
+    inside = GridReduction(reduction.cluster, grid_job, reduction.slowest)
     seconds = max(params.least_seconds, until - clock())
     search = search_reduction(inside, limits, params.pair_share * seconds, params)
     # no corner need be the best one with the nodes that are not in the grid
     fill_front(search, seconds=params.front_share * seconds)
     lattices = {inside.level.name: search.lattice}
-    bounds = SharedStageBounds(reduction, LevelBounds(inside, limits, params, lattices, _floors(reduction), end=until))
+    # what S and R are at least at each level
+    floors = {
+        level.name: (
+            _connected_spread(reduction, "dp", level.name),
+            _connected_spread(reduction, "pp", level.name),
+        )
+        for level in reduction.cluster.levels
+    }
+    bounds = SharedStageBounds(reduction, LevelBounds(inside, limits, params, lattices, floors, end=until))
     starts = chain(
         _from_grid(reduction, search, inside, cells),
         quick_starts(reduction, limits, params),
         tight_fills(reduction),
     )
-    found = [one for nodes in starts if (one := weighed(reduction.cluster, reduction.job, nodes))]
-    best = min(found, key=lambda one: one.order) if found else _first(reduction, limits, until)
+    placements = [start for nodes in starts if (start := weighed(reduction.cluster, reduction.job, nodes))]
+    best = min(placements, key=lambda start: start.order) if placements else _first(reduction, limits, until)
     effort = params.term_effort * limits.seconds
     goals = GoalSearch(reduction, bounds, best, [], limits, params, effort, until)
     goals.count(0)
@@ -181,13 +185,6 @@ def search_shared_stages(
         _improve(goals)
     goals.search([0])
     return search, goals
-
-
-def _grid_job(job: Job, cells: IntArray) -> Job:
-    """Return a job whose cells are the embedded grid, with nothing that counts but its rows and columns."""
-    rows, columns = cells.shape
-    parallelism = Parallelism(tp=job.gpus_per_node, dp=rows, pp=columns)
-    return job.replace(parallelism=parallelism, holds=(), counts=(), levels=(), tp_level=None)
 
 
 def _from_grid(
@@ -232,9 +229,9 @@ def _improve(goals: GoalSearch) -> None:
     offered = _anywhere(goals.reduction)
     if not offered.few:
         return
-    one, best = goals.reduction, goals.best
+    reduction, best = goals.reduction, goals.best
     model = _model(offered, goals.limits)
-    domain_of = one.cluster.levels[offered.depth].domain_of
+    domain_of = reduction.cluster.levels[offered.depth].domain_of
     model.suggest(offered.target_of_mover(domain_of[best.nodes]))
     model.at_most("objective", model.value_of(best.worth))
     model.at_least("objective", ceil((goals.certified[0] - TOLERANCE) * model.scale - 1e-6))
@@ -242,7 +239,7 @@ def _improve(goals: GoalSearch) -> None:
     step = model.minimise("objective", clock() + left)
     if step is None or model.answer is None:
         return
-    goals.offer(_seated(one, offered, model.answer))
+    goals.offer(_seated(reduction, offered, model.answer))
     goals.certified[0] = max(goals.certified[0], min(step.bound / model.scale, goals.best.costs[0]))
 
 
@@ -255,9 +252,9 @@ def _first(reduction: GridReduction, limits: Limits, until: float) -> WeighedPla
     model.suggest(greedy_targets(offered))
     model.minimise("objective", clock() + until - clock())
     if model.answer is not None:
-        found = weighed(reduction.cluster, reduction.job, _seated(reduction, offered, model.answer))
-        if found is not None:
-            return found
+        placement = weighed(reduction.cluster, reduction.job, _seated(reduction, offered, model.answer))
+        if placement is not None:
+            return placement
     raise SolverTimeout("time ran out before a placement was found", where="--time-limit", fix="give more seconds")
 
 

@@ -339,12 +339,8 @@ def _others(cluster: Cluster, job: Job, params: ExactParams) -> Iterator[Job]:
         dp, pp = (sum(one.weight for one in at_level if one.family == family) for family in ("dp", "pp"))
         if dp + pp:
             # spread is not counted inside TP groups of several nodes: held there they keep what the job asks as well
-            within = level if _inside_tp_groups(cluster, job, level) else job.tp_level
+            inside_tp = job.nodes_of_tp > 1 and (
+                cluster.level_index(level) > cluster.level_index(job.holds_on(cluster)[-1].level)
+            )
+            within = level if inside_tp else job.tp_level
             yield job.replace(level=level, tp_level=within, alpha=dp / (dp + pp))
-
-
-def _inside_tp_groups(cluster: Cluster, job: Job, level: str) -> bool:
-    """Return whether a level is closer than the one that holds TP groups of several nodes."""
-    if job.nodes_of_tp == 1:
-        return False
-    return cluster.level_index(level) > cluster.level_index(job.holds_on(cluster)[-1].level)
