@@ -915,7 +915,7 @@ class PairProfiles:
             return "yes", cells
         if not self._used_up or self._undecided:
             return "unknown", None
-        # a second search has to say "no" to every profile, and to there being another.  It starts with presolve, which the
+        # a second search must say "no" to every profile, and to there being another.  It starts with presolve, which the
         # first comes to last, so that it is another search and not the same again: a false "infeasible" of CP-SAT with
         # one worker has been reported
         effort, seed = self._params.confirm_effort * effort + self._params.confirm_least, seed + _SEEDS_OF_A_SEARCH
