@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from ground.errors import InvalidInput
 from ground.files import Source
 from tests.case_counts import examples
-from topology.flag_store import UNKNOWN, Breaker
+from topology.flag_sources import UNKNOWN, Breaker
 from topology.flags import FAULTY, NodeFlag
 from topology.load import load_topology
 
