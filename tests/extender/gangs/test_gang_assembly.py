@@ -18,6 +18,7 @@ from scheduler.job import Hold
 from tests.case_counts import examples
 from tests.extender.gangs.test_recognise import INDEX, jobset
 from tests.extender.things import SPACE, gang_pods, key, member_json, missing, pod, uid
+from tests.facts import says
 from topology.kubernetes.pods import Pod
 
 PARALLEL = {"arnold.dev/parallelism": "tp=8,pp=2,dp=3", "arnold.dev/alpha": "0.3"}
@@ -88,7 +89,7 @@ def test_missing_pods_are_named_by_rank() -> None:
 def test_a_gang_whose_size_nobody_says_waits_and_says_so() -> None:
     """With the annotation that helps."""
     found = gang([pod("p", labels={"arnold.dev/gang": "g", "arnold.dev/rank": "0"})])
-    assert found.waits == "nobody says how many pods the gang has: add the annotation arnold.dev/gang-size"
+    assert says(found.waits, "how many pods", "arnold.dev/gang-size")
     assert (found.job, found.size, found.complete) == (None, None, False)
 
 
