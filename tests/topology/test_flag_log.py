@@ -15,7 +15,7 @@ from tests.case_counts import examples
 from tests.facts import says
 from topology.build import build_cluster
 from topology.cluster import Node
-from topology.flag_store import flags_over_time, is_store, open_log, read_flags, with_flags
+from topology.flag_sources import flags_over_time, is_store, open_log, read_flags, with_flags
 from topology.flags import FAULTY, EventName, FlagEvent, FlagKind, HeldFlag, NodeFlag, merge_by_node, merged
 from topology.load import load_topology
 
