@@ -193,7 +193,7 @@ def test_a_store_that_is_damaged(path: Path) -> None:
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("UPDATE events SET json = '{}' WHERE number = 2")
         connection.commit()
-    with pytest.raises(InvalidInput, match="an event cannot be read"):
+    with pytest.raises(InvalidInput, match=saying("an event")):
         events(path)
 
 
