@@ -137,7 +137,7 @@ def save_flags(flags: Iterable[NodeFlag], file: str | None, *, of: int | None = 
 
     :param of: nodes that were judged, of which a file takes out a share at most; ``None`` = as many as there are.
     """
-    from topology.flag_store import Breaker, FlagFile
+    from topology.flag_sources import Breaker, FlagFile
 
     if file is not None:
         flags = tuple(flags)

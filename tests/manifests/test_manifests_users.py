@@ -69,7 +69,7 @@ def written(plane: ControlPlane, accounts: Accounts) -> Iterator[Object]:
 
 def test_an_owner_writes_no_plan(owner: Client) -> None:
     """All rights in a namespace are none to say which nodes a gang has."""
-    with pytest.raises(ApiError, match="only Arnold's extender writes GangPlans") as error:
+    with pytest.raises(ApiError, match=saying("GangPlans", "extender")) as error:
         owner.create(plan("forged"))
     assert error.value.status == 403
 

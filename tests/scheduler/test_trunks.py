@@ -83,7 +83,7 @@ def test_spread_is_counted_where_it_can_differ() -> None:
 
 def test_the_evaluator_refuses_two_trunks() -> None:
     """A placement in both is invalid, with the names of the two."""
-    with pytest.raises(InvalidPlacement, match="nothing joins 'trunk0' and 'trunk1'"):
+    with pytest.raises(InvalidPlacement, match=saying("'trunk0'", "'trunk1'")):
         evaluate(forest((2,), (2,)), job(2, 2), np.arange(4, dtype=np.int32).reshape(2, 2))
 
 

@@ -10,7 +10,7 @@ from ground.errors import InvalidInput
 from ground.files import Source
 from tests.case_counts import examples
 from tests.facts import saying
-from topology.flag_store import UNKNOWN, Breaker
+from topology.flag_sources import UNKNOWN, Breaker
 from topology.flags import FAULTY, NodeFlag
 from topology.load import load_topology
 

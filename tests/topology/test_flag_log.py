@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from ground.errors import InvalidInput
 from health.flags import open_ledger
 from tests.case_counts import examples
-from tests.facts import says
+from tests.facts import saying, says
 from topology.build import build_cluster
 from topology.cluster import Node
-from topology.flag_store import flags_over_time, is_store, open_log, read_flags, with_flags
+from topology.flag_sources import flags_over_time, is_store, open_log, read_flags, with_flags
 from topology.flags import FAULTY, EventName, FlagEvent, FlagKind, HeldFlag, NodeFlag, merge_by_node, merged
 from topology.load import load_topology
 
@@ -179,7 +179,7 @@ def test_over_time_reads_files_and_stores(store: Path, tmp_path: Path) -> None:
     file = tmp_path / "flags.json"
     file.write_text('[{"node": "n1", "kind": "faulty", "until": "2020-01-01T00:00:00Z"}]')
     assert [flag.node for flag in flags_over_time(file, CLUSTER.index_of)[0]] == ["n1"]
-    with pytest.raises(InvalidInput, match="the cluster has no node 'n1'"):
+    with pytest.raises(InvalidInput, match=saying("no node 'n1'")):
         flags_over_time(file, ["n2"])
 
 

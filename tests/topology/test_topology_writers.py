@@ -11,7 +11,7 @@ from ground.errors import InvalidInput, InvalidTopology, UnknownName
 from ground.files import Source
 from ground.formats import recognise
 from tests.case_counts import examples
-from tests.facts import says
+from tests.facts import saying, says
 from topology.build import build_cluster
 from topology.cluster import Cluster, Node
 from topology.flags import FAULTY, NodeFlag
@@ -177,7 +177,7 @@ def test_names_that_slurm_cannot_carry_are_refused(node: str, rack: str) -> None
     """Rather than written as something else."""
     cluster = build_cluster(["rack"], [Node(node, (rack,), 8, 8)])
     for name in ("slurm-conf", "slurm-yaml"):
-        with pytest.raises(InvalidInput, match="cannot stand in a Slurm hostlist"):
+        with pytest.raises(InvalidInput, match=saying("Slurm hostlist")):
             TOPOLOGY_WRITERS.load(name).write(cluster)
 
 

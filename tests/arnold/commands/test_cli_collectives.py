@@ -18,7 +18,7 @@ from ground.errors import InvalidInput
 from ground.records import read_json
 from tests.facts import says
 from tests.health.collectives.progress_lines import write_progress
-from topology.flag_store import read_flags
+from topology.flag_sources import read_flags
 from topology.flags import FAULTY, NodeFlag
 
 Arnold = Callable[..., Any]

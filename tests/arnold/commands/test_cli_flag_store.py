@@ -21,9 +21,9 @@ from arnold.documents.store_answers import (
     WhyFlaggedDocument,
 )
 from ground.errors import InvalidInput
-from health.flags.ledger import Compaction
+from health.flags.flag_store import Compaction
 from tests.facts import says
-from topology.flag_store import FlagLog, read_flags
+from topology.flag_sources import FlagLog, read_flags
 
 Arnold = Callable[..., Any]
 
@@ -438,5 +438,5 @@ def test_compact_refuses_what_is_no_time(arnold: Arnold, store: Path) -> None:
 def test_a_large_store_asks_to_be_compacted(arnold: Arnold, store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """From half of what it may be, whoever records is told."""
     assert "compact" not in arnold("flags", "record", "--store", store).out
-    monkeypatch.setattr("health.flags.ledger.MAX_STORE_BYTES", store.stat().st_size + 10)
+    monkeypatch.setattr("health.flags.flag_store.MAX_STORE_BYTES", store.stat().st_size + 10)
     assert "arnold flags compact" in arnold("flags", "record", "--store", store).out

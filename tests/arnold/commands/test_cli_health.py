@@ -21,7 +21,7 @@ from tests.facts import says
 from tests.health.peers.fake_prometheus import machines, serving
 from tests.health.peers.made import values
 from tests.health.peers.metric_samples import dcgm, smi
-from topology.flag_store import read_flags
+from topology.flag_sources import read_flags
 
 Arnold = Callable[..., Any]
 

@@ -15,7 +15,7 @@ from extender.objects import decode_pod
 from extender.planner.question import question_of, repair_question
 from extender.planner.solve import answer_to, by_cell
 from extender.plans.gang_plan import GangPlan, PlanPhase, decode_plan, encode_plan
-from extender.queueing import FleetState, waiting_gang
+from extender.queue_views import FleetState, waiting_gang
 from scheduler.objective import evaluate
 from scheduler.queue.arnold import Arnold
 from tests.case_counts import examples

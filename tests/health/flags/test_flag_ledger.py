@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from ground.errors import InvalidInput
 from ground.files import Source
 from health.flags import Ledger, Rule, Rules
+from health.flags.flag_store import Track, track_of
 from health.flags.imports import read_event_lines
-from health.flags.ledger import Track, track_of
 from health.flags.rules import rules_of
 from tests.case_counts import examples
 from tests.facts import says

@@ -214,7 +214,7 @@ def test_a_log_without_degrees_is_refused(tmp_path: Path) -> None:
     """A log that was cut off at its beginning: rank 0 alone is not the job."""
     path = tmp_path / "train.log"
     path.write_text("times across ranks (ms):\n  forward-compute:\n     rank 0: 1.0\n")
-    with pytest.raises(TraceFormatError, match="does not say the degrees") as caught:
+    with pytest.raises(TraceFormatError, match=saying("degrees")) as caught:
         sizes_of([str(path)])
     assert "--meta" in caught.value.fix
 

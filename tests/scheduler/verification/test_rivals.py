@@ -162,6 +162,6 @@ def test_that_nothing_fits_is_recounted() -> None:
     cluster, asked = minipods(4, 3), job(rows=5, columns=2)
     certificate = certified(cluster, asked)
     assert (certificate.status, certificate.parts, certificate.nodes) == ("infeasible", (), ())
-    assert verify(certificate, cluster, asked).sentence == "verified: there is no placement"
+    assert says(verify(certificate, cluster, asked).sentence, "verified", "no placement")
     larger = verify(certificate, minipods(8, 3), asked)
     assert says(larger.sentence, "cannot be told", "counting alone")

@@ -128,7 +128,7 @@ def test_each_forgery_is_named(what: str) -> None:
     """Six cells on minipods of 4 and 3 nodes: (1, 1) is refuted, (1, 2) found.  One fault each, in words."""
     cluster, job = minipods(4, 3)
     certificate = certified(cluster, job)
-    assert verify(certificate, cluster, job).sentence == "verified: no placement is better"
+    assert says(verify(certificate, cluster, job).sentence, "verified", "no placement")
     forge, words = FORGED[what]
     found = verify(forge(certificate), cluster, job)
     assert found.verdict == "not verified"

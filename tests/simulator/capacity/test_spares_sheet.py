@@ -74,7 +74,7 @@ def test_money() -> None:
     assert "; the spares cost " in found.verdict
     assert says(found.assumptions, "GPU-hour", "2")
     cost, _ = sheet(("price_gpu_hour", 2.0)).charts
-    assert cost.y_label == "cost of a useful GPU-hour"
+    assert says(cost.y_label, "cost", "GPU-hour")
     assert sheet().charts[0].y_label == "GPU-hours paid for a useful one"
 
 

@@ -126,7 +126,7 @@ def test_parts_that_are_not_allocatable_make_a_node_faulty() -> None:
     node = node_json("n", gfd(f"{A100}-SHARED", 8, 4, "time-slicing"), **{GPU: 32})
     node["status"]["allocatable"] = {GPU: "28"}
     cluster = read(node).cluster
-    assert cluster.flags[0].evidence == "1 of 8 GPUs are not allocatable"
+    assert says(cluster.flags[0].evidence, "1 of 8 GPUs", "not allocatable")
 
 
 def test_a_resource_that_the_user_names_is_counted_as_it_is() -> None:

@@ -213,7 +213,7 @@ def test_a_preference_is_a_price() -> None:
     reading = read(listing(node("n1", spec={"taints": [{"key": "old", "effect": "PreferNoSchedule"}]}), node("n2")))
     flag = reading.cluster.flags[0]
     assert (flag.kind, flag.slowdown, flag.source) == ("degraded", 1.05, "kubernetes")
-    assert flag.evidence == "taint old with effect PreferNoSchedule"
+    assert says(flag.evidence, "taint old", "PreferNoSchedule")
     assert reading.cluster.idle.tolist() == [True, True]
 
 

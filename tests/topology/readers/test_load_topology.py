@@ -194,6 +194,6 @@ def test_levels_take_other_names(tmp_path: Path) -> None:
     assert [(level.name, level.domains) for level in cluster.levels] == [("spine", ("root",)), ("leaf", ("s1", "s2"))]
     with pytest.raises(InvalidTopology, match=saying("1 name", "2 levels", "level-0, level-1")):
         load_topology(file, level_names=["leaf"])
-    with pytest.raises(InvalidTopology, match="two levels are called 'leaf'") as caught:
+    with pytest.raises(InvalidTopology, match=saying("two levels", "'leaf'")) as caught:
         load_topology(file, level_names=["leaf", "leaf"])
     assert caught.value.where == "--level-names"

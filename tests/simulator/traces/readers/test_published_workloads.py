@@ -46,7 +46,7 @@ def test_philly_log_without_some_times(tmp_path: Path) -> None:
 def test_an_error_in_the_log_names_its_line(tmp_path: Path) -> None:
     """That on which the entry of the job begins."""
     (tmp_path / "trace").write_text(PHILLY_LOG)
-    with pytest.raises(TraceFormatError, match="job application_2 has no attempts") as error:
+    with pytest.raises(TraceFormatError, match=saying("application_2", "no attempts")) as error:
         read_trace(tmp_path / "trace")
     assert error.value.where == f"{tmp_path / 'trace'}:8"
     (tmp_path / "trace").write_text(PHILLY_LOG.replace('"vc": "6214e9",', '"vc": "6214e9"'))
