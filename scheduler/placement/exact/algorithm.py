@@ -302,13 +302,13 @@ class ThresholdSearch:
     @property
     def proofs(self) -> tuple[GridProof, ...]:
         """What was refuted at the job's level, and at others that its objective has terms at."""
-        one = self.reduction
-        known = {one.level.name: self.lattice}
+        reduction = self.reduction
+        known = {reduction.level.name: self.lattice}
         if self.goals is not None and isinstance(self.goals.bounds, LevelBounds):
-            counted = {term.level for term in objective_terms(one.cluster, one.job)}
+            counted = {term.level for term in objective_terms(reduction.cluster, reduction.job)}
             known |= {name: lattice for name, lattice in self.goals.bounds.lattices.items() if name in counted}
         return tuple(
-            GridProof(name, one.slowest, grid.rows, grid.columns, grid.capacities, tuple(lattice.refutations))
+            GridProof(name, reduction.slowest, grid.rows, grid.columns, grid.capacities, tuple(lattice.refutations))
             for name, lattice in known.items()
             for grid in [lattice.problem]
         )

@@ -146,9 +146,9 @@ class SlotSwaps:
             mine, other = np.divmod(pick, size)
             # where no swap may be made a domain is swapped with itself
             other = np.where(after[every, pick] == _NEVER, worst * self.slots.shape[2] + mine, other)
-            one, two = (every, worst, mine), (every, *np.divmod(other, self.slots.shape[2]))
-            self.slots[one], self.slots[two] = self.slots[two], self.slots[one]
-            until[one], until[two] = step + rng.integers(*STAY, (2, len(self)))
+            here, there = (every, worst, mine), (every, *np.divmod(other, self.slots.shape[2]))
+            self.slots[here], self.slots[there] = self.slots[there], self.slots[here]
+            until[here], until[there] = step + rng.integers(*STAY, (2, len(self)))
         self.slots = best_slots
         return best
 
@@ -357,7 +357,7 @@ class SplitSwaps:
         size = max(len(order), len(capacities))
         # the last part is that of domains not in use
         self.part_of = np.full(size, PARTS * self._count)
-        self.part_of[: len(order)] = np.repeat([one for one, *_ in parts], [slots for *_, slots in parts])[order]
+        self.part_of[: len(order)] = np.repeat([part for part, *_ in parts], [slots for *_, slots in parts])[order]
         self._capacities = np.zeros(size, dtype=np.int64)
         self._capacities[: len(capacities)] = capacities
         self.domains = self._dealt(widths[order], size)  # in each slot
@@ -400,13 +400,13 @@ class SplitSwaps:
 
         :param left: columns of the part on the left, and cells that domains hold there; ``right``: as these.
         """
-        (one, first), (two, second) = left, right
-        held = np.minimum(first, one * self._rows) + np.minimum(second, two * self._rows)
+        (left_width, first), (right_width, second) = left, right
+        held = np.minimum(first, left_width * self._rows) + np.minimum(second, right_width * self._rows)
         short: IndexArray = np.maximum(0, need - held)
         # in so many split rows there is room for what the wide domains leave, whichever of both parts is full
-        one, two = np.maximum(1, one), np.maximum(1, two)
-        split = np.maximum(-((first - need) // two), -((second - need) // one))
-        return short, np.maximum(split, np.maximum(0, -(-need // (one + two))))
+        left_width, right_width = np.maximum(1, left_width), np.maximum(1, right_width)
+        split = np.maximum(-((first - need) // right_width), -((second - need) // left_width))
+        return short, np.maximum(split, np.maximum(0, -(-need // (left_width + right_width))))
 
     def split_rows(self) -> IndexArray:
         """Return the split rows that each group needs."""
@@ -459,8 +459,7 @@ class SplitSwaps:
         a, b = np.divmod(int(after.argmin()), after.shape[1])
         if after[a, b] == _NEVER_of_split_swaps:
             return
-        one, two = mine[a], others[b]
-        pair = np.array([one, two])
+        pair = np.array([mine[a], others[b]])
         np.subtract.at(self._hosted, self.part_of[pair], self._in_part(self.domains[pair], self.part_of[pair]))
         self.domains[pair] = self.domains[pair[::-1]]
         np.add.at(self._hosted, self.part_of[pair], self._in_part(self.domains[pair], self.part_of[pair]))
@@ -556,7 +555,7 @@ def split_bands(
                 # what is far off after some swaps stays so: its groups ask for other sizes than there are
                 elif search.best <= params.split_near * problem.cells:
                     near.append((plan, search))
-            left = iter(sorted(near, key=lambda one: one[1].best))
+            left = iter(sorted(near, key=lambda plan_and_search: plan_and_search[1].best))
     return None
 
 
@@ -582,7 +581,7 @@ def _plans_of_split_bands(problem: GridProblem, pair: Pair, params: ExactParams,
     # cells of the largest domains, so many of them; the last ones are partly used
     held = [0, *(min(problem.cells, total) for total in accumulate(problem.capacities))]
     enough = held.index(problem.cells)
-    found: dict[tuple[SplitGroup, ...], SplitPlan] = {}
+    plans: dict[tuple[SplitGroup, ...], SplitPlan] = {}
     for count in range(-(-pp // 2), pp):
         # more slots than S each, and fewer than twice as many
         last = min(len(problem.capacities), enough + params.split_domains, (2 * dp - 1) * count)
@@ -590,10 +589,10 @@ def _plans_of_split_bands(problem: GridProblem, pair: Pair, params: ExactParams,
             for widths in islice(partitions(problem.columns, count), params.split_partitions):
                 extra = domains - dp * count
                 for groups in (_joined if joined else _groups)(widths, dp, extra):
-                    if groups not in found:
-                        found[groups] = SplitPlan(_least_touches(held, groups), groups)
-    spend(_PLAN_SECONDS * len(found))
-    fitting = [plan for plan in found.values() if plan.touches <= pp * problem.rows]
+                    if groups not in plans:
+                        plans[groups] = SplitPlan(_least_touches(held, groups), groups)
+    spend(_PLAN_SECONDS * len(plans))
+    fitting = [plan for plan in plans.values() if plan.touches <= pp * problem.rows]
     return sorted(fitting, key=lambda plan: plan.touches)[: params.split_plans]
 
 

@@ -200,8 +200,8 @@ class CoverageBound:
                 break
             lambdas, mus = self._around(lambdas, int(i)), self._around(mus, int(j))
             table = self._sum_of_gains(lambdas, mus)
-        found = self._known[dp, pp] = float(value[i, j]), float(lambdas[i]), float(mus[j])
-        return found
+        bound = self._known[dp, pp] = float(value[i, j]), float(lambdas[i]), float(mus[j])
+        return bound
 
     def refutes(self, dp: int, pp: int) -> bool:
         """Return whether the pair cannot cover all cells."""
@@ -373,7 +373,7 @@ def _shapes(problem: GridProblem, capacity: int, prices: Multipliers, limit: tup
     :param limit: the most that a shape is worth, and the slack; ``most``: shapes, beyond which there are too many.
     """
     best, slack = limit
-    found = [(0, 0, best)] if best <= slack else []
+    shapes = [(0, 0, best)] if best <= slack else []
     for q in range(1, problem.columns + 1):
         full = min(capacity // q, problem.rows)
         for heights, stop in (
@@ -385,12 +385,12 @@ def _shapes(problem: GridProblem, capacity: int, prices: Multipliers, limit: tup
             for r in heights:
                 regret = best - prices.unit * min(capacity, r * q) + prices.row * r + prices.column * q
                 if regret <= slack:
-                    found.append((r, q, regret))
+                    shapes.append((r, q, regret))
                 elif stop:
                     break
-                if len(found) > most:
+                if len(shapes) > most:
                     raise OutOfEntries
-    return np.array(found, dtype=np.int64).reshape(-1, 3)
+    return np.array(shapes, dtype=np.int64).reshape(-1, 3)
 
 
 def _with_domain(
@@ -404,17 +404,17 @@ def _with_domain(
         return np.empty((0, 0), dtype=np.int64), corner
     low = shapes[:, :2].min(axis=0)
     rows, columns = (int(np.ptp(shapes[:, axis])) + table.shape[axis] for axis in (0, 1))
-    found = np.full((rows, columns), _NEVER_of_regret_table)
+    regrets = np.full((rows, columns), _NEVER_of_regret_table)
     for r, q, regret in (shapes - [*low.tolist(), 0]).tolist():
-        at = found[r : r + table.shape[0], q : q + table.shape[1]]
+        at = regrets[r : r + table.shape[0], q : q + table.shape[1]]
         np.minimum(at, table + regret, out=at)
-    found[found > slack] = _NEVER_of_regret_table
-    alive = found < _NEVER_of_regret_table
+    regrets[regrets > slack] = _NEVER_of_regret_table
+    alive = regrets < _NEVER_of_regret_table
     if not alive.any():
         return np.empty((0, 0), dtype=np.int64), corner
     some = [np.flatnonzero(alive.any(axis=1 - axis)) for axis in (0, 1)]
     first = corner[0] + int(low[0] + some[0][0]), corner[1] + int(low[1] + some[1][0])
-    return found[some[0][0] : some[0][-1] + 1, some[1][0] : some[1][-1] + 1], first
+    return regrets[some[0][0] : some[0][-1] + 1, some[1][0] : some[1][-1] + 1], first
 
 
 # Upper bound on the cells that a pair can cover, with prices for what a single row and a single column need.
@@ -543,7 +543,7 @@ class _Master:
             spend(_PROGRAM_SECONDS + _ITERATION_SECONDS * self._solver.iterations() * self._solver.NumVariables())
             if status != pywraplp.Solver.OPTIMAL:
                 break
-            worth = {c: _parts(one) for c, one in self._many.items()}
+            worth = {c: _parts(count) for c, count in self._many.items()}
             row, column = (_parts(touch) for touch in self._touches)
             widths, heights = (
                 tuple(accumulate(_parts(line, -1) for line in lines)) for lines in (self._wide, self._high)

@@ -205,7 +205,7 @@ def rows_on_two(problem: GridProblem, nodes: int) -> IntArray | None:
     packed = [list(domains)] if bins < 1 else BinPacking(Counter(width - c for c in domains), width, nodes).pack(bins)
     if packed is None:
         return None
-    groups = packed if bins < 1 else [[width - item for item in one] for one in packed]
+    groups = packed if bins < 1 else [[width - item for item in items] for items in packed]
     numbers = defaultdict[int, list[int]](list)
     for number, capacity in enumerate(domains):
         numbers[capacity].append(number)
@@ -322,22 +322,22 @@ def closed_form(problem: GridProblem, alpha: float) -> ClosedForm:
 
     It is the answer of the whole search wherever it is proved.
     """
-    found: list[tuple[Pair, Fill, bool]] = [(pair, "whole columns", pair[0] > 1) for pair in edge_pairs(problem)]
+    forms: list[tuple[Pair, Fill, bool]] = [(pair, "whole columns", pair[0] > 1) for pair in edge_pairs(problem)]
     # domains filled one by one give S = 1 or R = 1 on no fewer domains, or else no less than (2, 2)
-    if not found or min(pair_order(pair, alpha) for pair, *_ in found) > pair_order((2, 2), alpha):
+    if not forms or min(pair_order(pair, alpha) for pair, *_ in forms) > pair_order((2, 2), alpha):
         dp, pp = contiguous_pair(problem.rows, problem.columns, problem.capacities)
-        found.append(((dp, pp), "contiguous", False))
+        forms.append(((dp, pp), "contiguous", False))
         pp, dp = contiguous_pair(problem.columns, problem.rows, problem.capacities)
-        found.append(((dp, pp), "contiguous", True))
-    pair, fill, transposed = min(found, key=lambda one: pair_order(one[0], alpha))
+        forms.append(((dp, pp), "contiguous", True))
+    pair, fill, transposed = min(forms, key=lambda form: pair_order(form[0], alpha))
     worth = partial(pair_worth, alpha=alpha)
     rival = _cheapest_rival(problem, worth, worth(pair))
     if rival is not None and alpha in (0.0, 1.0):
         for fill, transposed in fills_without_affinity(alpha):
             cells = FILLS[fill](problem.transposed if transposed else problem)
             if cells is not None:
-                found.append((problem.pair_of(cells.T if transposed else cells), fill, transposed))
-        pair, fill, transposed = min(found, key=lambda one: pair_order(one[0], alpha))
+                forms.append((problem.pair_of(cells.T if transposed else cells), fill, transposed))
+        pair, fill, transposed = min(forms, key=lambda form: pair_order(form[0], alpha))
         worth = partial(pair_cost, alpha=alpha)
         rival = _cheapest_rival(problem, worth, worth(pair))
     cost = pair_cost(pair, alpha)

@@ -71,17 +71,17 @@ def list_components(problem: GridProblem, pp: int, *, most: int) -> Components |
     classes = len(listing.sizes)
     sets = np.arange(classes, dtype=np.int64)[:, None]
     none = np.zeros(0, dtype=np.int64)
-    found = [Components(listing.sizes, none.reshape(0, classes), none, none)]
+    parts = [Components(listing.sizes, none.reshape(0, classes), none, none)]
     listed = 0
     while len(sets):
         listed += len(sets)
         spend(_SET_SECONDS * len(sets))
         if listed > most:
             return None
-        found += listing.components_on(sets)
+        parts += listing.components_on(sets)
         sets = np.concatenate([listing.joined(sets, k) for k in range(classes)])
     members, columns, rows = (
-        np.concatenate([getattr(one, field) for one in found]) for field in ("members", "columns", "rows")
+        np.concatenate([getattr(part, field) for part in parts]) for field in ("members", "columns", "rows")
     )
     return Components(listing.sizes, members, columns, rows)
 
@@ -209,20 +209,20 @@ class _Graph:
         first = columns[-1][-1] if columns and columns[-1][0] == lowest else lowest
         later = self._order[self._order.index(first) :]
         tried += [(lowest, k) for k in later if k != lowest and widths[k]]
-        for one, other in tried:
-            column = (one,) if one == other else (one, other)
+        for low, other in tried:
+            column = (low,) if low == other else (low, other)
             must = {k: self._height - self._heights[column[0] + column[-1] - k] for k in column}
-            if one == other:
-                must = {one: self._height}
-            elif self._heights[one] + self._heights[other] < self._height:
+            if low == other:
+                must = {low: self._height}
+            elif self._heights[low] + self._heights[other] < self._height:
                 continue
             if any(room[k] < cells for k, cells in must.items()):
                 continue
             less = [width - (k in column) for k, width in enumerate(widths)]
             rest = [cells - must.get(k, 0) for k, cells in enumerate(room)]
-            found = self.extend(less, rest, loops - (one == other), (*columns, column))
-            if found is not None:
-                return found
+            extended = self.extend(less, rest, loops - (low == other), (*columns, column))
+            if extended is not None:
+                return extended
         return None
 
     def _filled(self, room: list[int], columns: Columns) -> bool:
@@ -301,17 +301,17 @@ class ComponentHeights:
         :param end: when it ends with what is known until then, on the clock: thousands of graphs take seconds.
         """
         for rows in range(at_least, at_most + 1):
-            found = self._shapes(capacities, columns, rows, states)
-            if found is None:
+            shapes = self._shapes(capacities, columns, rows, states)
+            if shapes is None:
                 return Touches(rows)
-            for widths, heights in islice(zip(*found, strict=True), graphs):
+            for widths, heights in islice(zip(*shapes, strict=True), graphs):
                 spend(_GRAPH_SECONDS)
                 shared = share_columns(capacities, widths.tolist(), heights.tolist(), columns, self._height)
                 if shared is not None:
                     return Touches(rows, shared)
                 if clock() >= end:
                     return Touches(rows)
-            if len(found[0]) > graphs:
+            if len(shapes[0]) > graphs:
                 return Touches(rows)
         return Touches(max(at_least, at_most + 1))
 
@@ -743,16 +743,16 @@ class Packings:
         takes = every.members[candidates] > 0
         options = np.where(left > 0, takes.sum(axis=0), len(candidates) + 1)
         some = candidates[takes[:, int(options.argmin())]]
-        found = False
+        may_pack = False
         for i in some[np.argsort(self._regrets[some], kind="stable")]:
             if self.rows_left((*chosen, int(i))) < 0:
                 continue
             rest = left - every.members[i], columns - int(every.columns[i])
-            found |= yield from self._extend(tuple(sorted((*chosen, int(i)))), *rest, candidates)
-        if not found:
+            may_pack |= yield from self._extend(tuple(sorted((*chosen, int(i)))), *rest, candidates)
+        if not may_pack:
             # with as many rows as are left now, which may be fewer than at first
             self._failed[key] = max(self._failed.get(key, -1), self.rows_left(chosen))
-        return found
+        return may_pack
 
 
 # S = 2 decided by components: which domains share columns, packed together, until a pair is built or refuted.
@@ -815,23 +815,23 @@ def _pack(search: PairSearch, params: ExactParams) -> None:
 def _decide(known: Sequence[UsedDomains], pp: int, end: float, seed: int) -> tuple[Answer, IntArray | None]:
     """Try every number of domains, with more effort in each round, until one is built or all are refuted."""
     left = list(known)
-    for turn in range(len(left[0].params.component_states) if left else 0):
+    for effort in range(len(left[0].params.component_states) if left else 0):
         still: list[UsedDomains] = []
-        for one in left:
-            if len(one.problem.capacities) > one.problem.columns + pp:
+        for used in left:
+            if len(used.problem.capacities) > used.problem.columns + pp:
                 # more than R components
                 continue
             if still and still[-1].too_many:
                 # with more domains there are more sets
-                still.append(one)
+                still.append(used)
                 continue
             if clock() >= end:
                 return "unknown", None
-            answer, cells = one.decide(pp, turn=turn, wall=end - clock(), seed=seed)
+            answer, cells = used.decide(pp, effort=effort, wall=end - clock(), seed=seed)
             if cells is not None:
                 return "yes", cells
             if answer != "no":
-                still.append(one)
+                still.append(used)
         left = still
         if not left:
             return "no", None
@@ -852,7 +852,7 @@ class UsedDomains:
         self.too_many = False  # Whether there are too many sets of domains to list
         self._tried: set[tuple[int, Packed]] = set()  # R and packings that were not realised
 
-    def decide(self, pp: int, *, turn: int, wall: float, seed: int) -> tuple[Answer, IntArray | None]:
+    def decide(self, pp: int, *, effort: int, wall: float, seed: int) -> tuple[Answer, IntArray | None]:
         """Look at packings one after another and try to build them, with more effort for each turn by turn.
 
         What is found out of a component in one packing is kept, and rules out others.
@@ -868,7 +868,7 @@ class UsedDomains:
             return "unknown", None
         prices = master_prices(self.problem, components)
         packings = Packings(self.problem, pp, components, prices, most=self.params.component_nodes)
-        states = self.params.component_states[turn]
+        states = self.params.component_states[effort]
         unsettled = False
         for looks, packing in enumerate(packings, start=1):
             cells = self._look(packings, packing, states, end, seed)

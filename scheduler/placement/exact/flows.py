@@ -431,10 +431,10 @@ class _Choices:
         if rest.columns > params.flow_columns or count_intervals(rest, pair) > params.flow_intervals:
             return None
         coverage = CoverageBound(rest, params)
-        found = None if coverage.refutes(*pair) else interval_flow(rest, pair, limit=limit, coverage=coverage)
-        if found is None:
+        cells_beside = None if coverage.refutes(*pair) else interval_flow(rest, pair, limit=limit, coverage=coverage)
+        if cells_beside is None:
             return None
-        beside = np.array(choice.others, dtype=np.int32)[found.T if choice.transposed else found]
+        beside = np.array(choice.others, dtype=np.int32)[cells_beside.T if choice.transposed else cells_beside]
         chosen = list(choice.bands)
         widths = self._bands.widths[chosen]
         inside = self._bands.domains[chosen] >> np.arange(self._capacities.size)[:, None] & 1
@@ -444,7 +444,7 @@ class _Choices:
     def _listed(self, most: int) -> _Bands:
         """Return the bands that waste no more than there is to spare; where there are many those that gain most."""
         (dp, pp), problem = self._pair, self._problem
-        found: list[tuple[IndexArray, ...]] = []
+        listed: list[tuple[IndexArray, ...]] = []
         for size in range(1, min(dp, len(self._capacities)) + 1):
             sets = np.array(list(combinations(range(len(self._capacities)), size)), dtype=np.int64)
             held = self._capacities[sets]
@@ -456,8 +456,8 @@ class _Choices:
                 waste = room - widths * problem.rows
                 whole = np.minimum(held // widths[:, None], problem.rows).sum(axis=1) >= problem.rows
                 good = whole & (waste <= self._spare) & (widths < problem.columns)
-                found.append((bits[good], widths[good], waste[good], roots[good]))
-        bits, widths, waste, roots = (np.concatenate(arrays) for arrays in zip(*found, strict=True))
+                listed.append((bits[good], widths[good], waste[good], roots[good]))
+        bits, widths, waste, roots = (np.concatenate(arrays) for arrays in zip(*listed, strict=True))
         # a cell wasted is one that the smallest domain in use must hold
         last = int(np.searchsorted(np.cumsum(self._capacities), problem.cells))
         price = 1 / sqrt(self._capacities[last])
@@ -487,8 +487,8 @@ class _Choices:
             spare = spare[state[first]] - bands.waste[band[first]]
             (domains, columns), gain = both[first].T, value[first]
             if parts in self._parts:
-                found = zip(chosen, domains.tolist(), columns.tolist(), strict=True)
-                choices = (self._choice(*one, parts) for one in found)
+                states = zip(chosen, domains.tolist(), columns.tolist(), strict=True)
+                choices = (self._choice(*peeled, parts) for peeled in states)
                 yield [choice for choice in choices if choice.left >= 0]
 
     def _choice(self, bands: tuple[int, ...], domains: int, columns: int, parts: int) -> _Choice:

@@ -262,10 +262,10 @@ class CellModel:
         answer, solver = solve(self._model, limit)
         if answer != "yes":
             return None
-        found = self.answer.copy()
+        site_of_unit = self.answer.copy()
         for unit, row in self._x.items():
-            found[unit] = next(k for k, choice in row.items() if solver.boolean_value(choice))
-        self.answer = found
+            site_of_unit[unit] = next(k for k, choice in row.items() if solver.boolean_value(choice))
+        self.answer = site_of_unit
         if goal is None:
             return None
         value = sum(
@@ -480,9 +480,9 @@ class GoalSearch:
 
     def offer(self, nodes: IntArray) -> None:
         """Take a placement where it is better than the best."""
-        found = weighed(self.reduction.cluster, self.reduction.job, nodes)
-        if found is not None and found.order < self.best.order:
-            self.best = found
+        placed = weighed(self.reduction.cluster, self.reduction.job, nodes)
+        if placed is not None and placed.order < self.best.order:
+            self.best = placed
 
     def offer_all(self, placements: Iterable[IntArray]) -> None:
         """Take the best of some placements, in turn, where it is better than the best."""
@@ -579,13 +579,13 @@ class GoalSearch:
 
     def _nodes(self, model: CellModel) -> IntArray:
         """Return the nodes of an answer of the model, shape [rows, columns]."""
-        one = self.reduction
+        reduction = self.reduction
         return seat(
-            one.cluster,
-            one.job,
+            reduction.cluster,
+            reduction.job,
             level=self.sites.closest,
             domain_of_cell=self.sites.domain_of_cell(model.answer),
-            admitted=one.admitted,
+            admitted=reduction.admitted,
         )
 
     def _whole(self, goal: Goal, placed: WeighedPlacement) -> int:

@@ -121,15 +121,15 @@ class Lattice:
 
     def _undecided(self, worth: Callable[[Pair], float], limit: float) -> list[Pair]:
         """Return the pairs neither refuted nor built that are worth less than a limit, by cost."""
-        end, found = self.problem.largest_pair[1] + 1, []
+        end, pairs = self.problem.largest_pair[1] + 1, []
         built = dict(sorted(self.built, reverse=True))  # of the pairs with one S the least R
         for s, most in enumerate(self.most_refuted, start=1):
             end = min(end, built.get(s, end))
             for r in range(most + 1, end):
                 if worth((s, r)) >= limit:
                     break
-                found.append((s, r))
-        return sorted(found, key=self._order)
+                pairs.append((s, r))
+        return sorted(pairs, key=self._order)
 
     def bound(self) -> float:
         """Return the certified bound: no placement costs less."""

@@ -60,12 +60,12 @@ class LineTouches:
     @cached_property
     def _chunks(self) -> list[IndexArray]:
         """For each broader domain the cells of its best touches: shape [touches], of one, of two, and so on."""
-        found = []
+        chunks = []
         for room in self.rooms:
             whole = np.repeat(self.length, int((room // self.length).sum()))
             rest = np.sort(room % self.length)[::-1]
-            found.append(np.cumsum(np.concatenate([whole, rest[rest > 0]])).astype(np.int64))
-        return found
+            chunks.append(np.cumsum(np.concatenate([whole, rest[rest > 0]])).astype(np.int64))
+        return chunks
 
     def _fewest_whole(self) -> int:
         for touched in range(1, self.length + 1):
@@ -260,11 +260,11 @@ def unrefuted(lattice: Lattice) -> list[Pair]:
 
 def _weights(terms: Iterable[Count]) -> dict[str, tuple[float, float]]:
     """Return the weights of S and R at each level."""
-    found: dict[str, tuple[float, float]] = {}
+    weights: dict[str, tuple[float, float]] = {}
     for term in terms:
-        dp, pp = found.get(term.level, (0.0, 0.0))
+        dp, pp = weights.get(term.level, (0.0, 0.0))
         if term.family == "dp":
-            found[term.level] = dp + term.weight, pp
+            weights[term.level] = dp + term.weight, pp
         elif term.family == "pp":
-            found[term.level] = dp, pp + term.weight
-    return found
+            weights[term.level] = dp, pp + term.weight
+    return weights

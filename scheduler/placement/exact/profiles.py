@@ -586,15 +586,15 @@ class RowsOnDomainPairs:
             cp.add_bool_or(~paired, *(self._serves[k][p] for k in pair))
         cells = {k: cp.new_int_var(0, totals.capacities[k], "") for k in pair}
         cp.add(sum(cells.values()) == columns * together)
-        for one, other in (pair, pair[::-1]):
-            for q, is_q in totals.width_is[one].items():
+        for k, other in (pair, pair[::-1]):
+            for q, is_q in totals.width_is[k].items():
                 # of each row at most the q cells that it serves; with the same of the other, at least what only it does
-                cp.add(cells[one] <= q * together).only_enforce_if(is_q)
+                cp.add(cells[k] <= q * together).only_enforce_if(is_q)
                 # implied, and found sooner so: the other serves the P - q columns that this one does not, or more
                 wide = [is_w for w, is_w in totals.width_is[other].items() if w >= columns - q]
                 cp.add_bool_or(~paired, ~is_q, *wide)
-            self._rows[one].append(together)
-            self._load[one].append(cells[one])
+            self._rows[k].append(together)
+            self._load[k].append(cells[k])
         self._rows_on[pair] = together
         self._cells_of_first[pair] = cells[pair[0]]
 
@@ -915,9 +915,9 @@ class PairProfiles:
             return "yes", cells
         if not self._used_up or self._undecided:
             return "unknown", None
-        # a second search must say "no" to every profile, and to there being another.  It starts with presolve, which the
-        # first comes to last, so that it is another search and not the same again: a false "infeasible" of CP-SAT with
-        # one worker has been reported
+        # a second search has to say "no" to all profiles, and to there being another.  It starts with presolve, which
+        # the first comes to last, so that it is another search and not the same again: a false "infeasible" of CP-SAT
+        # with one worker has been reported
         effort, seed = self._params.confirm_effort * effort + self._params.confirm_least, seed + _SEEDS_OF_A_SEARCH
         answer, missed = self._profiles.next(Slice(effort, end - clock(), seed))
         if missed is not None:

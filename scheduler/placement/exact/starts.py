@@ -97,7 +97,7 @@ def tight_fills(reduction: GridReduction) -> Iterator[IntArray]:
         for mixed in (False, True) if slices else ():
             ordered = [along[slice_] for slice_ in slices]
             if mixed:
-                ordered = [_alternating(cluster, one, cluster.levels[-1]) for one in ordered]
+                ordered = [_alternating(cluster, slice_, cluster.levels[-1]) for slice_ in ordered]
             nodes = np.empty(grid.cells, dtype=np.int32)
             nodes[lines.ravel()] = np.concatenate(ordered)
             yield nodes.reshape(grid.rows, grid.columns)
@@ -133,17 +133,17 @@ def _in_slices(
     if int(slices.sum()) < wanted:
         return []
     # of domains with as many slices the one with fewer nodes over
-    turn = -1 if last_come else 1
-    order = np.lexsort((turn * np.arange(len(free)), free, -slices))
-    found: list[IndexArray] = []
+    sign = -1 if last_come else 1
+    order = np.lexsort((sign * np.arange(len(free)), free, -slices))
+    chosen: list[IndexArray] = []
     while wanted:
         fits = order[slices[order] >= wanted]
         k = int(fits[slices[fits].argmin()]) if len(fits) else int(order[0])
         some = min(wanted, int(slices[k]))
-        found.append(_roomiest(cluster, places[domain == k], some * size, depth + 1, last_come=last_come))
+        chosen.append(_roomiest(cluster, places[domain == k], some * size, depth + 1, last_come=last_come))
         order = order[order != k]
         wanted -= some
-    return found
+    return chosen
 
 
 def _roomiest(cluster: Cluster, places: IndexArray, wanted: int, first: int, *, last_come: bool) -> IndexArray:
@@ -234,7 +234,7 @@ class _Room:
             # the tightest that has room for the rest, or the roomiest
             k = int(fits[counts[fits].argmin()]) if len(fits) else int(counts.argmax())
             some = min(wanted, int(counts[k]))
-            start, end = (int(one) for one in self.tree.children[depth][first + k : first + k + 2])
+            start, end = (int(place) for place in self.tree.children[depth][first + k : first + k + 2])
             if depth + 1 < len(self.counts):
                 self._take(depth + 1, start, end, some, taken)
             else:
@@ -269,14 +269,14 @@ def goals_of(
     """Return the goals of a job on nodes up to some slowdown, begun with the best placement that pairs lead to."""
     cluster, job = reduction.cluster, reduction.job
     bounds = LevelBounds(reduction, limits, params, {reduction.level.name: search.lattice}, end=end)
-    found: list[WeighedPlacement] = []
+    placements: list[WeighedPlacement] = []
     for nodes in _starts(reduction, search, limits, end, params):
-        if one := weighed(cluster, job, nodes):
-            found.append(one)
+        if placement := weighed(cluster, job, nodes):
+            placements.append(placement)
         # each may take tenths of a second: once there is one, the others wait for time
-        if found and clock() > end:
+        if placements and clock() > end:
             break
-    best = min(found, key=lambda one: one.order)
+    best = min(placements, key=lambda placement: placement.order)
     effort = (params.term_effort if has_more_terms(cluster, job) else params.goal_effort) * limits.seconds
     return GoalSearch(reduction, bounds, best, [], limits, params, effort, end)
 
@@ -318,14 +318,14 @@ def _starts(
         if asked.refusal:
             continue
         share = max(params.least_seconds, (end - clock()) / (len(others) - number + 1))
-        found = search_reduction(asked, limits, share, params).lattice
-        yield seat_pair(asked, found, found.best, seconds, params, end=end)
+        of_other = search_reduction(asked, limits, share, params).lattice
+        yield seat_pair(asked, of_other, of_other.best, seconds, params, end=end)
 
 
 def _others(cluster: Cluster, job: Job, params: ExactParams) -> Iterator[Job]:
     """Yield jobs whose best pair may serve the terms better: some terms held, or the spread counted elsewhere."""
-    counted = (one for one in job.soft if one.weight > 0.0 and job.grid.groups[one.family].largest > 1)
-    terms = sorted({(one.family, one.level) for one in counted})
+    counted = (term for term in job.soft if term.weight > 0.0 and job.grid.groups[term.family].largest > 1)
+    terms = sorted({(term.family, term.level) for term in counted})
     if _held_broader(cluster, job):
         yield counted_where_held(cluster, job)
     for count in range(1, min(len(terms), params.held_terms) + 1):
@@ -334,9 +334,9 @@ def _others(cluster: Cluster, job: Job, params: ExactParams) -> Iterator[Job]:
             yield counted_where_held(cluster, held)
             if counted_where_held(cluster, held).level != held.level:
                 yield held
-    for level in dict.fromkeys(one.level for one in job.soft if one.family in ("dp", "pp")):
+    for level in dict.fromkeys(term.level for term in job.soft if term.family in ("dp", "pp")):
         at_level = [objective_term for objective_term in objective_terms(cluster, job) if objective_term.level == level]
-        dp, pp = (sum(one.weight for one in at_level if one.family == family) for family in ("dp", "pp"))
+        dp, pp = (sum(term.weight for term in at_level if term.family == family) for family in ("dp", "pp"))
         if dp + pp:
             # spread is not counted inside TP groups of several nodes: held there they keep what the job asks as well
             inside_tp = job.nodes_of_tp > 1 and (

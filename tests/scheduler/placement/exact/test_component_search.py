@@ -47,8 +47,8 @@ def verdict(problem: GridProblem, pp: int) -> str:
         if sum(problem.capacities[:domains]) < problem.cells:
             continue
         used = UsedDomains(problem, domains, DEFAULTS)
-        for turn in range(len(DEFAULTS.component_states)):
-            answer, cells = used.decide(pp, turn=turn, wall=60.0, seed=0)
+        for effort in range(len(DEFAULTS.component_states)):
+            answer, cells = used.decide(pp, effort=effort, wall=60.0, seed=0)
             if cells is not None:
                 assert problem.fits(cells)
                 assert problem.pair_of(cells)[0] <= 2
