@@ -48,7 +48,6 @@ from health.collectives.recording import (
     note_gaps,
 )
 from health.collectives.stalls import (
-    Blame,
     Condition,
     Flow,
     Root,
@@ -372,7 +371,12 @@ def _inside(
     rows = rows.where(np.isin(rows.group, affected))
     waits: tuple[Condition, ...] = ("not-delivered", "not-transmitted", "gpu-not-ready")
     for condition in waits:
-        if suspects := _apart(shares(rows, recording.groups, condition)):
+        # the common ends of the flows that wait far more than all others
+        share = shares(rows, recording.groups, condition)
+        limit = max(WAITING, max(share.values(), default=0.0) / APART)
+        pairs = [pair for pair, value in share.items() if value >= limit]
+        if 0 < len(pairs) < len(share):
+            suspects = cover(pairs)
             shared = tuple(member for member in suspects if member in common)
             unique = len(shared) == 1 and (len(suspects) == 1 or len(common) == 1)
             return [Slow("slow-inside", shared or suspects, affected, factor, unique, condition)]
@@ -392,15 +396,6 @@ def _transfers(recording: CollectiveRecording, known: Completions) -> dict[tuple
         if len(rows) == len(recording.groups[number].members):
             transfers[number, int(known.op[first]), int(known.bytes[rows].max())].append(float(inside[rows].min()))
     return transfers
-
-
-def _apart(share: dict[tuple[int, int], float]) -> tuple[int, ...]:
-    """Return the common ends of the flows that wait far more than all others; empty = none stand out."""
-    if not share:
-        return ()
-    limit = max(WAITING, max(share.values()) / APART)
-    pairs = [pair for pair, value in share.items() if value >= limit]
-    return cover(pairs) if 0 < len(pairs) < len(share) else ()
 
 
 Status = Literal["healthy", "failure", "straggler"]
@@ -533,15 +528,10 @@ def diagnose_snapshot(snapshot: Snapshot, notes: Sequence[str] = ()) -> Diagnosi
         )
     roots = find_roots(snapshot)
     diagnosis = _from_root(base, snapshot, roots[0]) if roots else replace(base, stalls=())
-    return diagnosis if diagnosis.culprits else _without_records(diagnosis, snapshot)
-
-
-def _without_records(diagnosis: Diagnosis, snapshot: Snapshot) -> Diagnosis:
-    """Return the diagnosis with the few members that left no record as suspects, where nobody else is one.
-
-    A file that is missing among those of the others is evidence: a process that dies writes none.  It is never certain,
-    as files get lost, and says nothing where half of the members or more have none.
-    """
+    if diagnosis.culprits:
+        return diagnosis
+    # A file that is missing among those of the others is evidence: a process that dies writes none.  It is never
+    # certain, as files get lost, and says nothing where half of the members or more have none.
     silent = sorted(snapshot.unseen)
     if diagnosis.groups:
         members = {member for group in diagnosis.groups for member in snapshot.groups[group].members}
@@ -603,10 +593,16 @@ def _from_root(
     if root.kind != "transfer":
         cause, suspects = root.kind, root.suspects
     elif recording is not None:
-        known = flows_at(recording.states, stall.group, stall.seq)
-        waits_for = conditions(known)
-        flows = tuple(zip(known, waits_for, strict=True))
-        cause, suspects = _of_transfer(snapshot, stall, blame(known, waits_for))
+        counters = flows_at(recording.states, stall.group, stall.seq)
+        waits_for = conditions(counters)
+        flows = tuple(zip(counters, waits_for, strict=True))
+        blamed = blame(counters, waits_for)
+        if snapshot.gone:
+            cause, suspects = "unreachable", tuple(sorted(snapshot.gone))
+        elif blamed.cause == "complete" and len(stall.standing) == 1:
+            cause, suspects = "gpu-not-ready", tuple(stall.standing)
+        elif blamed.cause != "complete" and blamed.cause != "starved":  # noqa: PLR1714 - so that the type is narrowed
+            cause, suspects = blamed.cause, blamed.suspects
     doubtful = snapshot.unseen | (frozenset() if recording is None else recording.tainted)
     sure = snapshot.settled and root.kind not in PROGRAM
     certainty = _certainty(suspects, doubtful, unique=len(suspects) == 1, sure=sure)
@@ -620,16 +616,6 @@ def _from_root(
         since=stall.since,
         flows=flows,
     )
-
-
-def _of_transfer(snapshot: Snapshot, stall: Stall, blamed: Blame) -> tuple[Cause, tuple[int, ...]]:
-    if snapshot.gone:
-        return "unreachable", tuple(sorted(snapshot.gone))
-    if blamed.cause == "complete" and len(stall.standing) == 1:
-        return "gpu-not-ready", tuple(stall.standing)
-    if blamed.cause == "complete" or blamed.cause == "starved":  # noqa: PLR1714 - so that the type is narrowed
-        return "unknown", ()
-    return blamed.cause, blamed.suspects
 
 
 def _certainty(members: Sequence[int], doubtful: frozenset[int], *, unique: bool, sure: bool = True) -> Certainty:

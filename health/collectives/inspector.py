@@ -151,7 +151,25 @@ class _Reader:
         else:
             raise BadRow("has no header, and no dump_stats line with one stands before it")
         seat = self._seat(header, metadata)
-        return self._collective(seat, nested(row, kind), metadata) if kind == "coll_perf" else None
+        if kind != "coll_perf":
+            return None
+        perf = nested(row, kind)
+        op, seq, size = text(perf, "coll"), integer(perf, "coll_sn"), integer(perf, "coll_msg_size_bytes")
+        seconds = number(perf, "coll_exec_time_us") * MICRO
+        start, end = _kernel_times(perf)
+        if isnan(end):
+            self._untimed = True
+            end = moment(metadata, "dump_timestamp_us", unit=MICRO)
+            start = end - seconds
+        if start > end:
+            raise BadRow("the duration is negative: the kernel starts after it stops")
+        if end - start > LONGEST_PAUSE:
+            raise BadRow("the collective takes more than a day")
+        if (seat, seq) in self._seen:
+            raise BadRow("the same rank completes the same collective twice")
+        self._seen.add((seat, seq))
+        group, operation = self._comms[seat.comm][0], self._ops.setdefault(op, len(self._ops))
+        return CompletionRow(end, start, group, self._number[seat], seq, operation, size)
 
     def recording(self, rows: Sequence[CompletionRow], bad_rows: TaintedRanks) -> CollectiveRecording:
         """Return the recording of all rows."""
@@ -221,24 +239,6 @@ class _Reader:
         known = isinstance(name, str) and name not in ("", "unknown")
         self._comms.setdefault(comm, (len(self._comms), f"{name} {comm}" if known else comm))
         return seat
-
-    def _collective(self, seat: _Seat, perf: Row, metadata: Row) -> CompletionRow:
-        op, seq, size = text(perf, "coll"), integer(perf, "coll_sn"), integer(perf, "coll_msg_size_bytes")
-        seconds = number(perf, "coll_exec_time_us") * MICRO
-        start, end = _kernel_times(perf)
-        if isnan(end):
-            self._untimed = True
-            end = moment(metadata, "dump_timestamp_us", unit=MICRO)
-            start = end - seconds
-        if start > end:
-            raise BadRow("the duration is negative: the kernel starts after it stops")
-        if end - start > LONGEST_PAUSE:
-            raise BadRow("the collective takes more than a day")
-        if (seat, seq) in self._seen:
-            raise BadRow("the same rank completes the same collective twice")
-        self._seen.add((seat, seq))
-        group, operation = self._comms[seat.comm][0], self._ops.setdefault(op, len(self._ops))
-        return CompletionRow(end, start, group, self._number[seat], seq, operation, size)
 
 
 def _kernel_times(perf: Row) -> tuple[float, float]:

@@ -177,7 +177,14 @@ def find_roots(snapshot: Snapshot) -> list[Root]:
         {j for j, other in enumerate(stalls) if j != i and stalls[i].absent & other.standing}
         for i in range(len(stalls))
     ]
-    reach = [_reachable(edges, i) for i in range(len(stalls))]
+    reach: list[set[int]] = []  # of each stall, those that it waits for, directly or not
+    for waited_for in edges:
+        reached: set[int] = set()
+        front = set(waited_for)
+        while front:
+            reached |= front
+            front = {after for before in front for after in edges[before]} - reached
+        reach.append(reached)
     roots = []
     for i in range(len(stalls)):
         if any(i not in reach[j] for j in reach[i]) or min(reach[i] | {i}) < i:
@@ -185,37 +192,23 @@ def find_roots(snapshot: Snapshot) -> list[Root]:
         circle = sorted(reach[i] | {i})
         if len(circle) == 1 and stalls[i].absent & snapshot.busy:
             continue
-        victims = [stalls[j].group for j in range(len(stalls)) if i in reach[j] and j not in circle]
-        roots.append(_root(snapshot, [stalls[j] for j in circle], victims))
+        waiting = {stalls[j].group for j in range(len(stalls)) if i in reach[j] and j not in circle}
+        kind: RootKind = "not-launched" if stalls[i].absent else "transfer"
+        suspects = stalls[i].absent
+        if len(circle) > 1:
+            # members that stand where fewest of the circle stand
+            kind = "crossed-order"
+            shared = Counter(member for j in circle for member in (stalls[j].standing | stalls[j].absent))
+            standing = [{member for member in stalls[j].standing if shared[member] > 1} for j in circle]
+            fewest = min(map(len, standing))
+            suspects = frozenset[int]().union(*(members for members in standing if len(members) == fewest))
+        else:
+            mismatches = (m for m in snapshot.mismatches if m.group == stalls[i].group and m.seq == stalls[i].seq)
+            if mismatch := next(mismatches, None):
+                kind, suspects = mismatch.kind, frozenset(member for member, _ in mismatch.others)
+        in_circle = tuple(stalls[j] for j in circle)
+        roots.append(Root(kind, in_circle, tuple(sorted(suspects)), tuple(sorted(waiting))))
     return sorted(roots, key=lambda root: -len(root.victims))
-
-
-def _root(snapshot: Snapshot, stalls: Sequence[Stall], victims: Sequence[int]) -> Root:
-    out = tuple(sorted(set(victims)))
-    if len(stalls) > 1:
-        # members that stand where fewest of the circle stand
-        shared = Counter(member for stall in stalls for member in (stall.standing | stall.absent))
-        standing = sorted(
-            (sorted(member for member in stall.standing if shared[member] > 1) for stall in stalls), key=len
-        )
-        fewest = [members for members in standing if len(members) == len(standing[0])]
-        return Root(
-            "crossed-order", tuple(stalls), tuple(sorted({member for members in fewest for member in members})), out
-        )
-    (stall,) = stalls
-    mismatch = [m for m in snapshot.mismatches if m.group == stall.group and m.seq == stall.seq]
-    if mismatch:
-        return Root(mismatch[0].kind, (stall,), tuple(member for member, _ in mismatch[0].others), out)
-    return Root("not-launched" if stall.absent else "transfer", (stall,), tuple(sorted(stall.absent)), out)
-
-
-def _reachable(edges: Sequence[set[int]], start: int) -> set[int]:
-    seen: set[int] = set()
-    front = set(edges[start])
-    while front:
-        seen |= front
-        front = {after for before in front for after in edges[before]} - seen
-    return seen
 
 
 Condition = Literal["complete", "not-transmitted", "not-delivered", "gpu-not-ready", "starved"]
@@ -331,18 +324,15 @@ def _condition(flow: Flow, into: Into, lead: int) -> Condition:
         return "not-delivered"
     if flow.ready > flow.transmitted:
         return "not-transmitted"
-    return "gpu-not-ready" if flow.ready < _available(flow, into, lead) else "starved"
-
-
-def _available(flow: Flow, into: Into, lead: int) -> int:
-    """Return chunks that the source of a flow had the data for."""
-    channel, source = flow.channel, flow.source
+    # chunks that the source had the data for; the root of a tree sends down what has come up; a send needs nothing
+    channel, source, available = flow.channel, flow.source, flow.total
     if flow.way == RING:
-        return min(flow.total, _least(into[channel, RING, source], flow.total) + lead)
-    if flow.way == DOWN and into[channel, DOWN, source]:
-        return _least(into[channel, DOWN, source], flow.total)
-    # the root of a tree sends down what has come up; a send needs nothing
-    return _least(into[channel, UP, source], flow.total) if flow.way in (UP, DOWN) else flow.total
+        available = min(flow.total, _least(into[channel, RING, source], flow.total) + lead)
+    elif flow.way == DOWN and into[channel, DOWN, source]:
+        available = _least(into[channel, DOWN, source], flow.total)
+    elif flow.way in (UP, DOWN):
+        available = _least(into[channel, UP, source], flow.total)
+    return "gpu-not-ready" if flow.ready < available else "starved"
 
 
 def _least(flows: Sequence[Flow], otherwise: int) -> int:

@@ -109,9 +109,14 @@ def found(track: Track, flag: NodeFlag, now: datetime, rule: Rule, *, stamp: str
     # that a node with a broken device is only slow today is no repair
     kept = (old if old.flag.needs_repair else _cut(old, now, rule.all_clear_after(relapses)) for old in worse)
     steps = (*(old for old in kept if old.until > now), step)
-    because = _why(track, step, relapses, recent)
-    raised = not track.steps or flag.slowdown > track.steps[0].flag.slowdown
-    name: EventName = "raised" if raised else "renewed"
+    name: EventName = "raised"
+    if not track.steps:
+        because = f"finding {len(recent) + 1} in a row" if recent else "found"
+        because += f"; relapse {relapses}, so its quiet time is longer" if relapses else ""
+    elif flag.slowdown > (before := track.steps[0].flag.slowdown):
+        because = f"worse than {before:.4g}"
+    else:
+        name, because = "renewed", "found again"
     return _event(flag, now, name, steps=steps, stamp=stamp, because=because, relapses=relapses)
 
 
@@ -154,14 +159,6 @@ def _cut(step: HeldFlag, now: datetime, quiet: timedelta) -> HeldFlag:
     """Return what is left of a step of which its source now says less: a while since it last said so."""
     end = max(now, step.seen + quiet)
     return step if step.until <= end else HeldFlag(replace(step.flag, until=end), seen=step.seen)
-
-
-def _why(track: Track, step: HeldFlag, relapses: int, recent: Sequence[datetime]) -> str:
-    if track.steps:
-        before = track.steps[0].flag.slowdown
-        return f"worse than {before:.4g}" if step.flag.slowdown > before else "found again"
-    words = f"finding {len(recent) + 1} in a row" if recent else "found"
-    return words + (f"; relapse {relapses}, so its quiet time is longer" if relapses else "")
 
 
 def _event(flag: NodeFlag, now: datetime, name: EventName, **fields: Any) -> FlagEvent:

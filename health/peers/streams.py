@@ -186,7 +186,15 @@ def align(
     rows = tuple(samples.machines if machines is None else machines)
     step = sampling_step(samples) if step is None else step
     start = float(samples.time.min())
-    time, gaps = _without_gaps(samples.time - start, longest_gap or np.inf)
+    # longer times without samples are cut out: the middle of what is left of each, and what was cut
+    longest = longest_gap or np.inf
+    order = np.sort(samples.time - start)
+    lengths = np.diff(order)
+    long = np.flatnonzero(lengths > longest)
+    cut = np.concatenate(([0.0], np.cumsum(lengths[long] - longest)))
+    middles = order[long + 1] - cut[1:] - (longest / 2.0 if long.size else 0.0)
+    time = samples.time - start - cut[np.searchsorted(order[long + 1], samples.time - start, side="right")]
+    gaps = zip(middles.tolist(), np.diff(cut).tolist(), strict=True)
     end = start + float(time.max())
     columns = int((end - start) / step + 1e-9) + 1
     if columns * len(rows) > MAX_CELLS:
@@ -208,19 +216,6 @@ def align(
     silent = np.abs(axis[nearest] - wanted) > (GAP_STEPS + 0.5) * step
     cuts = tuple((int(middle / step), seconds) for middle, seconds in gaps)
     return SampleGrid(samples.metric, rows, start, step, value[nearest], silent, cuts)
-
-
-def _without_gaps(time: FloatArray, longest: float) -> tuple[FloatArray, list[tuple[float, float]]]:
-    """Return times from which longer times without samples are cut out; the middle of what is left of each, and what
-    was cut, seconds.
-    """
-    order = np.sort(time)
-    lengths = np.diff(order)
-    long = np.flatnonzero(lengths > longest)
-    cut = np.concatenate(([0.0], np.cumsum(lengths[long] - longest)))
-    middles = order[long + 1] - cut[1:] - (longest / 2.0 if long.size else 0.0)
-    shifted = time - cut[np.searchsorted(order[long + 1], time, side="right")]
-    return shifted, list(zip(middles.tolist(), np.diff(cut).tolist(), strict=True))
 
 
 def _means(machine: IntArray, time: FloatArray, value: FloatArray) -> tuple[IntArray, FloatArray, FloatArray]:

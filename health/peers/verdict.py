@@ -196,15 +196,14 @@ def _flag(stretches: Mapping[str, Stretch], recording: MetricRecording, *, peers
             evidence(stretch, recording.metrics[metric], peers=peers, absolute=absolute)
             for metric, stretch in stretches.items()
         ),
-        hardware=any(_of_device(recording.metrics[metric], stretch) for metric, stretch in stretches.items()),
+        # it stands out by errors of a device: counted ones, or a code that no program causes
+        hardware=any(
+            not PROGRAM_XIDS.issuperset(_codes(recording.metrics[metric], stretch))
+            if is_code(metric)
+            else counts_errors(metric) and stretch.own > stretch.peers
+            for metric, stretch in stretches.items()
+        ),
     )
-
-
-def _of_device(samples: Samples, stretch: Stretch) -> bool:
-    """Return whether a machine stands out by errors of a device: counted ones, or a code that no program causes."""
-    if is_code(samples.metric):
-        return not PROGRAM_XIDS.issuperset(_codes(samples, stretch))
-    return counts_errors(samples.metric) and stretch.own > stretch.peers
 
 
 def _in_words(flags: Sequence[NodeFlag], machines: int, examined: Sequence[Examined]) -> str:

@@ -214,9 +214,13 @@ def evict_sentence(eviction: Eviction) -> str:
     if unit is None:
         match eviction.doubt:
             case "no-outliers":
-                return f"Evict nothing: {_alike(eviction)}."
+                stacks = max(len(look.groups) for look in looks)
+                ranks = max(len(look.seen) for look in looks)
+                if stacks == 1:
+                    return f"Evict nothing: all {ranks:,} ranks stand in the same stack."
+                return f"Evict nothing: {ranks:,} ranks stand in {stacks} stacks, all of them large."
             case "level":
-                names = " and ".join(group_name(each) for each in eviction.units[:2])
+                names = " and ".join(group_name(level) for level in eviction.units[:2])
                 return f"Evict nothing yet: {amount}, and {names} are level. Take more looks."
             case _:
                 return f"Evict nothing: {amount}, and they share no group smaller than the job."
@@ -233,14 +237,6 @@ def evict_sentence(eviction: Eviction) -> str:
         "minority": " Doubtful: that is not more than half of the looks.",
     }
     return f"{what}: {why} ({names}).{doubts.get(eviction.doubt or '', '')}"
-
-
-def _alike(eviction: Eviction) -> str:
-    stacks = max(len(look.groups) for look in eviction.looks)
-    ranks = max(len(look.seen) for look in eviction.looks)
-    if stacks == 1:
-        return f"all {ranks:,} ranks stand in the same stack"
-    return f"{ranks:,} ranks stand in {stacks} stacks, all of them large"
 
 
 def evict_notes(eviction: Eviction, view: StackView) -> tuple[str, ...]:

@@ -344,10 +344,24 @@ class Transfers:
         if turning:
             reason = "the model turns round at the last rank, and the replay knows interleaved schedules only"
             return [*self._rest, *passes], [Missing(", ".join(PIPELINE), reason, DISABLES[PIPELINE[0]])]
-        if whole := self._is_whole():
+        # each pass that needs a transfer has one, or with virtual stages each but one pass at all
+        whole = True
+        for key, of_key in self._passes.items():
+            for kind in PIPELINE:
+                count, needed = len(self._known[*key, kind]), len(self._served(key, kind))
+                empty = sum(kind in _OF_PASS[op.optype] for op in of_key) - count
+                whole &= count == needed or (self._layout.vpp > 1 and needed < count and empty in (0, 1))
+        if whole:
             if not host_timed:
-                served = [transfer for key in self._passes for transfer in self._in_order(key)]
-                return [*self._rest, *passes, *served], []
+                # the transfers of a rank's step, each type in the order of its passes, without their numbers
+                in_order = []
+                for key in self._passes:
+                    for kind in PIPELINE:
+                        start = float("-inf")
+                        for op in self._ordered(key, kind):
+                            start = max(start, op.start)  # a receive may be posted before that of an earlier pass
+                            in_order.append(replace(op, start=min(start, op.end), microbatch=-1, chunk=-1))
+                return [*self._rest, *passes, *in_order], []
             # passes that begin when what they receive is there
             arrived: dict[int, float] = {}
             for key in self._passes:
@@ -381,16 +395,6 @@ class Transfers:
         end = 0 if optype in (FORWARD_RECV, BACKWARD_SEND) else self._layout.pp * self._layout.vpp - 1
         return [op for op in self._passes[key] if optype in _OF_PASS[op.optype] and self._part(op) != end]
 
-    def _is_whole(self) -> bool:
-        """Return whether each pass that needs a transfer has one, or with virtual stages each but one pass at all."""
-        for key, passes in self._passes.items():
-            for optype in PIPELINE:
-                count, needed = len(self._known[*key, optype]), len(self._served(key, optype))
-                whole = sum(optype in _OF_PASS[op.optype] for op in passes)
-                if count != needed and not (self._layout.vpp > 1 and needed < count and whole - count in (0, 1)):
-                    return False
-        return True
-
     def _ordered(self, key: tuple[int, int], optype: str) -> list[Op]:
         """Return the transfers of one type in the order of the passes they serve."""
         known = self._known[*key, optype]
@@ -398,14 +402,6 @@ class Transfers:
         if all((op.chunk, op.microbatch) in place for op in known):
             return sorted(known, key=lambda op: place[op.chunk, op.microbatch])
         return known
-
-    def _in_order(self, key: tuple[int, int]) -> Iterator[Op]:
-        """Yield the transfers of a rank's step, each type in the order of its passes, without their numbers."""
-        for optype in PIPELINE:
-            start = float("-inf")
-            for op in self._ordered(key, optype):
-                start = max(start, op.start)  # a receive may have been posted before that of an earlier pass
-                yield replace(op, start=min(start, op.end), microbatch=-1, chunk=-1)
 
 
 def _laid_out(passes: Mapping[PassKey, Op]) -> list[Op]:
