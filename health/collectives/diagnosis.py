@@ -138,12 +138,12 @@ def alarms(recording: CollectiveRecording, settings: TriggerSettings) -> Iterato
     last, number = looks(recording, settings), 1
     while number <= last:
         time = recording.end if number == last else recording.start + settings.period * number
-        known = int(np.searchsorted(events, time, side="right"))
-        if known == 0 or time - events[known - 1] > reach:
-            if known == len(events):
+        past = int(np.searchsorted(events, time, side="right"))
+        if past == 0 or time - events[past - 1] > reach:
+            if past == len(events):
                 return
             # One less than the quotient, as it is rounded.
-            ahead = int((events[known] - recording.start) / settings.period) - 1
+            ahead = int((events[past] - recording.start) / settings.period) - 1
             number = max(number + 1, min(ahead, last))
             continue
         raised = [alarm for life in lives if (alarm := _judge(life, time, settings)) is not None]
@@ -165,14 +165,14 @@ def _life(recording: CollectiveRecording, member: int, group: int) -> _Life:
 
 
 def _judge(life: _Life, time: float, settings: TriggerSettings) -> Alarm | None:
-    known = int(np.searchsorted(life.ends, time, side="right"))
-    ends = life.ends[:known]
+    completed = int(np.searchsorted(life.ends, time, side="right"))
+    ends = life.ends[:completed]
     first = min((column[0] for column in (ends, life.standing) if len(column)), default=time)
     if first >= time:
         return None
     pauses = np.diff(ends)
     longest = float(pauses.max()) if len(pauses) else 0.0
-    last = float(ends[-1]) if known else float(first)
+    last = float(ends[-1]) if completed else float(first)
     rhythm = life.rhythm[: int(np.searchsorted(life.rhythm, time, side="right"))]
     regular = len(rhythm) >= max(settings.history, 2)
     patience = settings.window / 2 if regular else settings.window * settings.history
@@ -245,12 +245,12 @@ class Slow:
 
 def find_slow(recording: CollectiveRecording, since: float, time: float) -> list[Slow]:
     """Return what has become slow between ``since`` and ``time``, the best explained first; empty = nothing is."""
-    known = recording.completions.until(time)
-    known = known.where(~np.isnan(known.start))
+    completions = recording.completions.until(time)
+    completions = completions.where(~np.isnan(completions.start))
     # own work: the time to each launch from the end of whatever the same member launched before
     work = []
-    for member in np.unique(known.member).tolist():
-        mine = known.where(known.member == member)
+    for member in np.unique(completions.member).tolist():
+        mine = completions.where(completions.member == member)
         mine = mine.where(np.lexsort((mine.seq, mine.start)))
         own = np.maximum(mine.start[1:] - np.maximum.accumulate(mine.end)[:-1], 0.0)
         # the first launch has no end before it
@@ -259,8 +259,8 @@ def find_slow(recording: CollectiveRecording, since: float, time: float) -> list
         ):
             work.append(_Work(member, group, (recording.groups[group].kind, op, size, seq), seconds, end))
     old = [piece for piece in work if piece.end <= since]
-    late = known.end > since
-    explained = _inside(recording, known.where(~late), known.where(late), since, time)
+    late = completions.end > since
+    explained = _inside(recording, completions.where(~late), completions.where(late), since, time)
     for part in PARTS:
         span = (time - since) * part
         slow = _before(recording, old, [piece for piece in work if piece.end > time - span], span)
@@ -358,8 +358,8 @@ def _inside(
     usual, now = _transfers(recording, old), _transfers(recording, new)
     growth: dict[int, float] = {}
     for key, seconds in now.items():
-        known = usual.get(key, [])
-        before = float(np.median(known)) if len(known) >= FEWEST else 0.0
+        usual_seconds = usual.get(key, [])
+        before = float(np.median(usual_seconds)) if len(usual_seconds) >= FEWEST else 0.0
         if before > 0:
             growth[key[0]] = max(growth.get(key[0], 0.0), float(np.median(seconds)) / before)
     affected = tuple(sorted(group for group, ratio in growth.items() if ratio >= GROWN))
@@ -386,15 +386,17 @@ def _inside(
     return [Slow("slow-inside", tuple(sorted(common - clear or common)), affected, factor, unique=False)]
 
 
-def _transfers(recording: CollectiveRecording, known: Completions) -> dict[tuple[int, int, int], list[float]]:
+def _transfers(recording: CollectiveRecording, completions: Completions) -> dict[tuple[int, int, int], list[float]]:
     """Return (group, operation, size) -> transfer time of each collective that all members completed."""
-    inside = known.end - known.start
+    inside = completions.end - completions.start
     transfers: dict[tuple[int, int, int], list[float]] = defaultdict(list)
-    for rows in known.by_collective():
+    for rows in completions.by_collective():
         first = int(rows[0])
-        number = int(known.group[first])
+        number = int(completions.group[first])
         if len(rows) == len(recording.groups[number].members):
-            transfers[number, int(known.op[first]), int(known.bytes[rows].max())].append(float(inside[rows].min()))
+            transfers[number, int(completions.op[first]), int(completions.bytes[rows].max())].append(
+                float(inside[rows].min())
+            )
     return transfers
 
 

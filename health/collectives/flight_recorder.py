@@ -159,8 +159,8 @@ class _Entries:
 
     def __init__(self, dump: Dump, status: Any) -> None:
         self._dump = dump
-        known = status if isinstance(status, dict) else {}
-        self._status = {number: _progress(told) for number, told in known.items()}
+        statuses = status if isinstance(status, dict) else {}
+        self._status = {number: _progress(of_group) for number, of_group in statuses.items()}
         self._known = {key.name: key for key in dump.groups}
         self._complete = bool(dump.groups) and "" not in self._known  # whether every group must be recorded
         self._progress: dict[GroupKey, tuple[int, int]] = {}  # number last completed, last enqueued; -1 = none
@@ -280,8 +280,8 @@ def _pair(key: GroupKey, transfer: re.Match[str], rank: int) -> Pair | None:
 
 def _progress(status: Any) -> tuple[int, int, int]:
     """Return the last operation of a group completed, started and enqueued, as the recorder counts; -1 = none."""
-    told = status if isinstance(status, dict) else {}
-    values = (told.get(f"last_{what}_collective") for what in ("completed", "started", "enqueued"))
+    counts = status if isinstance(status, dict) else {}
+    values = (counts.get(f"last_{what}_collective") for what in ("completed", "started", "enqueued"))
     texts = (str(value)[:20] if isinstance(value, int | str) else "" for value in values)
     done, started, last = (int(text) if re.fullmatch(r"\d{1,18}", text) else -1 for text in texts)
     return done, started, last
@@ -373,7 +373,8 @@ def read_flight_recorder(sources: Sequence[Source], *, lenient: bool = False) ->
     """
     dumps: dict[int, Dump] = {}
     place: dict[int, str] = {}
-    told: dict[tuple[str, int], tuple[GroupKey, str]] = {}  # name and member of a group -> the group, and its file
+    # name and member of a group -> the group, and the first file that names it
+    first_named: dict[tuple[str, int], tuple[GroupKey, str]] = {}
     refused: list[InvalidInput] = []
     for source in sources:
         try:
@@ -384,14 +385,14 @@ def read_flight_recorder(sources: Sequence[Source], *, lenient: bool = False) ->
             refused.append(error)
             continue
         if dump.rank in dumps:
-            wrong = f"is the second dump of rank {dump.rank}: the first is {place[dump.rank]}"
-            raise InvalidInput(wrong, where=source.name, fix="give one dump of each rank, of one moment")
+            problem = f"is the second dump of rank {dump.rank}: the first is {place[dump.rank]}"
+            raise InvalidInput(problem, where=source.name, fix="give one dump of each rank, of one moment")
         for key in dump.groups:
             for rank in key.ranks if key.name else ():
-                other, by = told.setdefault((key.name, rank), (key, source.name))
+                other, by = first_named.setdefault((key.name, rank), (key, source.name))
                 if other != key:
-                    wrong = f"the group {key.name!r:.60} has other ranks than in {by}"
-                    raise InvalidInput(wrong, where=source.name, fix="give the dumps of one job only")
+                    problem = f"the group {key.name!r:.60} has other ranks than in {by}"
+                    raise InvalidInput(problem, where=source.name, fix="give the dumps of one job only")
         dumps[dump.rank], place[dump.rank] = dump, source.name
     if not dumps:
         raise refused[0]
@@ -425,10 +426,10 @@ class _Job:
         self._dumps = dumps
         self._notes: list[str] = []
         # groups and their titles
-        told = {key: desc for dump in self._dumps.values() for key, desc in dump.groups.items()}
-        ranks = {*self._dumps, *(rank for key in told for rank in key.ranks)}
+        titles = {key: desc for dump in self._dumps.values() for key, desc in dump.groups.items()}
+        ranks = {*self._dumps, *(rank for key in titles for rank in key.ranks)}
         groups: dict[GroupKey, str] = {}
-        for key, desc in told.items():
+        for key, desc in titles.items():
             if not key.name:
                 continue
             title = f"{key.name} {desc}".strip() if desc != "undefined" else key.name
@@ -444,7 +445,7 @@ class _Job:
                     self._notes.append(
                         f"which ranks are in the group {key.name!r:.60} is not recorded: those that used it are taken"
                     )
-            if key.ranks and sum(other.name == key.name for other in told) > 1:
+            if key.ranks and sum(other.name == key.name for other in titles) > 1:
                 title += f" of rank {key.ranks[0]}"
             groups[group] = title
         self._groups = groups

@@ -97,9 +97,9 @@ def read_inspector(sources: Sequence[Source], *, lenient: bool = False) -> Colle
     bad_rows, reader = TaintedRanks(lenient=lenient), _Reader()
     rows = read_timed(sources, bad_rows, reader.of_file, lambda: [seat.rank for seat in reader.seats])
     if not rows:
-        wrong = "holds no collective that can be used"
+        problem = "holds no collective that can be used"
         fix = "run the job with NCCL_INSPECTOR_ENABLE=1 and NCCL_INSPECTOR_DUMP_THREAD_INTERVAL_MICROSECONDS=100000"
-        raise InvalidInput(wrong, where=sources[0].name, fix=fix)
+        raise InvalidInput(problem, where=sources[0].name, fix=fix)
     return reader.recording(rows, bad_rows)
 
 
@@ -236,8 +236,8 @@ class _Reader:
             raise BadRow("the same rank of a communicator is another process than above")
         self._number.setdefault(seat, len(self._number))
         name = header.get("comm_name")
-        known = isinstance(name, str) and name not in ("", "unknown")
-        self._comms.setdefault(comm, (len(self._comms), f"{name} {comm}" if known else comm))
+        has_name = isinstance(name, str) and name not in ("", "unknown")
+        self._comms.setdefault(comm, (len(self._comms), f"{name} {comm}" if has_name else comm))
         return seat
 
 
@@ -323,11 +323,11 @@ def read_prometheus(sources: Sequence[Source], *, lenient: bool = False) -> Aver
     samples: list[_Sample] = []
     for source in sources:
         lines = enumerate(source.text.splitlines(), 1)
-        told = ((number, line) for number, line in lines if line.strip() and not line.startswith("#"))
-        samples += [sample for _, sample in bad_rows.keep(told, _sample, source) if sample is not None]
+        sample_lines = ((number, line) for number, line in lines if line.strip() and not line.startswith("#"))
+        samples += [sample for _, sample in bad_rows.keep(sample_lines, _sample, source) if sample is not None]
     if not samples:
-        wrong, fix = f"holds no {SECONDS}", "run the job with NCCL_INSPECTOR_ENABLE=1 and NCCL_INSPECTOR_PROM_DUMP=1"
-        raise InvalidInput(wrong, where=sources[0].name, fix=fix)
+        problem, fix = f"holds no {SECONDS}", "run the job with NCCL_INSPECTOR_ENABLE=1 and NCCL_INSPECTOR_PROM_DUMP=1"
+        raise InvalidInput(problem, where=sources[0].name, fix=fix)
     members: dict[tuple[str, str], int] = {}
     groups: dict[str, set[int]] = defaultdict(set)
     for sample in samples:

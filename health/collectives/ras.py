@@ -157,8 +157,8 @@ def _read(source: Source) -> _Answer:
             except BadRow as bad:
                 raise BadRow(f"communicator {i}: {bad.reason}") from None
     except BadRow as bad:
-        wrong, fix = bad.message, "get the answer again: ncclras -f json, of NCCL 2.28.7 or later"
-        raise InvalidInput(wrong, where=source.name, fix=fix) from None
+        problem, fix = bad.message, "get the answer again: ncclras -f json, of NCCL 2.28.7 or later"
+        raise InvalidInput(problem, where=source.name, fix=fix) from None
     return answer
 
 

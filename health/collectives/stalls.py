@@ -94,10 +94,10 @@ def stalls_at(recording: CollectiveRecording, time: float, *, quiet: float, back
     stalls: list[Stall] = []
     mismatches: list[Mismatch] = []
     # members that completed something so recently that they may well be computing
-    known = recording.completions.until(time)
+    completed = recording.completions.until(time)
     lively = set()
-    for member in np.unique(known.member).tolist():
-        ends = known.end[known.member == member]
+    for member in np.unique(completed.member).tolist():
+        ends = completed.end[completed.member == member]
         longest = float(np.diff(ends).max()) if len(ends) > 1 else 0.0
         if time - float(ends[-1]) < max(quiet, 2 * longest):
             lively.add(member)
@@ -274,16 +274,16 @@ def conditions(flows: Sequence[Flow], *, slack: int = 0) -> list[Condition]:
 
 def blame(flows: Sequence[Flow], waits_for: Sequence[Condition] | None = None) -> Blame:
     """Return which members hold up a collective in which nothing moves."""
-    known = list(zip(flows, conditions(flows) if waits_for is None else waits_for, strict=True))
-    idle = {flow.source for flow, condition in known if condition == "gpu-not-ready"}
+    judged = list(zip(flows, conditions(flows) if waits_for is None else waits_for, strict=True))
+    idle = {flow.source for flow, condition in judged if condition == "gpu-not-ready"}
     if idle:
         return Blame("gpu-not-ready", tuple(sorted(idle)))
     causes: tuple[Condition, ...] = ("not-delivered", "not-transmitted")
     for cause in causes:
-        blocked = [flow for flow, condition in known if condition == cause]
+        blocked = [flow for flow, condition in judged if condition == cause]
         if blocked:
             return Blame(cause, cover(flow[:2] for flow in first_blocked(blocked)))
-    return Blame("complete" if all(condition == "complete" for _, condition in known) else "starved")
+    return Blame("complete" if all(condition == "complete" for _, condition in judged) else "starved")
 
 
 def first_blocked(blocked: Sequence[Flow]) -> list[Flow]:
@@ -354,8 +354,8 @@ def shares(states: States, groups: Sequence[RankGroup], wanted: Condition) -> di
         if len(np.unique(rows.member)) < len(groups[group].members):
             continue
         flows = flows_at(rows, group, int(rows.seq[0]))
-        known = list(zip(flows, conditions(flows, slack=SLACK), strict=True))
-        first = first_blocked([flow for flow, condition in known if condition == wanted])
+        judged = list(zip(flows, conditions(flows, slack=SLACK), strict=True))
+        first = first_blocked([flow for flow, condition in judged if condition == wanted])
         hit.update(flow[:2] for flow in first)
-        seen.update(flow[:2] for flow, condition in known if condition != "complete")
+        seen.update(flow[:2] for flow, condition in judged if condition != "complete")
     return {pair: hit[pair] / count for pair, count in seen.items() if count >= FEWEST_SAMPLES}

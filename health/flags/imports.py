@@ -52,8 +52,8 @@ def read_event_lines(source: Source) -> tuple[list[FlagEvent], int]:
         if event.event == "opened":
             raise InvalidInput("opens the store again", where=source.at(number), fix="keep one store a file")
         if event.time < before.time:
-            wrong = f"is of {event.time.isoformat()}, before the line above it"
-            raise InvalidInput(wrong, where=source.at(number), fix=_FIX)
+            problem = f"is of {event.time.isoformat()}, before the line above it"
+            raise InvalidInput(problem, where=source.at(number), fix=_FIX)
     return events, torn
 
 
@@ -73,9 +73,9 @@ def _events(source: Source, rows: list[str]) -> Iterator[FlagEvent]:
                 )
             version = data.get("version")
             if not isinstance(version, int) or not 1 <= version <= VERSION:
-                wrong = f"this is version {version} of the format, and {VERSION} is known"
+                problem = f"this is version {version} of the format, and {VERSION} is known"
                 raise InvalidInput(
-                    wrong, where=source.at(1), fix="use the version of Arnold that wrote it, or a later one"
+                    problem, where=source.at(1), fix="use the version of Arnold that wrote it, or a later one"
                 )
         with suppress(TypeError, AttributeError):  # a line of another shape is refused below
             data = _of_version_1(data, relapses) if version == 1 else _without_mark(data)
@@ -139,8 +139,8 @@ def read_reports(source: Source, *, by: str) -> Reports:
         if isinstance(item, NodeEvent) and (about := item.involved_object) and about.kind == "Node" and about.name
     ]
     if not nodes and not events:
-        wrong = "holds neither nodes nor events about nodes"
-        raise InvalidInput(wrong, where=document.where("items"), fix=f"give what `{command}` prints")
+        problem = "holds neither nodes nor events about nodes"
+        raise InvalidInput(problem, where=document.where("items"), fix=f"give what `{command}` prints")
     remarks: dict[str, list[NodeFlag]] = {}
     looked_at: set[str] = set()
     for node in nodes:

@@ -241,9 +241,9 @@ class Ledger(FlagLog):
     def take_over(self, events: Sequence[FlagEvent]) -> Recorded:
         """Write all events of another store, the first ``opened``, into this one; raise an error if this is not new."""
         if any(self.events("number = 2")):
-            wrong = "has events already, and those of two stores cannot be put in one order"
+            problem = "has events already, and those of two stores cannot be put in one order"
             fix = "name a file that is not there yet, and record later findings in it"
-            raise InvalidInput(wrong, where=self.name, fix=fix)
+            raise InvalidInput(problem, where=self.name, fix=fix)
         self._connection.execute("DELETE FROM events")
         return Recorded(tuple(self.write(events)))
 
@@ -389,9 +389,9 @@ class Ledger(FlagLog):
             raise InvalidInput(f"{now.isoformat()} is too late", where="--at", fix="check the clock of this machine")
         last = self.time
         if last - now > SKEW:
-            wrong = f"the store has been written to at {last.isoformat()}, which is after {now.isoformat()}"
+            problem = f"the store has been written to at {last.isoformat()}, which is after {now.isoformat()}"
             fix = "record findings in order of time; check the clock of this machine"
-            raise InvalidInput(wrong, where="--at", fix=fix)
+            raise InvalidInput(problem, where="--at", fix=fix)
         return max(last, now)
 
 
@@ -461,8 +461,8 @@ def compact_store(path: str | Path, before: datetime, *, archive: str | Path | N
             if dropped and archive is not None:
                 # Copy a store as it was before the change that is under way
                 if os.path.lexists(archive):
-                    wrong = "is there already: nothing is written over"
-                    raise InvalidInput(wrong, where=str(archive), fix="give a name that is free")
+                    problem = "is there already: nothing is written over"
+                    raise InvalidInput(problem, where=str(archive), fix="give a name that is free")
                 with (
                     sqlite_errors(archive, "written"),
                     closing(sqlite3.connect(path, isolation_level=None)) as original,

@@ -167,10 +167,10 @@ def _score(windows: FloatArray, floor: float) -> tuple[IntArray, FloatArray]:
     count, machines = windows.shape[:2]
     rows = np.broadcast_to(np.arange(machines), (count, machines))
     if machines > ALL_PAIRS:
-        asked = np.linspace(0, machines - 1, ALL_PAIRS).round().astype(np.int64)
+        evenly = np.linspace(0, machines - 1, ALL_PAIRS).round().astype(np.int64)
         from_middle = _lengths(windows - np.median(windows, axis=1, keepdims=True))
         far = np.argpartition(from_middle, machines - FARTHEST, axis=1)[:, -FARTHEST:]
-        rows = np.concatenate((far, np.broadcast_to(asked, (count, ALL_PAIRS))), axis=1)
+        rows = np.concatenate((far, np.broadcast_to(evenly, (count, ALL_PAIRS))), axis=1)
     between = distances(np.take_along_axis(windows, rows[:, :, None], axis=1), windows)
     here = np.arange(count)
     # Rounding leaves a machine a little away from itself.
@@ -437,7 +437,7 @@ def examine(grid: SampleGrid, settings: ComparisonSettings, phases: JobPhases | 
         machines=len(grid.machines) - int(grid.silent.all(axis=1).sum()),
         step=grid.step,
         needed=windows * grid.step,
-        stretches=tuple(sorted(stretches, key=lambda one: one.start - one.end)),
+        stretches=tuple(sorted(stretches, key=lambda stretch: stretch.start - stretch.end)),
         silent=tuple(name for name, gone in zip(grid.machines, ending, strict=True) if gone),
     )
 

@@ -110,8 +110,8 @@ def joined(recordings: Sequence[MetricRecording]) -> MetricRecording:
     parts: dict[str, list[Part]] = {}
     for recording in recordings:
         if recording.absolute != recordings[0].absolute:
-            wrong = f"{'has' if recording.absolute else 'has no'} times since 1970, unlike {recordings[0].source}"
-            raise InvalidInput(wrong, where=recording.source, fix="give files with times of one kind")
+            problem = f"{'has' if recording.absolute else 'has no'} times since 1970, unlike {recordings[0].source}"
+            raise InvalidInput(problem, where=recording.source, fix="give files with times of one kind")
         for name, metric in recording.metrics.items():
             parts.setdefault(name, []).append((metric.machines, metric.machine, metric.time, metric.value))
     metrics = {name: samples_of(name, of_metric) for name, of_metric in sorted(parts.items())}
@@ -153,11 +153,11 @@ def rate_of(samples: Samples) -> Samples | None:
     """
     machine, time, value = _means(samples.machine, samples.time, samples.value)
     gained = np.diff(value)
-    known = (np.diff(machine) == 0) & (gained >= 0)
-    if not known.any():
+    rises = (np.diff(machine) == 0) & (gained >= 0)
+    if not rises.any():
         return None
-    rate = gained[known] / np.diff(time)[known]
-    return replace(samples, time=time[1:][known], machine=machine[1:][known], value=rate)
+    rate = gained[rises] / np.diff(time)[rises]
+    return replace(samples, time=time[1:][rises], machine=machine[1:][rises], value=rate)
 
 
 def sampling_step(samples: Samples) -> float:
@@ -220,8 +220,8 @@ def align(
 
 def _means(machine: IntArray, time: FloatArray, value: FloatArray) -> tuple[IntArray, FloatArray, FloatArray]:
     """Return samples of wanted machines, sorted by machine and time, one for each time."""
-    known = machine >= 0
-    machine, time, value = machine[known], time[known], value[known]
+    wanted = machine >= 0
+    machine, time, value = machine[wanted], time[wanted], value[wanted]
     order = np.lexsort((time, machine))
     machine, time, value = machine[order], time[order], value[order]
     first = np.ones(len(time), dtype=np.bool_)

@@ -150,12 +150,12 @@ def checkpoint_peers(cluster: Cluster, machines: Machines, nodes: IntArray, *, l
     :raises TooLarge: more machines than the costs can be told apart for.
     """
     if len(machines) < 2:
-        wrong = "the job has one machine: there is no other to keep its backup"
-        raise Infeasible(wrong, where="--placement", fix="write its checkpoints to storage")
+        problem = "the job has one machine: there is no other to keep its backup"
+        raise Infeasible(problem, where="--placement", fix="write its checkpoints to storage")
     used, times = np.unique(nodes, return_counts=True)
     if (times > 1).any():
-        wrong = f"node {cluster.names[int(used[times > 1][0])]!r} has more than one cell of the job"
-        raise InvalidPlacement(wrong, where="--placement", fix="give the placement that `arnold place` saved")
+        problem = f"node {cluster.names[int(used[times > 1][0])]!r} has more than one cell of the job"
+        raise InvalidPlacement(problem, where="--placement", fix="give the placement that `arnold place` saved")
     # of each machine the domain of the level, and those of all broader levels
     depth = len(cluster.levels) - 1 if level is None else cluster.level_index(level)
     domains = [domain_level.domain_of[nodes] for domain_level in cluster.levels[: depth + 1]]
@@ -210,8 +210,8 @@ class _Ground:
             weights[rule] = weight
             weight *= size + 1
         if sum(weights.values()) * size * 8 > FORBIDDEN:
-            wrong = f"the job has {size:,} machines: too many to assign peers at once"
-            raise TooLarge(wrong, where="--placement", fix="assign peers within parts of the job")
+            problem = f"the job has {size:,} machines: too many to assign peers at once"
+            raise TooLarge(problem, where="--placement", fix="assign peers within parts of the job")
         return weights
 
     def costs(self, machine: int) -> Costs:
@@ -244,9 +244,9 @@ class _Ground:
         return not any((self.of[rule] == self.of[rule][peer]).any() for rule in rules)
 
 
-def _apart(one: IntArray, other: IntArray) -> IntArray:
+def _apart(domains: IntArray, other: IntArray) -> IntArray:
     """Return how many levels, of those broader than that of the rule, lie in different domains; over the last axis."""
-    return np.asarray((one != other).sum(axis=-1), dtype=np.int32)
+    return np.asarray((domains != other).sum(axis=-1), dtype=np.int32)
 
 
 def peer_sentence(peers: Peers, level: str | None) -> str:

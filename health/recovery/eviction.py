@@ -70,10 +70,10 @@ def tally_rounds(
     total: Counter[_Key] = Counter()
     for outliers in filter(None, rounds):
         counts = machines.outlier_counts(outliers)
-        for each in UNIT_FAMILIES if family is None else (family,):
-            of_group = np.bincount(machines.unit_of(each), weights=counts)
-            total.update({(each, int(group)): int(of_group[group]) for group in np.flatnonzero(of_group)})
-            flagged.update((each, int(group)) for group in np.flatnonzero(of_group == of_group.max()))
+        for member_family in UNIT_FAMILIES if family is None else (family,):
+            of_group = np.bincount(machines.unit_of(member_family), weights=counts)
+            total.update({(member_family, int(group)): int(of_group[group]) for group in np.flatnonzero(of_group)})
+            flagged.update((member_family, int(group)) for group in np.flatnonzero(of_group == of_group.max()))
     units = (_unit(machines, key, total[key], times) for key, times in flagged.items())
     return tuple(sorted(_proper(machines, units), key=_worth))
 

@@ -188,15 +188,15 @@ def read_dumps(paths: Sequence[str], *, ranks: int, lenient: bool = False) -> Du
                 int(number) for number in _RANK.findall(file.stem) or _NUMBER.findall(file.stem)[:9] if len(number) < 10
             }
             if len(numbers) != 1:
-                wrong = f"the name says no rank: {'no number' if not numbers else 'more than one number'}"
+                problem = f"the name says no rank: {'no number' if not numbers else 'more than one number'}"
                 raise InvalidInput(
-                    wrong, where=str(file), fix="name each dump after its rank: rank-0.txt, rank-1.txt, ..."
+                    problem, where=str(file), fix="name each dump after its rank: rank-0.txt, rank-1.txt, ..."
                 )
             rank = numbers.pop()
             if rank >= ranks:
-                wrong = f"rank {rank} is not one of the job's {ranks:,} ranks"
+                problem = f"rank {rank} is not one of the job's {ranks:,} ranks"
                 fix = "give the job that the dumps are of; ranks are global and begin at 0"
-                raise InvalidInput(wrong, where=str(file), fix=fix)
+                raise InvalidInput(problem, where=str(file), fix=fix)
             twice = {earlier.pid for earlier in by_rank.get(rank, ())} & {process.pid for process in processes}
             if twice:
                 raise InvalidInput(
@@ -213,8 +213,8 @@ def read_dumps(paths: Sequence[str], *, ranks: int, lenient: bool = False) -> Du
             by_rank.setdefault(rank, []).extend(processes)
     if not by_rank:
         reason = f"none of {len(dropped)} files can be used, first {dropped[0].reason}" if dropped else "there is none"
-        wrong = f"no stack dump: {reason}"
-        raise InvalidInput(wrong, where=", ".join(paths)[:200], fix="give a file for each rank: rank-0.txt, ...")
+        problem = f"no stack dump: {reason}"
+        raise InvalidInput(problem, where=", ".join(paths)[:200], fix="give a file for each rank: rank-0.txt, ...")
     return Dumps({rank: tuple(by_rank[rank]) for rank in sorted(by_rank)}, tuple(dropped))
 
 
@@ -293,8 +293,8 @@ def _parse_text(source: Source) -> tuple[Process, ...]:
             here.threads[-1][2].append(StackFrame(function, file, place))
     for process in opened:
         if process.in_head or not process.threads:
-            wrong = f"is cut off: process {process.pid} has no thread"
-            raise InvalidInput(wrong, where=source.name, fix="take the dump again")
+            problem = f"is cut off: process {process.pid} has no thread"
+            raise InvalidInput(problem, where=source.name, fix="take the dump again")
     return tuple(
         Process(process.pid, tuple(Thread(number, name, tuple(frames)) for number, name, frames in process.threads))
         for process in opened

@@ -469,10 +469,10 @@ class _Assembly:
             pair = self.rank * pairs[1] + self.step
             busy = np.bincount(pair, minlength=pairs[0] * pairs[1]) > 0
             usual = np.bincount(self.operation, minlength=len(self.keys)) > HALF * int(busy.sum())
-            wrong = np.bincount(pair[usual[self.operation]], minlength=pairs[0] * pairs[1]) != int(usual.sum())
-            wrong[pair[twice]] = True
-            wrong[pair[~usual[self.operation]]] = True
-            table = wrong.reshape(pairs)
+            incomplete = np.bincount(pair[usual[self.operation]], minlength=pairs[0] * pairs[1]) != int(usual.sum())
+            incomplete[pair[twice]] = True
+            incomplete[pair[~usual[self.operation]]] = True
+            table = incomplete.reshape(pairs)
             hopeless = table.mean(axis=1) > HALF
             good = ~table[~hopeless].any(axis=0)
             for none_left, problem in ((hopeless, "no rank has enough whole steps"), (~good, "no step is whole")):

@@ -142,8 +142,8 @@ def meaning_of(name: str, *, stages: int) -> Meaning | None:
     """
     plain = name.split(maxsplit=1)[0] if name else ""
     if plain in optypes.OPTYPES:
-        said = {key: int(value) for key, value in _ATTRIBUTE.findall(name)}
-        return Meaning(1, (plain,), said.get("mb_id", -1), said.get("mc", -1))
+        numbers = {key: int(value) for key, value in _ATTRIBUTE.findall(name)}
+        return Meaning(1, (plain,), numbers.get("mb_id", -1), numbers.get("mc", -1))
     if match := _PIPELINING.match(name):
         return Meaning(2, (FORWARD if match[1] == "Forward" else BACKWARD,), int(match[2]), staged=True)
     if (match := _ACTION.match(name)) and match[2] in _ACTIONS:

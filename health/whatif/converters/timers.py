@@ -154,8 +154,8 @@ class MegatronTimers:
         sizes = degrees_of_log(paths[0])
         if sizes is None:
             fix = "add --meta FILE with the lines dp_size: N, pp_size: N, tp_size: N, or keep the beginning of the log"
-            wrong = "does not say the degrees of the job: it lacks the line `using world size: ...`"
-            raise TraceFormatError(wrong, where=paths[0], fix=fix)
+            problem = "does not say the degrees of the job: it lacks the line `using world size: ...`"
+            raise TraceFormatError(problem, where=paths[0], fix=fix)
         return sizes
 
     def read(self, paths: Sequence[str], layout: RankLayout, settings: ConversionSettings) -> Conversion:
@@ -264,8 +264,8 @@ class _Step:
             seconds = self._seconds((timer,), dp, stage)
             if seconds is None:
                 rank = self._layout.representative(dp, stage)
-                wrong, fix = f"has no {timer} of rank {rank}", "give the whole log, and the job's metadata"
-                raise TraceFormatError(wrong, where=self._where, fix=fix)
+                problem, fix = f"has no {timer} of rank {rank}", "give the whole log, and the job's metadata"
+                raise TraceFormatError(problem, where=self._where, fix=fix)
             share[stage, forward] = seconds / count
         queues = [
             deque(one_forward_one_backward(stage=stage, stages=stages, microbatches=count)) for stage in range(stages)
