@@ -19,7 +19,7 @@ from extender.cluster_api.reflector import pages_of
 from extender.objects import decode_node
 from ground.errors import InvalidTopology, UnknownName, did_you_mean
 from ground.records import JsonRecord
-from topology.flag_store import Breaker
+from topology.flag_sources import Breaker
 from topology.flags import FAULTY, NodeFlag
 from topology.kubernetes.nodes import SLOWDOWN, SLOWDOWN_UNTIL, annotated_flag
 

@@ -32,7 +32,7 @@ from extender.cluster_cache import ClusterCache
 from extender.fleet.fleet import Fleet
 from extender.objects import trim
 from extender.plans.gang_plan import HOLDING, GangPlan, PlanPhase
-from extender.queueing import FleetState, waiting_pod
+from extender.queue_views import FleetState, waiting_pod
 from extender.texts import clip
 from ground.errors import InvalidInput
 from scheduler.occupancy import tightest as tightest_nodes

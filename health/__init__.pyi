@@ -1,8 +1,8 @@
 from health.collectives.diagnosis import Diagnosis as Diagnosis
 from health.collectives.reading import diagnose_files as diagnose_files
 from health.collectives.trigger_settings import TriggerSettings as TriggerSettings
-from health.flags.ledger import Ledger as Ledger
-from health.flags.ledger import open_ledger as open_ledger
+from health.flags.flag_store import Ledger as Ledger
+from health.flags.flag_store import open_ledger as open_ledger
 from health.flags.rules import Rule as Rule
 from health.flags.rules import Rules as Rules
 from health.flags.rules import read_rules as read_rules

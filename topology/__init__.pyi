@@ -11,8 +11,8 @@ from topology.cluster import State as State
 from topology.cluster import count_nodes as count_nodes
 from topology.cluster import node_states as node_states
 from topology.drawing import draw_cluster as draw_cluster
-from topology.flag_store import read_flags as read_flags
-from topology.flag_store import with_flags as with_flags
+from topology.flag_sources import read_flags as read_flags
+from topology.flag_sources import with_flags as with_flags
 from topology.flags import NodeFlag as NodeFlag
 from topology.generate import PRESETS as PRESETS
 from topology.generate import fat_tree as fat_tree

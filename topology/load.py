@@ -37,7 +37,7 @@ from ground.plugins import noted
 from ground.quantities import plural
 from topology.build import with_level_names, with_second_levels
 from topology.cluster import DEFAULT_GPUS, MAX_GPUS, MAX_NODES, Cluster, NodeLimit
-from topology.flag_store import with_flags
+from topology.flag_sources import with_flags
 from topology.flags import NodeFlag
 from topology.kubernetes.labels import check_labels, label_of
 from topology.node_gpus import NodeGpus, SharedGpus, alike_types

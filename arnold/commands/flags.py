@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from arnold.documents.store_answers import ImportDocument, RecordDocument
     from extender.cluster_api.connect import WhichCluster
     from ground.files import Source
-    from health.flags.ledger import Compaction, Ledger, Recorded
-    from topology.flag_store import Breaker
+    from health.flags.flag_store import Compaction, Ledger, Recorded
+    from topology.flag_sources import Breaker
 
 ANSWERS, ANSWERS_OF_NODES = "arnold.documents.store_answers", "arnold.documents.kubernetes_answers"
 
@@ -94,7 +94,7 @@ def changed(
     :param breaker: what the change may take out of use; a store that would hold more stays as it was.
     """
     from arnold.documents.store_answers import RecordDocument, written
-    from health.flags.ledger import MAX_STORE_BYTES, open_ledger, store_size
+    from health.flags.flag_store import MAX_STORE_BYTES, open_ledger, store_size
 
     with open_ledger(store, now=now, create=create) as ledger:
         out = {flag.node for flag in ledger.holding(now) if flag.kind == "faulty"}
@@ -162,9 +162,9 @@ def record(
     """
     from arnold.documents.store_answers import print_recorded
     from arnold.options.cluster_options import ClusterFiles
-    from health.flags.ledger import Recorded
+    from health.flags.flag_store import Recorded
     from health.flags.rules import read_rules
-    from topology.flag_store import Breaker, read_flags
+    from topology.flag_sources import Breaker, read_flags
 
     now = present(at)
     breaker = None if yes else Breaker(cluster=None if cluster is None else ClusterFiles(cluster).read().cluster)
@@ -193,7 +193,7 @@ def lift(*, as_json: bool, nodes: tuple[str, ...], store: str, because: str, by:
     from getpass import getuser
 
     from arnold.documents.store_answers import print_recorded
-    from health.flags.ledger import Recorded
+    from health.flags.flag_store import Recorded
     from topology.node_names import expand_hostlist
 
     now = present(at)
@@ -216,7 +216,7 @@ def lift(*, as_json: bool, nodes: tuple[str, ...], store: str, because: str, by:
     answer(changed(store, change, now=now, create=False), print_recorded, as_json=as_json)
 
 
-@click.command("compact", cls=JsonCommand, document="health.flags.ledger:Compaction", epilog=COMPACT_EXAMPLES)
+@click.command("compact", cls=JsonCommand, document="health.flags.flag_store:Compaction", epilog=COMPACT_EXAMPLES)
 @store_option
 @click.option(
     "--keep",
@@ -232,7 +232,7 @@ def compact(*, as_json: bool, store: str, keep: str, archive: str | None) -> Non
     Flags that hold, rules, relapses and all history since then stay; of the time before only what they depend on. Run
     it from a timer, beside the detectors: it waits for other writers.
     """
-    from health.flags.ledger import compact_store
+    from health.flags.flag_store import compact_store
     from health.flags.rules import parse_duration
 
     try:
@@ -275,9 +275,9 @@ Examples:
 def show(*, as_json: bool, store: str, at: str | None, output: str | None) -> None:
     """Show the nodes that are flagged, now or at a time, with source, end and reason."""
     from arnold.documents.store_answers import HeldFlagsDocument, MergedFlag, NotedFinding, minute, print_held_flags
-    from health.flags.ledger import track_of
+    from health.flags.flag_store import track_of
     from health.flags.rules import rules_of
-    from topology.flag_store import open_log
+    from topology.flag_sources import open_log
     from topology.flags import merge_by_node
 
     instant = datetime.now(UTC) if at is None else parse_time(at, option="--at")[1]
@@ -320,7 +320,7 @@ def why(*, as_json: bool, node: str, store: str, at: str | None, since: str | No
     """Say why a node was avoided: each of its flags with source, evidence, begin and end."""
     from arnold.documents.store_answers import WhyFlaggedDocument, print_why_flagged, written
     from health.flags.history import history
-    from topology.flag_store import open_log
+    from topology.flag_sources import open_log
 
     if at is not None and (since is not None or until is not None):
         raise InvalidInput("--at is a span of its own", where="--at", fix="leave out --since and --until, or --at")
@@ -393,7 +393,7 @@ def import_(
     """
     from arnold.documents.store_answers import ImportDocument, print_imported
     from health.flags.imports import read_reports
-    from topology.flag_store import Breaker
+    from topology.flag_sources import Breaker
 
     now, source = present(at), read_source(file)
     if by == STORE:
@@ -422,7 +422,7 @@ def _of_store(source: Source, store: str | None, now: datetime) -> ImportDocumen
     """Take over the events of another store."""
     from arnold.documents.store_answers import ImportDocument
     from health.flags.imports import read_event_lines
-    from topology.flag_store import open_log
+    from topology.flag_sources import open_log
 
     if store is None:
         raise InvalidInput(
@@ -453,7 +453,7 @@ def export(*, as_json: bool, store: str, output: str | None) -> None:
     `arnold flags import --from flag-store` makes the same store of it again.
     """
     from arnold.documents.store_answers import ExportDocument
-    from topology.flag_store import open_log
+    from topology.flag_sources import open_log
 
     with open_log(store) as log:
         if output is None and not as_json:
@@ -509,7 +509,7 @@ def sync(*, as_json: bool, store: str, yes: bool, which: WhichCluster) -> None:
     """
     from arnold.documents.kubernetes_answers import FlagsSyncedDocument, print_changed
     from extender.node_flags import on_cluster
-    from topology.flag_store import open_log
+    from topology.flag_sources import open_log
 
     now = datetime.now(UTC)
     with open_log(store) as log:
@@ -531,7 +531,7 @@ def apply(*, as_json: bool, file: str, yes: bool, which: WhichCluster) -> None:
     """
     from arnold.documents.kubernetes_answers import FlagsChangedDocument, print_changed
     from extender.node_flags import on_cluster
-    from topology.flag_store import read_flags
+    from topology.flag_sources import read_flags
 
     now = datetime.now(UTC)
     flags = read_flags(file, now=now)

@@ -335,7 +335,7 @@ def watch(
 
 def within_share(made: WatchRound) -> WatchRound:
     """Return a round, or where its flags would take out too many of its machines one that judged nothing."""
-    from topology.flag_store import Breaker
+    from topology.flag_sources import Breaker
 
     if made.verdict is None:
         return made

@@ -137,7 +137,7 @@ def save_flags(flags: Iterable[NodeFlag], file: str | None, *, of: int | None = 
 
     :param of: nodes that were judged, of which a file takes out a share at most; ``None`` = as many as there are.
     """
-    from topology.flag_store import Breaker, FlagFile
+    from topology.flag_sources import Breaker, FlagFile
 
     if file is not None:
         flags = tuple(flags)
@@ -212,7 +212,7 @@ def progress(label: str, *, total: int | None = None) -> Iterator[Callable[[str]
         yield lambda sentence: bar.update(task, description=sentence, advance=0 if total is None else 1)
 
 
-PACKAGES = ("topology", "scheduler", "health", "simulator", "arnold")
+PACKAGES = ("ground", "topology", "scheduler", "health", "simulator", "arnold")
 """Whose log lines ``--verbose`` shows; the service `arnold extender serve` has its own log."""
 
 _QUIET, _LINES = "arnold.quiet", "arnold.verbose"  # Keys of the context's notes, which all commands of a run share

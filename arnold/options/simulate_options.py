@@ -278,7 +278,7 @@ class FlagOptions:
         :raises ArnoldError: a file is unusable or names no such node, or ``--starts-at`` is no time.
         """
         from arnold.options.shared_options import parse_time
-        from topology.flag_store import flags_over_time
+        from topology.flag_sources import flags_over_time
 
         first, epoch = trace.records[0].submit, trace.epoch
         if self.starts_at is not None:

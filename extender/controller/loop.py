@@ -49,7 +49,7 @@ from extender.plans.gang_plan import (
     uids_of,
     with_doubts,
 )
-from extender.queueing import key_of_pod
+from extender.queue_views import key_of_pod
 from extender.texts import clip
 from ground.errors import ArnoldError, InvalidInput
 from ground.quantities import plural

@@ -22,7 +22,7 @@ from extender.controller.store import Dependencies, NotLeading
 from extender.gangs.types import Gang, InvalidGang
 from extender.planner.solve import find_zone, zone_question
 from extender.plans.reservation import Reservation, ReservationKey, ReservationPhase, ReservationSpec
-from extender.queueing import gang_for
+from extender.queue_views import gang_for
 from extender.texts import named
 from ground.errors import ArnoldError
 from ground.quantities import plural

@@ -19,7 +19,7 @@ from extender.gangs.annotations import watts_of
 from extender.gangs.job import holds_for, on_nodes
 from extender.gangs.types import Gang, GangKey, InvalidGang, TopologyRequest
 from extender.plans.gang_plan import GangPlan
-from extender.queueing import FleetState, RunningEntry, key_of_pod, waiting_gang
+from extender.queue_views import FleetState, RunningEntry, key_of_pod, waiting_gang
 from ground.errors import ArnoldError, did_you_mean
 from scheduler.job import Job, NodeSize
 from scheduler.job_on_cluster import named_in_full

@@ -11,7 +11,7 @@ from extender.cluster_cache import ClusterCache
 from extender.gangs.types import GangKey
 from extender.planner.question import Question, question_of, without
 from extender.planner.solve import Answer
-from extender.queueing import FleetState, UsableRows, waiting_gang
+from extender.queue_views import FleetState, UsableRows, waiting_gang
 from scheduler.queue.dispatch import Candidate, Dispatch, closed_to
 from scheduler.queue.policy import QueuedJob, QueuePolicy
 from scheduler.queue.priority import PriorityAge

@@ -22,7 +22,7 @@ from extender.kubernetes_names import EXPECTED_DURATION, PREEMPTIBLE
 from extender.planner.question import Asked, NotAsked, PlanningCase, Question, RepairedPlan, levels_counted, placed_in
 from extender.plans.gang_plan import NO_PLAN, WEIGHED, GangPlan, PlanPhase, PlanSpec, uids_of, with_doubts
 from extender.plans.reservation import Reservation
-from extender.queueing import UsableRows
+from extender.queue_views import UsableRows
 from ground.errors import ArnoldError, Infeasible
 from scheduler.algorithm_run import fits, run
 from scheduler.explanation import nodes_to_free, shares

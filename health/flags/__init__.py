@@ -4,7 +4,7 @@ A store is an SQLite file of events.  Rules say when a finding becomes a flag an
 what one source says of one node; the ledger writes what follows.
 """
 
-from health.flags.ledger import Ledger, Recorded, open_ledger
+from health.flags.flag_store import Ledger, Recorded, open_ledger
 from health.flags.rules import Rule, Rules
 
 __all__ = ["Ledger", "Recorded", "Rule", "Rules", "open_ledger"]

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from ground.records import AwareTime, JsonRecord
-from health.flags.ledger import when
-from topology.flag_store import FlagLog, time_text
+from health.flags.flag_store import when
+from topology.flag_sources import FlagLog, time_text
 from topology.flags import FlagEvent, NodeFlag, in_words, merged, worst_of_each
 
 

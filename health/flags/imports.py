@@ -23,7 +23,7 @@ from ground.documents import Document, load_document
 from ground.errors import InvalidInput
 from ground.files import Source
 from ground.records import read_json
-from topology.flag_store import VERSION
+from topology.flag_sources import VERSION
 from topology.flags import FAULTY, HEALTHY, FlagEvent, NodeFlag
 from topology.kubernetes.nodes import NVSENTINEL, WARNED, WATCHED, Watched, time_with_zone
 from topology.kubernetes.objects import NodeEvent, NodeObject, read_items

@@ -22,7 +22,7 @@ from ground.documents import load_document
 from ground.errors import InvalidInput
 from ground.files import Source
 from ground.records import FiniteFloat, JsonRecord, read_json
-from topology.flag_store import FlagLog, time_text
+from topology.flag_sources import FlagLog, time_text
 from topology.flags import LAST
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}

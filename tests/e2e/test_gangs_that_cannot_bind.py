@@ -12,6 +12,7 @@ from tests.e2e.harness.plane import ControlPlane
 from tests.e2e.harness.plans import plan_in
 from tests.e2e.harness.pods import bound, gang, pod
 from tests.e2e.harness.waiting import wait_until
+from tests.facts import says
 from topology.cluster import Cluster
 from topology.generate import generate
 
@@ -44,7 +45,7 @@ def test_cpu_that_the_nodes_have_not(arnold_plane: ControlPlane, namespace: str,
         plane.admin.create_all(asking(gang("third", namespace, size=4), cpu="100"))
         third = wait_until(lambda: plan_in(plane.admin, "third", namespace, "Queued"), "the third to be told")
     assert not {*plan.nodes} & {*taken}
-    assert "nodes with free GPUs that have no room for its pods: 4 with less than 100 CPU free" in third.message
+    assert says(third.message, "4 with less than 100 CPU free")
 
 
 def test_rules_between_pods(arnold_plane: ControlPlane, namespace: str, cluster: Cluster) -> None:
@@ -55,7 +56,7 @@ def test_rules_between_pods(arnold_plane: ControlPlane, namespace: str, cluster:
         refused = wait_until(lambda: plan_in(plane.admin, "apart", namespace, "Invalid"), "it to be refused")
         plane.admin.create_all(apart(gang("alone", namespace, size=4), "kubernetes.io/hostname"))
         plan = wait_until(lambda: plan_in(plane.admin, "alone", namespace, "Bound"), "the other gang to be bound")
-    assert f" has podAntiAffinity by {levels[0]} that is about pods of its own gang" in refused.message
+    assert says(refused.message, "podAntiAffinity", levels[0])
     assert len({*plan.nodes}) == 4
 
 
@@ -85,7 +86,7 @@ def test_a_gang_that_never_binds_lets_others_pass(
         pods = gang("never", namespace, size=8)
         plane.admin.create_all([*claims_for(pods, storage), *pods])
         plan = wait_until(lambda: plan_in(plane.admin, "never", namespace, "Expired"), "its time to run out")
-        assert "0 of 8 pods were bound in time" in plan.message
+        assert says(plan.message, "0 of 8 pods")
         assert "persistent volumes to bind" in plan.message
         assert plan.status["expiries"] == 1
         arnold.extender.kill()

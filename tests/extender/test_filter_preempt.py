@@ -30,6 +30,7 @@ from tests.extender.things import (
     state_of,
     uid,
 )
+from tests.facts import says
 
 POLICY = PriorityAge()
 NODES = ("m0-0", "m0-1", "m0-2", "m0-3")
@@ -107,7 +108,7 @@ def refusal(state: ClusterCache, pod: Json, names: Sequence[str] = NODES, *, now
 def test_a_forged_member_gets_nowhere() -> None:
     """The labels of a gang with another UID: the plan names pods by UID."""
     why = refusal(planned(), member_json("g", 1, 2, name="forged"))
-    assert why == "gang team/g: the plan does not name this pod (another pod has its rank)"
+    assert says(why, "team/g", "another pod has its rank")
 
 
 def test_a_member_of_another_namespace_gets_nowhere() -> None:
@@ -154,14 +155,14 @@ def test_every_refusal_is_of_a_kind() -> None:
 def test_a_gang_without_a_plan_waits() -> None:
     """Ungated members of a gang that nobody planned yet."""
     state = state_of(minipods(4), gang_pods("g", 2))
-    assert refusal(state, member_json("g", 0, 2, gate=False)) == "gang team/g has no plan yet"
+    assert says(refusal(state, member_json("g", 0, 2, gate=False)), "team/g", "no plan yet")
 
 
 def test_the_reason_of_the_plan_is_the_reason_of_the_pod() -> None:
     """So that kubectl describe pod says why."""
     state = state_of(minipods(4), gang_pods("g", 6))
     plan_all(state)
-    assert "gang team/g is Queued: the job needs 6 free nodes" in refusal(state, member_json("g", 0, 6))
+    assert says(refusal(state, member_json("g", 0, 6)), "team/g", "Queued", "6 free nodes")
 
 
 def test_an_expired_plan_lets_nobody_pass() -> None:
@@ -202,7 +203,7 @@ def test_a_planned_node_that_is_not_among_those_asked_about() -> None:
     """The scheduler's own plugins refused it; naming it anyway would be an error of the protocol."""
     state = planned()
     others = [name for name in NODES if name != node_of(state, 0)]
-    assert "not among those that fit it" in refusal(state, member_json("g", 0, 2), others)
+    assert says(refusal(state, member_json("g", 0, 2), others), "not among those")
 
 
 def test_of_two_plans_with_one_node_one_alone_lets_pass() -> None:

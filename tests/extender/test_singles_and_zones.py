@@ -12,6 +12,7 @@ from scheduler.queue.arnold import Arnold, NoJct
 from scheduler.queue.policy import QueuePolicy
 from scheduler.queue.priority import PriorityAge
 from tests.extender.things import NOW, Json, gang_pods, minipods, pod, pod_json, reserve, state_of
+from tests.facts import says
 
 NAMES = ["m0-0", "m0-1", "m0-2", "m0-3"]
 LENGTH, STOP = "arnold.dev/expected-duration", "arnold.dev/preemptible"
@@ -56,7 +57,8 @@ def test_a_refusal_says_that_nodes_are_reserved() -> None:
     body = json.dumps({"Pod": pod_json("s"), "Nodes": None, "NodeNames": NAMES}).encode()
     verdict = filter_nodes(state, decode_filter(body), NOW, Arnold())
     assert verdict.refusal is not None
-    assert verdict.refusal == (RefusalKind.NODE_RESERVED, "reserved for a gang that was announced")
+    assert verdict.refusal.kind is RefusalKind.NODE_RESERVED
+    assert says(verdict.refusal.sentence, "reserved")
     assert dict(verdict.answer.failed_and_unresolvable_nodes)["m0-0"] == verdict.refusal.sentence
 
 

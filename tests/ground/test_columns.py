@@ -17,6 +17,7 @@ from ground.columns import NOTHING, ParquetColumns, csv_texts, encoded, numbers,
 from ground.errors import InvalidInput, TraceFormatError
 from ground.files import open_stream
 from tests.case_counts import examples
+from tests.facts import saying
 
 INT64 = np.iinfo(np.int64)
 
@@ -141,7 +142,7 @@ def test_a_file_cut_off_anywhere_is_refused(length: int) -> None:
     """One sentence, and the class of error that was asked for; what to do helps with a file of another kind as well."""
     data = parquet(pa.table({"n": list(range(100))}))[:-1][:length]
     with (
-        pytest.raises(TraceFormatError, match="is not a whole Parquet file") as caught,
+        pytest.raises(TraceFormatError, match=saying("Parquet")) as caught,
         open_parquet(data, name="t", error=TraceFormatError),
     ):
         pass

@@ -15,6 +15,7 @@ from extender.plans.gang_plan import PlanPhase
 from extender.plans.reservation import ReservationPhase
 from scheduler.job import Parallelism
 from scheduler.queue.policy import POLICIES
+from tests.facts import says
 from tests.manifests.rendering import MANIFESTS, read
 
 DOCS = MANIFESTS.parent / "docs"
@@ -86,7 +87,7 @@ def test_times_are_those_of_the_program() -> None:
     """The times that are named are the defaults."""
     terms = Timeouts()
     assert (terms.bind, terms.lost) == (timedelta(minutes=5), timedelta(seconds=30))
-    assert "pods are not bound in time (5 minutes)" in GANGS
+    assert says(GANGS, "5 minutes")
     assert "not `Ready` for 30 seconds" in GANGS
     assert f"the Lease lapses ({LeaseTerms().lease:g} s)" in GANGS
 

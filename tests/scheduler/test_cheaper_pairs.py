@@ -17,6 +17,7 @@ from scheduler.job import Count, Hold, Job, Parallelism
 from scheduler.objective import Spread, evaluate
 from scheduler.placement.admission import admissible
 from scheduler.placement.types import ALGORITHMS, Limits, Proposal, Refutation
+from tests.facts import says
 from topology.build import build_cluster
 from topology.cluster import Cluster, Node
 
@@ -106,10 +107,7 @@ def test_a_single_group_without_room_reads_as_one() -> None:
     cluster, wanted = racks(2, 3, slow=1), job(3)
     outcome = run(ALGORITHMS.load("exact"), cluster, wanted, LIMITS)
     (pair,) = cheaper_pairs(cluster, wanted, outcome)
-    assert pair.sentence == (
-        "DP spread 1 puts the DP group of 3 nodes whole into one domain, and the domains have room for none "
-        "(on nodes that are not slow: a step on slower ones takes longer)"
-    )
+    assert says(pair.sentence, "DP spread 1", "DP group of 3 nodes", "none", "slow")
 
 
 def test_every_cheaper_pair_has_its_reason_in_words() -> None:
@@ -125,15 +123,18 @@ def test_every_cheaper_pair_has_its_reason_in_words() -> None:
     )
     proposal = Proposal(np.array([[0, 3, 6], [4, 7, 1], [8, 2, 5]], dtype=np.int32), refutations=refutations)
     pairs = cheaper_pairs(cluster, wanted, judge("test", cluster, wanted, proposal))
-    found = [((one.pair.dp, one.pair.pp), one.pair.refuted_by, one.sentence) for one in why_not(pairs)]
-    assert found == [
-        ((2, 3), None, "open: not settled within the time; a longer --time-limit may help"),
-        ((3, 2), "product", "not even (4, 2) can be had: rows do not fit into two racks"),
-        ((1, 3), "edges", "a column does not fit into one rack"),
+    reasons = why_not(pairs)
+    assert [((reason.pair.dp, reason.pair.pp), reason.pair.refuted_by) for reason in reasons] == [
+        ((2, 3), None),
+        ((3, 2), "product"),
+        ((1, 3), "edges"),
     ]
-    with_them = [[(pair.dp, pair.pp) for pair in one.with_it] for one in why_not(pairs)]
+    assert says(reasons[0].sentence, "open", "--time-limit")
+    assert says(reasons[1].sentence, "(4, 2)", refutations[2].sentence)
+    assert reasons[2].sentence == refutations[0].sentence
+    with_them = [[(pair.dp, pair.pp) for pair in one.with_it] for one in reasons]
     assert with_them == [[], [(2, 2), (3, 1), (1, 2), (2, 1), (1, 1)], []]
-    assert [one.rest for one in why_not(pairs)][:2] == ["open as well", "ruled out with (3, 2)"]
+    assert [one.rest for one in reasons][:2] == ["open as well", "ruled out with (3, 2)"]
 
 
 def test_the_bound_rules_out_what_soft_terms_make_dearer() -> None:
@@ -148,7 +149,7 @@ def test_the_bound_rules_out_what_soft_terms_make_dearer() -> None:
     assert (proved.status, proved.objective) == ("optimal", 3.5)
     reasons = why_not(cheaper_pairs(cluster, wanted, proved))
     assert {one.pair.refuted_by for one in reasons} == {"bound"}
-    assert "no placement can have an objective below 3.5" in reasons[0].sentence
+    assert says(reasons[0].sentence, "no placement", "objective below 3.5")
     # a bound of 3.0 rules out what would cost less, and leaves (2, 2) open, at 3.0
     open_still = judge("test", cluster, wanted, Proposal(nodes, lower_bound=3.0))
     by_pair = {(one.dp, one.pp): one.refuted_by for one in cheaper_pairs(cluster, wanted, open_still)}
@@ -244,7 +245,7 @@ def test_expert_groups_too_large_for_a_rack() -> None:
     wide = job(4, holds=(Hold("ep", "rack"),))
     found = diagnosed(racks(3, 3), wide.replace(parallelism=replace(wide.parallelism, ep=4)))
     (change,) = (change for change in found.changes if change.kind == "smaller-ep")
-    assert change.sentence.startswith("Lower ep from 4 to 2, with 2 times as many experts on each GPU; then")
+    assert says(change.sentence, "ep from 4 to 2", "2 times as many experts")
 
 
 def test_nodes_are_freed_where_the_next_group_is_cheapest() -> None:

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from ground.errors import InvalidJob
 from scheduler.affinity import NAMED_MODELS, RECORDS, Model, Record, affinity, job_affinity, named_model
 from scheduler.job import DEFAULT_ALPHA, Job, Parallelism
+from tests.facts import saying
 
 MODELS = st.none() | st.sampled_from(list(NAMED_MODELS.values()))
 DEGREES = st.builds(lambda dp, pp: Parallelism(tp=8, dp=dp, pp=pp), st.integers(1, 64), st.integers(1, 16))
@@ -44,7 +45,7 @@ def test_own_measurements_come_before_the_built_in_ones() -> None:
 
 def test_a_name_that_no_model_has_says_which_there_are() -> None:
     """With the nearest of them."""
-    with pytest.raises(InvalidJob, match="no model is called 'llm-7'") as caught:
+    with pytest.raises(InvalidJob, match=saying("'llm-7'")) as caught:
         named_model("llm-7")
     assert "did you mean 'llm-7b'?" in caught.value.fix
     assert "24B MoE on H800" in caught.value.fix

@@ -17,6 +17,7 @@ from scheduler.placement.types import ALGORITHMS, Limits, Proposal
 from scheduler.repair import repair
 from scheduler.subproblems import laid_into_tree
 from tests.case_counts import examples
+from tests.facts import saying, says
 from topology.build import build_cluster
 from topology.cluster import Cluster, Node
 
@@ -131,7 +132,7 @@ def test_a_hierarchy_that_nests_is_a_level_with_its_proof() -> None:
     held = (Hold("dp", "@power"),)
     three = place(cluster_of(rows), job_of(3, 1, holds=held))
     assert three.status == "infeasible"
-    assert "holding every dp group inside one @power makes 1 blocks of 3 nodes" in three.reason
+    assert says(three.reason, "every dp group", "one @power", "1 blocks of 3 nodes")
     two = place(cluster_of(rows), job_of(2, 4, alpha=0.0, holds=held))
     assert (two.status, two.objective) == ("optimal", 2.0)
 
@@ -295,7 +296,7 @@ def test_no_repair_is_possible_where_no_placement_keeps_a_constraint() -> None:
     """Of the three nodes that are left no two share a power domain; p1 crossed the minipods before."""
     rows = [("a", "p1", ""), ("b", "p1", ""), ("a", "p2", ""), ("b", "p3", "")]
     job = job_of(2, 1, holds=(Hold("dp", "@power"),))
-    with pytest.raises(Infeasible, match=r"holding every dp group inside one @power makes 1 blocks of 2 nodes"):
+    with pytest.raises(Infeasible, match=saying("every dp group", "one @power", "1 blocks of 2 nodes")):
         repair(cluster_of(rows), job, np.array([[0], [1]], dtype=np.int32), ["n0"], limits=LIMITS)
 
 

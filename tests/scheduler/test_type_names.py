@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from ground.errors import InvalidJob
 from scheduler.type_names import read_type_names
 from tests.case_counts import examples
+from tests.facts import saying
 
 NAMES = st.text(min_size=1, max_size=8).filter(str.isprintable)
 
@@ -61,6 +62,6 @@ def test_names_as_people_write_them(text: str, names: tuple[str, ...] | None) ->
 )
 def test_what_is_no_list_of_names_is_refused(text: str) -> None:
     """With what to write; nothing is cut at a comma that stands inside quotes."""
-    with pytest.raises(InvalidJob, match="names no types of GPU") as error:
+    with pytest.raises(InvalidJob, match=saying("types of GPU")) as error:
         read_type_names(text)
     assert "like H200,H100" in error.value.fix

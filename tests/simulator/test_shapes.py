@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from ground.errors import InvalidJob
 from scheduler.job import Parallelism
 from simulator.job_record import JobRecord, shape
+from tests.facts import saying
 from topology.generate import minipods
 
 
@@ -74,7 +75,7 @@ def test_larger_nodes_hold_what_the_usual_ones_cannot() -> None:
 def test_what_the_trace_says_holds() -> None:
     """16 GPUs on 4 nodes are 4 on each; on nodes of 2 there is no such thing."""
     assert shape(job(16, 4), 8) == (4, 4)
-    with pytest.raises(InvalidJob, match="asks for 4 GPUs on each of 4 nodes"):
+    with pytest.raises(InvalidJob, match=saying("4 GPUs", "4 nodes")):
         shape(job(16, 4), 2)
 
 

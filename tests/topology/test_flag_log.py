@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from ground.errors import InvalidInput
 from health.flags import open_ledger
 from tests.case_counts import examples
+from tests.facts import saying, says
 from topology.build import build_cluster
 from topology.cluster import Node
-from topology.flag_store import flags_over_time, is_store, open_log, read_flags, with_flags
+from topology.flag_sources import flags_over_time, is_store, open_log, read_flags, with_flags
 from topology.flags import FAULTY, EventName, FlagEvent, FlagKind, HeldFlag, NodeFlag, merge_by_node, merged
 from topology.load import load_topology
 
@@ -81,7 +82,8 @@ def test_a_store_is_laid_over_a_cluster(store: Path) -> None:
     cluster, notes = with_flags(CLUSTER, store, now=NOON)
     assert cluster.slowdown.tolist() == [1.5, 1.0, 1.0]
     assert cluster.flags[0].source == "what-if, peers"
-    assert notes == (f"flagged in {store} and no nodes of the cluster, left out: 1 (n9)",)
+    (note,) = notes
+    assert says(note, str(store), "left out", "1 (n9)")
 
 
 def test_every_slowdown_that_was_ever_held(store: Path) -> None:
@@ -107,7 +109,7 @@ def test_load_topology_takes_either(store: Path, tmp_path: Path) -> None:
     cluster.write_text("node,rack\nn1,r\nn2,r\n")
     loaded = load_topology(cluster, flags=[store], now=NOON)
     assert loaded.cluster.slowdown.tolist() == [1.5, 1.0]
-    assert any("no nodes of the cluster, left out: 1 (n9)" in note for note in loaded.notes)
+    assert says(loaded.notes, str(store), "left out", "1 (n9)")
 
 
 def test_events_as_json_lines_are_no_flag_file(tmp_path: Path) -> None:
@@ -117,7 +119,7 @@ def test_events_as_json_lines_are_no_flag_file(tmp_path: Path) -> None:
         path.write_text(text)
         with pytest.raises(InvalidInput, match="JSON lines") as caught:
             read_flags(path)
-        assert caught.value.fix == f"arnold flags import --from flag-store {path} --store NEW, and use NEW"
+        assert says(caught.value.fix, f"arnold flags import --from flag-store {path} --store NEW")
 
 
 FLAGS = st.lists(
@@ -172,11 +174,12 @@ def test_over_time_reads_files_and_stores(store: Path, tmp_path: Path) -> None:
     """
     held, notes = flags_over_time(store, CLUSTER.index_of)
     assert {flag.node for flag in held} == {"n1"}
-    assert notes == (f"flagged in {store} and no nodes of the cluster, left out: 1 (n9)",)
+    (note,) = notes
+    assert says(note, str(store), "left out", "1 (n9)")
     file = tmp_path / "flags.json"
     file.write_text('[{"node": "n1", "kind": "faulty", "until": "2020-01-01T00:00:00Z"}]')
     assert [flag.node for flag in flags_over_time(file, CLUSTER.index_of)[0]] == ["n1"]
-    with pytest.raises(InvalidInput, match="the cluster has no node 'n1'"):
+    with pytest.raises(InvalidInput, match=saying("no node 'n1'")):
         flags_over_time(file, ["n2"])
 
 
@@ -185,4 +188,5 @@ def test_flags_of_a_store_hold_for_nodes_in_another_spelling(store: Path) -> Non
     cluster = build_cluster(["rack"], [Node("N1.example.com", ("r",), 8, 8)])
     held, notes = flags_over_time(store, cluster.index_of)
     assert {flag.node for flag in held} == {"N1.example.com"}
-    assert notes == (f"flagged in {store} and no nodes of the cluster, left out: 1 (n9)",)
+    (note,) = notes
+    assert says(note, str(store), "left out", "1 (n9)")

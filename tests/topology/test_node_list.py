@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from ground.errors import ArnoldError, InvalidInput, InvalidTopology, TooLarge
 from ground.files import Source
+from tests.facts import saying, says
 from topology.build import build_cluster
 from topology.cluster import Cluster, Node, State, node_states
 from topology.load import NodeList, read_node_lists, with_gpus, with_node_list, with_types
@@ -207,7 +208,7 @@ def test_states_of_slurm_in_every_form(form: str) -> None:
     assert found[State.BUSY] == ["n2", "n3", "n6", "n8", "n9"]
     assert found[State.FAULTY] == ["n4", "n5"]
     assert "left out: 1 (login1)" in notes.lower()
-    assert "powered off, and free, for slurm starts them for a job: 1 (n7)" in notes.lower()
+    assert says(notes.lower(), "powered off", "free", "1 (n7)")
     if "-" in form:
         assert cluster.emptied().idle.sum() == 7
 
@@ -216,7 +217,7 @@ def test_rows_may_hold_hostlists() -> None:
     """Without --Node, sinfo puts nodes alike in one row."""
     cluster, notes = laid("gpu* up infinite 3 alloc n[1-3]\ngpu* up infinite 6 idle n[4-9]\n")
     assert names(cluster, State.BUSY) == ["n1", "n2", "n3"]
-    assert "6 (idle 6) free, 3 (alloc 3) in use, 0 not usable" in notes
+    assert says(notes, "6 (idle 6) free", "3 (alloc 3) in use", "0 not usable")
 
 
 def test_nodes_that_slurm_does_not_list_are_told() -> None:
@@ -224,10 +225,10 @@ def test_nodes_that_slurm_does_not_list_are_told() -> None:
     text = "n1 idle\nn2 alloc\n"
     cluster, notes = laid(text)
     assert names(cluster, State.KEPT_OUT) == [f"n{i}" for i in range(3, 10)]
-    assert "not listed in list, and so not usable: 7 (n3, n4, n5, n6, n7, ...) (--unlisted free takes them)" in notes
+    assert says(notes, "not listed in list", "not usable", "7 (n3, n4, n5, n6, n7, ...)", "--unlisted free")
     cluster, notes = laid(text, unlisted="free")
     assert len(names(cluster, State.FREE)) == 8
-    assert "not listed in list, and taken as free: 7 (n3, n4, n5, n6, n7, ...)" in notes
+    assert says(notes, "not listed in list", "free", "7 (n3, n4, n5, n6, n7, ...)")
 
 
 def test_a_state_that_is_not_known_is_not_free() -> None:
@@ -253,7 +254,7 @@ def test_eight_gpus_are_assumed_aloud() -> None:
     for text in (None, "n1\n", "n1 idle\nn2 alloc\nn3 idle\nn4 idle\n", "n1 idle (null)\nn2 idle (null)\n"):
         cluster, notes = filled(text)
         assert cluster.gpus.tolist() == [8, 8, 8, 8]
-        assert "8 GPUs a node assumed (4 nodes): topology.conf does not say" in notes
+        assert says(notes, "8 GPUs a node assumed", "4 nodes", "topology.conf")
 
 
 def test_what_the_user_says_counts() -> None:
@@ -337,7 +338,7 @@ def test_types_of_the_list_fill_the_cluster(text: str, expected: list[str]) -> N
     """In every form that Slurm prints; a node with several types is of one of its own, others stay as they are."""
     cluster, notes = with_types(bare(), [read(text, bare())], None, source="topology.conf")
     assert [node.gpu_type for node in cluster] == expected
-    assert "types of GPU from the list of nodes" in notes[0]
+    assert says(notes[0], "types of GPU", "list of nodes")
 
 
 @pytest.mark.parametrize(
@@ -362,9 +363,10 @@ def test_the_type_that_the_user_says_counts() -> None:
     lists = [read("n1 idle gpu:h100:8\n", bare())]
     cluster, notes = with_types(bare().with_gpu_types({3: "A100"}), lists, "H200", source="c.csv")
     assert ([node.gpu_type for node in cluster], notes) == (["H200", "H200", "H200", "A100"], ())
-    with pytest.raises(InvalidInput, match="says itself of which type its GPUs are") as caught:
+    with pytest.raises(InvalidInput, match=saying("itself", "type")) as caught:
         with_types(cluster, [], "H100", source="c.csv")
-    assert (caught.value.where, caught.value.fix) == ("--gpu-type", "leave --gpu-type out, or correct the file")
+    assert caught.value.where == "--gpu-type"
+    assert says(caught.value.fix, "--gpu-type", "file")
     for wrong in (" ", "a\nb"):
         with pytest.raises(InvalidInput, match="is no type"):
             with_types(bare(), [], wrong, source="c.csv")
@@ -372,7 +374,7 @@ def test_the_type_that_the_user_says_counts() -> None:
 
 def test_other_gpus_than_those_that_count_are_told() -> None:
     """The cluster file or the user wins; a note says which nodes are contradicted."""
-    assert "another number of GPUs, which does not count: 2 (n1, n2)" in laid("n1 idle gpu:4\nn2 mix gpu:4\n")[1]
+    assert says(laid("n1 idle gpu:4\nn2 mix gpu:4\n")[1], "another number of GPUs", "2 (n1, n2)")
     assert "another number" not in laid("n1 idle gpu:8\nn2 idle (null)\n".replace("(null)", "gpu:8"))[1]
 
 

@@ -13,7 +13,7 @@ from ground.files import Source
 from tests.case_counts import examples
 from topology.build import build_cluster
 from topology.cluster import Cluster, Node
-from topology.flag_store import with_flag_file
+from topology.flag_sources import with_flag_file
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from ground.errors import InvalidInput, InvalidTopology, UnknownName
 from ground.files import Source
+from tests.facts import says
 from topology.build import build_cluster
 from topology.cluster import Cluster, Node
 from topology.generate import with_domain
@@ -143,7 +144,7 @@ def test_labels_of_kubernetes_make_them(nodes: Path) -> None:
     """The node without the label is in none, and a note counts it."""
     found = load_topology(nodes, domains={"@power": "example.com/feed"})
     assert second_paths(found.cluster) == {"n1": ("p1",), "n2": ("",)}
-    assert any("without the label example.com/feed" in note and "1 of 2 nodes" in note for note in found.notes)
+    assert says(found.notes, "without the label", "example.com/feed", "1 of 2 nodes")
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from ground.errors import InvalidInput, InvalidTopology, UnknownName
 from ground.files import Source
+from tests.facts import saying, says
 from topology.load import LoadedTopology, load_topology
 from topology.slurm_snapshot import NO_REQUEST, Constraint, SlurmRequest, Unlisted, in_words, time_limit
 
@@ -59,9 +60,7 @@ def test_a_job_goes_to_the_default_partition() -> None:
     topology = loaded(NODES, PARTITIONS)
     assert free(topology) == "1 2 3 4 5 6"
     assert topology.cluster.node("n07").kept_out == "not in the partition batch"
-    assert any(
-        note.startswith("partition batch, the default; --partition chooses another: debug") for note in topology.notes
-    )
+    assert says(topology.notes, "partition batch", "default", "--partition", "debug")
 
 
 def test_a_partition_is_chosen_with_its_limits() -> None:
@@ -69,7 +68,7 @@ def test_a_partition_is_chosen_with_its_limits() -> None:
     assert loaded(NODES, PARTITIONS).cluster.node_limit == (4, "MaxNodes of the partition batch")
     topology = loaded(NODES, PARTITIONS, request=SlurmRequest(partition="debug"))
     assert (free(topology), topology.cluster.node_limit) == ("7 8", None)
-    assert "the partition debug takes jobs of AllowAccounts=physics alone" in topology.notes
+    assert says(topology.notes, "partition debug", "AllowAccounts=physics alone")
 
 
 def test_a_job_that_is_too_long_for_its_partition_gets_nothing() -> None:
@@ -104,7 +103,7 @@ def test_partitions_of_which_the_default_is_not_said() -> None:
     """Nodes name their partitions, and not which is the default: all count, and that is said; -p chooses."""
     topology = loaded(NODES)
     assert free(topology) == "1 2 3 4 5 6 7 8"
-    assert any("which of the partitions is the default is not said" in note for note in topology.notes)
+    assert says(topology.notes, "partitions", "default", "not said")
     assert free(loaded(NODES, request=SlurmRequest(partition="debug"))) == "7 8"
 
 
@@ -130,14 +129,14 @@ def test_what_cannot_be_asked(request_: SlurmRequest, error: type[InvalidInput],
 def test_options_of_slurm_need_a_slurm() -> None:
     """Without any record of Slurm nothing says what a partition or the states of nodes are."""
     for request_ in (SlurmRequest(partition="batch"), SlurmRequest(time="60")):
-        with pytest.raises(InvalidInput, match="nothing that was read says what Slurm's nodes are"):
+        with pytest.raises(InvalidInput, match=saying("Slurm's nodes")):
             loaded("n01\n", request=request_)
-    with pytest.raises(InvalidInput, match="no list of states was read"):
+    with pytest.raises(InvalidInput, match=saying("no list of states")):
         loaded("n01\n", unlisted="unusable")
     assert free(loaded("n01\n", unlisted="free")) == "2 3 4 5 6 7 8"
     with pytest.raises(InvalidInput, match="nothing says which features"):
         loaded("n[01-08] idle\n", request=SlurmRequest(constraint="ib"))
-    with pytest.raises(InvalidInput, match="nothing says which nodes are in the partition"):
+    with pytest.raises(InvalidInput, match=saying("nothing says which nodes", "partition")):
         loaded("n[01-08] idle\n", request=SlurmRequest(partition="batch"))
 
 
@@ -156,7 +155,7 @@ def test_nodes_of_a_reservation_are_for_its_jobs() -> None:
     )
     topology = loaded(reserved, PARTITIONS, RESERVATIONS, request=SlurmRequest(reservation="ours"))
     assert free(topology) == "3"
-    assert "the reservation ours takes jobs of Users=ann,ben alone" in topology.notes
+    assert says(topology.notes, "reservation ours", "Users=ann,ben alone")
 
 
 def test_a_partition_may_need_a_reservation() -> None:
@@ -214,7 +213,7 @@ def test_planned_nodes_of_which_no_start_is_known_are_in_use() -> None:
     for state in ("plnd", "planned", "idle-", "IDLE+PLANNED"):
         topology = loaded(f"n[01-04] {state}\nn[05-08] idle\n", PARTITIONS, request=SlurmRequest(time="60"))
         assert free(topology) == "5 6"
-        assert any("nothing says when those start (`squeue --all --start` does)" in note for note in topology.notes)
+        assert says(topology.notes, "`squeue --all --start` does")
 
 
 def test_jobs_alone_say_nothing_of_states() -> None:
@@ -354,7 +353,7 @@ def test_names_that_may_be_several_nodes_are_refused() -> None:
     """A short name of two full ones, and two full ones of one short name."""
     with pytest.raises(InvalidTopology, match="may be any of 2"):
         loaded("n01\n", cluster="SwitchName=s1 Nodes=n01.a.com,n01.b.com\n")
-    with pytest.raises(InvalidTopology, match="would both be the node 'n01'"):
+    with pytest.raises(InvalidTopology, match=saying("both", "'n01'")):
         loaded("n01.a.com\nn01.b.com\n")
     with pytest.raises(InvalidTopology, match="none of the nodes listed"):
         loaded("n01.b.com\n", cluster="SwitchName=s1 Nodes=n01.a.com\n")
@@ -390,7 +389,7 @@ def test_the_topology_of_the_partition_is_read() -> None:
         topology = loaded(NODES, partitions, cluster=YAML, request=SlurmRequest(partition=partition))
         assert [level.name for level in topology.cluster.levels] == levels
     notes = loaded(NODES, partitions, request=SlurmRequest(partition="debug")).notes
-    assert any("the partition debug has the topology nvl: `scontrol show topology nvl`" in note for note in notes)
+    assert says(notes, "partition debug", "`scontrol show topology nvl`")
     with pytest.raises(InvalidTopology, match="no topology 'nvl'"):
         loaded(NODES, partitions, cluster=YAML.replace("nvl", "x"), request=SlurmRequest(partition="debug"))
 

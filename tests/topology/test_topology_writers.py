@@ -11,6 +11,7 @@ from ground.errors import InvalidInput, InvalidTopology, UnknownName
 from ground.files import Source
 from ground.formats import recognise
 from tests.case_counts import examples
+from tests.facts import saying, says
 from topology.build import build_cluster
 from topology.cluster import Cluster, Node
 from topology.flags import FAULTY, NodeFlag
@@ -141,7 +142,7 @@ def test_a_name_of_two_levels_is_told_apart() -> None:
     """Slurm's switches need names of their own: rack 1 in minipod 1 becomes rack-1, and a note says so."""
     rendering = TOPOLOGY_WRITERS.load("slurm-conf").write(tree(("1", "1"), ("2", "3")))
     assert rows(read_back(rendering.text)) == {"n1": ("1", "rack-1"), "n2": ("2", "3")}
-    assert any("name of their level put before" in note for note in rendering.notes)
+    assert says(rendering.notes, "level", "put before")
 
 
 def test_switches_with_none_above_them_are_said() -> None:
@@ -164,7 +165,7 @@ def test_long_names_of_switches_are_cut() -> None:
         racks = again.levels[1].domains
         assert all(len(rack.encode()) <= 64 for rack in racks)
         assert {"é" * 32, "r" * 64} <= set(racks)
-        assert any("longer than the 64 bytes that Slurm takes were cut: 8" in note for note in rendering.notes)
+        assert says(rendering.notes, "64 bytes", "cut: 8")
     paired = tree(*(("p", name) for name in names for _ in range(2)))
     blocks = read_back(TOPOLOGY_WRITERS.load("slurm-block").write(paired).text).levels[-1].domains
     # but for the number of 30 digits at the end of one
@@ -176,7 +177,7 @@ def test_names_that_slurm_cannot_carry_are_refused(node: str, rack: str) -> None
     """Rather than written as something else."""
     cluster = build_cluster(["rack"], [Node(node, (rack,), 8, 8)])
     for name in ("slurm-conf", "slurm-yaml"):
-        with pytest.raises(InvalidInput, match="cannot stand in a Slurm hostlist"):
+        with pytest.raises(InvalidInput, match=saying("Slurm hostlist")):
             TOPOLOGY_WRITERS.load(name).write(cluster)
 
 
@@ -295,7 +296,8 @@ def test_blocks_are_written_as_blocks() -> None:
     cluster = read_back(FILLED)
     block = TOPOLOGY_WRITERS.load("slurm-block").write(cluster)
     assert block.text == FILLED
-    assert block.notes == ("blocks without nodes, which keep the places of others, and which Slurm 24.11 refuses: 2",)
+    (note,) = block.notes
+    assert says(note, "blocks without nodes", "Slurm 24.11", "2")
     yaml = TOPOLOGY_WRITERS.load("slurm-yaml").write(cluster)
     assert yaml.notes == block.notes
     assert "block_sizes: [18, 72]\n" in yaml.text
@@ -324,10 +326,10 @@ def test_a_tree_made_of_blocks_says_so() -> None:
     (first, second, *_) = TOPOLOGY_WRITERS.load("slurm-conf").write(read_back(FILLED)).notes
     assert "TopologyPlugin=topology/tree" in first
     assert "--to slurm-block" in first
-    assert "sizes of blocks (18,72); blocks without nodes (2)" in second
+    assert says(second, "sizes of blocks (18,72)", "blocks without nodes (2)")
     for name in ("csv", "topograph"):
         notes = TOPOLOGY_WRITERS.load(name).write(read_back(FILLED)).notes
-        assert any("sizes of blocks (18,72); blocks without nodes (2)" in note for note in notes)
+        assert says(notes, "sizes of blocks (18,72)", "blocks without nodes (2)")
 
 
 def test_racks_in_pods_as_blocks() -> None:
@@ -341,7 +343,7 @@ def test_racks_in_pods_as_blocks() -> None:
         "BlockName=r4 Nodes=n3\nBlockName=r5 Nodes=n6\nBlockSizes=1,4\n"
     )
     assert partitions(read_back(rendering.text)) == partitions(cluster)
-    assert any("the blocks are the domains of rack" in note for note in rendering.notes)
+    assert says(rendering.notes, "blocks", "domains of rack")
 
 
 @pytest.mark.parametrize(
@@ -359,7 +361,7 @@ def test_which_domains_are_the_blocks(levels: tuple[str, ...], base: str) -> Non
     """Those of NVLink, or the closest that several nodes share; levels closer than these are named as left out."""
     paths = [(f"s{i // 8}", f"d{i // 4}", f"l{i // 2 if levels[-1] == 'leaf' else i}") for i in range(16)]
     rendering = TOPOLOGY_WRITERS.load("slurm-block").write(tree(*paths, levels=levels))
-    assert any(f"the blocks are the domains of {base}" in note for note in rendering.notes)
+    assert says(rendering.notes, "blocks", f"domains of {base}")
     depth = levels.index(base)
     assert [set(level) for level in partitions(read_back(rendering.text))] == [
         set(level) for level in partitions(tree(*paths, levels=levels))[: depth + 1]
@@ -376,7 +378,7 @@ def test_nodes_in_no_rack_get_blocks_of_their_own() -> None:
         "n2": ("r1..a-nodes", "a-nodes"),
         "n3": ("root-nodes..root-nodes", "root-nodes"),
     }
-    assert any("nodes in no rack, in blocks of their own: 2" in note for note in rendering.notes)
+    assert says(rendering.notes, "nodes in no rack", "2")
 
 
 def test_domains_too_unlike_for_blocks_are_left_out() -> None:
@@ -390,9 +392,7 @@ def test_domains_too_unlike_for_blocks_are_left_out() -> None:
 def test_what_slurm_joins_though_nothing_joined_it_is_said() -> None:
     """Blocks lie side by side, and jobs span them; trunks of a tree do not."""
     trunks = read_back("SwitchName=a Nodes=n[1-2]\nSwitchName=b Nodes=n[3-4]\n")
-    assert any(
-        "nothing joins the 2 domains of level-0" in n for n in TOPOLOGY_WRITERS.load("slurm-block").write(trunks).notes
-    )
+    assert says(TOPOLOGY_WRITERS.load("slurm-block").write(trunks).notes, "2 domains of level-0")
 
 
 def test_no_levels_are_no_blocks() -> None:
@@ -438,7 +438,7 @@ def test_any_tree_can_be_made_of_blocks(cluster: Cluster) -> None:
     """
     rendering = TOPOLOGY_WRITERS.load("slurm-block").write(cluster)
     again = read_back(rendering.text)
-    base = next(note.rpartition(" ")[2] for note in rendering.notes if "the blocks are the domains of" in note)
+    base = next(note.rpartition(" ")[2] for note in rendering.notes if says(note, "blocks", "the domains of"))
     depth = [level.name for level in cluster.levels].index(base)
     expected: list[set[frozenset[str]]] = []
     for partition in partitions(cluster)[: depth + 1]:

@@ -22,7 +22,6 @@ from scheduler.placement.types import Pair
 from scheduler.work_clock import clock, spend
 from topology.cluster import BoolArray, IndexArray, IntArray
 
-# -- column_bands --
 # Column bands: the columns are cut into b <= R bands of widths w_1 >= ... >= w_b.
 #
 # In each band every row lies in one domain, so a row touches at most b domains; with at most S domains in each band a
@@ -59,7 +58,6 @@ def lay_bands(rows: int, widths: Sequence[int], rows_in: IntArray) -> IntArray:
     return cells
 
 
-# -- slot_swaps --
 # Tabu search for domains in the slots of bands: the engine of whole-row and of credit bands.
 #
 # A band lacks rows of some width; S slots take a domain each, and a domain of c cells hosts floor(c / width) rows.  Of
@@ -177,7 +175,6 @@ class SlotSwaps:
         return after
 
 
-# -- tabu_bands --
 # Column bands by tabu search: every domain in one band, moved until each band has room for all rows.
 #
 # With the widths given, a domain of c cells hosts min(D, floor(c / w)) rows of a band of width w.  A band has S slots
@@ -277,7 +274,6 @@ def _shared_rows(problem: GridProblem, widths: IntArray, capacities: IntArray, s
     return rows_in
 
 
-# -- split_swaps --
 # Tabu search for domains in split bands: groups of columns that are cut otherwise in some of their rows.
 #
 # A group is a band, or two, and has slots for domains of their width.  In its *split rows* it is cut into more parts,
@@ -499,7 +495,6 @@ class SplitSwaps:
         return after
 
 
-# -- split_bands --
 # Split bands: fewer bands than R, some of which are cut into more parts in some of their rows.
 #
 # R bands have S R slots, and rows without an end in common: more domains than that have no place in them, nor have many

@@ -26,7 +26,6 @@ from topology.cluster import BoolArray, FloatArray, IndexArray, IntArray
 if TYPE_CHECKING:
     from ortools.linear_solver import pywraplp
 
-# -- bounds --
 # Lower bounds that need no search: which pairs (S, R) are impossible, and the two placements that counting gives.
 #
 # Domain k is touched by r_k rows and q_k columns and holds n_k <= min(c_k, r_k * q_k) cells, with sum r_k <= R * D,
@@ -315,7 +314,6 @@ def _window_maximum(values: IntArray, width: int) -> IntArray:
     return result
 
 
-# -- regret_table --
 # The rectangle bound of one pair by regrets: quick where multipliers leave little slack, on any number of domains.
 #
 # Let n_k be at most ``min(c_k, r q)`` for the shape (r, q) of domain k, lambda and mu prices of a row and a column
@@ -433,7 +431,6 @@ def _with_domain(
     return found[some[0][0] : some[0][-1] + 1, some[1][0] : some[1][-1] + 1], first
 
 
-# -- pattern_bound --
 # Upper bound on the cells that a pair can cover, with prices for what a single row and a single column need.
 #
 # A domain touched by r rows and q columns is a *shape*.  The widths q of the domains that a row touches add up to P or

@@ -29,7 +29,6 @@ from scheduler.placement.types import Pair
 from scheduler.work_clock import spend
 from topology.cluster import IntArray
 
-# -- cut_outs --
 # Rectangles cut out of the largest domain: S = 2 or R = 2 where one domain is much larger than the rest.
 #
 # The largest domain lies under all cells, and every other one in use covers a rectangle of rows by columns.  Where the
@@ -99,7 +98,6 @@ def _saving(size: int, width: int) -> float:
     return size / (width + 1) - size / width
 
 
-# -- row_chains --
 # Chains of domains: rows that touch at most R domains each, whatever the columns touch, by counting alone.
 #
 # Where one spread has no affinity the other is all of the objective.  The m largest domains that hold all D * P cells
@@ -194,7 +192,6 @@ def laid_out(rows: Sequence[Sequence[Part]], problem: GridProblem) -> IntArray:
     return cells
 
 
-# -- row_groups --
 # R = 2 with S free, decided: domains in groups that rows join, which is a packing of bins.
 #
 # A row on two domains joins them, so rows make groups of v domains with e >= v - 1 rows, which hold e P cells; and
@@ -301,7 +298,6 @@ class BinPacking:
         return list(joined.from_iterable([item] * count for item, count in pairs))
 
 
-# -- closed_forms --
 # Closed forms: the best pair of a grid by counting alone, in microseconds, with what no pair is below.
 #
 # Nearly every gang of up to some hundred nodes ends here.  Three facts are enough (docs: exact.md): the fewest domains

@@ -23,7 +23,6 @@ from scheduler.placement.exact.profiles import realise
 from scheduler.work_clock import clock, spend
 from topology.cluster import BoolArray, IndexArray, IntArray
 
-# -- column_components --
 # S = 2: which domains can form a component of columns, and how many row touches such a component takes at least.
 #
 # With S = 2 every column lies on one domain or on two, so columns are loops and edges of a graph on the domains. A
@@ -160,7 +159,6 @@ def least_touches(capacities: IndexArray, columns: IndexArray, height: int) -> I
     return bound
 
 
-# -- component_columns --
 # S = 2: which domains share a column, for given widths and heights of the domains of one component.
 #
 # The columns are the edges of a graph, in which domain k has q_k of them; a loop is a column on one domain alone.  Two
@@ -245,7 +243,6 @@ class _Graph:
         return True
 
 
-# -- component_heights --
 # S = 2: the fewest rows that the domains of one component touch, and the columns that they share in it.
 #
 # A domain of *width* q serves q of the e columns and touches as many rows as is its *height* r, so it holds q r cells
@@ -416,7 +413,6 @@ class ComponentHeights:
         return good
 
 
-# -- component_trees --
 # S = 2: components that are trees, v domains on v - 1 columns, and a quick lower bound on the rows that these touch.
 #
 # :mod:`scheduler.placement.exact.components` has the number itself, which takes longer.
@@ -493,7 +489,6 @@ def _subsets(domains: int) -> Iterator[int]:
         some = (some - 1) & domains
 
 
-# -- tree_shares --
 # S = 2: components that are trees, the fewest rows that these touch, exactly, and columns with which they do.
 #
 # A tree of v domains has v - 1 columns.  Cut the column between a subtree and the rest: what the subtree holds of it is
@@ -611,7 +606,6 @@ def _parts(domains: Domains) -> Iterator[Domains]:
             yield tuple(c for c, count in zip(many, taken, strict=True) for _ in range(count))
 
 
-# -- component_packing --
 # S = 2: putting components together, each domain in one, until they have all columns and few enough row touches.
 #
 # The columns of a placement fall into components, all of whose row touches together are R D at most.  A linear program
@@ -781,7 +775,6 @@ class Packings:
         return fitting
 
 
-# -- component_search --
 # S = 2 decided by components: which domains share columns, packed together, until a pair is built or refuted.
 #
 # A placement that uses m domains is one on the m largest, so for each m *all* of the first m are to be used: without

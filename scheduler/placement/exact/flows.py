@@ -26,7 +26,6 @@ from topology.cluster import BoolArray, FloatArray, IndexArray, IntArray
 if TYPE_CHECKING:
     from ortools.linear_solver import pywraplp
 
-# -- whole_rows --
 # Whole rows on the intervals that domains serve: an integer program of hundredths of a second.
 #
 # Every row is a path over the columns of segments within the intervals.  In fractions the rows are the same flow, which
@@ -158,7 +157,6 @@ def _lay_out(
     return cells
 
 
-# -- interval_flow --
 # Interval flow: each domain serves an interval of the columns, and rows are paths across the columns.
 #
 # A row is cut into at most R segments, from the first column to the last.  A domain that serves the columns from l to r
@@ -354,7 +352,6 @@ class Dives:
         return sorted(s for s in some if self.pp > 2 or s[0] == 0 or s[1] == self.problem.columns)
 
 
-# -- peeled_bands --
 # Peeled bands: some bands in whole rows first, and an interval flow over the columns and domains that they leave.
 #
 # A *band* is a set of at most S domains that hold all cells of some columns, each row in one of them.  So b bands leave

@@ -34,7 +34,6 @@ from topology.flags import HEALTHY
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model
 
-# -- cell_sites --
 # Cells and domains told apart as little as the objective allows: units of cells, and sites where they may go.
 #
 # A *site* is a domain of the closest level with room, a *unit* the cells that holds keep together in one, a single cell
@@ -137,7 +136,6 @@ class Sites:
         return np.flatnonzero(self._room_of_domain > 0)
 
 
-# -- cell_model --
 # All units and all sites in one model: every term of the objective at every level, for what is small enough.
 #
 # ``x[unit, site]`` says where each unit goes.  A group touches a domain where one of its units does; its spread is the
@@ -357,7 +355,6 @@ class CellModel:
         return spread
 
 
-# -- worst_parts --
 # Which part of a large placement to lay anew: sites around one of the groups that are worst off.
 
 
@@ -415,7 +412,6 @@ class WorstParts:
         return listed
 
 
-# -- goal_search --
 # Goals in order, on the nodes themselves: the objective with its soft terms, the EP spread, Eq. 2 at closer levels.
 #
 # A placement comes from the search over pairs; bounds come from counting.  Where the two do not meet, the model of all

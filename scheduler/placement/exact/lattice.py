@@ -21,7 +21,6 @@ from scheduler.witnesses import Witness
 from scheduler.work_clock import clock, side_by_side
 from topology.cluster import IntArray
 
-# -- lattice --
 # The lattice of pairs (S, R): which are refuted, which are built, and which are still open.
 #
 # Feasibility is monotone, so a refutation holds for all pairs below it and a construction for all pairs above it.
@@ -149,7 +148,6 @@ class Lattice:
         return pair_order(pair, self.alpha)
 
 
-# -- pair_search --
 # The state of a search of pairs (S, R), which all of its methods share; and both views of its grid.
 
 

@@ -25,7 +25,6 @@ from scheduler.placement.types import Limits, Pair, corners
 from scheduler.work_clock import clock
 from topology.cluster import IndexArray
 
-# -- line_touches --
 # What lines touch at a closer level at least, given what they may touch at a broader one: racks inside minipods.
 #
 # A line is a column or a row of the grid.  At the closer level alone all the roomiest racks serve; but a line that may
@@ -98,7 +97,6 @@ class LineTouches:
         return -(-int(enough[0] if len(enough) else touches + 1) // self.lines)
 
 
-# -- level_bounds --
 # What counting says of all levels at once: the least that terms at several levels can add up to.
 #
 # At every level alone the job is a grid problem, with a lattice of its own; a group touches no fewer domains of a

@@ -27,7 +27,6 @@ from topology.cluster import BoolArray, FloatArray, IntArray
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model
 
-# -- width_model --
 # What each domain k does in total, for one pair (S, R): q_k columns served (its *width*), r_k rows touched, n_k cells.
 #
 # These totals know no column and no row by name, and satisfy five families of inequalities that every placement of the
@@ -297,7 +296,6 @@ def minimal_patterns(total: int, parts: int) -> Iterator[tuple[int, ...]]:
     yield from extend((), total)
 
 
-# -- column_model --
 # Which columns each domain serves: one model for every S, and one for S = 2 in which no two columns are told apart.
 
 
@@ -458,7 +456,6 @@ class ColumnPairs:
         return [[k in on for on in columns] for k in self._totals.domains]
 
 
-# -- skeleton --
 # Which domains serve which column: a relaxation strong enough to refute, and a skeleton to realise.
 #
 # A pair without a solution of :class:`SkeletonModel` is refuted; a solution is a *skeleton*, the domains of each
@@ -615,7 +612,6 @@ class RowPairs:
         return np.concatenate(blocks).astype(np.int32)
 
 
-# -- realise --
 # From a skeleton to a placement: given the domains each column may use, find rows that touch few of them.
 #
 # A *skeleton* says for every column which domains serve it (at most S).  A row then follows a *cover*, a set of at most
@@ -809,7 +805,6 @@ def _lay_out(problem: GridProblem, rows: Sequence[int], cells_on: dict[tuple[int
     return cells
 
 
-# -- profile_search --
 # Enumerating the width profiles of the open pairs, until each pair is built or refuted.
 #
 # Each open pair gets a slice of time, two searches side by side, then longer slices.  The profiles of

@@ -33,7 +33,6 @@ from scheduler.placement.types import Limits, Pair
 from scheduler.work_clock import clock
 from topology.cluster import IntArray, count_nodes
 
-# -- embedded_grid --
 # A grid inside a job whose stages share nodes: rows in PP groups, columns in DP groups, no node twice.
 #
 # A part of a group touches no more domains than the group.  So what the search of pairs refutes of the grid is refuted
@@ -98,7 +97,6 @@ def _matched(columns_of: Mapping[int, Sequence[int]]) -> dict[int, int]:
     return cell_in
 
 
-# -- shared_stages --
 # Placing a job whose stages share nodes: there is no grid of rows and columns, and each group is counted as it is.
 #
 # Most of such a job is a grid all the same (:mod:`scheduler.placement.exact.shared_stages`).  The pairs of that grid

@@ -22,7 +22,6 @@ from scheduler.placement.types import Limits, Pair
 from scheduler.work_clock import clock, counts_work
 from topology.cluster import IntArray
 
-# -- bare_grids --
 # Bare grids, without a job: by a closed form, or by the search, whose answers are kept.
 #
 # Seating asks for one in each domain, replays for the same ones again and again.
@@ -122,7 +121,6 @@ GRIDS = GridCache(2048)
 _KEPT_CELLS = 4096  # of the largest grid that is kept, so that all of them are some tens of megabytes at most
 
 
-# -- pair_seats --
 # From a job to its pairs (S, R), and from a pair that is built to nodes.
 
 

@@ -26,7 +26,6 @@ from scheduler.placement.types import ALGORITHMS, Limits
 from scheduler.work_clock import clock
 from topology.cluster import BoolArray, Cluster, IndexArray, IntArray, Level
 
-# -- quick_starts --
 # What the quick rules of the house propose, as placements to begin with: none that was asked is better in the end.
 #
 # A quick rule is any algorithm of this package that is a :class:`scheduler.placement.heuristic.Heuristic`: it asks no
@@ -64,7 +63,6 @@ def quick_starts(
             yield nodes
 
 
-# -- tight_fills --
 # Placements that need no search: segments of cells one after another, each on the fewest domains that hold it.
 #
 # Where the objective has terms that the pairs (S, R) do not see, the best pair need not lead to the best placement.
@@ -247,7 +245,6 @@ class _Room:
             wanted -= some
 
 
-# -- soft_terms --
 # Terms of the objective beyond the pair (S, R): what is tried for them, and where the search for them begins.
 #
 # A soft term is least where its groups touch one domain each, which is a hard constraint: so every choice of a few

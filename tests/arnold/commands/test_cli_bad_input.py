@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from tests.facts import says
+
 Arnold = Callable[..., Any]
 
 GOOD_CLUSTER = "node,minipod,rack,gpus,free_gpus,slowdown\nn1,a,r1,8,8,\nn2,a,r1,8,8,\nn3,b,r2,8,8,\n"
@@ -110,7 +112,9 @@ def test_an_empty_name_of_a_file(arnold: Arnold, tmp_path: Path, option: str) ->
     files = {"--cluster": tmp_path / "c.csv", "--job": tmp_path / "j.yaml", option: ""}
     ran = arnold("place", *(word for pair in files.items() for word in pair), "--json")
     assert ran.code == 2
-    assert (ran.json["error"]["message"], ran.json["error"]["where"]) == ("the name of a file is empty", "''")
+    error = ran.json["error"]
+    assert says(error["message"], "name of a file", "empty")
+    assert error["where"] == "''"
 
 
 @pytest.mark.parametrize(

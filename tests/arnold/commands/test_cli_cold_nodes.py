@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from arnold.commands.run import run
+from tests.facts import says
 
 CLUSTER = "node,pod,gpus,cache\n" + "".join(
     f"n{i},p{i // 4},8,{'train:1 base' if i in (1, 6) else 'base'}\n" for i in range(8)
@@ -27,10 +28,10 @@ def test_what_nodes_would_pull_is_said(tmp_path: Path, capsys: pytest.CaptureFix
     for command in ("place", "explain"):
         assert ask(tmp_path, command, "--json") == 0
         said = json.loads(capsys.readouterr().out)
-        assert "2 of 3 nodes would pull up to 18 GB." in said["notes"]
+        assert says(said["notes"], "2 of 3 nodes", "18 GB")
         assert said["job"]["images"] == {"train:1": 18.0, "base": 3.0}
         assert ask(tmp_path, command) == 0
-        assert "2 of 3 nodes would pull up to 18 GB" in capsys.readouterr().out
+        assert says(capsys.readouterr().out, "2 of 3 nodes", "18 GB")
 
 
 def test_a_size_below_nothing_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

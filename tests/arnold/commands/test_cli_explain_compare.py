@@ -11,6 +11,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from arnold.documents.place_answer import CompareOutput, ExplainDocument
+from tests.facts import says
 
 Arnold = Callable[..., Any]
 
@@ -78,11 +79,11 @@ def test_explain_refutes_every_cheaper_pair(arnold: Arnold, cluster_file: Path, 
     ran = arnold("explain", "--cluster", cluster_file, "--job", job_file, "--json")
     assert ran.code == 0
     assert round_trips(ran.json, ExplainDocument)
-    assert ran.json["verdict"] == "proved optimal: DP spread 2, PP spread 1, objective 1.25"
+    assert says(ran.json["verdict"], "proved optimal", "DP spread 2", "PP spread 1", "objective 1.25")
     assert [(pair["dp"], pair["pp"], pair["objective"]) for pair in ran.json["cheaper"]] == [(1, 1, 1.0)]
     assert all(pair["sentence"] and pair["refuted_by"] for pair in ran.json["cheaper"])
     out = arnold("explain", "--cluster", cluster_file, "--job", job_file).out
-    assert "proved optimal: DP spread 2, PP spread 1, objective 1.25" in out
+    assert says(out, "proved optimal", "DP spread 2", "PP spread 1", "objective 1.25")
     assert ran.json["cheaper"][0]["sentence"][:40] in out
 
 
@@ -91,8 +92,8 @@ def test_explain_where_no_change_helps(arnold: Arnold, tmp_path: Path) -> None:
     (tmp_path / "cluster.csv").write_text("node,rack,gpus,free_gpus\nn1,r1,8,0\n")
     (tmp_path / "job.yaml").write_text("parallelism: {tp: 8, pp: 2, dp: 4}\n")
     out = arnold("explain", "--cluster", tmp_path / "cluster.csv", "--job", tmp_path / "job.yaml").out
-    assert "Any one of these would help" not in out
-    assert "What would help\n  - No single change that was tried: a smaller dp, " in out
+    assert "Any one of these" not in out
+    assert says(out.split("What would help\n")[1], "No single change", "a smaller dp")
 
 
 def test_explain_of_a_job_that_does_not_fit(arnold: Arnold, cluster_file: Path, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Arnold
+from tests.facts import says
 
 
 @pytest.fixture
@@ -40,7 +41,7 @@ def test_a_repaired_placement(arnold: Arnold, folder: Path) -> None:
         assert "llm repaired: 1 node lost" in words
         assert "1 faulty" in words
         assert "proved best" in words
-        assert ("proved best with as few moves" in words) == of_few
+        assert says(words, "proved best", "few moves") == of_few
         assert re.search(r"Rank 0 \(row 0, stage 0\): n00 to n\d\d", words)
 
 
@@ -60,7 +61,7 @@ def test_the_best_proof_comes_first(arnold: Arnold, folder: Path) -> None:
     algorithms = ("--algorithm", "random-fit,exact")
     assert arnold("compare", *INSTANCE, *algorithms, "--html", "compare.html").code == 0
     words = words_of(folder / "compare.html")
-    assert "Proved optimal: no placement has a smaller objective" in words
+    assert says(words, "Proved optimal")
     assert re.search(r'<option value="0">exact<', (folder / "compare.html").read_text())
 
 
@@ -76,7 +77,7 @@ def test_a_chart_shows_no_more_than_there_is(arnold: Arnold, folder: Path) -> No
     (folder / "job.yaml").write_text("name: llm\nparallelism: {tp: 8, dp: 2, pp: 2}\nalpha: 0.8\n")
     assert arnold("place", *INSTANCE, "--html", "place.html").code == 0
     assert "DP spread against PP spread" not in words_of(folder / "place.html")
-    assert "No pair of spreads would cost less than exact's 1.0" in words_of(folder / "place.html")
+    assert says(words_of(folder / "place.html"), "No pair", "exact's 1.0")
 
 
 def test_numbered_levels_are_switches(arnold: Arnold, folder: Path) -> None:

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from tests.facts import says
+
 Arnold = Callable[..., Any]
 
 
@@ -124,7 +126,7 @@ def test_two_results_in_one_file(place: Arnold, tmp_path: Path) -> None:
     for other in (("--output", f"{tmp_path}/./file"), ("--html", file)):
         ran = place("--output", file, *other)
         assert ran.code == 2
-        assert "two results go to one file" in ran.err
+        assert says(ran.err, "one file")
         assert not file.exists()
 
 
@@ -132,7 +134,7 @@ def test_an_unknown_format_names_those_there_are(place: Arnold, tmp_path: Path) 
     """Exit 2, with all formats."""
     ran = place("--output", tmp_path / "file", "--output-format", "pbs")
     assert ran.code == 2
-    assert "'pbs' is not one of 'json', 'hostfile', 'rankfile', 'nodelist', 'slurm', 'torchrun', 'mpi'" in ran.err
+    assert says(ran.err, "'pbs'", "'json'", "'hostfile'", "'rankfile'", "'nodelist'", "'slurm'", "'torchrun'", "'mpi'")
 
 
 def test_a_name_that_no_launcher_takes(arnold: Arnold, fakes: None, job_file: Path, tmp_path: Path) -> None:
@@ -143,7 +145,7 @@ def test_a_name_that_no_launcher_takes(arnold: Arnold, fakes: None, job_file: Pa
     args = ("place", "--cluster", cluster, "--job", job_file, "--algorithm", "first", "--output", saved, "--json")
     error = arnold(*args, "--output", hosts).json["error"]
     assert error["where"] == str(hosts)
-    assert "'gpu node 0' cannot stand in files for launchers" in error["message"]
+    assert says(error["message"], "'gpu node 0'", "launchers")
     assert not saved.exists()
     assert arnold(*args).code == 0
     assert saved.exists()
@@ -171,10 +173,8 @@ def test_a_result_never_replaces_an_input(arnold: Arnold, cluster_file: Path, jo
         for result in ("--output", "--html"):
             # the algorithm does not exist, which is found out later
             ran = arnold("place", *inputs, "--algorithm", "none", result, read)
-            assert (ran.code, ran.err.splitlines()) == (
-                2,
-                [f"Error: {read}: is read as {option}", "To fix: give the result another file"],
-            )
+            assert ran.code == 2
+            assert says(ran.err, "Error:", str(read), option, "To fix:", "another file")
     ran = arnold("place", *inputs, "--output", f"{tmp_path}/./{job_file.name}", "--json")
     assert (ran.code, ran.json["error"]["message"]) == (2, "is read as --job")
     assert {one: one.read_bytes() for one in tmp_path.iterdir()} == before

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.facts import says
+
 ENTRY_POINTS = """\
 [arnold.commands]
 broken = broken_commands:COMMANDS
@@ -59,9 +61,7 @@ def test_package_that_cannot_be_imported_leaves_the_others(site: Path, arguments
     assert "place" in done.stdout
     assert "simulate" in done.stdout
     (line,) = [line for line in done.stderr.splitlines() if "arnold.commands" in line]
-    assert line == (
-        "Warning: broken (arnold.commands) is left out: ModuleNotFoundError: No module named 'absent_library'"
-    )
+    assert says(line, "Warning:", "broken (arnold.commands)", "left out", "ModuleNotFoundError", "'absent_library'")
 
 
 def test_its_own_command_is_not_there(site: Path) -> None:
@@ -231,10 +231,10 @@ def test_reader_that_cannot_be_imported_is_not_in_the_way(tmp_path: Path) -> Non
     cluster.write_text("node,rack\nn1,r1\nn2,r2\n")
     done = run_arnold(tmp_path, "topology", "validate", str(cluster))
     assert done.returncode == 0, done.stderr
-    assert done.stderr.count("rack-list of the package inventory failed") == 1
+    assert done.stderr.count("rack-list") == 1
     asked = run_arnold(tmp_path, "topology", "validate", str(cluster), "--format", "rack-list")
     assert asked.returncode == 1
-    assert "rack-list of the package inventory failed: ModuleNotFoundError" in asked.stderr
+    assert says(asked.stderr, "rack-list", "inventory", "ModuleNotFoundError")
 
 
 def place(site: Path, *more: str) -> subprocess.CompletedProcess[str]:
@@ -258,8 +258,9 @@ def test_algorithms_that_cannot_be_used_are_not_in_the_way(site: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "proved optimal" in done.stdout
     lines = [line for line in done.stderr.splitlines() if line.startswith("exact ")]
-    assert lines == ["exact of taker (arnold.placement) is left out: the name is taken by arnold-scheduler"]
+    (line,) = lines
+    assert says(line, "exact of taker (arnold.placement)", "left out", "arnold-scheduler")
     refused = place(site, "--algorithm", "mine")
     assert (refused.returncode, refused.stdout) == (2, "")
-    assert "one and other both offer 'mine' (arnold.placement)" in refused.stderr
-    assert "To fix: uninstall all but one of these packages" in refused.stderr
+    assert says(refused.stderr, "one and other", "'mine' (arnold.placement)")
+    assert says(refused.stderr, "To fix:", "uninstall all but one")

@@ -16,6 +16,7 @@ import pytest
 
 from arnold.commands.run import run
 from simulator.checkpoints import held_alone
+from tests.facts import says
 
 Simulate = Callable[..., Any]
 
@@ -84,7 +85,7 @@ def test_the_json_is_that_of_the_architecture(simulate: Simulate) -> None:
     assert said["goodput"] == said["utilization"] == pytest.approx(said["allocation"])
     assert (said["ettr_worst_hour"], said["throughput_lost"]) == (1.0, 0.0)
     assert said["cost"] == "none"
-    assert any("place has no effect on its step" in line for line in said["assumptions"])
+    assert says(said["assumptions"], "no effect", "step")
     # The gang of 8 nodes touches both pods, that of 2 nodes one: on average 1.5.
     assert said["spread"] == {"dp": 1.5, "pp": 1.0}
 
@@ -135,7 +136,7 @@ def test_text_for_people(simulate: Simulate) -> None:
     """Without --json: a few lines."""
     ran = simulate()
     assert ran.code == 0
-    assert "4 of 4 jobs ended under fifo on 8 nodes in 15 s" in ran.out
+    assert says(ran.out, "4 of 4 jobs", "fifo", "8 nodes", "15 s")
 
 
 def test_transforms_of_the_trace(simulate: Simulate, tmp_path: Path) -> None:
@@ -312,7 +313,7 @@ def test_an_interrupted_run_leaves_a_checkpoint_and_goes_on(
         patched.setattr("arnold.console.interrupts.asked_to_stop", _at_once)
         ran = simulate("--jobs-out", str(resumed), "--checkpoint", str(path), trace=trace)
     assert (ran.code, resumed.exists(), path.exists()) == (130, False, True)
-    assert f"Saved in {path}: the same command goes on from there." in ran.err
+    assert says(ran.err, str(path), "the same command")
     other = simulate("--policy", "shortest-first", "--checkpoint", str(path), "--json", trace=trace)
     assert "another trace, cluster or settings" in other.json["error"]["message"]
     again = simulate("--jobs-out", str(resumed), "--checkpoint", str(path), "--json", trace=trace)
@@ -328,7 +329,7 @@ def test_two_runs_on_one_checkpoint(simulate: Simulate, tmp_path: Path) -> None:
     with held_alone(str(path)):
         ran = simulate("--checkpoint", str(path), "--json")
         assert ran.code == 2
-        assert ran.json["error"]["message"] == f"another run is using it: process {os.getpid()}"
+        assert says(ran.json["error"]["message"], "another run", f"process {os.getpid()}")
         assert ran.json["error"]["where"] == str(path)
     assert not lock.exists()
     lock.write_text("4711")

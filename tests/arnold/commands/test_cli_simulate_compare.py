@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from tests.facts import says
+
 Arnold = Callable[..., Any]
 
 CLUSTER = "node,pod,rack\n" + "".join(f"n{i},p{i // 4},r{i // 2}\n" for i in range(8))
@@ -41,7 +43,7 @@ def test_the_real_waits_stand_beside(arnold: Arnold, files: Sequence[object], tm
     """A trace that says how long its jobs waited, here 20 and 40 s, is compared with the replays."""
     (tmp_path / "jobs.csv").write_text("job_id,submit_time,duration,gpus,waited\na,0,10,8,20\nb,1,5,8,40\n")
     out = arnold(*files, "--policy", "fifo,fifo-backfill", "--algorithm", "none").out
-    assert "In the trace itself: mean wait 30 s" in out
+    assert says(out, "the trace itself", "mean wait 30 s")
 
 
 def test_what_is_left_out_is_told(arnold: Arnold, files: Sequence[object], tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from arnold.commands.run import run
+from tests.facts import says
 
 
 @pytest.fixture
@@ -54,7 +55,7 @@ def test_without_tolerations_the_taints_are_named(
     """Three nodes are wanted and n6 alone has no taint: kept out, not faulty, with the option that admits them."""
     document = answer(capsys, "place", "--cluster", nodes, "--job", job_file(tmp_path, 3), code=3)
     assert document["status"] == "infeasible"
-    assert "3 kept out by the taint dedicated=vision" in document["reason"]
+    assert says(document["reason"], "3 kept out", "dedicated=vision")
     assert "--tolerate dedicated=vision" in document["reason"]
     assert "faulty" not in document["reason"]
     assert document["cluster"]["faulty"] == 0

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from arnold.commands.run import run
+from tests.facts import says
 
 TOPOLOGY = """\
 SwitchName=a Switches=a[1-2]
@@ -56,8 +57,8 @@ def test_a_job_that_no_trunk_holds_could_never_run(
     code = run(["simulate", "--cluster", str(cluster), "--trace", str(trace(tmp_path, 72))])
     assert code == 2
     said = capsys.readouterr().err
-    assert "9 nodes with 8 free GPUs each in one domain of" in said
-    assert "as nothing joins the 2 of them; 'b' has most, 8 (all together 14)" in said
+    assert says(said, "9 nodes with 8 free GPUs")
+    assert says(said, "'b' has most, 8", "all together 14")
     assert "describe a switch above them" in said
     assert "larger than the cluster" not in said
 

@@ -18,6 +18,7 @@ from scheduler.objective import step_time
 from scheduler.outcome import Outcome
 from scheduler.placement.types import ParetoPoint, PriceOption, Proposal, Refutation
 from tests.browser import show
+from tests.facts import says
 from tests.markup import tags
 from topology.build import build_cluster
 from topology.cluster import Cluster, Node
@@ -193,15 +194,15 @@ def test_rows_of_the_job_are_rows_of_the_drawing(rows: int, columns: int) -> Non
     assert y.max() < 700
     assert (block.max() > 0) == (rows > 40)
     said = "row numbers at the left" if rows > 1 else "each column one stage (DP group). Colours in a row: PP spread."
-    assert "Each row is one pipeline (PP group)" in text_of(page)
+    assert says(text_of(page), "one pipeline (PP group)")
     assert said in text_of(page)
 
 
 def test_the_verdict_says_what_was_proved(page: str) -> None:
     """Cheaper than (1, 2) at 1.75 are (3, 1) at 1.5, (2, 1) at 1.25 and (1, 1): all below (3, 1), which is refuted."""
     text = text_of(page)
-    assert "16 nodes on 2 minipods: a DP group touches at most 1 minipod, a PP group at most 2 minipods." in text
-    assert "Proved optimal: no placement has a smaller objective. Each of the 3 cheaper pairs" in text
+    assert says(text, "16 nodes on 2 minipods", "at most 1 minipod", "at most 2 minipods")
+    assert says(text, "Proved optimal", "3 cheaper pairs")
 
 
 def reasons_of(page: str) -> list[list[str]]:
@@ -231,16 +232,14 @@ def test_what_is_open_is_said_to_be_open() -> None:
     cluster = four_minipods()
     known = Proposal(scattered().nodes, refutations=(Refutation((1, 1), "edges", "16 cells"),))
     page = placement_page(cluster, JOB, [judge("exact", cluster, JOB, known)])
-    assert reasons_of(page)[0] == [
-        "(3, 2)",
-        "2.25",
-        "open: not settled within the time; a longer --time-limit may help",
-    ]
+    pair, objective, reason = reasons_of(page)[0]
+    assert (pair, objective) == ("(3, 2)", "2.25")
+    assert says(reason, "open", "--time-limit")
     assert ["(1, 1)", "1.0", "edges : 16 cells"] in reasons_of(page)
     # S up to 4 domains and R up to 2 stages, without (4, 2) itself
     assert len(reasons_of(page)) == 7
     text = text_of(placement_page(cluster, JOB, [judge("scatter", cluster, JOB, scattered())]))
-    assert "7 pairs of spreads would cost less than scatter's 2.5: scatter rules none of them out." in text
+    assert says(text, "7 pairs", "scatter's 2.5", "none of them")
 
 
 def test_the_comparison_is_sorted_by_worth(page: str) -> None:
@@ -250,7 +249,7 @@ def test_the_comparison_is_sorted_by_worth(page: str) -> None:
     assert rows[1].split() == ["halfway", "2.0", "1.14x", "2", "2", "stopped", "at", "5", "s", "5.2", "s"]
     assert rows[2].split() == ["scatter", "2.5", "1.43x", "4", "2", "feasible", "2.5", "s"]
     assert "no minipod has 16 nodes infeasible" in rows[3]
-    assert "time ran out before a valid placement was found stopped at 60 s 60 s" in rows[4]
+    assert says(rows[4], "time ran out", "stopped at 60 s")
     assert "the algorithm's own rule admits no placement" in text_of(page)
     assert "width:100.0%" in page
     assert "width:70.0%" in page
@@ -278,7 +277,7 @@ def test_a_gap_is_said_plainly() -> None:
     cluster = four_minipods()
     proposal = Proposal(scattered().nodes, lower_bound=2.0)
     text = text_of(placement_page(cluster, JOB, [judge("exact", cluster, JOB, proposal)]))
-    assert "no placement can have an objective below 2.0, so the best possible is at most 20.0% lower" in text
+    assert says(text, "objective below 2.0", "20.0% lower")
     assert "Proved" not in text
 
 
@@ -319,7 +318,7 @@ def test_choosing_an_algorithm_changes_all_that_is_said_of_a_placement(page: str
     assert re.search(r'<span class="seal" hidden="">proved', shown.dom)
     assert "5.2 s to solve halfway" in text
     said = "16 nodes on 4 minipods: a DP group touches at most 2 minipods, a PP group at most 2 minipods."
-    assert f"{said} Stopped at 5 s. Objective 2.0, 1.14 times that of exact (1.75, proved optimal)." in text
+    assert says(text, said, "Stopped at 5 s", "Objective 2.0", "1.14 times that of exact (1.75, proved optimal)")
     outcome = judge("halfway", four_minipods(), JOB, in_columns())
     assert outcome.evaluation is not None
     expected = [outcome.evaluation.by_level[level][family] for level in ("minipod", "rack") for family in FAMILIES]
@@ -358,7 +357,7 @@ def test_a_long_list_of_cheaper_pairs_says_how_many_are_left_out() -> None:
     assert (outcome.evaluation.dp, outcome.evaluation.pp) == (50, 12)
     page = placement_page(cluster, job, [outcome])
     assert len(reasons_of(page)) == 400
-    assert "And 199 more; arnold explain --json lists all." in text_of(page)
+    assert says(text_of(page), "199 more", "arnold explain --json")
 
 
 def test_without_scripts_the_page_is_about_the_first(page: str) -> None:

@@ -14,6 +14,7 @@ from extender.cluster_api.client import PODS, ClusterError, Gone, refusal
 from extender.cluster_api.reflector import PAGE, Reflector
 from ground.errors import InvalidInput
 from tests.extender.fake_cluster import FakeCluster, Mirror, soon, unreachable
+from tests.facts import says
 
 
 def run(scenario: Callable[[], Awaitable[None]]) -> None:
@@ -386,7 +387,7 @@ def test_a_kind_that_gangs_hang_on(caplog: pytest.LogCaptureFixture) -> None:
             assert made.mirror.names == ["a"], "what was there stays"
             assert made.reflector.problem is not None
             assert (waited >= 10.0) == (status == 403)
-    assert sum("pods: none, so that nothing is counted" in message for message in caplog.messages) == 2
+    assert sum(says(message, "pods", "none") for message in caplog.messages) == 2
 
 
 def test_a_kind_that_is_not_there_is_looked_for_later_and_later() -> None:

@@ -20,6 +20,7 @@ from extender.verbs import planned_node
 from tests.case_counts import examples
 from tests.extender.controller.world import TERMS, World
 from tests.extender.things import key, minipods, node_json, pod_json, state_of
+from tests.facts import says
 
 OWNER = ("Job", "train")
 
@@ -130,7 +131,7 @@ def test_a_rank_waits_for_the_others_of_its_node(how: str) -> None:
     healthy = plan.condition("Healthy")
     assert healthy is not None
     assert healthy.status == "False"
-    assert f"waiting until no pod of the gang is on the same node: rank 3 (node {before[2]}: " in healthy.message
+    assert says(healthy.message, "rank 3", f"node {before[2]}")
     world.recreate("g-2")
     world.settle()
     after = world.plan("g").nodes

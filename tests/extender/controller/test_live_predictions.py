@@ -17,7 +17,7 @@ import pytest
 from extender.gangs.types import GangKey
 from extender.plans.gang_history import decode_history, encode_history, name_pattern
 from extender.plans.gang_plan import PlanPhase, decode_plan, encode_plan
-from extender.queueing import running_jobs, waiting_gang
+from extender.queue_views import running_jobs, waiting_gang
 from scheduler.queue.run_times import Prediction
 from simulator.job_record import JobRecord
 from simulator.prediction import predict_all

@@ -15,6 +15,7 @@ from extender.objects import decode_node
 from scheduler.job import NodeSize
 from tests.case_counts import examples
 from tests.extender.things import MINIPOD, NOW, RACK, key, minipods, node, node_json, pod
+from tests.facts import says
 from topology.cluster import Cluster
 
 ANYBODY = frozenset({Demand()})
@@ -239,7 +240,7 @@ def test_half_of_the_nodes_without_a_label_is_a_clear_problem() -> None:
     fleet = fleet_of(*placed, *lost)
     (problem,) = fleet.problems
     assert problem.reason == "UnlabelledNodes"
-    assert f"2 of 4 GPU nodes have no label {MINIPOD} (b0, b1)" in problem.message
+    assert says(problem.message, "2 of 4", MINIPOD, "b0, b1")
     view = fleet.view(ANYBODY, NOW, counted=COUNTED)
     assert view.cluster is not None
     assert (view.cluster.names, dict(view.left_out)) == (("a0", "a1"), {f"without the label {MINIPOD}": 2})

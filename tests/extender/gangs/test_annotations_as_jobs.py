@@ -16,6 +16,7 @@ from ground.files import Source
 from scheduler.affinity import NAMED_MODELS
 from scheduler.job import DEFAULT_ALPHA, Count, Hold, Job
 from scheduler.job_files.job_file import load_job
+from tests.facts import saying
 
 KEY = GangKey("team", "g")
 DEGREES = {"tp": 8, "cp": 1, "ep": 1, "dp": 4, "pp": 2}
@@ -91,7 +92,7 @@ def test_the_longest_label_of_kubernetes_is_a_level() -> None:
     """A domain of 253 characters, a slash, a name of 63: as many as a GangPlan has room for; one more is refused."""
     label = f"{'d' * 253}/{'n' * 63}"
     assert asked({"level": label, "tp_level": label}).level == label
-    with pytest.raises(InvalidGang, match="is no node label: it has 318 bytes"):
+    with pytest.raises(InvalidGang, match=saying("318 bytes")):
         asked({"level": f"{label}n"})
 
 

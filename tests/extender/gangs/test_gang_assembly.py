@@ -18,6 +18,7 @@ from scheduler.job import Hold
 from tests.case_counts import examples
 from tests.extender.gangs.test_recognise import INDEX, jobset
 from tests.extender.things import SPACE, gang_pods, key, member_json, missing, pod, uid
+from tests.facts import says
 from topology.kubernetes.pods import Pod
 
 PARALLEL = {"arnold.dev/parallelism": "tp=8,pp=2,dp=3", "arnold.dev/alpha": "0.3"}
@@ -80,7 +81,7 @@ def test_missing_pods_are_named_by_rank() -> None:
     """The first of them, and how many."""
     found = gang(gang_pods("g", 9)[2:3])
     assert not found.complete
-    assert found.waits == "8 of 9 pods are missing: rank 0, 1, 3, 4, 5, ..."
+    assert says(found.waits, "8 of 9 pods", "rank 0, 1, 3, 4, 5, ...")
     assert missing(found) == (0, 1, 3, 4, 5, 6, 7, 8)
     assert found.problem is None
 
@@ -88,7 +89,7 @@ def test_missing_pods_are_named_by_rank() -> None:
 def test_a_gang_whose_size_nobody_says_waits_and_says_so() -> None:
     """With the annotation that helps."""
     found = gang([pod("p", labels={"arnold.dev/gang": "g", "arnold.dev/rank": "0"})])
-    assert found.waits == "nobody says how many pods the gang has: add the annotation arnold.dev/gang-size"
+    assert says(found.waits, "how many pods", "arnold.dev/gang-size")
     assert (found.job, found.size, found.complete) == (None, None, False)
 
 
@@ -288,7 +289,7 @@ def test_what_an_earlier_job_left_behind_does_not_count() -> None:
     earlier = [of_job("first", index, phase="Succeeded", created="2026-11-20T08:00:00Z") for index in range(3)]
     second = of_job("second", 0)
     found = gang([*earlier, second])
-    assert found.waits == "2 of 3 pods are missing: rank 1, 2"
+    assert says(found.waits, "2 of 3 pods", "rank 1, 2")
     assert (found.done, found.pods, found.created) == (frozenset(), (second,), second.created)
 
 
@@ -309,7 +310,7 @@ def test_what_an_earlier_run_of_bare_pods_left_behind_does_not_count() -> None:
     """All of them had ended when the first pod of this run was made, the last in the same second."""
     earlier = [ended(0, "09:00:00"), ended(1, "09:30:00", "Failed"), ended(2, "10:00:00")]
     found = gang([*earlier, second := fresh(0, "10:00:00")])
-    assert found.waits == "2 of 3 pods are missing: rank 1, 2"
+    assert says(found.waits, "2 of 3 pods", "rank 1, 2")
     assert (found.done, found.pods, found.created) == (frozenset(), (second,), second.created)
 
 

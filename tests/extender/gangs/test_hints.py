@@ -11,6 +11,7 @@ from extender.gangs.types import InvalidGang
 from extender.plans.gang_plan import PlanPhase
 from tests.case_counts import examples
 from tests.extender.things import gang_of, gang_pods, minipods, plan_all, pod, state_of
+from tests.facts import says
 
 LENGTH, STOP = "arnold.dev/expected-duration", "arnold.dev/preemptible"
 
@@ -79,7 +80,7 @@ def test_a_hint_that_cannot_be_read_is_a_warning() -> None:
     told = plan.condition("HintsRead")
     assert told is not None
     assert (plan.phase, told.status, told.reason) == ("Planned", "False", "BadDuration")
-    assert "'2 hours' is no duration\nTo fix: write hours" in told.message
+    assert says(told.message, "'2 hours'", "To fix:", "hours")
     for one in gang_pods("g", 2, {LENGTH: "2h"}):
         state.put_pod(one)
     assert (gang_of(state, "g").seconds, gang_of(state, "g").doubts) == (7_200, ())

@@ -34,6 +34,7 @@ from tests.extender.things import (
     state_of,
     uid,
 )
+from tests.facts import says
 from topology.kubernetes.objects import NodeObject
 
 
@@ -210,7 +211,7 @@ def test_constraints_hold_and_levels_of_no_cluster_are_named() -> None:
             assert len({int(name[1:]) // 3 for name in answer.plan.nodes}) == 1
     for text in ("[{family: dp, within: no/rack}]", "[{family: dp, level: no/rack, weight: 1}]"):
         plan = plan_all(state_of(minipods(4), gang_pods("g", 2, {"arnold.dev/constraints": text})))["g"].plan
-        assert "the cluster has no level 'no/rack'" in plan.message
+        assert says(plan.message, "'no/rack'")
 
 
 def test_what_was_asked_is_in_the_plan() -> None:
@@ -240,9 +241,9 @@ def test_no_room_says_what_is_in_the_way() -> None:
         "NoRoom",
         True,
     )
-    assert "the job needs 7 free nodes of 8 GPUs, the cluster has 5 of 8 (3 in use)" in plan.message
-    assert "it fits if the cluster were empty; 2 nodes in use would have to be freed" in plan.message
-    assert "\nTo fix: wait until nodes are free, or ask for fewer nodes" in plan.message
+    assert says(plan.message, "7 free nodes of 8 GPUs", "5 of 8", "3 in use")
+    assert says(plan.message, "2 nodes in use")
+    assert says(plan.message, "To fix:", "wait", "fewer nodes")
     assert (plan.nodes, plan.pods) == ((), ())
 
 
@@ -250,7 +251,7 @@ def test_too_large_for_the_cluster_is_another_answer() -> None:
     """It will not help to wait."""
     plan = plan_all(state_of(minipods(4), gang_pods("g", 7)))["g"].plan
     assert (plan.reason, plan.would_fit_if_empty) == ("TooLarge", False)
-    assert "would not fit even if the cluster were empty\nTo fix: ask for fewer nodes" in plan.message
+    assert says(plan.message, "even if the cluster were empty", "To fix:", "fewer nodes")
 
 
 def test_nodes_that_its_pods_cannot_use_are_counted() -> None:
@@ -258,9 +259,9 @@ def test_nodes_that_its_pods_cannot_use_are_counted() -> None:
     pods = gang_pods("g", 3, nodeSelector={MINIPOD: "mp1"})
     plan = plan_all(state_of(minipods(4, 2), pods))["g"].plan
     assert "the cluster has 2 of 2" in plan.message
-    assert "nodes that its pods cannot use: 4 not selected by the pods" in plan.message
+    assert says(plan.message, "4 not selected by the pods")
     none = plan_all(state_of(minipods(4), gang_pods("g", 3, nodeSelector={"no": "where"})))["g"].plan
-    assert none.message == "no node with GPUs can be used by the pods: 4 not selected by the pods"
+    assert says(none.message, "no node with GPUs", "4 not selected by the pods")
 
 
 @pytest.mark.parametrize(
@@ -331,7 +332,7 @@ def test_two_gangs_that_do_not_both_fit_one_runs_whole_and_one_waits_whole() -> 
     state = queue_of(("first", 5, {}), ("second", 5, {}), nodes=minipods(8))
     answers = plan_all(state)
     assert [(name, answer.placed) for name, answer in answers.items()] == [("first", True), ("second", False)]
-    assert "the cluster has 3 of 8 (5 in use)" in answers["second"].plan.message
+    assert says(answers["second"].plan.message, "3 of 8", "5 in use")
 
 
 def test_a_higher_priority_goes_first_however_young() -> None:
@@ -347,17 +348,14 @@ def test_a_small_gang_does_not_take_nodes_that_a_blocked_one_waits_for() -> None
     answers = plan_all(state)
     assert [answer.placed for answer in answers.values()] == [False, False]
     assert answers["small"].plan.reason == "BehindOthers"
-    assert answers["small"].plan.message == (
-        "it would fit, but gang team/big is before it and could use the same nodes\n"
-        "To fix: wait for them, or give the gang a higher priority"
-    )
+    assert says(answers["small"].plan.message, "team/big", "To fix:", "wait", "higher priority")
 
 
 def test_of_many_before_it_the_first_is_named() -> None:
     """And the others counted."""
     running = [pod(f"r{i}", node=f"m0-{i}", phase="Running") for i in range(3)]
     state = queue_of(("big", 7, {}), ("next", 6, {}), ("small", 2, {}), nodes=minipods(8), running=running)
-    assert "gang team/big and 1 more are before it" in plan_all(state)["small"].plan.message
+    assert says(plan_all(state)["small"].plan.message, "team/big", "1 more")
 
 
 def test_a_small_gang_passes_on_nodes_that_the_blocked_one_cannot_use() -> None:
@@ -544,7 +542,7 @@ def test_pods_that_run_are_never_moved() -> None:
     state, plan = running_gang(4, annotations, nodes=minipods(8))
     answer = answer_to(repair_question(state, plan, [plan.nodes[0]], NOW), LIMITS)
     assert not answer.placed
-    assert "pods that run would have to move: rank 1, 2, 3" in answer.plan.message
+    assert says(answer.plan.message, "rank 1, 2, 3")
     state, plan = running_gang(4, annotations, nodes=minipods(8), bound=False)
     answer = answer_to(repair_question(state, plan, [plan.nodes[0]], NOW), LIMITS)
     assert (answer.placed, answer.moved) == (True, (0, 1, 2, 3))
@@ -569,7 +567,7 @@ def test_a_plan_that_is_not_the_gangs_any_more_is_not_repaired() -> None:
     for broken, lost in ((plan.replace(nodes=plan.nodes[:3]), plan.nodes[0]), (plan, "elsewhere")):
         answer = answer_to(repair_question(state, broken, [lost], NOW), LIMITS)
         assert not answer.placed
-        assert "does not fit what is asked" in answer.plan.message
+        assert says(answer.plan.message, "does not fit")
 
 
 @given(st.sets(st.integers(0, 7), min_size=1, max_size=4), st.sets(st.integers(0, 3), max_size=3))

@@ -7,6 +7,7 @@ import pytest
 from extender.plans.gang_plan import PlanPhase
 from tests.extender.controller.world import World
 from tests.extender.things import Json, gang_pods, minipods, node, plan_all, pod, state_of
+from tests.facts import says
 
 CPU = {"asks": {"cpu": "100"}}
 
@@ -26,7 +27,7 @@ def test_a_gang_that_waits_for_cpu_is_told() -> None:
     state = state_of(minipods(4, 4), [*gang_pods("g", 3, **CPU), *tenants, *busy])
     answer = plan_all(state)["g"]
     assert (answer.plan.phase, answer.plan.reason, answer.plan.would_fit_if_empty) == (PlanPhase.QUEUED, "NoRoom", True)
-    assert "nodes with free GPUs that have no room for its pods: 4 with less than 100 CPU free" in answer.plan.message
+    assert says(answer.plan.message, "4 with less than 100 CPU free")
     assert "2 in use" in answer.plan.message
     # once they are gone it could have them: others behind it do not take them
     assert answer.usable is not None
@@ -46,7 +47,7 @@ def test_what_no_node_has_is_said(asks: dict[str, str], why: str) -> None:
     """Nodes that lack it even when empty are no nodes for this gang, which keeps none from others."""
     answer = plan_all(state_of(minipods(4, 4), gang_pods("g", 2, asks=asks)))["g"]
     assert answer.plan.phase is PlanPhase.QUEUED
-    assert answer.plan.message == f"no node with GPUs can be used by the pods: {why}"
+    assert says(answer.plan.message, "no node with GPUs", why)
     assert answer.usable is None
 
 

@@ -13,6 +13,7 @@ from ground.files import Source
 from health.collectives.diagnosis import Culprit, Diagnosis
 from health.collectives.flagging import MOST_GPUS, flags_of, nodes_of, withheld
 from health.collectives.recording import Member
+from tests.facts import saying, says
 
 NAME = st.from_regex(r"n[0-9]{1,3}", fullmatch=True)
 
@@ -40,7 +41,7 @@ def test_the_same_row_twice_is_no_contradiction() -> None:
     """Only another node for the same rank is; 007 and 7 are one rank."""
     text = "rank,node\n7,n1\n007,n1\n"
     assert nodes_of([Member("rank 7", 7)] * 8, Source("n.csv", text)) == dict.fromkeys(range(8), "n1")
-    with pytest.raises(InvalidInput, match="rank 7 has another node above"):
+    with pytest.raises(InvalidInput, match=saying("rank 7", "another node")):
         nodes_of([], Source("n.csv", text + "7,n2\n"))
 
 
@@ -51,7 +52,7 @@ def test_the_host_of_more_ranks_than_a_node_has_is_no_node() -> None:
     assert nodes_of(nine) == {}
     assert nodes_of(nine, Source("n.csv", "rank,node\n2,n7\n")) == {2: "n7"}
     culprit = Diagnosis(tuple(nine), (), "failure", "not-launched", (Culprit(2, "certain"),))
-    assert "all 9 ranks name the host login-1" in withheld(culprit, nodes_of(nine))
+    assert says(withheld(culprit, nodes_of(nine)), "9 ranks", "login-1")
     assert flags_of(culprit, nodes_of(nine), now=datetime(2026, 11, 28, tzinfo=UTC)) == []
 
 

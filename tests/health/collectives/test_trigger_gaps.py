@@ -28,6 +28,7 @@ from health.collectives.recording import (
 )
 from health.collectives.trigger_settings import TriggerSettings
 from tests.case_counts import examples
+from tests.facts import saying, says
 
 DAY = 86_400.0
 
@@ -144,14 +145,14 @@ def test_one_wrong_group_of_digits_is_told_with_its_line() -> None:
     """18002.1 among 1800000002.1: strict says the line; lenient leaves it out, and nothing is certain of the rank."""
     made = rows()
     made[8]["time"] = 18002.1
-    with pytest.raises(InvalidInput, match="more than a day away from the other rows of its rank") as caught:
+    with pytest.raises(InvalidInput, match=saying("more than a day")) as caught:
         diagnose_files([source(made)])
     # Four lines of the head, then two for each second: row 8 is line 9.
     assert caught.value.where == "progress.jsonl:9"
     assert "--lenient" in caught.value.fix
     found = diagnose_files([source(made)], lenient=True)[1]
     assert found.looks <= 4
-    assert any(note.startswith("dropped 1 rows: its time lies more than a day") for note in found.notes)
+    assert says(found.notes, "dropped 1 rows", "more than a day")
     assert 0 in read_progress([source(made)], lenient=True).tainted
 
 
@@ -159,7 +160,7 @@ def test_a_start_a_day_before_its_end_is_refused() -> None:
     """No collective runs for a day: the launch has the wrong digits."""
     made = rows()
     made[8]["start"] = 18002.1
-    with pytest.raises(InvalidInput, match="'start' lies more than a day before 'time'") as caught:
+    with pytest.raises(InvalidInput, match=saying("'start'", "more than a day", "'time'")) as caught:
         read_progress([source(made)])
     assert caught.value.where == "progress.jsonl:9"
 

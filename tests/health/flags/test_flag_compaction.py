@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 from ground.errors import InvalidInput
 from health.flags import Ledger, Rule, Rules, open_ledger
-from health.flags import ledger as module
-from health.flags.ledger import compact_store
+from health.flags import flag_store as module
+from health.flags.flag_store import compact_store
 from health.flags.rules import MOST_FINDINGS, rules_of
 from tests.case_counts import examples
 from tests.health.flags.stores import copied, memory_ledger
-from topology.flag_store import open_log
+from topology.flag_sources import open_log
 from topology.flags import FAULTY, NodeFlag
 
 T0 = datetime(2026, 8, 1, tzinfo=UTC)
@@ -204,7 +204,7 @@ WRITER = """
 import sys
 from datetime import UTC, datetime
 from health.flags import open_ledger
-from health.flags.ledger import compact_store
+from health.flags.flag_store import compact_store
 from topology.flags import NodeFlag
 path, name = sys.argv[1:]
 for i in range(15):

@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 from ground.errors import InvalidInput
 from ground.files import Source
 from health.flags import Ledger, Rule, Rules
+from health.flags.flag_store import Track, track_of
 from health.flags.imports import read_event_lines
-from health.flags.ledger import Track, track_of
 from health.flags.rules import rules_of
 from tests.case_counts import examples
+from tests.facts import says
 from tests.health.flags.stores import copied, memory_ledger
 from topology.flags import FAULTY, NodeFlag
 
@@ -202,7 +203,7 @@ def test_the_worst_of_several_sources_counts_and_all_are_named() -> None:
     record(ledger, 6 * HOUR, slow(1.2, source="peers"))
     (flag,) = ledger.holding(T0 + 7 * HOUR)
     assert (flag.slowdown, flag.source) == (1.5, "what-if, peers")
-    assert flag.evidence == "what-if: S_w 1.5; peers: straggler, 1.2 times slower"
+    assert says(flag.evidence, "what-if: S_w 1.5", "peers: straggler", "1.2 times slower")
     (flag,) = ledger.holding(T0 + 25 * HOUR)
     assert (flag.slowdown, flag.source) == (1.2, "peers")
 

@@ -17,7 +17,8 @@ import pytest
 
 from ground.errors import InvalidInput
 from health.flags import Recorded, open_ledger
-from topology.flag_store import open_log
+from tests.facts import saying
+from topology.flag_sources import open_log
 from topology.flags import FAULTY, FlagEvent, NodeFlag
 
 ROOT = Path(__file__).parents[3]
@@ -100,7 +101,7 @@ def test_a_change_that_fails_writes_nothing(path: Path) -> None:
 
 def test_one_writer_at_a_time(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The second one waits, and in the end says why nothing happened."""
-    monkeypatch.setattr("health.flags.ledger.PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr("health.flags.flag_store.PATIENCE_SECONDS", 0.0)
     with open_ledger(path, now=T0 + 2 * HOUR) as ledger:
         ledger.record([SLOW], now=T0 + 2 * HOUR)
         with pytest.raises(InvalidInput, match="another process has been writing") as caught:
@@ -192,7 +193,7 @@ def test_a_store_that_is_damaged(path: Path) -> None:
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("UPDATE events SET json = '{}' WHERE number = 2")
         connection.commit()
-    with pytest.raises(InvalidInput, match="an event cannot be read"):
+    with pytest.raises(InvalidInput, match=saying("an event")):
         events(path)
 
 
@@ -217,7 +218,7 @@ def test_rules_in_the_store_that_are_none(path: Path) -> None:
     """A person edited the file."""
     with open_ledger(path, now=T0) as ledger:
         ledger.write([FlagEvent(time=T0 + 2 * HOUR, event="rules", rules={"default": 3})])
-    with pytest.raises(InvalidInput, match="rules in the store cannot be read"):
+    with pytest.raises(InvalidInput, match=saying("rules in the store")):
         record(path, SLOW, now=T0 + 3 * HOUR)
 
 
@@ -283,7 +284,7 @@ def test_a_folder_that_may_only_be_read(public_folder: Path) -> None:
         assert [event.event for event in events(path)] == ["opened", "raised"]
 
     def write() -> None:
-        with pytest.raises(InvalidInput, match="cannot be written: attempt to write a readonly database"):
+        with pytest.raises(InvalidInput, match=saying("cannot be written", "readonly")):
             record(path, SLOW, now=T0 + HOUR)
 
     assert as_another_user(read) == 0

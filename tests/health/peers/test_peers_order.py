@@ -9,6 +9,7 @@ import pytest
 
 from ground.errors import InvalidInput
 from health.peers.metrics import Labelled, largest_z, learn_order
+from tests.facts import saying
 from tests.health.peers.made import recording, values
 
 
@@ -45,7 +46,7 @@ def test_the_metric_that_shows_the_faults_comes_first() -> None:
 @pytest.mark.parametrize("faults", [[], [(0.0, 1e9)]])
 def test_nothing_can_be_learnt_from_one_kind_of_time(faults: list[tuple[float, float]]) -> None:
     """Without a fault, or with nothing but faults, there is nothing to tell apart."""
-    with pytest.raises(InvalidInput, match="times with a fault and times without"):
+    with pytest.raises(InvalidInput, match=saying("with a fault and times without")):
         learn_order([Labelled(recording({"m": values()}), faults)])
 
 
@@ -53,7 +54,7 @@ def test_wrong_times_are_told_before_a_missing_package(monkeypatch: pytest.Monke
     """Without scikit-learn, times of faults that cannot be learnt from are named first; usable ones ask for it."""
     monkeypatch.setitem(sys.modules, "sklearn.tree", None)
     example = recording({"m": values()})
-    with pytest.raises(InvalidInput, match="times with a fault and times without"):
+    with pytest.raises(InvalidInput, match=saying("with a fault and times without")):
         learn_order([Labelled(example, [])])
     with pytest.raises(InvalidInput, match="needs scikit-learn"):
         learn_order([Labelled(example, [(200.0, 400.0)])])

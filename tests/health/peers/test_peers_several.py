@@ -8,6 +8,7 @@ import pytest
 from ground.records import json_data
 from health.peers.comparison import ComparisonSettings, at_moment, detect
 from health.peers.verdict import PeersVerdict, judge
+from tests.facts import says
 from tests.health.peers.made import Array, recording, values
 
 
@@ -87,5 +88,5 @@ def test_one_moment_names_all_that_stand_out() -> None:
     made[3] -= 40.0
     made[8] += 90.0
     found = at_moment(recording({"gpu_power_draw": 10.0 * made}))
-    assert "n08 in GPU power draw, n03 in GPU power draw" in found.verdict
+    assert says(found.verdict, "n08 in GPU power draw", "n03 in GPU power draw")
     assert found.flags == ()

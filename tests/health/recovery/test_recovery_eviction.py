@@ -18,6 +18,7 @@ from health.recovery.machines import UNIT_FAMILIES, Machines, UnitFamily
 from health.recovery.stacks import Dumps, StackView, group_stacks, outliers_of, parse_dump
 from scheduler.job import Job, Parallelism
 from tests.case_counts import examples
+from tests.facts import says
 from tests.health.recovery.recovery_world import LOSS, SEND, dump_text, machines, stacks_of
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
@@ -127,7 +128,7 @@ def test_a_tp_group_of_two_machines_is_evicted_with_its_neighbours() -> None:
     one = decided(job, lambda r, c: (r, c) == (3, 1))
     assert one.unit is not None
     assert (one.unit.family, one.unit.group, one.unit.node_ranks) == ("tp", 5, (10, 11))
-    assert evict_sentence(one).startswith("Evict TP group 5, 2 machines: 8 of 128 ranks are out of place")
+    assert says(evict_sentence(one), "TP group 5", "2 machines", "8 of 128 ranks")
     (flag,) = one.flags(NOW, hold=timedelta(hours=1))
     assert flag.node == "n11"
     assert "evicted with TP group 5" in flag.evidence
@@ -153,7 +154,7 @@ def test_all_alike_evicts_nothing() -> None:
     """Every rank in the same stack: nothing to evict, and what to compare besides."""
     eviction = decided(machines(), lambda r, c: False)
     assert (eviction.unit, eviction.doubt) == (None, "no-outliers")
-    assert "all 192 ranks stand in the same stack" in evict_sentence(eviction)
+    assert says(evict_sentence(eviction), "all 192 ranks", "same stack")
     assert any("--lines" in note for note in evict_notes(eviction, StackView()))
 
 
@@ -350,4 +351,4 @@ def test_a_machine_filled_in_part_is_evicted_for_its_own_ranks() -> None:
     assert (eviction.unit.family, eviction.unit.node_ranks, eviction.unit.outliers) == ("tp", (2,), 4)
     (flag,) = eviction.flags(NOW, hold=timedelta(hours=1))
     assert (flag.node, flag.score) == ("n2", 1.0)
-    assert flag.evidence == "4 of 4 ranks out of place; evicted, to be diagnosed"
+    assert says(flag.evidence, "4 of 4 ranks", "evicted")

@@ -14,6 +14,7 @@ from health.recovery.checkpoint_peers import FORBIDDEN, Peers, assign, checkpoin
 from health.recovery.machines import JobMachine, Machines
 from scheduler.job import Job, Parallelism
 from tests.case_counts import examples
+from tests.facts import saying
 from topology.build import build_cluster
 from topology.cluster import Cluster, Node
 from topology.generate import minipods
@@ -120,7 +121,7 @@ def test_peers_of_tensor_parallel_groups_of_several_machines() -> None:
 
 def test_machines_with_parts_of_two_stages() -> None:
     """They are in no one DP group: 12 ranks a stage on machines of 8."""
-    with pytest.raises(InvalidJob, match="stages of j begin inside machines"):
+    with pytest.raises(InvalidJob, match=saying("j", "inside machines")):
         Machines(Job("j", Parallelism(tp=4, dp=3, pp=2)))
 
 

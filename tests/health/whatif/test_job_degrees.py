@@ -19,6 +19,7 @@ from health.whatif.converters import convert, sizes_of
 from health.whatif.converters.names import described_family, hop_of
 from health.whatif.trace import JobSizes, RankLayout, layout_of
 from tests.case_counts import examples
+from tests.facts import saying
 from tests.health.whatif.profiles_made import RankProfile
 
 DATA = os.environ.get("ARNOLD_DATA")
@@ -76,7 +77,7 @@ def test_groups_that_are_described_give_the_degrees(
 def test_groups_without_a_purpose_are_no_replicas(tmp_path_factory: pytest.TempPathFactory, layout: RankLayout) -> None:
     """Two dimensions or more without descriptions are refused; what is proposed makes as many ranks as the job has."""
     assume(sum(size > 1 for size in (layout.tp, layout.dsp, layout.dp, layout.pp)) > 1)
-    with pytest.raises(TraceFormatError, match="do not describe all of its parallelism") as caught:
+    with pytest.raises(TraceFormatError, match=saying("all of its parallelism")) as caught:
         sizes_of(files(tmp_path_factory.mktemp("job"), layout, dict.fromkeys(MEGATRON, "undefined")))
     given = proposal(caught.value)
     product = 1
@@ -182,7 +183,7 @@ def test_groups_that_metadata_contradict_are_refused(tmp_path: Path) -> None:
         made = step(RankProfile(rank, 4, backend="gloo"))
         made.groups = [("mesh_pp", (rank // 2 * 2, rank // 2 * 2 + 1)), ("mesh_dp", (rank % 2, rank % 2 + 2))]
         paths.append(made.write(tmp_path))
-    with pytest.raises(TraceFormatError, match=r"has the group mesh_pp \(ranks 0, 1\).* is none of pp"):
+    with pytest.raises(TraceFormatError, match=saying("mesh_pp", "ranks 0, 1", "none of pp")):
         convert(paths, RankLayout(dp=2, dsp=1, pp=2, tp=1, vpp=1))
     with pytest.raises(TraceFormatError, match="mesh_pp"):
         convert(paths, layout_of(sizes_of(paths)), ConversionSettings(guessed=True))
@@ -213,7 +214,7 @@ def test_a_log_without_degrees_is_refused(tmp_path: Path) -> None:
     """A log that was cut off at its beginning: rank 0 alone is not the job."""
     path = tmp_path / "train.log"
     path.write_text("times across ranks (ms):\n  forward-compute:\n     rank 0: 1.0\n")
-    with pytest.raises(TraceFormatError, match="does not say the degrees") as caught:
+    with pytest.raises(TraceFormatError, match=saying("degrees")) as caught:
         sizes_of([str(path)])
     assert "--meta" in caught.value.fix
 

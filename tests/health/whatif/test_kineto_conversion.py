@@ -21,6 +21,7 @@ from health.whatif.converters import convert
 from health.whatif.converters.names import meaning_of
 from health.whatif.trace import RankLayout
 from tests.case_counts import examples
+from tests.facts import says
 
 LAYOUT = RankLayout(dp=1, dsp=1, pp=2, tp=2, vpp=1)
 """Four ranks, two workers: ranks 0 and 2 stand for stage 0 and 1."""
@@ -262,7 +263,7 @@ def test_without_device_events_times_are_of_the_host_and_said_to_be(tmp_path: Pa
     """A trace of the CPU alone has ranges of 10 us; a note says that these are launch times."""
     found = convert(two_ranks(tmp_path, on_device=False), LAYOUT)
     assert {duration for _, duration in times(found, "forward-compute")} == {10.0}
-    assert any("forward-compute are timed by the host" in note for note in found.notes)
+    assert says(found.notes, "forward-compute", "the host")
     assert "worker" in found.untold
 
 
@@ -285,7 +286,7 @@ def test_ranks_beside_the_representative_are_left_out(tmp_path: Path) -> None:
     peer.step(5, ops_of(FIRST))
     found = convert([*paths, peer.write(tmp_path)], LAYOUT)
     assert {op.rank for op in found.ops} == {0, 2}
-    assert any("1 files of ranks that share a worker" in note for note in found.notes)
+    assert says(found.notes, "1 files", "share a worker")
 
 
 def test_an_empty_group_description_is_filled(tmp_path: Path) -> None:
@@ -305,7 +306,7 @@ def test_an_empty_group_description_is_filled(tmp_path: Path) -> None:
 def test_a_trace_without_compute_ranges_is_refused_with_the_remedy(tmp_path: Path) -> None:
     """Kernels alone do not say which microbatch they serve."""
     error = refused(two_ranks(tmp_path, named=lambda optype: None))
-    assert "no forward-compute and no backward-compute" in error.message
+    assert says(error.message, "no forward-compute", "no backward-compute")
     assert "--pytorch-profiler-collect-callstack" in error.fix
 
 

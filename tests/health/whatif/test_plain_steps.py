@@ -19,6 +19,7 @@ from health.whatif.converters import PROFILE_READERS, convert, sizes_of
 from health.whatif.converters.profile import CoveredTime
 from health.whatif.trace import RankLayout, layout_of
 from tests.case_counts import examples
+from tests.facts import says
 from tests.health.whatif.profiles_made import RankProfile, milliseconds
 
 ALONE = RankLayout(dp=1, dsp=1, pp=1, tp=1, vpp=1)
@@ -71,7 +72,7 @@ def test_updates_end_steps_that_are_not_marked(tmp_path: Path) -> None:
     """Without ProfilerStep# an optimizer ends a step; the first, which began before the file, is left out."""
     found = convert([loop(marked=False).write(tmp_path)], ALONE)
     assert len({op.step for op in found.ops}) == 3
-    assert any("a step is what ends with an optimizer's" in note for note in found.notes)
+    assert says(found.notes, "a step", "optimizer's")
     assert found.breakdown[0].step == pytest.approx(0.010)
 
 

@@ -14,6 +14,7 @@ from health.whatif.conversion import Conversion, write_conversion
 from health.whatif.converters import convert
 from health.whatif.converters.names import meaning_of
 from health.whatif.trace import JobSizes, layout_of
+from tests.facts import saying
 from tests.health.whatif.profiles_made import RankProfile, milliseconds
 
 TWO = JobSizes(dp=1, pp=2, world=2)
@@ -157,7 +158,7 @@ def test_an_interleaved_schedule_is_read_with_its_transfers(tmp_path: Path) -> N
 
 def test_stages_that_are_not_of_the_job_are_refused(tmp_path: Path) -> None:
     """Stage 3 is none of two; the remedy names vpp_size."""
-    with pytest.raises(InvalidInput, match="names stage 2 of the model, and pp_size 2 x vpp_size 1 makes 2") as caught:
+    with pytest.raises(InvalidInput, match=saying("stage 2", "pp_size 2 x vpp_size 1 makes 2")) as caught:
         converted([interleaved(0), interleaved(1)], TWO, tmp_path)
     assert "vpp_size" in caught.value.fix
 

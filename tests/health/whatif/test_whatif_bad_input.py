@@ -19,6 +19,7 @@ from ground.files import Source, read_source
 from health.whatif import Replayed, analyse, flags_of, prepare, read_metadata, read_trace, slow_workers
 from health.whatif.trace import COLUMNS, RankLayout, layout_of
 from tests.case_counts import examples
+from tests.facts import saying, says
 
 Columns = dict[str, Any]
 Write = Callable[..., tuple[Path, Path]]
@@ -165,7 +166,7 @@ def test_first_step_cut_off(write: Write) -> None:
 def test_absent_rank(write: Write) -> None:
     """A rank that is absent is named; leniently the others are judged, under their own numbers."""
     files = write(drop_all("dp_rank", 0))
-    with pytest.raises(TraceFormatError, match="data-parallel rank 0 is absent"):
+    with pytest.raises(TraceFormatError, match=saying("data-parallel rank 0")):
         read(files)
     replayed = read(files, lenient=True)
     assert replayed.trace.dp_ranks == (1,)
@@ -175,7 +176,7 @@ def test_absent_rank(write: Write) -> None:
 def test_absent_worker(write: Write) -> None:
     """A worker (a rank's stage) that is absent is named; leniently its whole rank is left out, and counted."""
     files = write(lambda columns: without(columns, (columns["dp_rank"] == 1) & (columns["stage"] == 1)))
-    with pytest.raises(TraceFormatError, match="worker dp 1 / stage 1 is absent"):
+    with pytest.raises(TraceFormatError, match=saying("dp 1 / stage 1", "absent")):
         read(files)
     replayed = read(files, lenient=True)
     assert replayed.trace.dp_ranks == (0,)
@@ -194,7 +195,7 @@ def test_absent_stage(write: Write) -> None:
     """Without a stage there is no pipeline to replay, leniently or not."""
     files = write(drop_all("stage", 1))
     for lenient in (False, True):
-        with pytest.raises(TraceFormatError, match="stage 1 does not occur, and pp_size is 2"):
+        with pytest.raises(TraceFormatError, match=saying("stage 1", "pp_size is 2")):
             read(files, lenient=lenient)
 
 
@@ -212,7 +213,7 @@ def test_microbatches_that_do_not_meet(write: Write) -> None:
     def renumber(columns: Columns) -> None:
         columns["mb_id"] = np.where((columns["stage"] == 1) & (columns["mb_id"] == 3), 9, columns["mb_id"])
 
-    with pytest.raises(TraceFormatError, match="is sent and never received"):
+    with pytest.raises(TraceFormatError, match=saying("never received")):
         read(write(renumber))
 
 
@@ -383,7 +384,7 @@ def test_ranks_that_share_a_sequence(write: Write) -> None:
     assert read((trace, meta)).trace.dp_ranks == (0, 1)
     # Of three sequence ranks the rows have two.
     meta.write_text("dp_size: 1\ndsp_size: 3\npp_size: 2\n")
-    with pytest.raises(TraceFormatError, match="data-parallel rank 2 is absent, and the job has 3"):
+    with pytest.raises(TraceFormatError, match=saying("data-parallel rank 2 is absent", "3")):
         read((trace, meta))
 
 
@@ -391,7 +392,7 @@ def test_rows_beyond_the_ranks_that_share_a_sequence(write: Write) -> None:
     """Rank 1 of dp 1: without ``dsp_size`` the metadata are of another job."""
     trace, meta = write()
     meta.write_text("dp_size: 1\ndsp_size: 1\npp_size: 2\n")
-    with pytest.raises(TraceFormatError, match="dp_rank is 1, and dp_size is 1"):
+    with pytest.raises(TraceFormatError, match=saying("dp_rank is 1", "dp_size is 1")):
         read((trace, meta))
 
 
@@ -420,7 +421,7 @@ def test_files_that_are_no_parquet(tmp_path: Path, content: bytes) -> None:
     file.write_bytes(content)
     with pytest.raises(TraceFormatError, match=r"empty|not a whole Parquet file") as caught:
         read_trace(file)
-    assert not content or "`arnold health op-trace FILES --save DIR` makes one" in caught.value.fix
+    assert not content or says(caught.value.fix, "`arnold health op-trace FILES --save DIR`")
 
 
 def test_no_rows(write: Write) -> None:

@@ -9,6 +9,7 @@ import pytest
 from health.whatif import analyse, help_for, prepare, slow_workers, verdict
 from health.whatif.analysis import with_nodes
 from health.whatif.synthetic import Recipe, make_trace
+from tests.facts import says
 
 
 @pytest.mark.parametrize(("dp", "pp", "vpp"), [(8, 4, 1), (4, 2, 1), (4, 2, 2)])
@@ -17,7 +18,7 @@ def test_one_slow_link_is_named_by_both_ends(dp: int, pp: int, vpp: int) -> None
     replayed = prepare(make_trace(Recipe(dp=dp, pp=pp, vpp=vpp, slow_links={(2, 0): 60.0})))
     analysis = analyse(replayed)
     assert analysis.cause == "link"
-    assert "one link, between dp 2 / stage 0 and dp 2 / stage 1, explains" in verdict(analysis)
+    assert says(verdict(analysis), "one link", "dp 2 / stage 0", "dp 2 / stage 1")
     found = with_nodes(analysis.links, {(2, 0): "a", (2, 1): "b"})
     assert found is not None
     (link,) = found.links
@@ -35,7 +36,7 @@ def test_links_that_meet_point_at_the_worker_between() -> None:
     analysis = analyse(replayed)
     assert analysis.cause == "link"
     assert "2 links (" in verdict(analysis)
-    assert "dp 3 / stage 2 first, where they meet" in help_for(replayed, analysis, ())[0]
+    assert says(help_for(replayed, analysis, ())[0], "dp 3 / stage 2 first")
     assert slow_workers(replayed, analysis) == ()
 
 

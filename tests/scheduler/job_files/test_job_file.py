@@ -18,6 +18,7 @@ from scheduler.job_files.job_file import MAX_CELLS, JobFile, job_document, job_o
 from scheduler.job_files.records_file import load_records
 from scheduler.outcome import Instance
 from tests.case_counts import examples
+from tests.facts import saying, says
 from topology.build import build_cluster
 from topology.cluster import Node
 
@@ -293,13 +294,13 @@ def test_types_survive_a_saved_placement(keys: str) -> None:
 )
 def test_a_type_that_the_cluster_lacks(text: str, line: int) -> None:
     """Named with its line and the closest that exists; or how to say it, where the cluster says none."""
-    with pytest.raises(UnknownName, match="no GPUs of the type 'H101'") as caught:
+    with pytest.raises(UnknownName, match=saying("'H101'")) as caught:
         read(START + text).check_names(TYPED)
     assert caught.value.where == f"job.yaml:{line}"
-    assert caught.value.fix == "did you mean 'H100'? types of this cluster: H100, H200"
+    assert says(caught.value.fix, "'H100'?", "H100, H200")
     with pytest.raises(UnknownName) as caught:
         read(START + text).check_names(build_cluster(["r"], [Node("n1", ("a",), 8, 8)]))
-    assert "give --gpu-type NAME if all nodes are of one" in caught.value.fix
+    assert says(caught.value.fix, "--gpu-type")
 
 
 def test_own_measurements_extend_the_table() -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from scheduler.job import Job, Parallelism
 from scheduler.placement.admission import admissible, shortage
+from tests.facts import says
 from topology.build import build_cluster
 from topology.cluster import Cluster, Node
 
@@ -67,17 +68,14 @@ def test_no_shortage_when_cells_equal_admissible_nodes(cluster: Cluster) -> None
 
 def test_shortage_says_what_holds_every_other_node(cluster: Cluster) -> None:
     """The sentence counts each node once, under the first reason that excludes it."""
-    assert shortage(cluster, job("strict", dp=2)) == (
-        "the job needs 2 free nodes of 8 GPUs, the cluster has 1 of 6 "
-        "(1 with another number of GPUs, 1 faulty, 2 in use, 1 flagged (avoid: strict))"
-    )
+    reason = shortage(cluster, job("strict", dp=2))
+    assert says(reason, "2 free nodes of 8 GPUs", "1 of 6")
+    assert says(reason, "1 with another number of GPUs", "1 faulty", "2 in use", "1 flagged", "avoid: strict")
 
 
 @pytest.mark.parametrize("gpus", [4, 16])
 def test_a_job_that_asks_for_no_whole_node_is_told_so(gpus: int) -> None:
     """On nodes of 8 GPUs, pods of 4 fit in number and pods of 16 do not: neither is a whole node."""
     nodes = build_cluster(["rack"], [Node("a", ("r",), 8, 8), Node("b", ("r",), 8, 8)])
-    assert shortage(nodes, Job("job", Parallelism(tp=gpus, dp=1), gpus_per_node=gpus)) == (
-        f"the job needs 1 free nodes of {gpus} GPUs, the cluster has 0 of 2 "
-        "(2 with another number of GPUs: ask for whole nodes)"
-    )
+    reason = shortage(nodes, Job("job", Parallelism(tp=gpus, dp=1), gpus_per_node=gpus))
+    assert says(reason, f"1 free nodes of {gpus} GPUs", "0 of 2", "2 with another number of GPUs", "whole nodes")

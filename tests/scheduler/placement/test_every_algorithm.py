@@ -15,6 +15,7 @@ from scheduler.algorithm_run import run
 from scheduler.job import Avoid, Job, Parallelism
 from scheduler.placement.types import ALGORITHMS, Limits, PlacementAlgorithm
 from tests.case_counts import examples
+from tests.facts import says
 from topology.build import build_cluster
 from topology.cluster import Cluster, Node
 from topology.flags import FAULTY
@@ -124,4 +125,4 @@ def test_too_few_nodes_is_infeasible(name: str) -> None:
     cluster = build_cluster(["rack"], [Node("n", ("r",), 8, 8), Node("m", ("r",), 8, 0)])
     proposal = algorithm(name).place(cluster, Job("job", Parallelism(tp=8, dp=2)), Limits())
     assert proposal.nodes is None
-    assert proposal.infeasible == "the job needs 2 free nodes of 8 GPUs, the cluster has 1 of 2 (1 in use)"
+    assert says(proposal.infeasible, "2 free nodes of 8 GPUs", "1 of 2", "1 in use")

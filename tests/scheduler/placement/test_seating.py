@@ -18,6 +18,7 @@ from scheduler.objective import evaluate, spread
 from scheduler.placement.admission import admissible, blocks_at, capacity_by_level
 from scheduler.placement.seating import Filling, Parcel, ParcelGroups, Weights, choose_fillings, seat, shelf_fillings
 from tests.case_counts import examples
+from tests.facts import saying
 from topology.build import build_cluster
 from topology.cluster import Cluster, IntArray, Node
 
@@ -332,5 +333,5 @@ def test_too_many_cells_for_a_domain_is_an_internal_error() -> None:
     """The message names the domain and both numbers; in whole blocks 7 free nodes take one expert group of 4."""
     cluster = racks(4, 3)
     held = Job("job", Parallelism(tp=8, dp=8, ep=4), level="minipod", holds=(Hold("ep", "rack"),))
-    with pytest.raises(ValueError, match="minipod 'm0' was given 8 cells and has room for 4"):
+    with pytest.raises(ValueError, match=saying("'m0'", "8 cells", "4")):
         seat_all(cluster, held)

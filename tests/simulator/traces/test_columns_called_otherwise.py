@@ -10,6 +10,7 @@ from ground.errors import InvalidInput, TraceFormatError
 from simulator.traces import JobTrace, parse_columns, read_trace
 from simulator.traces.readers.own_tables import OPTIONAL, REQUIRED
 from simulator.traces.trace_loading import SYNONYMS
+from tests.facts import says
 from tests.simulator.traces.trace_samples import SACCT
 
 
@@ -44,7 +45,7 @@ def test_json_lines_are_told_to_rename(tmp_path: Path) -> None:
     """There ``--column`` has no header to change."""
     with pytest.raises(TraceFormatError) as error:
         read(tmp_path, '{"job_id": "a", "submit_time": 0, "duration": 1, "num_gpus": 8}\n')
-    assert error.value.fix == "num_gpus is there: rename num_gpus to gpus"
+    assert says(error.value.fix, "rename num_gpus to gpus")
 
 
 def test_only_tables_have_a_header_to_rename(tmp_path: Path) -> None:
@@ -57,7 +58,8 @@ def test_a_column_is_replaced(tmp_path: Path) -> None:
     """A column of our name that is not meant is not read; the first line may have a mark and Windows ends."""
     trace = read(tmp_path, "\ufeffjob_id,submit_time,duration,gpus,busy\r\na,0,99,8,10\r\n", "duration=busy")
     assert trace.records[0].duration == 10.0
-    assert trace.notes == ("Columns that were not read: duration'.",)
+    (note,) = trace.notes
+    assert says(note, "not read", "duration'")
 
 
 @pytest.mark.parametrize(
@@ -87,7 +89,7 @@ def test_a_pair_the_wrong_way_round(tmp_path: Path) -> None:
     """NAME is that of the format."""
     with pytest.raises(TraceFormatError, match="has no column 'gpus'") as error:
         read(tmp_path, "job_id,submit_time,duration,num_gpu\na,0,1,1\n", "num_gpu=gpus")
-    assert "did you mean --column gpus=num_gpu?" in error.value.fix
+    assert says(error.value.fix, "--column gpus=num_gpu")
 
 
 @pytest.mark.parametrize(
@@ -137,7 +139,8 @@ def test_several_zones_are_told(tmp_path: Path) -> None:
     rows = "a,2017-10-03 14:00:00+02:00,1,1\nb,2017-10-03 13:00:00+01:00,1,1\n"
     trace = read(tmp_path, f"job_id,submit_time,duration,gpus\n{rows}")
     assert {record.submit for record in trace.records} == {1507032000.0}
-    assert trace.notes == ("Dates have several UTC offsets: all were made UTC.",)
+    (note,) = trace.notes
+    assert says(note, "several UTC offsets")
 
 
 @pytest.mark.parametrize(

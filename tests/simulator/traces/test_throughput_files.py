@@ -13,6 +13,7 @@ from simulator.job_record import JobRecord
 from simulator.throughputs import Throughputs
 from simulator.traces import JobTrace
 from simulator.traces.throughput_files import read_throughputs, with_speeds
+from tests.facts import saying
 from topology.build import build_cluster
 from topology.cluster import Cluster, Node
 
@@ -95,10 +96,10 @@ def test_what_is_wrong_is_said_with_its_line(text: str, where: str, says: str) -
 def test_jobs_without_throughputs() -> None:
     """Strict reading names the first; lenient reading leaves them out and counts them, if any is left."""
     trace = JobTrace((JobRecord("a", 0, 1, 8, model="llm"), JobRecord("b", 0, 1, 8, model="lm")), source="trace.csv")
-    with pytest.raises(TraceFormatError, match="job b: no throughput of 'lm'") as error:
+    with pytest.raises(TraceFormatError, match=saying("job b", "no throughput", "'lm'")) as error:
         with_speeds(trace, read(CSV), cluster_of("H100"))
     assert "llm" in error.value.fix
-    with pytest.raises(TraceFormatError, match="no throughput of 'llm' on L20") as error:
+    with pytest.raises(TraceFormatError, match=saying("no throughput", "'llm'", "L20")) as error:
         with_speeds(trace, read(CSV), cluster_of("L20"))
     assert "did you mean" not in error.value.fix
     left = with_speeds(trace, read(CSV), cluster_of("H100"), lenient=True)

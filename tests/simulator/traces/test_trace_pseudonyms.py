@@ -15,6 +15,7 @@ from simulator.job_record import JobRecord
 from simulator.traces import read_trace
 from simulator.traces.pseudonyms import Pseudonyms, anonymised, still_named
 from tests.case_counts import examples
+from tests.facts import saying
 from tests.simulator.traces.trace_samples import ACME, HELIOS, PHILLY_LOG, SACCT, SACCT_JSON, SPOT2026, SWF, damaged
 
 
@@ -110,7 +111,7 @@ def test_damaged_files(text: str) -> None:
 @pytest.mark.parametrize("text", [SWF, "job_id,submit_time,duration,gpus\na,0,1,1\n", '{"a": 1}', "a|b\n1|2\n"])
 def test_nothing_to_replace_is_told(text: str) -> None:
     """Else a user would give a file away in the belief that names were taken out."""
-    with pytest.raises(TraceFormatError, match="names no users, groups or jobs"):
+    with pytest.raises(TraceFormatError, match=saying("no users, groups or jobs")):
         made(text)
 
 

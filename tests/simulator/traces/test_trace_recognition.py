@@ -12,6 +12,7 @@ import pytest
 from ground.errors import TraceFormatError, UnknownName
 from simulator.traces import read_trace
 from simulator.traces.trace_loading import TRACE_READERS
+from tests.facts import saying, says
 from tests.simulator.traces.trace_samples import SAMPLES
 
 OURS = b"job_id,submit_time,duration,gpus\na,0,1,1\n"
@@ -49,7 +50,7 @@ def test_all_formats_are_registered() -> None:
 def test_the_nearest_format_is_named(tmp_path: Path) -> None:
     """And what is missing for it."""
     (tmp_path / "t").write_text('[{"jobid": "a", "attempts": []}]')
-    with pytest.raises(TraceFormatError, match=r'nearest is philly-log \(.*\), without "submitted_time"'):
+    with pytest.raises(TraceFormatError, match=saying("philly-log", '"submitted_time"')):
         read_trace(tmp_path / "t")
 
 
@@ -78,9 +79,9 @@ def test_the_name_of_a_file_says_nothing(tmp_path: Path) -> None:
 def test_format_overrides(tmp_path: Path) -> None:
     """What --format says is believed, and then columns are missing."""
     (tmp_path / "t").write_bytes(OURS)
-    with pytest.raises(TraceFormatError, match="the column 'timestamp' is missing; the format philly"):
+    with pytest.raises(TraceFormatError, match=saying("'timestamp'", "philly")):
         read_trace(tmp_path / "t", format="philly")
-    with pytest.raises(UnknownName, match="no format of jobs is called 'phily'") as error:
+    with pytest.raises(UnknownName, match=saying("'phily'")) as error:
         read_trace(tmp_path / "t", format="phily")
     assert "did you mean 'philly'?" in error.value.fix
 
@@ -115,10 +116,10 @@ def test_columns_missing_or_renamed(header: str, message: str, fix: str, tmp_pat
 def test_what_is_no_trace_is_told_what_would_be_one(tmp_path: Path) -> None:
     """A cluster file is no trace; the error lists the formats."""
     (tmp_path / "t").write_text("node,minipod\nn1,m1\n", encoding="utf-8")
-    with pytest.raises(TraceFormatError, match="in no format that is known") as error:
+    with pytest.raises(TraceFormatError, match=saying("format")) as error:
         read_trace(tmp_path / "t")
     assert all(name in error.value.fix for name in TRACE_READERS.names())
-    assert "arnold formats jobs says what they are" in error.value.fix
+    assert says(error.value.fix, "arnold formats jobs")
 
 
 def test_the_job_table_of_pai_is_refused_by_name(tmp_path: Path) -> None:
@@ -126,4 +127,4 @@ def test_the_job_table_of_pai_is_refused_by_name(tmp_path: Path) -> None:
     (tmp_path / "t").write_text("j1,i1,u1,Terminated,1.0,2.0\n", encoding="utf-8")
     with pytest.raises(TraceFormatError, match="job table") as error:
         read_trace(tmp_path / "t")
-    assert error.value.fix == "give both tables: cat pai_task_table.csv pai_job_table.csv > pai.csv"
+    assert says(error.value.fix, "cat pai_task_table.csv pai_job_table.csv")

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from ground.files import Source
 from tests.case_counts import examples
+from tests.facts import says
 from topology.kubernetes.nodes import node_gpus
 from topology.kubernetes.objects import NodeObject
 from topology.readers.kubernetes import Kubernetes
@@ -125,7 +126,7 @@ def test_parts_that_are_not_allocatable_make_a_node_faulty() -> None:
     node = node_json("n", gfd(f"{A100}-SHARED", 8, 4, "time-slicing"), **{GPU: 32})
     node["status"]["allocatable"] = {GPU: "28"}
     cluster = read(node).cluster
-    assert cluster.flags[0].evidence == "1 of 8 GPUs are not allocatable"
+    assert says(cluster.flags[0].evidence, "1 of 8 GPUs", "not allocatable")
 
 
 def test_a_resource_that_the_user_names_is_counted_as_it_is() -> None:
@@ -134,12 +135,12 @@ def test_a_resource_that_the_user_names_is_counted_as_it_is() -> None:
     text = json.dumps({"kind": "List", "items": [node]})
     reading = Kubernetes().counting("nvidia.com/mig-1g.10gb").read(Source("f", text), levels=None, now=NOW)
     assert [(row.gpus, row.sharing) for row in reading.cluster] == [(56, "")]
-    assert "GPUs of nodes and jobs are nvidia.com/mig-1g.10gb, parts of GPUs, as --gpu-resource says" in reading.notes
+    assert says(reading.notes, "nvidia.com/mig-1g.10gb", "parts of GPUs", "--gpu-resource")
 
 
 def test_more_gpus_than_any_server_has_are_doubted() -> None:
     """Without a label that counts GPUs, 32 of them may be shares: a note says so."""
-    assert any("no label says whether they are shared" in note for note in read(node_json("n", {}, **{GPU: 32})).notes)
+    assert says(read(node_json("n", {}, **{GPU: 32})).notes, "no label", "shared")
     assert not any("shared" in note for note in read(node_json("n", gfd(), **{GPU: 8})).notes)
 
 

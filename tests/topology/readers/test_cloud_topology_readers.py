@@ -9,6 +9,7 @@ import pytest
 from ground.errors import InvalidInput
 from ground.files import Source
 from ground.formats import recognise
+from tests.facts import saying, says
 from topology.readers.reading import TOPOLOGY_READERS, Reading
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -135,7 +136,8 @@ def test_google_in_all_its_shapes(shape: str) -> None:
     assert [level.name for level in reading.cluster.levels] == ["cluster", "block", "subblock", "host"]
     assert reading.cluster.node("vm2").path == ("c", "b1", "s2", "h2")
     assert [(one.gpus, one.gpu_type) for one in reading.cluster] == [(8, "nvidia-h100-80gb")] * 2
-    assert reading.notes == ("machines without a physical host, left out: 1 (login)",)
+    (note,) = reading.notes
+    assert says(note, "without a physical host", "1 (login)")
 
 
 def test_google_before_the_topology_had_fields() -> None:
@@ -149,7 +151,7 @@ def test_google_before_the_topology_had_fields() -> None:
 def test_google_without_hosts_is_refused() -> None:
     """With what to do."""
     text = json.dumps([machine("vm1") | {"resourceStatus": {"physicalHost": ""}}])
-    with pytest.raises(InvalidInput, match="none of the 1 machines has a physical host") as caught:
+    with pytest.raises(InvalidInput, match=saying("1 machines", "physical host")) as caught:
         read(text)
     assert "compact placement policy" in caught.value.fix
     with pytest.raises(InvalidInput, match="none of the 0 machines") as caught:
@@ -171,10 +173,9 @@ def test_lists_of_nodes_of_alibaba(text: str) -> None:
         ("n1", ("cluster",), 2, "P100"),
         ("n3", ("cluster",), 8, "V100M32"),
     ]
-    assert reading.notes == (
-        "nodes without GPUs, left out: 1",
-        "nothing says where the nodes are, so all are one level",
-    )
+    without_gpus, places = reading.notes
+    assert says(without_gpus, "without GPUs", "1")
+    assert says(places, "one level")
 
 
 @pytest.mark.parametrize(

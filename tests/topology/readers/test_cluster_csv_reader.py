@@ -7,6 +7,7 @@ import pytest
 
 from ground.errors import InvalidInput, InvalidTopology
 from ground.files import Source
+from tests.facts import says
 from topology.readers.cluster_csv import ClusterCsv
 from topology.readers.reading import Reading
 from topology.writers import TOPOLOGY_WRITERS
@@ -168,7 +169,8 @@ def test_a_slowdown_has_a_begin_and_an_end() -> None:
     )
     reading = read(text)
     assert [*reading.cluster.slowdown] == [1.5, 1.0, 1.0, 1.2]
-    assert reading.notes == ("slowdowns that do not hold now, left out: 2",)
+    (note,) = reading.notes
+    assert says(note, "do not hold now", "2")
     flag = reading.cluster.flags[0]
     assert (flag.since, flag.until) == (datetime(2026, 11, 20, tzinfo=UTC), datetime(2026, 11, 21, 23, tzinfo=UTC))
     again = read(TOPOLOGY_WRITERS.load("csv").write(reading.cluster).text).cluster

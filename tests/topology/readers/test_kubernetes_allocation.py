@@ -14,6 +14,7 @@ from ground.errors import InvalidInput
 from ground.files import Source
 from tests.allocation_objects import claim_json, claiming, class_json, gpu, request, slice_json, template_json
 from tests.case_counts import examples
+from tests.facts import says
 from topology.readers.kubernetes import Kubernetes
 from topology.readers.reading import Reading
 
@@ -62,7 +63,7 @@ def test_nodes_without_a_device_plugin_have_the_gpus_of_their_slices() -> None:
     )
     found = {one.name: (one.gpus, one.free_gpus, one.gpu_type) for one in reading.cluster}
     assert found == {"a": (8, 8, "NVIDIA-H100-80GB-HBM3"), "b": (4, 4, "H100"), "c": (4, 4, "")}
-    assert "nodes whose GPUs are in ResourceSlices: 3" in reading.notes
+    assert says(reading.notes, "ResourceSlices", "3")
 
 
 def test_what_pods_have_by_claim_is_in_use() -> None:

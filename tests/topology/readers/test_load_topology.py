@@ -10,6 +10,7 @@ import pytest
 from ground.errors import InvalidInput, InvalidTopology, TooLarge, UnknownName
 from ground.files import Source
 from ground.formats import recognise
+from tests.facts import saying
 from topology.load import load_topology
 from topology.readers.reading import TOPOLOGY_READERS
 
@@ -134,7 +135,7 @@ def test_the_nearest_format_is_named(tmp_path: Path) -> None:
     """Of a graph of Topograph without layers: what is missing for it."""
     file = tmp_path / "f"
     file.write_text('{"version": 1, "instances": []}')
-    with pytest.raises(InvalidInput, match=r'nearest is topograph \(.*\), without "network_layers"'):
+    with pytest.raises(InvalidInput, match=saying("topograph", '"network_layers"')):
         load_topology(file)
 
 
@@ -191,8 +192,8 @@ def test_levels_take_other_names(tmp_path: Path) -> None:
     file.write_text("SwitchName=root Switches=s[1-2]\nSwitchName=s1 Nodes=n1\nSwitchName=s2 Nodes=n2\n")
     cluster = load_topology(file, level_names=["spine", "leaf"]).cluster
     assert [(level.name, level.domains) for level in cluster.levels] == [("spine", ("root",)), ("leaf", ("s1", "s2"))]
-    with pytest.raises(InvalidTopology, match="1 name for the levels, and the cluster has 2 levels: level-0, level-1"):
+    with pytest.raises(InvalidTopology, match=saying("1 name", "2 levels", "level-0, level-1")):
         load_topology(file, level_names=["leaf"])
-    with pytest.raises(InvalidTopology, match="two levels are called 'leaf'") as caught:
+    with pytest.raises(InvalidTopology, match=saying("two levels", "'leaf'")) as caught:
         load_topology(file, level_names=["leaf", "leaf"])
     assert caught.value.where == "--level-names"

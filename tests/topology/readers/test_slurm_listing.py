@@ -8,6 +8,7 @@ import pytest
 from ground.errors import InvalidInput
 from ground.files import Source
 from ground.formats import recognise
+from tests.facts import saying, says
 from topology.load import load_topology
 from topology.readers.reading import TOPOLOGY_READERS
 from topology.readers.slurm import SlurmListing
@@ -54,7 +55,7 @@ def test_nodes_are_one_level_with_their_states(text: str) -> None:
     ]
     assert reading.cluster.free_gpus.tolist() == [4, 4, 0]
     assert [reading.cluster.names[i] for i in reading.cluster.flags] == ["g2"]
-    assert any("nodes without GPUs, left out: 1 (login)" in note for note in reading.notes)
+    assert says(reading.notes, "without GPUs", "1 (login)")
 
 
 @pytest.mark.parametrize(
@@ -99,7 +100,7 @@ def test_a_list_over_another_file_says_which_nodes_are_cut(tmp_path: Path) -> No
     (tmp_path / "sinfo").write_text("g1 idle gpu:1g.10gb:56\ng2 idle gpu:a100:8\n")
     loaded = load_topology(tmp_path / "c.csv", busy=[tmp_path / "sinfo"])
     assert loaded.cluster.idle.tolist() == [False, True]
-    assert any("1 of 2 nodes (1 by MIG 1g.10gb); --shared-gpus whole" in note for note in loaded.notes)
+    assert says(loaded.notes, "1 of 2 nodes", "MIG 1g.10gb", "--shared-gpus whole")
 
 
 def test_json_is_recognised() -> None:
@@ -127,7 +128,7 @@ def test_gpus_that_slurm_does_not_say_are_assumed() -> None:
 def test_slurm_conf_is_no_list_of_states() -> None:
     """Its lines of NodeName= say nothing of what nodes do now."""
     assert not SlurmListing().likeness(b"NodeName=n[1-4] CPUs=128 CoresPerSocket=64 Gres=gpu:8 State=UNKNOWN\n")
-    with pytest.raises(InvalidInput, match="lists no node with its state"):
+    with pytest.raises(InvalidInput, match=saying("no node with its state")):
         SlurmListing().read(Source("f", "n1\nn2\n"), levels=None, now=NOW)
 
 
@@ -147,7 +148,7 @@ def test_nodes_may_say_where_they_are() -> None:
         ("level-2", ("leaf-1", "leaf-2", "leaf-3")),
     ]
     assert loaded.cluster.node("w2").path == ("root", "spine-a", "leaf-2")
-    assert "levels are the switches above the nodes in the topology default" in loaded.notes
+    assert says(loaded.notes, "levels", "the topology default")
 
 
 def test_of_several_topologies_one_is_read() -> None:
@@ -155,14 +156,14 @@ def test_of_several_topologies_one_is_read() -> None:
     text = placed("w0", "tree:s1:l1,blocks:b1") + placed("w1", "tree:s1:l2,blocks:b1") + placed("w2", "blocks:b2")
     loaded = load_topology(Source("f", text))
     assert [level.domains for level in loaded.cluster.levels] == [("b1", "b2")]
-    assert any("the topology blocks, of 2 (tree, blocks)" in note for note in loaded.notes)
+    assert says(loaded.notes, "the topology blocks", "tree, blocks")
     partitions = "".join(
         f"PartitionName={name} Nodes=w[0-2] Default={default} State=UP Topology={topology}\n"
         for name, default, topology in (("a", "YES", "tree"), ("b", "NO", "blocks"))
     )
     loaded = load_topology(Source("f", text), busy=[Source("p", partitions)])
     assert loaded.cluster.node("w1").path == ("s1", "l2")
-    assert any("below no switch of the topology tree: 1 (w2)" in note for note in loaded.notes)
+    assert says(loaded.notes, "no switch", "1 (w2)")
 
 
 @pytest.mark.parametrize("topology", ["default", "default:", ":leaf", "default:a::b"])

@@ -6,6 +6,7 @@ import pytest
 
 from ground.errors import InvalidInput, TooLarge
 from ground.files import Source
+from tests.facts import says
 from topology.readers.reading import Reading
 from topology.readers.slurm import SlurmYaml
 
@@ -88,7 +89,7 @@ def test_of_several_the_default_is_read() -> None:
     """Else the first that is not flat; a note says which."""
     both = read(FLAT + BLOCKS + TREE.removeprefix("---\n"))
     assert both.cluster.levels[0].name == "level-0"
-    assert both.notes == ("of 3 topologies, 'topo1' was read",)
+    assert [says(note, "3 topologies", "'topo1'") for note in both.notes] == [True]
     no_default = read(FLAT + BLOCKS)
     assert no_default.cluster.levels[0].name == "block-16"
 
@@ -97,7 +98,8 @@ def test_a_default_without_levels_gives_way() -> None:
     """The first tree or blocks beside it are read, with a note; a flat default is what most partitions may use."""
     reading = read(FLAT.replace("false", "true") + BLOCKS)
     assert reading.cluster.levels[0].name == "block-16"
-    assert reading.notes == ("of 2 topologies, 'topo2' was read; the default, 'topo3', has no levels",)
+    (note,) = reading.notes
+    assert says(note, "2 topologies", "'topo2'", "'topo3'")
 
 
 def test_one_topology_alone() -> None:

@@ -21,6 +21,7 @@ from scheduler.placement.schedulers.volcano import (
     volcano_soft,
 )
 from scheduler.placement.types import Limits
+from tests.facts import says
 from topology.build import build_cluster
 from topology.cluster import Cluster, Node
 
@@ -84,7 +85,7 @@ def test_kueue_ranks_follow_names_not_the_order_of_choice() -> None:
 
 def test_kueue_required_refuses_what_no_domain_holds() -> None:
     """Eight pods, the largest minipod has five: preferred places them, required says how many fit."""
-    assert "one domain allows to fit only 5 out of 8 pods" in reason(kueue.required(), pods(5, 5), grid(4, 2))
+    assert says(reason(kueue.required(), pods(5, 5), grid(4, 2)), "5 out of 8 pods")
     assert cells(kueue.kueue(), pods(5, 5), grid(4, 2)) == {"m0": 5, "m1": 3}
 
 
@@ -99,7 +100,7 @@ def test_kueue_descends_by_the_roomiest_racks_of_all_chosen_domains() -> None:
 def test_kueue_slices_waste_what_is_left_in_a_domain() -> None:
     """Slices of three on 5 and 4 nodes: one in each; three slices are refused though nine nodes are free."""
     assert cells(kueue.slice_p(), pods(5, 4), grid(2, 3)) == {"m0": 3, "m1": 3}
-    assert "fit only 2 out of 3 slices of 3 pods" in reason(kueue.slice_p(), pods(5, 4), grid(3, 3))
+    assert says(reason(kueue.slice_p(), pods(5, 4), grid(3, 3)), "2 out of 3 slices of 3 pods")
 
 
 def test_kai_takes_the_tightest_domain_or_the_roomiest_first() -> None:
@@ -230,7 +231,7 @@ def test_slurm_block_limits_the_blocks_a_job_may_touch() -> None:
         for k, room in enumerate((3, 2, 3, 2))
         for i in range(4)
     ]
-    assert "no room in as few blocks" in reason(slurm_block(), build_cluster(["minipod", "rack"], rooms), grid(8, 1))
+    assert says(reason(slurm_block(), build_cluster(["minipod", "rack"], rooms), grid(8, 1)), "no room", "blocks")
 
 
 def test_slurm_segments_go_to_the_tightest_block() -> None:

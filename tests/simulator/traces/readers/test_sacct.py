@@ -14,6 +14,7 @@ from ground.rows import BadRow
 from simulator.job_record import JobRecord
 from simulator.traces import JobTrace, read_trace
 from simulator.traces.readers.slurm_accounting import length, trackable
+from tests.facts import says
 from tests.simulator.traces.trace_samples import SACCT, SACCT_JSON
 
 
@@ -48,9 +49,9 @@ def test_jobs_of_the_text(tmp_path: Path) -> None:
         ),
     )  # fmt: skip
     assert trace.dropped == {"has not ended": 1, "no GPUs": 1, "never ran": 1}
-    assert "Steps of jobs were passed over." in trace.notes
-    assert "1 jobs were requeued: their runs are one job, run times added up." in trace.notes
-    assert any(note.startswith("1 jobs might start only after their submission") for note in trace.notes)
+    assert says(trace.notes, "Steps of jobs")
+    assert says(trace.notes, "1 jobs", "requeued")
+    assert says(trace.notes, "1 jobs", "after their submission")
 
 
 def test_parts_of_gpus_are_no_gpus(tmp_path: Path) -> None:
@@ -110,8 +111,8 @@ def test_exports_one_after_the_other(tmp_path: Path) -> None:
     trace = read(tmp_path, SACCT + SACCT)
     assert trace.records == read(tmp_path, SACCT).records
     # The four runs that ended stand there twice.
-    assert "4 rows stood there before (the same submission and start): read once." in trace.notes
-    assert "1 jobs were requeued: their runs are one job, run times added up." in trace.notes
+    assert says(trace.notes, "4 rows", "same submission and start")
+    assert says(trace.notes, "1 jobs", "requeued")
 
 
 def test_without_a_header(tmp_path: Path) -> None:

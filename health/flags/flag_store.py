@@ -27,7 +27,7 @@ from ground.errors import InvalidInput
 from ground.quantities import duration
 from ground.records import AwareTime, JsonRecord, json_data
 from health.flags.rules import MOST_FINDINGS, Rule, Rules, rules_of
-from topology.flag_store import (
+from topology.flag_sources import (
     APPLICATION,
     PATIENCE_SECONDS,
     VERSION,
@@ -353,7 +353,7 @@ class Ledger(FlagLog):
         """Forget history before an instant, so that a store does not grow for ever; return how many events are gone.
 
         Of each node and source the last event with steps stays and all that came after it, for that is what a
-        :class:`~health.flags.ledger.Track` depends on.  What goes is what most of a store is made of: findings that
+        :class:`~health.flags.flag_store.Track` depends on.  What goes is what most of a store is made of: findings that
         were found again later.  From that instant on the store answers and decides as it did.
         """
         forgotten = f"DELETE FROM events WHERE number IN ({_FORGOTTEN})"
@@ -446,7 +446,7 @@ def store_size(path: str | Path) -> int:
 
 
 def compact_store(path: str | Path, before: datetime, *, archive: str | Path | None = None) -> Compaction:
-    """Forget history before an instant (:meth:`~health.flags.ledger.Ledger.forget`), and make the file smaller.
+    """Forget history before an instant (:meth:`~health.flags.flag_store.Ledger.forget`), and make the file smaller.
 
     :param archive: the whole store as it was is written here first; a file that must not be there yet.
     """
