@@ -48,7 +48,6 @@ from health.collectives.recording import (
     note_gaps,
 )
 from health.collectives.stalls import (
-    Blame,
     Condition,
     Flow,
     Root,
@@ -139,12 +138,12 @@ def alarms(recording: CollectiveRecording, settings: TriggerSettings) -> Iterato
     last, number = looks(recording, settings), 1
     while number <= last:
         time = recording.end if number == last else recording.start + settings.period * number
-        known = int(np.searchsorted(events, time, side="right"))
-        if known == 0 or time - events[known - 1] > reach:
-            if known == len(events):
+        past = int(np.searchsorted(events, time, side="right"))
+        if past == 0 or time - events[past - 1] > reach:
+            if past == len(events):
                 return
             # One less than the quotient, as it is rounded.
-            ahead = int((events[known] - recording.start) / settings.period) - 1
+            ahead = int((events[past] - recording.start) / settings.period) - 1
             number = max(number + 1, min(ahead, last))
             continue
         raised = [alarm for life in lives if (alarm := _judge(life, time, settings)) is not None]
@@ -166,14 +165,14 @@ def _life(recording: CollectiveRecording, member: int, group: int) -> _Life:
 
 
 def _judge(life: _Life, time: float, settings: TriggerSettings) -> Alarm | None:
-    known = int(np.searchsorted(life.ends, time, side="right"))
-    ends = life.ends[:known]
+    completed = int(np.searchsorted(life.ends, time, side="right"))
+    ends = life.ends[:completed]
     first = min((column[0] for column in (ends, life.standing) if len(column)), default=time)
     if first >= time:
         return None
     pauses = np.diff(ends)
     longest = float(pauses.max()) if len(pauses) else 0.0
-    last = float(ends[-1]) if known else float(first)
+    last = float(ends[-1]) if completed else float(first)
     rhythm = life.rhythm[: int(np.searchsorted(life.rhythm, time, side="right"))]
     regular = len(rhythm) >= max(settings.history, 2)
     patience = settings.window / 2 if regular else settings.window * settings.history
@@ -246,12 +245,12 @@ class Slow:
 
 def find_slow(recording: CollectiveRecording, since: float, time: float) -> list[Slow]:
     """Return what has become slow between ``since`` and ``time``, the best explained first; empty = nothing is."""
-    known = recording.completions.until(time)
-    known = known.where(~np.isnan(known.start))
+    completions = recording.completions.until(time)
+    completions = completions.where(~np.isnan(completions.start))
     # own work: the time to each launch from the end of whatever the same member launched before
     work = []
-    for member in np.unique(known.member).tolist():
-        mine = known.where(known.member == member)
+    for member in np.unique(completions.member).tolist():
+        mine = completions.where(completions.member == member)
         mine = mine.where(np.lexsort((mine.seq, mine.start)))
         own = np.maximum(mine.start[1:] - np.maximum.accumulate(mine.end)[:-1], 0.0)
         # the first launch has no end before it
@@ -260,8 +259,8 @@ def find_slow(recording: CollectiveRecording, since: float, time: float) -> list
         ):
             work.append(_Work(member, group, (recording.groups[group].kind, op, size, seq), seconds, end))
     old = [piece for piece in work if piece.end <= since]
-    late = known.end > since
-    explained = _inside(recording, known.where(~late), known.where(late), since, time)
+    late = completions.end > since
+    explained = _inside(recording, completions.where(~late), completions.where(late), since, time)
     for part in PARTS:
         span = (time - since) * part
         slow = _before(recording, old, [piece for piece in work if piece.end > time - span], span)
@@ -359,8 +358,8 @@ def _inside(
     usual, now = _transfers(recording, old), _transfers(recording, new)
     growth: dict[int, float] = {}
     for key, seconds in now.items():
-        known = usual.get(key, [])
-        before = float(np.median(known)) if len(known) >= FEWEST else 0.0
+        usual_seconds = usual.get(key, [])
+        before = float(np.median(usual_seconds)) if len(usual_seconds) >= FEWEST else 0.0
         if before > 0:
             growth[key[0]] = max(growth.get(key[0], 0.0), float(np.median(seconds)) / before)
     affected = tuple(sorted(group for group, ratio in growth.items() if ratio >= GROWN))
@@ -372,7 +371,12 @@ def _inside(
     rows = rows.where(np.isin(rows.group, affected))
     waits: tuple[Condition, ...] = ("not-delivered", "not-transmitted", "gpu-not-ready")
     for condition in waits:
-        if suspects := _apart(shares(rows, recording.groups, condition)):
+        # the common ends of the flows that wait far more than all others
+        share = shares(rows, recording.groups, condition)
+        limit = max(WAITING, max(share.values(), default=0.0) / APART)
+        pairs = [pair for pair, value in share.items() if value >= limit]
+        if 0 < len(pairs) < len(share):
+            suspects = cover(pairs)
             shared = tuple(member for member in suspects if member in common)
             unique = len(shared) == 1 and (len(suspects) == 1 or len(common) == 1)
             return [Slow("slow-inside", shared or suspects, affected, factor, unique, condition)]
@@ -382,25 +386,18 @@ def _inside(
     return [Slow("slow-inside", tuple(sorted(common - clear or common)), affected, factor, unique=False)]
 
 
-def _transfers(recording: CollectiveRecording, known: Completions) -> dict[tuple[int, int, int], list[float]]:
+def _transfers(recording: CollectiveRecording, completions: Completions) -> dict[tuple[int, int, int], list[float]]:
     """Return (group, operation, size) -> transfer time of each collective that all members completed."""
-    inside = known.end - known.start
+    inside = completions.end - completions.start
     transfers: dict[tuple[int, int, int], list[float]] = defaultdict(list)
-    for rows in known.by_collective():
+    for rows in completions.by_collective():
         first = int(rows[0])
-        number = int(known.group[first])
+        number = int(completions.group[first])
         if len(rows) == len(recording.groups[number].members):
-            transfers[number, int(known.op[first]), int(known.bytes[rows].max())].append(float(inside[rows].min()))
+            transfers[number, int(completions.op[first]), int(completions.bytes[rows].max())].append(
+                float(inside[rows].min())
+            )
     return transfers
-
-
-def _apart(share: dict[tuple[int, int], float]) -> tuple[int, ...]:
-    """Return the common ends of the flows that wait far more than all others; empty = none stand out."""
-    if not share:
-        return ()
-    limit = max(WAITING, max(share.values()) / APART)
-    pairs = [pair for pair, value in share.items() if value >= limit]
-    return cover(pairs) if 0 < len(pairs) < len(share) else ()
 
 
 Status = Literal["healthy", "failure", "straggler"]
@@ -533,15 +530,10 @@ def diagnose_snapshot(snapshot: Snapshot, notes: Sequence[str] = ()) -> Diagnosi
         )
     roots = find_roots(snapshot)
     diagnosis = _from_root(base, snapshot, roots[0]) if roots else replace(base, stalls=())
-    return diagnosis if diagnosis.culprits else _without_records(diagnosis, snapshot)
-
-
-def _without_records(diagnosis: Diagnosis, snapshot: Snapshot) -> Diagnosis:
-    """Return the diagnosis with the few members that left no record as suspects, where nobody else is one.
-
-    A file that is missing among those of the others is evidence: a process that dies writes none.  It is never certain,
-    as files get lost, and says nothing where half of the members or more have none.
-    """
+    if diagnosis.culprits:
+        return diagnosis
+    # A file that is missing among those of the others is evidence: a process that dies writes none.  It is never
+    # certain, as files get lost, and says nothing where half of the members or more have none.
     silent = sorted(snapshot.unseen)
     if diagnosis.groups:
         members = {member for group in diagnosis.groups for member in snapshot.groups[group].members}
@@ -603,10 +595,16 @@ def _from_root(
     if root.kind != "transfer":
         cause, suspects = root.kind, root.suspects
     elif recording is not None:
-        known = flows_at(recording.states, stall.group, stall.seq)
-        waits_for = conditions(known)
-        flows = tuple(zip(known, waits_for, strict=True))
-        cause, suspects = _of_transfer(snapshot, stall, blame(known, waits_for))
+        counters = flows_at(recording.states, stall.group, stall.seq)
+        waits_for = conditions(counters)
+        flows = tuple(zip(counters, waits_for, strict=True))
+        blamed = blame(counters, waits_for)
+        if snapshot.gone:
+            cause, suspects = "unreachable", tuple(sorted(snapshot.gone))
+        elif blamed.cause == "complete" and len(stall.standing) == 1:
+            cause, suspects = "gpu-not-ready", tuple(stall.standing)
+        elif blamed.cause != "complete" and blamed.cause != "starved":  # noqa: PLR1714 - so that the type is narrowed
+            cause, suspects = blamed.cause, blamed.suspects
     doubtful = snapshot.unseen | (frozenset() if recording is None else recording.tainted)
     sure = snapshot.settled and root.kind not in PROGRAM
     certainty = _certainty(suspects, doubtful, unique=len(suspects) == 1, sure=sure)
@@ -620,16 +618,6 @@ def _from_root(
         since=stall.since,
         flows=flows,
     )
-
-
-def _of_transfer(snapshot: Snapshot, stall: Stall, blamed: Blame) -> tuple[Cause, tuple[int, ...]]:
-    if snapshot.gone:
-        return "unreachable", tuple(sorted(snapshot.gone))
-    if blamed.cause == "complete" and len(stall.standing) == 1:
-        return "gpu-not-ready", tuple(stall.standing)
-    if blamed.cause == "complete" or blamed.cause == "starved":  # noqa: PLR1714 - so that the type is narrowed
-        return "unknown", ()
-    return blamed.cause, blamed.suspects
 
 
 def _certainty(members: Sequence[int], doubtful: frozenset[int], *, unique: bool, sure: bool = True) -> Certainty:

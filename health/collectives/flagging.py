@@ -123,23 +123,23 @@ def nodes_of(members: Sequence[Member], source: Source | None = None) -> dict[in
     :raises InvalidInput: the file cannot be used.
     """
     hosts = {i: member.host for i, member in enumerate(members) if member.host is not None}
-    known = {} if one_host(members) else {i: host for i, host in hosts.items() if host not in NO_HOSTS}
+    host_of = {} if one_host(members) else {i: host for i, host in hosts.items() if host not in NO_HOSTS}
     if source is None:
-        return known
+        return host_of
     rows = CsvRows(source, BadRows(lenient=None))
     if rows.header not in (("rank", "node"), ("host", "node")):
-        wrong = "the header is neither rank,node nor host,node"
-        raise InvalidInput(wrong, where=source.at(1), fix="begin the file with one of the two")
+        problem = "the header is neither rank,node nor host,node"
+        raise InvalidInput(problem, where=source.at(1), fix="begin the file with one of the two")
     key = rows.header[0]
     table: dict[str, str] = {}
     for line, cells in rows:
         if not all(cells) or (key == "rank" and not cells[0].isdecimal()):
-            wrong = f"is not a {key} and a node"
-            raise InvalidInput(wrong, where=source.at(line), fix="write two cells with a comma between")
+            problem = f"is not a {key} and a node"
+            raise InvalidInput(problem, where=source.at(line), fix="write two cells with a comma between")
         name = str(int(cells[0])) if key == "rank" else cells[0]
         if table.setdefault(name, cells[1]) != cells[1]:
-            wrong = f"{key} {name:.60} has another node above"
-            raise InvalidInput(wrong, where=source.at(line), fix="keep one of the two")
+            problem = f"{key} {name:.60} has another node above"
+            raise InvalidInput(problem, where=source.at(line), fix="keep one of the two")
     if key == "host":
-        return known | {i: table[host] for i, host in hosts.items() if host in table}
-    return known | {i: table[str(m.rank)] for i, m in enumerate(members) if str(m.rank) in table}
+        return host_of | {i: table[host] for i, host in hosts.items() if host in table}
+    return host_of | {i: table[str(m.rank)] for i, m in enumerate(members) if str(m.rank) in table}

@@ -107,7 +107,13 @@ def read_dump(source: Source) -> Dump:
         host = document.get("host")
         if host is not None and not isinstance(host, str):
             raise BadRow("'host' is not a text")
-        dump = Dump(_rank_of(document, source.name), host or None, _groups(nested(document, "pg_config")))
+        if "rank" in document:
+            rank = integer(document, "rank")
+        elif digits := _RANK.search(source.name):
+            rank = int(digits.group(1)[-18:])
+        else:
+            raise BadRow("the rank is unknown: there is no 'rank' in it, and the file's name does not end in digits")
+        dump = Dump(rank, host or None, _groups(nested(document, "pg_config")))
         entries = listed(document, "entries") if "entries" in document else []
         reader = _Entries(dump, document.get("pg_status"))
         for i, entry in enumerate(entries):
@@ -122,15 +128,6 @@ def read_dump(source: Source) -> Dump:
         fix = "get the dump again: as JSON, or its pickle converted where it was written by flight_recorder_to_json.py"
         raise InvalidInput(bad.message, where=source.name, fix=fix) from None
     return dump
-
-
-def _rank_of(document: Row, name: str) -> int:
-    if "rank" in document:
-        return integer(document, "rank")
-    digits = _RANK.search(name)
-    if digits is None:
-        raise BadRow("the rank is unknown: there is no 'rank' in it, and the file's name does not end in digits")
-    return int(digits.group(1)[-18:])
 
 
 def _groups(config: Row) -> dict[GroupKey, str]:
@@ -162,8 +159,8 @@ class _Entries:
 
     def __init__(self, dump: Dump, status: Any) -> None:
         self._dump = dump
-        known = status if isinstance(status, dict) else {}
-        self._status = {number: _progress(told) for number, told in known.items()}
+        statuses = status if isinstance(status, dict) else {}
+        self._status = {number: _progress(of_group) for number, of_group in statuses.items()}
         self._known = {key.name: key for key in dump.groups}
         self._complete = bool(dump.groups) and "" not in self._known  # whether every group must be recorded
         self._progress: dict[GroupKey, tuple[int, int]] = {}  # number last completed, last enqueued; -1 = none
@@ -283,8 +280,8 @@ def _pair(key: GroupKey, transfer: re.Match[str], rank: int) -> Pair | None:
 
 def _progress(status: Any) -> tuple[int, int, int]:
     """Return the last operation of a group completed, started and enqueued, as the recorder counts; -1 = none."""
-    told = status if isinstance(status, dict) else {}
-    values = (told.get(f"last_{what}_collective") for what in ("completed", "started", "enqueued"))
+    counts = status if isinstance(status, dict) else {}
+    values = (counts.get(f"last_{what}_collective") for what in ("completed", "started", "enqueued"))
     texts = (str(value)[:20] if isinstance(value, int | str) else "" for value in values)
     done, started, last = (int(text) if re.fullmatch(r"\d{1,18}", text) else -1 for text in texts)
     return done, started, last
@@ -313,7 +310,10 @@ def differing(entries: Mapping[int, Sequence[Entry]]) -> Iterator[Differing]:
     for seq, by_rank in sorted(under.items()):
         # The beginning of what was coalesced may be overwritten on some ranks.
         kept = min(map(len, by_rank.values()))
-        calls = {rank: _call(mine[-kept:]) for rank, mine in sorted(by_rank.items())}
+        calls: dict[int, Call] = {
+            rank: (tuple(entry.op for entry in mine[-kept:]), tuple(entry.size for entry in mine[-kept:]))
+            for rank, mine in sorted(by_rank.items())
+        }
         if len(set(calls.values())) == 1:
             continue
         ops = {rank: call[0] for rank, call in calls.items()}
@@ -335,10 +335,6 @@ def differing(entries: Mapping[int, Sequence[Entry]]) -> Iterator[Differing]:
         over = all(entry.seen for mine in by_rank.values() for entry in mine)
         op = next(call[0][0] for rank, call in calls.items() if shown[rank] == most)
         yield Differing(seq, kind, op, others, most, over)
-
-
-def _call(mine: Sequence[Entry]) -> Call:
-    return tuple(entry.op for entry in mine), tuple(entry.size for entry in mine)
 
 
 Entries = dict[int, list[Entry]]  # Rank -> what it enqueued in one group
@@ -377,7 +373,8 @@ def read_flight_recorder(sources: Sequence[Source], *, lenient: bool = False) ->
     """
     dumps: dict[int, Dump] = {}
     place: dict[int, str] = {}
-    told: dict[tuple[str, int], tuple[GroupKey, str]] = {}  # name and member of a group -> the group, and its file
+    # name and member of a group -> the group, and the first file that names it
+    first_named: dict[tuple[str, int], tuple[GroupKey, str]] = {}
     refused: list[InvalidInput] = []
     for source in sources:
         try:
@@ -388,18 +385,24 @@ def read_flight_recorder(sources: Sequence[Source], *, lenient: bool = False) ->
             refused.append(error)
             continue
         if dump.rank in dumps:
-            wrong = f"is the second dump of rank {dump.rank}: the first is {place[dump.rank]}"
-            raise InvalidInput(wrong, where=source.name, fix="give one dump of each rank, of one moment")
+            problem = f"is the second dump of rank {dump.rank}: the first is {place[dump.rank]}"
+            raise InvalidInput(problem, where=source.name, fix="give one dump of each rank, of one moment")
         for key in dump.groups:
             for rank in key.ranks if key.name else ():
-                other, by = told.setdefault((key.name, rank), (key, source.name))
+                other, by = first_named.setdefault((key.name, rank), (key, source.name))
                 if other != key:
-                    wrong = f"the group {key.name!r:.60} has other ranks than in {by}"
-                    raise InvalidInput(wrong, where=source.name, fix="give the dumps of one job only")
+                    problem = f"the group {key.name!r:.60} has other ranks than in {by}"
+                    raise InvalidInput(problem, where=source.name, fix="give the dumps of one job only")
         dumps[dump.rank], place[dump.rank] = dump, source.name
     if not dumps:
         raise refused[0]
-    named = _hosts_in_names(place) if all(dump.host is None for dump in dumps.values()) else {}
+    named: dict[int, str] = {}
+    if all(dump.host is None for dump in dumps.values()):
+        # the hosts that the names of all files begin with; what all begin with alike is what somebody calls dumps
+        names = {rank: _OF_HOST.fullmatch(PurePath(name).name) for rank, name in place.items()}
+        hosts = {rank: name[1] for rank, name in names.items() if name is not None}
+        if len(hosts) == len(place) and len({*hosts.values()}) > 1:
+            named = hosts
     dumps = {rank: replace(dump, host=named.get(rank, dump.host)) for rank, dump in dumps.items()}
     snapshot, notes = _Job(dumps).snapshot()
     if named:
@@ -407,16 +410,6 @@ def read_flight_recorder(sources: Sequence[Source], *, lenient: bool = False) ->
             f"the hosts are those that the names of the files begin with: {', '.join(sorted({*named.values()})[:3])}"
         )
     return snapshot, (*(f"left out {error.where}: {error.message}" for error in refused), *notes)
-
-
-def _hosts_in_names(place: Mapping[int, str]) -> dict[int, str]:
-    """Return rank -> host, where the names of all files begin with one and not all with the same; empty = they do not.
-
-    What all files begin with is what somebody calls dumps.
-    """
-    names = {rank: _OF_HOST.fullmatch(PurePath(name).name) for rank, name in place.items()}
-    hosts = {rank: name[1] for rank, name in names.items() if name is not None}
-    return hosts if len(hosts) == len(place) and len({*hosts.values()}) > 1 else {}
 
 
 class _Stuck(NamedTuple):
@@ -433,17 +426,28 @@ class _Job:
         self._dumps = dumps
         self._notes: list[str] = []
         # groups and their titles
-        told = {key: desc for dump in self._dumps.values() for key, desc in dump.groups.items()}
-        ranks = {*self._dumps, *(rank for key in told for rank in key.ranks)}
+        titles = {key: desc for dump in self._dumps.values() for key, desc in dump.groups.items()}
+        ranks = {*self._dumps, *(rank for key in titles for rank in key.ranks)}
         groups: dict[GroupKey, str] = {}
-        for key, desc in told.items():
+        for key, desc in titles.items():
             if not key.name:
                 continue
             title = f"{key.name} {desc}".strip() if desc != "undefined" else key.name
-            known = key if key.ranks else self._named(key, ranks if desc == DEFAULT else None)
-            if key.ranks and sum(other.name == key.name for other in told) > 1:
+            group = key
+            if not key.ranks:
+                # which ranks are in it the recorder does not say: all in the group of all, else those that used it
+                users = [dump for dump in self._dumps.values() if key in dump.collectives]
+                members = ranks if desc == DEFAULT else None
+                group = GroupKey(key.name, tuple(sorted(members or {dump.rank for dump in users})))
+                for dump in users:
+                    dump.collectives[group] = dump.collectives.pop(key)
+                if members is None:
+                    self._notes.append(
+                        f"which ranks are in the group {key.name!r:.60} is not recorded: those that used it are taken"
+                    )
+            if key.ranks and sum(other.name == key.name for other in titles) > 1:
                 title += f" of rank {key.ranks[0]}"
-            groups[known] = title
+            groups[group] = title
         self._groups = groups
         self._index = {
             rank: i for i, rank in enumerate(sorted({*dumps, *(r for key in self._groups for r in key.ranks)}))
@@ -472,33 +476,14 @@ class _Job:
                 groups.append(RankGroup(name, "pp", (self._index[source], self._index[target])))
                 self._stalls.append(stall)
         unseen = frozenset(i for rank, i in self._index.items() if rank not in self._dumps)
-        notes = [*self._notes, *self._limits(len(unseen))]
-        if len(self._stalls) > len(self._mismatches) and not self._timed_out:
-            notes.append("no operation has timed out: the dumps may show a healthy job at work")
-        stalls, mismatches = tuple(self._stalls), tuple(self._mismatches)
-        return Snapshot(members, tuple(groups), stalls, mismatches, settled=self._timed_out, unseen=unseen), notes
-
-    def _named(self, key: GroupKey, ranks: set[int] | None) -> GroupKey:
-        """Return a group with these ranks, or those that used it, where the recorder does not say; file it so."""
-        users = [dump for dump in self._dumps.values() if key in dump.collectives]
-        named = GroupKey(key.name, tuple(sorted(ranks or {dump.rank for dump in users})))
-        for dump in users:
-            dump.collectives[named] = dump.collectives.pop(key)
-        if ranks is None:
-            self._notes.append(
-                f"which ranks are in the group {key.name!r:.60} is not recorded: those that used it are taken"
-            )
-        return named
-
-    def _limits(self, unseen: int) -> Iterator[str]:
-        """Yield what could not be told, and what was left out."""
+        notes = self._notes
         if unseen:
-            yield f"there is no dump of {unseen} of {len(self._index)} ranks: what they did is unknown"
+            notes.append(f"there is no dump of {len(unseen)} of {len(self._index)} ranks: what they did is unknown")
         if not any(dump.collectives or dump.transfers or dump.unnamed for dump in self._dumps.values()):
-            yield "nothing is recorded in any dump: TORCH_FR_BUFFER_SIZE=2000 turns the recorder on"
+            notes.append("nothing is recorded in any dump: TORCH_FR_BUFFER_SIZE=2000 turns the recorder on")
         if self._untimed:
             names = ", ".join(sorted(backend or "without a name" for backend in self._untimed))
-            yield (
+            notes.append(
                 f"the recorder saw no device events (backend {names}): it does not know what is over, so ranks are "
                 "compared by the last operation that each has come to"
             )
@@ -506,12 +491,18 @@ class _Job:
         if unnamed:
             kinds = [f"{op:.40} {count:,}" for op, count in unnamed.most_common(3)]
             kinds += [f"{len(unnamed) - 3} more kinds"] if len(unnamed) > 3 else []
-            yield f"left out {plural(unnamed.total(), 'transfer')} that do not name both ranks: {', '.join(kinds)}"
+            notes.append(
+                f"left out {plural(unnamed.total(), 'transfer')} that do not name both ranks: {', '.join(kinds)}"
+            )
         if self._overwritten:
-            yield (
+            notes.append(
                 f"{plural(self._overwritten, 'comparison')} of ranks left out: older entries have been overwritten; a "
                 "larger TORCH_FR_BUFFER_SIZE keeps more"
             )
+        if len(self._stalls) > len(self._mismatches) and not self._timed_out:
+            notes.append("no operation has timed out: the dumps may show a healthy job at work")
+        stalls, mismatches = tuple(self._stalls), tuple(self._mismatches)
+        return Snapshot(members, tuple(groups), stalls, mismatches, settled=self._timed_out, unseen=unseen), notes
 
     def _look_at_group(self, number: int, title: str, key: GroupKey) -> None:
         """Note the first collective of a group that a rank enqueued and that is not over, or that ranks differ in."""
@@ -532,7 +523,16 @@ class _Job:
             if stuck is not None and odd.seq > stuck.seq:
                 break
             went_on = ", and it is over" if odd.over else ""
-            self._notes.append(f"in {title}, number {odd.seq}: {_calls(odd)}{went_on}")
+            ranks_of: dict[str, list[int]] = defaultdict(list)
+            for rank, what in odd.others.items():
+                ranks_of[what].append(rank)
+            calls = []
+            for what, ranks in list(ranks_of.items())[:3]:
+                few = ", ".join(map(str, ranks[:5])) + (", ..." if len(ranks) > 5 else "")
+                calls.append(f"{'rank' if len(ranks) == 1 else 'ranks'} {few} called {what}")
+            if odd.common not in ranks_of:
+                calls.append(f"most {odd.common}")
+            self._notes.append(f"in {title}, number {odd.seq}: {', '.join(calls)}{went_on}")
             if not odd.over:
                 at = {rank for rank, mine in entries.items() if any(e.seq == odd.seq and not e.seen for e in mine)}
                 self._stall(number, entries, _Stuck(odd.seq, at), odd)
@@ -576,7 +576,7 @@ class _Job:
     def _of_pair(self, number: int, pair: Pair, entries: Entries) -> Stall | None:
         """Return a transfer between two ranks that has not ended."""
         _, source, target = pair
-        known = [rank for rank in (source, target) if rank in self._dumps]
+        dumped = [rank for rank in (source, target) if rank in self._dumps]
         if any(self._sees(rank, mine) for rank, mine in entries.items()):
             open_ = {
                 rank: left[0] for rank, mine in entries.items() if self._sees(rank, mine) and (left := _open(mine))
@@ -584,40 +584,23 @@ class _Job:
             self._timed_out |= any(entry.retired for entry in open_.values())
         else:
             self._untimed |= {entry.backend for mine in entries.values() for entry in mine if not entry.completed}
-            open_ = self._ahead(known, entries)
+            # the rank that has enqueued more transfers, and the first that the other lacks
+            open_ = {}
+            if len(dumped) == 2 and any(self._dumps[rank].lost for rank in dumped):
+                self._overwritten += 1
+            elif len(dumped) == 2:
+                few, many = sorted(dumped, key=lambda rank: len(entries.get(rank, [])))
+                done = len(entries.get(few, []))
+                if len(entries[many]) > done:
+                    open_ = {many: entries[many][done]}
         if not open_:
             return None
         first = next(iter(open_.values()))
         standing = frozenset(self._index[rank] for rank in open_)
-        absent = frozenset(self._index[rank] for rank in known) - standing
+        absent = frozenset(self._index[rank] for rank in dumped) - standing
         return Stall(number, first.seq, first.op, standing, absent, first.since)
-
-    def _ahead(self, known: Sequence[int], entries: Entries) -> dict[int, Entry]:
-        """Return the rank of a pair that has enqueued more transfers, and the first that the other lacks."""
-        if len(known) < 2:
-            return {}
-        if any(self._dumps[rank].lost for rank in known):
-            self._overwritten += 1
-            return {}
-        few, many = sorted(known, key=lambda rank: len(entries.get(rank, [])))
-        done = len(entries.get(few, []))
-        return {many: entries[many][done]} if len(entries[many]) > done else {}
 
 
 def _open(mine: Sequence[Entry]) -> Sequence[Entry]:
     """Return what a rank has not completed; operations of a group or pair end in the order in which they began."""
     return mine[max((i for i, entry in enumerate(mine, 1) if entry.completed), default=0) :]
-
-
-def _calls(odd: Differing) -> str:
-    """Return which rank called what."""
-    of: dict[str, list[int]] = defaultdict(list)
-    for rank, what in odd.others.items():
-        of[what].append(rank)
-    told = [f"{_ranks(ranks)} called {what}" for what, ranks in list(of.items())[:3]]
-    return ", ".join(told) + ("" if odd.common in of else f", most {odd.common}")
-
-
-def _ranks(ranks: Sequence[int]) -> str:
-    few = ", ".join(map(str, ranks[:5])) + (", ..." if len(ranks) > 5 else "")
-    return f"rank {few}" if len(ranks) == 1 else f"ranks {few}"

@@ -97,9 +97,9 @@ def read_inspector(sources: Sequence[Source], *, lenient: bool = False) -> Colle
     bad_rows, reader = TaintedRanks(lenient=lenient), _Reader()
     rows = read_timed(sources, bad_rows, reader.of_file, lambda: [seat.rank for seat in reader.seats])
     if not rows:
-        wrong = "holds no collective that can be used"
+        problem = "holds no collective that can be used"
         fix = "run the job with NCCL_INSPECTOR_ENABLE=1 and NCCL_INSPECTOR_DUMP_THREAD_INTERVAL_MICROSECONDS=100000"
-        raise InvalidInput(wrong, where=sources[0].name, fix=fix)
+        raise InvalidInput(problem, where=sources[0].name, fix=fix)
     return reader.recording(rows, bad_rows)
 
 
@@ -151,7 +151,25 @@ class _Reader:
         else:
             raise BadRow("has no header, and no dump_stats line with one stands before it")
         seat = self._seat(header, metadata)
-        return self._collective(seat, nested(row, kind), metadata) if kind == "coll_perf" else None
+        if kind != "coll_perf":
+            return None
+        perf = nested(row, kind)
+        op, seq, size = text(perf, "coll"), integer(perf, "coll_sn"), integer(perf, "coll_msg_size_bytes")
+        seconds = number(perf, "coll_exec_time_us") * MICRO
+        start, end = _kernel_times(perf)
+        if isnan(end):
+            self._untimed = True
+            end = moment(metadata, "dump_timestamp_us", unit=MICRO)
+            start = end - seconds
+        if start > end:
+            raise BadRow("the duration is negative: the kernel starts after it stops")
+        if end - start > LONGEST_PAUSE:
+            raise BadRow("the collective takes more than a day")
+        if (seat, seq) in self._seen:
+            raise BadRow("the same rank completes the same collective twice")
+        self._seen.add((seat, seq))
+        group, operation = self._comms[seat.comm][0], self._ops.setdefault(op, len(self._ops))
+        return CompletionRow(end, start, group, self._number[seat], seq, operation, size)
 
     def recording(self, rows: Sequence[CompletionRow], bad_rows: TaintedRanks) -> CollectiveRecording:
         """Return the recording of all rows."""
@@ -218,27 +236,9 @@ class _Reader:
             raise BadRow("the same rank of a communicator is another process than above")
         self._number.setdefault(seat, len(self._number))
         name = header.get("comm_name")
-        known = isinstance(name, str) and name not in ("", "unknown")
-        self._comms.setdefault(comm, (len(self._comms), f"{name} {comm}" if known else comm))
+        has_name = isinstance(name, str) and name not in ("", "unknown")
+        self._comms.setdefault(comm, (len(self._comms), f"{name} {comm}" if has_name else comm))
         return seat
-
-    def _collective(self, seat: _Seat, perf: Row, metadata: Row) -> CompletionRow:
-        op, seq, size = text(perf, "coll"), integer(perf, "coll_sn"), integer(perf, "coll_msg_size_bytes")
-        seconds = number(perf, "coll_exec_time_us") * MICRO
-        start, end = _kernel_times(perf)
-        if isnan(end):
-            self._untimed = True
-            end = moment(metadata, "dump_timestamp_us", unit=MICRO)
-            start = end - seconds
-        if start > end:
-            raise BadRow("the duration is negative: the kernel starts after it stops")
-        if end - start > LONGEST_PAUSE:
-            raise BadRow("the collective takes more than a day")
-        if (seat, seq) in self._seen:
-            raise BadRow("the same rank completes the same collective twice")
-        self._seen.add((seat, seq))
-        group, operation = self._comms[seat.comm][0], self._ops.setdefault(op, len(self._ops))
-        return CompletionRow(end, start, group, self._number[seat], seq, operation, size)
 
 
 def _kernel_times(perf: Row) -> tuple[float, float]:
@@ -323,11 +323,11 @@ def read_prometheus(sources: Sequence[Source], *, lenient: bool = False) -> Aver
     samples: list[_Sample] = []
     for source in sources:
         lines = enumerate(source.text.splitlines(), 1)
-        told = ((number, line) for number, line in lines if line.strip() and not line.startswith("#"))
-        samples += [sample for _, sample in bad_rows.keep(told, _sample, source) if sample is not None]
+        sample_lines = ((number, line) for number, line in lines if line.strip() and not line.startswith("#"))
+        samples += [sample for _, sample in bad_rows.keep(sample_lines, _sample, source) if sample is not None]
     if not samples:
-        wrong, fix = f"holds no {SECONDS}", "run the job with NCCL_INSPECTOR_ENABLE=1 and NCCL_INSPECTOR_PROM_DUMP=1"
-        raise InvalidInput(wrong, where=sources[0].name, fix=fix)
+        problem, fix = f"holds no {SECONDS}", "run the job with NCCL_INSPECTOR_ENABLE=1 and NCCL_INSPECTOR_PROM_DUMP=1"
+        raise InvalidInput(problem, where=sources[0].name, fix=fix)
     members: dict[tuple[str, str], int] = {}
     groups: dict[str, set[int]] = defaultdict(set)
     for sample in samples:

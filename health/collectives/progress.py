@@ -66,8 +66,8 @@ def read_progress(sources: Sequence[Source], *, lenient: bool = False) -> Collec
     bad_rows, reader = TaintedRanks(lenient=lenient), _Reader()
     rows = read_timed(sources, bad_rows, lambda: reader.take, lambda: list(reader.member_of))
     if not rows:
-        wrong = "holds no progress: not one state or done line that can be used"
-        raise InvalidInput(wrong, where=sources[0].name, fix="record at least one window of the job, 10 s")
+        problem = "holds no progress: not one state or done line that can be used"
+        raise InvalidInput(problem, where=sources[0].name, fix="record at least one window of the job, 10 s")
     return CollectiveRecording(
         members=tuple(Member(f"rank {rank}", rank, reader.hosts[i]) for rank, i in reader.member_of.items()),
         groups=tuple(group for _, group in reader.groups.values()),
@@ -106,12 +106,12 @@ class _Reader:
                 rank, host = integer(row, "rank"), row.get("host") or None
                 if host is not None and not isinstance(host, str):
                     raise BadRowOfRank("'host' is not a text", rank)
-                known = self.member_of.setdefault(rank, len(self.hosts))
-                if known == len(self.hosts):
+                number = self.member_of.setdefault(rank, len(self.hosts))
+                if number == len(self.hosts):
                     self.hosts.append(host)
-                elif self.hosts[known] != host:
+                elif self.hosts[number] != host:
                     raise BadRowOfRank(
-                        f"rank {rank} is on {host!r:.60} here and on {self.hosts[known]!r:.60} above", rank
+                        f"rank {rank} is on {host!r:.60} here and on {self.hosts[number]!r:.60} above", rank
                     )
             case "group":
                 name, kind = text(row, "comm"), row.get("kind", "")

@@ -97,7 +97,12 @@ def read_ras(sources: Sequence[Source]) -> tuple[Snapshot, tuple[str, ...]]:
         RankGroup(name, "", tuple(index[rank.seat] for _, rank in sorted(ranks.items())))
         for name, ranks in last.comms.items()
     )
-    moving = set() if earlier is None else {index[seat] for seat in _moving(last, earlier)}
+    moving: set[int] = set()  # processes with other counts than before
+    for name, ranks in () if earlier is None else last.comms.items():
+        before = earlier.comms.get(name, {}) if earlier is not None else {}
+        for number, (seat, counts) in ranks.items():
+            if counts is not None and (number not in before or before[number].counts != counts):
+                moving.add(index[seat])
     behind = (_behind(number, ranks.values(), index) for number, ranks in enumerate(last.comms.values()))
     gone = frozenset(index[seat] for seat in last.dead)
     silent = (rank.seat for ranks in last.comms.values() for rank in ranks.values() if rank.counts is None)
@@ -152,8 +157,8 @@ def _read(source: Source) -> _Answer:
             except BadRow as bad:
                 raise BadRow(f"communicator {i}: {bad.reason}") from None
     except BadRow as bad:
-        wrong, fix = bad.message, "get the answer again: ncclras -f json, of NCCL 2.28.7 or later"
-        raise InvalidInput(wrong, where=source.name, fix=fix) from None
+        problem, fix = bad.message, "get the answer again: ncclras -f json, of NCCL 2.28.7 or later"
+        raise InvalidInput(problem, where=source.name, fix=fix) from None
     return answer
 
 
@@ -167,15 +172,6 @@ def _entries(comm: Row, key: str, size: int, ranks: Mapping[int, _Rank]) -> Iter
         if rank >= size or rank in ranks:
             raise BadRow(f"rank {rank} of {size} is impossible, or stands twice")
         yield entry, rank, _Seat(text(entry, "host"), integer(entry, "pid", low=-1), integer(entry, "cuda_dev", low=-1))
-
-
-def _moving(last: _Answer, earlier: _Answer) -> Iterator[_Seat]:
-    """Yield processes with other counts than before."""
-    for name, ranks in last.comms.items():
-        before = earlier.comms.get(name, {})
-        for number, (seat, counts) in ranks.items():
-            if counts is not None and (number not in before or before[number].counts != counts):
-                yield seat
 
 
 def _behind(number: int, ranks: Iterable[_Rank], index: Mapping[_Seat, int]) -> Stall | None:

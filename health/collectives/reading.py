@@ -91,7 +91,7 @@ def diagnose_files(
         first, reader = recognised[0]
         for source, other in recognised:
             if other.format.name != reader.format.name:
-                wrong = f"is {other.format.name}, while {first.name} is {reader.format.name}"
-                raise InvalidInput(wrong, where=source.name, fix="give files of one format in a run")
+                problem = f"is {other.format.name}, while {first.name} is {reader.format.name}"
+                raise InvalidInput(problem, where=source.name, fix="give files of one format in a run")
     with noted(f"reading {sources[0].name}"):
         return reader.format.name, reader.read(sources, settings=settings or TriggerSettings(), lenient=lenient)

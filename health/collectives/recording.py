@@ -272,16 +272,16 @@ def note_gaps(recording: CollectiveRecording) -> CollectiveRecording:
 def align_clocks(recording: CollectiveRecording) -> CollectiveRecording:
     """Return the recording with the times of wrong clocks moved, and a note that names them."""
     offset = clock_offsets(recording)
-    wrong = np.flatnonzero(np.abs(offset) > TOLERATED)
-    if not len(wrong):
+    off = np.flatnonzero(np.abs(offset) > TOLERATED)
+    if not len(off):
         return recording
     offset[np.abs(offset) <= TOLERATED] = 0.0
     ends, rows = recording.completions, recording.states
     shifted = replace(ends, end=ends.end - offset[ends.member], start=ends.start - offset[ends.member])
     moved = replace(rows, time=rows.time - offset[rows.member])
-    worst = int(wrong[np.argmax(np.abs(offset[wrong]))])
+    worst = int(off[np.argmax(np.abs(offset[off]))])
     note = (
-        f"{plural(len(wrong), 'clock')} of ranks off, most that of {recording.members[worst].label}, by "
+        f"{plural(len(off), 'clock')} of ranks off, most that of {recording.members[worst].label}, by "
         f"{offset[worst]:+.1f} s: corrected by the ends of their collectives"
     )
     return replace(recording, completions=shifted.sorted(), states=moved.sorted(), notes=(*recording.notes, note))
@@ -289,11 +289,11 @@ def align_clocks(recording: CollectiveRecording) -> CollectiveRecording:
 
 def clock_offsets(recording: CollectiveRecording) -> npt.NDArray[np.float64]:
     """Return seconds that each member's clock is ahead of its groups; 0 where that is not known."""
-    known = recording.completions
+    completions = recording.completions
     deviations: list[list[float]] = [[] for _ in recording.members]
-    for rows in known.by_collective():
+    for rows in completions.by_collective():
         if len(rows) >= FEWEST:
-            ends = known.end[rows]
-            for member, late in zip(known.member[rows].tolist(), (ends - np.median(ends)).tolist(), strict=True):
+            ends = completions.end[rows]
+            for member, late in zip(completions.member[rows].tolist(), (ends - np.median(ends)).tolist(), strict=True):
                 deviations[member].append(late)
     return np.array([np.median(late) if len(late) >= FEWEST else 0.0 for late in deviations])

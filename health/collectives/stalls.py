@@ -94,10 +94,10 @@ def stalls_at(recording: CollectiveRecording, time: float, *, quiet: float, back
     stalls: list[Stall] = []
     mismatches: list[Mismatch] = []
     # members that completed something so recently that they may well be computing
-    known = recording.completions.until(time)
+    completed = recording.completions.until(time)
     lively = set()
-    for member in np.unique(known.member).tolist():
-        ends = known.end[known.member == member]
+    for member in np.unique(completed.member).tolist():
+        ends = completed.end[completed.member == member]
         longest = float(np.diff(ends).max()) if len(ends) > 1 else 0.0
         if time - float(ends[-1]) < max(quiet, 2 * longest):
             lively.add(member)
@@ -177,7 +177,14 @@ def find_roots(snapshot: Snapshot) -> list[Root]:
         {j for j, other in enumerate(stalls) if j != i and stalls[i].absent & other.standing}
         for i in range(len(stalls))
     ]
-    reach = [_reachable(edges, i) for i in range(len(stalls))]
+    reach: list[set[int]] = []  # of each stall, those that it waits for, directly or not
+    for waited_for in edges:
+        reached: set[int] = set()
+        front = set(waited_for)
+        while front:
+            reached |= front
+            front = {after for before in front for after in edges[before]} - reached
+        reach.append(reached)
     roots = []
     for i in range(len(stalls)):
         if any(i not in reach[j] for j in reach[i]) or min(reach[i] | {i}) < i:
@@ -185,37 +192,23 @@ def find_roots(snapshot: Snapshot) -> list[Root]:
         circle = sorted(reach[i] | {i})
         if len(circle) == 1 and stalls[i].absent & snapshot.busy:
             continue
-        victims = [stalls[j].group for j in range(len(stalls)) if i in reach[j] and j not in circle]
-        roots.append(_root(snapshot, [stalls[j] for j in circle], victims))
+        waiting = {stalls[j].group for j in range(len(stalls)) if i in reach[j] and j not in circle}
+        kind: RootKind = "not-launched" if stalls[i].absent else "transfer"
+        suspects = stalls[i].absent
+        if len(circle) > 1:
+            # members that stand where fewest of the circle stand
+            kind = "crossed-order"
+            shared = Counter(member for j in circle for member in (stalls[j].standing | stalls[j].absent))
+            standing = [{member for member in stalls[j].standing if shared[member] > 1} for j in circle]
+            fewest = min(map(len, standing))
+            suspects = frozenset[int]().union(*(members for members in standing if len(members) == fewest))
+        else:
+            mismatches = (m for m in snapshot.mismatches if m.group == stalls[i].group and m.seq == stalls[i].seq)
+            if mismatch := next(mismatches, None):
+                kind, suspects = mismatch.kind, frozenset(member for member, _ in mismatch.others)
+        in_circle = tuple(stalls[j] for j in circle)
+        roots.append(Root(kind, in_circle, tuple(sorted(suspects)), tuple(sorted(waiting))))
     return sorted(roots, key=lambda root: -len(root.victims))
-
-
-def _root(snapshot: Snapshot, stalls: Sequence[Stall], victims: Sequence[int]) -> Root:
-    out = tuple(sorted(set(victims)))
-    if len(stalls) > 1:
-        # members that stand where fewest of the circle stand
-        shared = Counter(member for stall in stalls for member in (stall.standing | stall.absent))
-        standing = sorted(
-            (sorted(member for member in stall.standing if shared[member] > 1) for stall in stalls), key=len
-        )
-        fewest = [members for members in standing if len(members) == len(standing[0])]
-        return Root(
-            "crossed-order", tuple(stalls), tuple(sorted({member for members in fewest for member in members})), out
-        )
-    (stall,) = stalls
-    mismatch = [m for m in snapshot.mismatches if m.group == stall.group and m.seq == stall.seq]
-    if mismatch:
-        return Root(mismatch[0].kind, (stall,), tuple(member for member, _ in mismatch[0].others), out)
-    return Root("not-launched" if stall.absent else "transfer", (stall,), tuple(sorted(stall.absent)), out)
-
-
-def _reachable(edges: Sequence[set[int]], start: int) -> set[int]:
-    seen: set[int] = set()
-    front = set(edges[start])
-    while front:
-        seen |= front
-        front = {after for before in front for after in edges[before]} - seen
-    return seen
 
 
 Condition = Literal["complete", "not-transmitted", "not-delivered", "gpu-not-ready", "starved"]
@@ -281,16 +274,16 @@ def conditions(flows: Sequence[Flow], *, slack: int = 0) -> list[Condition]:
 
 def blame(flows: Sequence[Flow], waits_for: Sequence[Condition] | None = None) -> Blame:
     """Return which members hold up a collective in which nothing moves."""
-    known = list(zip(flows, conditions(flows) if waits_for is None else waits_for, strict=True))
-    idle = {flow.source for flow, condition in known if condition == "gpu-not-ready"}
+    judged = list(zip(flows, conditions(flows) if waits_for is None else waits_for, strict=True))
+    idle = {flow.source for flow, condition in judged if condition == "gpu-not-ready"}
     if idle:
         return Blame("gpu-not-ready", tuple(sorted(idle)))
     causes: tuple[Condition, ...] = ("not-delivered", "not-transmitted")
     for cause in causes:
-        blocked = [flow for flow, condition in known if condition == cause]
+        blocked = [flow for flow, condition in judged if condition == cause]
         if blocked:
             return Blame(cause, cover(flow[:2] for flow in first_blocked(blocked)))
-    return Blame("complete" if all(condition == "complete" for _, condition in known) else "starved")
+    return Blame("complete" if all(condition == "complete" for _, condition in judged) else "starved")
 
 
 def first_blocked(blocked: Sequence[Flow]) -> list[Flow]:
@@ -331,18 +324,15 @@ def _condition(flow: Flow, into: Into, lead: int) -> Condition:
         return "not-delivered"
     if flow.ready > flow.transmitted:
         return "not-transmitted"
-    return "gpu-not-ready" if flow.ready < _available(flow, into, lead) else "starved"
-
-
-def _available(flow: Flow, into: Into, lead: int) -> int:
-    """Return chunks that the source of a flow had the data for."""
-    channel, source = flow.channel, flow.source
+    # chunks that the source had the data for; the root of a tree sends down what has come up; a send needs nothing
+    channel, source, available = flow.channel, flow.source, flow.total
     if flow.way == RING:
-        return min(flow.total, _least(into[channel, RING, source], flow.total) + lead)
-    if flow.way == DOWN and into[channel, DOWN, source]:
-        return _least(into[channel, DOWN, source], flow.total)
-    # the root of a tree sends down what has come up; a send needs nothing
-    return _least(into[channel, UP, source], flow.total) if flow.way in (UP, DOWN) else flow.total
+        available = min(flow.total, _least(into[channel, RING, source], flow.total) + lead)
+    elif flow.way == DOWN and into[channel, DOWN, source]:
+        available = _least(into[channel, DOWN, source], flow.total)
+    elif flow.way in (UP, DOWN):
+        available = _least(into[channel, UP, source], flow.total)
+    return "gpu-not-ready" if flow.ready < available else "starved"
 
 
 def _least(flows: Sequence[Flow], otherwise: int) -> int:
@@ -364,8 +354,8 @@ def shares(states: States, groups: Sequence[RankGroup], wanted: Condition) -> di
         if len(np.unique(rows.member)) < len(groups[group].members):
             continue
         flows = flows_at(rows, group, int(rows.seq[0]))
-        known = list(zip(flows, conditions(flows, slack=SLACK), strict=True))
-        first = first_blocked([flow for flow, condition in known if condition == wanted])
+        judged = list(zip(flows, conditions(flows, slack=SLACK), strict=True))
+        first = first_blocked([flow for flow, condition in judged if condition == wanted])
         hit.update(flow[:2] for flow in first)
-        seen.update(flow[:2] for flow, condition in known if condition != "complete")
+        seen.update(flow[:2] for flow, condition in judged if condition != "complete")
     return {pair: hit[pair] / count for pair, count in seen.items() if count >= FEWEST_SAMPLES}

@@ -109,9 +109,14 @@ def found(track: Track, flag: NodeFlag, now: datetime, rule: Rule, *, stamp: str
     # that a node with a broken device is only slow today is no repair
     kept = (old if old.flag.needs_repair else _cut(old, now, rule.all_clear_after(relapses)) for old in worse)
     steps = (*(old for old in kept if old.until > now), step)
-    because = _why(track, step, relapses, recent)
-    raised = not track.steps or flag.slowdown > track.steps[0].flag.slowdown
-    name: EventName = "raised" if raised else "renewed"
+    name: EventName = "raised"
+    if not track.steps:
+        because = f"finding {len(recent) + 1} in a row" if recent else "found"
+        because += f"; relapse {relapses}, so its quiet time is longer" if relapses else ""
+    elif flag.slowdown > (before := track.steps[0].flag.slowdown):
+        because = f"worse than {before:.4g}"
+    else:
+        name, because = "renewed", "found again"
     return _event(flag, now, name, steps=steps, stamp=stamp, because=because, relapses=relapses)
 
 
@@ -154,14 +159,6 @@ def _cut(step: HeldFlag, now: datetime, quiet: timedelta) -> HeldFlag:
     """Return what is left of a step of which its source now says less: a while since it last said so."""
     end = max(now, step.seen + quiet)
     return step if step.until <= end else HeldFlag(replace(step.flag, until=end), seen=step.seen)
-
-
-def _why(track: Track, step: HeldFlag, relapses: int, recent: Sequence[datetime]) -> str:
-    if track.steps:
-        before = track.steps[0].flag.slowdown
-        return f"worse than {before:.4g}" if step.flag.slowdown > before else "found again"
-    words = f"finding {len(recent) + 1} in a row" if recent else "found"
-    return words + (f"; relapse {relapses}, so its quiet time is longer" if relapses else "")
 
 
 def _event(flag: NodeFlag, now: datetime, name: EventName, **fields: Any) -> FlagEvent:
@@ -244,9 +241,9 @@ class Ledger(FlagLog):
     def take_over(self, events: Sequence[FlagEvent]) -> Recorded:
         """Write all events of another store, the first ``opened``, into this one; raise an error if this is not new."""
         if any(self.events("number = 2")):
-            wrong = "has events already, and those of two stores cannot be put in one order"
+            problem = "has events already, and those of two stores cannot be put in one order"
             fix = "name a file that is not there yet, and record later findings in it"
-            raise InvalidInput(wrong, where=self.name, fix=fix)
+            raise InvalidInput(problem, where=self.name, fix=fix)
         self._connection.execute("DELETE FROM events")
         return Recorded(tuple(self.write(events)))
 
@@ -392,9 +389,9 @@ class Ledger(FlagLog):
             raise InvalidInput(f"{now.isoformat()} is too late", where="--at", fix="check the clock of this machine")
         last = self.time
         if last - now > SKEW:
-            wrong = f"the store has been written to at {last.isoformat()}, which is after {now.isoformat()}"
+            problem = f"the store has been written to at {last.isoformat()}, which is after {now.isoformat()}"
             fix = "record findings in order of time; check the clock of this machine"
-            raise InvalidInput(wrong, where="--at", fix=fix)
+            raise InvalidInput(problem, where="--at", fix=fix)
         return max(last, now)
 
 
@@ -464,8 +461,8 @@ def compact_store(path: str | Path, before: datetime, *, archive: str | Path | N
             if dropped and archive is not None:
                 # Copy a store as it was before the change that is under way
                 if os.path.lexists(archive):
-                    wrong = "is there already: nothing is written over"
-                    raise InvalidInput(wrong, where=str(archive), fix="give a name that is free")
+                    problem = "is there already: nothing is written over"
+                    raise InvalidInput(problem, where=str(archive), fix="give a name that is free")
                 with (
                     sqlite_errors(archive, "written"),
                     closing(sqlite3.connect(path, isolation_level=None)) as original,

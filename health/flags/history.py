@@ -65,7 +65,14 @@ def _spells(events: Sequence[FlagEvent], until: datetime) -> list[Spell]:
         ):
             continue
         if flag is not None:
-            spells.append(_spell(begin, time, flag, "" if held is not None else _ending(events[:written], time)))
+            # an end that is not written down yet came with the quiet time
+            endings = (
+                f"{event.event}{f' by {event.by}' if event.by else ''}, {event.because}"
+                for event in reversed(events[:written])
+                if event.time == time and event.event in ("cleared", "expired")
+            )
+            ended = "" if held is not None else next(endings, "nothing was found for the quiet time")
+            spells.append(_spell(begin, time, flag, ended))
         begin, flag = time, held
     return spells if flag is None else [*spells, _spell(begin, None, flag)]
 
@@ -77,11 +84,3 @@ def _spell(begin: datetime, end: datetime | None, flag: NodeFlag, ended: str = "
         words += f": {flag.evidence}"
     span = f"since {when(begin)}" if end is None else f"{when(begin)} to {when(end)}"
     return Spell(begin, end, flag, ended, f"{span}: {words}{f' (ended: {ended})' if ended else ''}")
-
-
-def _ending(events: Sequence[FlagEvent], time: datetime) -> str:
-    """Return why nothing holds any more; an end that is not written down yet came with the quiet time."""
-    for event in reversed(events):
-        if event.time == time and event.event in ("cleared", "expired"):
-            return f"{event.event}{f' by {event.by}' if event.by else ''}, {event.because}"
-    return "nothing was found for the quiet time"

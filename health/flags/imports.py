@@ -26,7 +26,7 @@ from ground.records import read_json
 from topology.flag_sources import VERSION
 from topology.flags import FAULTY, HEALTHY, FlagEvent, NodeFlag
 from topology.kubernetes.nodes import NVSENTINEL, WARNED, WATCHED, Watched, time_with_zone
-from topology.kubernetes.objects import NodeCondition, NodeEvent, NodeObject, read_items
+from topology.kubernetes.objects import NodeEvent, NodeObject, read_items
 from topology.taints import PREFER_NO_SCHEDULE
 
 _FIX = "restore the file from a copy; its lines are written by `arnold flags` alone"
@@ -52,8 +52,8 @@ def read_event_lines(source: Source) -> tuple[list[FlagEvent], int]:
         if event.event == "opened":
             raise InvalidInput("opens the store again", where=source.at(number), fix="keep one store a file")
         if event.time < before.time:
-            wrong = f"is of {event.time.isoformat()}, before the line above it"
-            raise InvalidInput(wrong, where=source.at(number), fix=_FIX)
+            problem = f"is of {event.time.isoformat()}, before the line above it"
+            raise InvalidInput(problem, where=source.at(number), fix=_FIX)
     return events, torn
 
 
@@ -73,9 +73,9 @@ def _events(source: Source, rows: list[str]) -> Iterator[FlagEvent]:
                 )
             version = data.get("version")
             if not isinstance(version, int) or not 1 <= version <= VERSION:
-                wrong = f"this is version {version} of the format, and {VERSION} is known"
+                problem = f"this is version {version} of the format, and {VERSION} is known"
                 raise InvalidInput(
-                    wrong, where=source.at(1), fix="use the version of Arnold that wrote it, or a later one"
+                    problem, where=source.at(1), fix="use the version of Arnold that wrote it, or a later one"
                 )
         with suppress(TypeError, AttributeError):  # a line of another shape is refused below
             data = _of_version_1(data, relapses) if version == 1 else _without_mark(data)
@@ -133,14 +133,23 @@ def read_reports(source: Source, *, by: str) -> Reports:
     command = "kubectl get nodes,events -A -o json"
     items = [item for _, item in read_items(document, {"Node": NodeObject, "Event": NodeEvent}, command=command)]
     nodes = [item for item in items if isinstance(item, NodeObject)]
-    events = [item for item in items if isinstance(item, NodeEvent) and _is_about_a_node(item)]
+    events = [
+        item
+        for item in items
+        if isinstance(item, NodeEvent) and (about := item.involved_object) and about.kind == "Node" and about.name
+    ]
     if not nodes and not events:
-        wrong = "holds neither nodes nor events about nodes"
-        raise InvalidInput(wrong, where=document.where("items"), fix=f"give what `{command}` prints")
+        problem = "holds neither nodes nor events about nodes"
+        raise InvalidInput(problem, where=document.where("items"), fix=f"give what `{command}` prints")
     remarks: dict[str, list[NodeFlag]] = {}
     looked_at: set[str] = set()
     for node in nodes:
-        for condition, watched in _conditions(node, by):
+        for condition in node.status.conditions or []:
+            watched = WATCHED.get(condition.type)
+            if watched is None and condition.reason in (f"{condition.type}IsNotHealthy", f"{condition.type}IsHealthy"):
+                watched = Watched(NVSENTINEL)
+            if watched is None or watched.by != by:
+                continue
             looked_at.add(node.name)
             if condition.status == watched.bad:
                 words = condition.type if watched.bad == "True" else f"not {condition.type}"
@@ -153,23 +162,20 @@ def read_reports(source: Source, *, by: str) -> Reports:
     for event in events:
         if (warning := _of_event(event, by)) is not None:
             remarks.setdefault(warning.node, []).append(warning)
-    flags = tuple(_flag(of_node) for _, of_node in sorted(remarks.items()))
-    return Reports(len(nodes), flags, tuple(sorted(looked_at - remarks.keys())))
-
-
-def _conditions(node: NodeObject, by: str) -> Iterator[tuple[NodeCondition, Watched]]:
-    """Yield conditions of a node that the monitor writes."""
-    for condition in node.status.conditions or []:
-        known = WATCHED.get(condition.type)
-        if known is None and condition.reason in (f"{condition.type}IsNotHealthy", f"{condition.type}IsHealthy"):
-            known = Watched(NVSENTINEL)
-        if known is not None and known.by == by:
-            yield condition, known
-
-
-def _is_about_a_node(event: NodeEvent) -> bool:
-    about = event.involved_object
-    return about is not None and about.kind == "Node" and bool(about.name)
+    flags = []
+    for _, of_node in sorted(remarks.items()):
+        # all as one flag; where anything is broken, the times are those of faults
+        worst, *_ = ordered = sorted(of_node, key=lambda remark: (-remark.slowdown, remark.evidence))
+        counted = [remark for remark in ordered if remark.kind == worst.kind]
+        ends = [remark.until for remark in counted if remark.until is not None]
+        flag = replace(
+            worst,
+            since=min((remark.since for remark in counted if remark.since is not None), default=None),
+            until=max(ends) if len(ends) == len(counted) else None,
+            evidence="; ".join(dict.fromkeys(remark.evidence for remark in ordered)),
+        )
+        flags.append(flag)
+    return Reports(len(nodes), tuple(flags), tuple(sorted(looked_at - remarks.keys())))
 
 
 def _of_event(event: NodeEvent, by: str) -> NodeFlag | None:
@@ -197,17 +203,4 @@ def _remark(node: str, by: str, words: str, message: str | None, since: datetime
         source=by,
         since=since,
         evidence=f"{words}: {cut}" if short else words,
-    )
-
-
-def _flag(remarks: list[NodeFlag]) -> NodeFlag:
-    """Return all that is held against a node as one flag; where anything is broken, the times are those of faults."""
-    worst, *_ = remarks = sorted(remarks, key=lambda remark: (-remark.slowdown, remark.evidence))
-    counted = [remark for remark in remarks if remark.kind == worst.kind]
-    ends = [remark.until for remark in counted if remark.until is not None]
-    return replace(
-        worst,
-        since=min((remark.since for remark in counted if remark.since is not None), default=None),
-        until=max(ends) if len(ends) == len(counted) else None,
-        evidence="; ".join(dict.fromkeys(remark.evidence for remark in remarks)),
     )

@@ -99,9 +99,9 @@ def rules_of(log: FlagLog, at: datetime = LAST) -> Rules:
         try:
             return read_json(Rules, event.rules)
         except ValueError as error:
-            wrong = f"the rules in the store cannot be read: {' '.join(str(error).split())[:200]}"
+            problem = f"the rules in the store cannot be read: {' '.join(str(error).split())[:200]}"
             fix = "restore the store from a copy; it is written by `arnold flags` alone"
-            raise InvalidInput(wrong, where="rules", fix=fix) from error
+            raise InvalidInput(problem, where="rules", fix=fix) from error
     return Rules()
 
 

@@ -167,10 +167,10 @@ def _score(windows: FloatArray, floor: float) -> tuple[IntArray, FloatArray]:
     count, machines = windows.shape[:2]
     rows = np.broadcast_to(np.arange(machines), (count, machines))
     if machines > ALL_PAIRS:
-        asked = np.linspace(0, machines - 1, ALL_PAIRS).round().astype(np.int64)
+        evenly = np.linspace(0, machines - 1, ALL_PAIRS).round().astype(np.int64)
         from_middle = _lengths(windows - np.median(windows, axis=1, keepdims=True))
         far = np.argpartition(from_middle, machines - FARTHEST, axis=1)[:, -FARTHEST:]
-        rows = np.concatenate((far, np.broadcast_to(asked, (count, ALL_PAIRS))), axis=1)
+        rows = np.concatenate((far, np.broadcast_to(evenly, (count, ALL_PAIRS))), axis=1)
     between = distances(np.take_along_axis(windows, rows[:, :, None], axis=1), windows)
     here = np.arange(count)
     # Rounding leaves a machine a little away from itself.
@@ -254,14 +254,19 @@ def doubted(
     """
     if is_step_time(examined.metric) or not examined.alerts:
         return examined
-    doubts = {alert: _doubt(alert, examined.metric, recording) for alert in examined.alerts}
+    metric = examined.metric
+    telling = [samples for name, samples in recording.metrics.items() if tells_idleness(name) or name == metric]
+    doubts: dict[Stretch, Doubt | None] = {}
+    for alert in examined.alerts:
+        if alert.own > alert.peers and is_work(metric):
+            doubts[alert] = "busier"
+        else:
+            doubts[alert] = "idle-peers" if any(_idle(samples, alert) for samples in telling) else None
     if len({stretch.machine for stretch, doubt in doubts.items() if doubt is None}) > few(examined.machines):
         doubts = {stretch: doubt or "many" for stretch, doubt in doubts.items()}
     least = (threshold or default_threshold(examined.machines)) / NEW_SHARE
     of_role = {
-        stretch
-        for stretch in doubts
-        if stretch.machine not in changed and _may_be_its_role(stretch, examined.metric, least)
+        stretch for stretch in doubts if stretch.machine not in changed and _may_be_its_role(stretch, metric, least)
     }
     doubts = {stretch: doubt or ("role" if stretch in of_role else None) for stretch, doubt in doubts.items()}
     judged = [
@@ -269,13 +274,6 @@ def doubted(
         for stretch in examined.stretches
     ]
     return replace(examined, stretches=tuple(judged))
-
-
-def _doubt(stretch: Stretch, metric: str, recording: MetricRecording) -> Doubt | None:
-    if stretch.own > stretch.peers and is_work(metric):
-        return "busier"
-    telling = [samples for name, samples in recording.metrics.items() if tells_idleness(name) or name == metric]
-    return "idle-peers" if any(_idle(samples, stretch) for samples in telling) else None
 
 
 def _may_be_its_role(stretch: Stretch, metric: str, least: float) -> bool:
@@ -439,7 +437,7 @@ def examine(grid: SampleGrid, settings: ComparisonSettings, phases: JobPhases | 
         machines=len(grid.machines) - int(grid.silent.all(axis=1).sum()),
         step=grid.step,
         needed=windows * grid.step,
-        stretches=tuple(sorted(stretches, key=lambda one: one.start - one.end)),
+        stretches=tuple(sorted(stretches, key=lambda stretch: stretch.start - stretch.end)),
         silent=tuple(name for name, gone in zip(grid.machines, ending, strict=True) if gone),
     )
 
@@ -598,16 +596,14 @@ MOST = 6  # Metrics whose values are told
 
 def is_moment(recording: MetricRecording) -> bool:
     """Return whether no machine has samples of more than one moment."""
-    return all(_span(samples) < SHORT for samples in recording.metrics.values())
-
-
-def _span(samples: Samples) -> float:
-    """Return the longest time between the first and the last sample of a machine, seconds."""
-    first = np.full(len(samples.machines), np.inf)
-    last = np.full(len(samples.machines), -np.inf)
-    np.minimum.at(first, samples.machine, samples.time)
-    np.maximum.at(last, samples.machine, samples.time)
-    return float((last - first).max(initial=0.0))
+    for samples in recording.metrics.values():
+        first = np.full(len(samples.machines), np.inf)
+        last = np.full(len(samples.machines), -np.inf)
+        np.minimum.at(first, samples.machine, samples.time)
+        np.maximum.at(last, samples.machine, samples.time)
+        if float((last - first).max(initial=0.0)) >= SHORT:
+            return False
+    return True
 
 
 def at_moment(recording: MetricRecording) -> PeersVerdict:
@@ -617,34 +613,30 @@ def at_moment(recording: MetricRecording) -> PeersVerdict:
     out = [
         f"{stretch.machine} in {metric_of(metric.metric).title}" for metric in examined for stretch in metric.stretches
     ]
+    errors = []  # which machines have counted errors, whatever they did before
+    for name, samples in sorted(recording.metrics.items()):
+        if counts_errors(name) and (samples.value > 0).any():
+            pairs = zip(samples.value.tolist(), samples.machine.tolist(), strict=True)
+            most = {samples.machines[k]: value for value, k in sorted(pairs) if value > 0}
+            counts = [f"{machine} {number(value)}" for machine, value in list(most.items())[:MOST]]
+            errors.append(f"not zero: {metric_of(name).title} of {', '.join(counts)}")
     machines = plural(len(recording.machines), "machine")
     standing = f"; just then these stand out: {', '.join(out[:MOST])}" if out else ""
-    known = {metric.name for metric in KNOWN}
-    told = sorted(names, key=lambda name: name not in known)[:MOST]
-    values = "; ".join(f"{metric_of(name).title} {_range(recording.metrics[name])}" for name in told)
+    familiar = {metric.name for metric in KNOWN}
+    values = []
+    for name in sorted(names, key=lambda name: name not in familiar)[:MOST]:
+        value = recording.metrics[name].value
+        low, high = float(value.min()), float(value.max())
+        span = number(low) if low == high else f"{number(low)} to {number(high)}"
+        values.append(f"{metric_of(name).title} {span}")
     return PeersVerdict(
         verdict=f"one moment of {machines}, which nothing can be judged by{standing}",
         source=recording.source,
         machines=len(recording.machines),
         metrics=tuple(examined),
         flags=(),
-        notes=(*recording.notes, NOTE, *_errors(recording), f"{plural(len(names), 'metric')}: {values}"),
+        notes=(*recording.notes, NOTE, *errors, f"{plural(len(names), 'metric')}: {'; '.join(values)}"),
     )
-
-
-def _errors(recording: MetricRecording) -> Iterator[str]:
-    """Yield which machines have counted errors, whatever they did before."""
-    for name, samples in sorted(recording.metrics.items()):
-        if counts_errors(name) and (samples.value > 0).any():
-            pairs = zip(samples.value.tolist(), samples.machine.tolist(), strict=True)
-            most = {samples.machines[k]: value for value, k in sorted(pairs) if value > 0}
-            told = [f"{machine} {number(value)}" for machine, value in list(most.items())[:MOST]]
-            yield f"not zero: {metric_of(name).title} of {', '.join(told)}"
-
-
-def _range(samples: Samples) -> str:
-    low, high = float(samples.value.min()), float(samples.value.max())
-    return number(low) if low == high else f"{number(low)} to {number(high)}"
 
 
 def _examined(samples: Samples) -> Examined:

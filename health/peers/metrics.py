@@ -220,6 +220,6 @@ def learn_order(examples: Iterable[Labelled]) -> LearntOrder:
         depth += 1
     first = depth_of
     weight = tree.feature_importances_
-    known = {name: k for k, name in enumerate([*PAPER_ORDER, *metrics])}
-    ranked = sorted(range(len(metrics)), key=lambda k: (first.get(k, DEPTH + 1), -weight[k], known[metrics[k]]))
+    rank_of = {name: k for k, name in enumerate([*PAPER_ORDER, *metrics])}
+    ranked = sorted(range(len(metrics)), key=lambda k: (first.get(k, DEPTH + 1), -weight[k], rank_of[metrics[k]]))
     return LearntOrder(tuple(metrics[k] for k in ranked), len(label), int(label.sum()))

@@ -121,8 +121,8 @@ def read_answers(source: Source, *, lenient: bool) -> MetricRecording:
         series = answers  # as `promtool query range -o json` writes them
     else:
         numbered = enumerate(answers, 1)
-        series = [each for k, answer in numbered for each in matrix(answer, where=f"{source.name}: answer {k}")]
-    return from_series([(None, each) for each in series], source=source.name, lenient=lenient)
+        series = [labelled for k, answer in numbered for labelled in matrix(answer, where=f"{source.name}: answer {k}")]
+    return from_series([(None, labelled) for labelled in series], source=source.name, lenient=lenient)
 
 
 def matrix(answer: Any, *, where: str) -> list[Any]:

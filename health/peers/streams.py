@@ -110,8 +110,8 @@ def joined(recordings: Sequence[MetricRecording]) -> MetricRecording:
     parts: dict[str, list[Part]] = {}
     for recording in recordings:
         if recording.absolute != recordings[0].absolute:
-            wrong = f"{'has' if recording.absolute else 'has no'} times since 1970, unlike {recordings[0].source}"
-            raise InvalidInput(wrong, where=recording.source, fix="give files with times of one kind")
+            problem = f"{'has' if recording.absolute else 'has no'} times since 1970, unlike {recordings[0].source}"
+            raise InvalidInput(problem, where=recording.source, fix="give files with times of one kind")
         for name, metric in recording.metrics.items():
             parts.setdefault(name, []).append((metric.machines, metric.machine, metric.time, metric.value))
     metrics = {name: samples_of(name, of_metric) for name, of_metric in sorted(parts.items())}
@@ -153,11 +153,11 @@ def rate_of(samples: Samples) -> Samples | None:
     """
     machine, time, value = _means(samples.machine, samples.time, samples.value)
     gained = np.diff(value)
-    known = (np.diff(machine) == 0) & (gained >= 0)
-    if not known.any():
+    rises = (np.diff(machine) == 0) & (gained >= 0)
+    if not rises.any():
         return None
-    rate = gained[known] / np.diff(time)[known]
-    return replace(samples, time=time[1:][known], machine=machine[1:][known], value=rate)
+    rate = gained[rises] / np.diff(time)[rises]
+    return replace(samples, time=time[1:][rises], machine=machine[1:][rises], value=rate)
 
 
 def sampling_step(samples: Samples) -> float:
@@ -186,7 +186,15 @@ def align(
     rows = tuple(samples.machines if machines is None else machines)
     step = sampling_step(samples) if step is None else step
     start = float(samples.time.min())
-    time, gaps = _without_gaps(samples.time - start, longest_gap or np.inf)
+    # longer times without samples are cut out: the middle of what is left of each, and what was cut
+    longest = longest_gap or np.inf
+    order = np.sort(samples.time - start)
+    lengths = np.diff(order)
+    long = np.flatnonzero(lengths > longest)
+    cut = np.concatenate(([0.0], np.cumsum(lengths[long] - longest)))
+    middles = order[long + 1] - cut[1:] - (longest / 2.0 if long.size else 0.0)
+    time = samples.time - start - cut[np.searchsorted(order[long + 1], samples.time - start, side="right")]
+    gaps = zip(middles.tolist(), np.diff(cut).tolist(), strict=True)
     end = start + float(time.max())
     columns = int((end - start) / step + 1e-9) + 1
     if columns * len(rows) > MAX_CELLS:
@@ -210,23 +218,10 @@ def align(
     return SampleGrid(samples.metric, rows, start, step, value[nearest], silent, cuts)
 
 
-def _without_gaps(time: FloatArray, longest: float) -> tuple[FloatArray, list[tuple[float, float]]]:
-    """Return times from which longer times without samples are cut out; the middle of what is left of each, and what
-    was cut, seconds.
-    """
-    order = np.sort(time)
-    lengths = np.diff(order)
-    long = np.flatnonzero(lengths > longest)
-    cut = np.concatenate(([0.0], np.cumsum(lengths[long] - longest)))
-    middles = order[long + 1] - cut[1:] - (longest / 2.0 if long.size else 0.0)
-    shifted = time - cut[np.searchsorted(order[long + 1], time, side="right")]
-    return shifted, list(zip(middles.tolist(), np.diff(cut).tolist(), strict=True))
-
-
 def _means(machine: IntArray, time: FloatArray, value: FloatArray) -> tuple[IntArray, FloatArray, FloatArray]:
     """Return samples of wanted machines, sorted by machine and time, one for each time."""
-    known = machine >= 0
-    machine, time, value = machine[known], time[known], value[known]
+    wanted = machine >= 0
+    machine, time, value = machine[wanted], time[wanted], value[wanted]
     order = np.lexsort((time, machine))
     machine, time, value = machine[order], time[order], value[order]
     first = np.ones(len(time), dtype=np.bool_)

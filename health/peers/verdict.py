@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from operator import attrgetter
 from typing import Literal
 
 import numpy as np
@@ -82,7 +83,7 @@ class Examined(JsonRecord):
     @property
     def alerts(self) -> list[Stretch]:
         """Stretches that lasted long enough, in order of time."""
-        return sorted((stretch for stretch in self.stretches if stretch.alert is not None), key=lambda one: one.start)
+        return sorted((stretch for stretch in self.stretches if stretch.alert is not None), key=attrgetter("start"))
 
     def doubtful(self, doubt: Doubt) -> list[str]:
         """Return machines that raise no alert for this reason, in order of their names."""
@@ -196,15 +197,14 @@ def _flag(stretches: Mapping[str, Stretch], recording: MetricRecording, *, peers
             evidence(stretch, recording.metrics[metric], peers=peers, absolute=absolute)
             for metric, stretch in stretches.items()
         ),
-        hardware=any(_of_device(recording.metrics[metric], stretch) for metric, stretch in stretches.items()),
+        # it stands out by errors of a device: counted ones, or a code that no program causes
+        hardware=any(
+            not PROGRAM_XIDS.issuperset(_codes(recording.metrics[metric], stretch))
+            if is_code(metric)
+            else counts_errors(metric) and stretch.own > stretch.peers
+            for metric, stretch in stretches.items()
+        ),
     )
-
-
-def _of_device(samples: Samples, stretch: Stretch) -> bool:
-    """Return whether a machine stands out by errors of a device: counted ones, or a code that no program causes."""
-    if is_code(samples.metric):
-        return not PROGRAM_XIDS.issuperset(_codes(samples, stretch))
-    return counts_errors(samples.metric) and stretch.own > stretch.peers
 
 
 def _in_words(flags: Sequence[NodeFlag], machines: int, examined: Sequence[Examined]) -> str:
@@ -212,8 +212,8 @@ def _in_words(flags: Sequence[NodeFlag], machines: int, examined: Sequence[Exami
     if not flags and unsure:
         return f"whether a machine of {machines} is at fault cannot be told: {'; '.join(unsure)}"
     if not flags:
-        asked = f"{len(examined)} metrics" if len(examined) != 1 else metric_of(examined[0].metric).title
-        return f"no machine of {machines} stands out for long enough: {asked} compared"
+        compared = f"{len(examined)} metrics" if len(examined) != 1 else metric_of(examined[0].metric).title
+        return f"no machine of {machines} stands out for long enough: {compared} compared"
     words = [
         "is faulty"
         if flag.kind == "faulty"
@@ -260,7 +260,7 @@ def _notes(examined: Sequence[Examined]) -> list[str]:
         if any(s.doubt in CANNOT_TELL for s in metric.stretches):
             notes.append(f"not judged: {_cannot_tell(metric)}")
     shifted = {
-        stretch.machine: stretch.late for each in examined for stretch in each.stretches if stretch.late is not None
+        stretch.machine: stretch.late for metric in examined for stretch in metric.stretches if stretch.late is not None
     }
     for machine, late in sorted(shifted.items()):
         when = f"{abs(late):g} s {'later' if late > 0 else 'earlier'}"

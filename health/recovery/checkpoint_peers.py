@@ -14,7 +14,7 @@ with its square, and the dual prices prove the answer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from itertools import combinations
@@ -150,19 +150,30 @@ def checkpoint_peers(cluster: Cluster, machines: Machines, nodes: IntArray, *, l
     :raises TooLarge: more machines than the costs can be told apart for.
     """
     if len(machines) < 2:
-        wrong = "the job has one machine: there is no other to keep its backup"
-        raise Infeasible(wrong, where="--placement", fix="write its checkpoints to storage")
+        problem = "the job has one machine: there is no other to keep its backup"
+        raise Infeasible(problem, where="--placement", fix="write its checkpoints to storage")
     used, times = np.unique(nodes, return_counts=True)
     if (times > 1).any():
-        wrong = f"node {cluster.names[int(used[times > 1][0])]!r} has more than one cell of the job"
-        raise InvalidPlacement(wrong, where="--placement", fix="give the placement that `arnold place` saved")
-    ground = _Ground(machines, *_domains(cluster, nodes, level))
+        problem = f"node {cluster.names[int(used[times > 1][0])]!r} has more than one cell of the job"
+        raise InvalidPlacement(problem, where="--placement", fix="give the placement that `arnold place` saved")
+    # of each machine the domain of the level, and those of all broader levels
+    depth = len(cluster.levels) - 1 if level is None else cluster.level_index(level)
+    domains = [domain_level.domain_of[nodes] for domain_level in cluster.levels[: depth + 1]]
+    domain = domains.pop() if domains else np.arange(len(nodes), dtype=np.int32)
+    ground = _Ground(machines, domain, np.array(domains, dtype=np.int32).reshape(len(domains), len(nodes)).T)
     matching = assign(len(machines), ground.costs)
     # A ring of even length is cut into mutual pairs: every other link, whichever half costs less, which is at most what
     # the ring does, as a link costs the same both ways.
     peer = matching.copy()
-    for ring in _rings(matching):
-        if len(ring) % 2:
+    seen = np.zeros(len(matching), dtype=np.bool_)
+    for start in range(len(matching)):
+        ring: list[int] = []
+        machine = start
+        while not seen[machine]:
+            seen[machine] = True
+            ring.append(machine)
+            machine = int(matching[machine])
+        if not ring or len(ring) % 2:
             continue
         links = [int(ground.costs(a)[b]) for a, b in zip(ring, ring[1:] + ring[:1], strict=True)]
         turned = ring if sum(links[::2]) <= sum(links[1::2]) else ring[1:] + ring[:1]
@@ -199,8 +210,8 @@ class _Ground:
             weights[rule] = weight
             weight *= size + 1
         if sum(weights.values()) * size * 8 > FORBIDDEN:
-            wrong = f"the job has {size:,} machines: too many to assign peers at once"
-            raise TooLarge(wrong, where="--placement", fix="assign peers within parts of the job")
+            problem = f"the job has {size:,} machines: too many to assign peers at once"
+            raise TooLarge(problem, where="--placement", fix="assign peers within parts of the job")
         return weights
 
     def costs(self, machine: int) -> Costs:
@@ -233,30 +244,9 @@ class _Ground:
         return not any((self.of[rule] == self.of[rule][peer]).any() for rule in rules)
 
 
-def _apart(one: IntArray, other: IntArray) -> IntArray:
+def _apart(domains: IntArray, other: IntArray) -> IntArray:
     """Return how many levels, of those broader than that of the rule, lie in different domains; over the last axis."""
-    return np.asarray((one != other).sum(axis=-1), dtype=np.int32)
-
-
-def _rings(peer: npt.NDArray[np.int64]) -> Iterator[list[int]]:
-    seen = np.zeros(len(peer), dtype=np.bool_)
-    for start in range(len(peer)):
-        ring, machine = [], start
-        while not seen[machine]:
-            seen[machine] = True
-            ring.append(machine)
-            machine = int(peer[machine])
-        if ring:
-            yield ring
-
-
-def _domains(cluster: Cluster, nodes: IntArray, level: str | None) -> tuple[IntArray, IntArray]:
-    """Return domain of the level of each machine, and those of all broader levels."""
-    if level is None and not cluster.levels:
-        return np.arange(len(nodes), dtype=np.int32), np.zeros((len(nodes), 0), dtype=np.int32)
-    depth = len(cluster.levels) - 1 if level is None else cluster.level_index(level)
-    *broader, own = (each.domain_of[nodes] for each in cluster.levels[: depth + 1])
-    return own, np.array(broader, dtype=np.int32).reshape(depth, len(nodes)).T
+    return np.asarray((domains != other).sum(axis=-1), dtype=np.int32)
 
 
 def peer_sentence(peers: Peers, level: str | None) -> str:
@@ -274,7 +264,19 @@ def peer_notes(peers: Peers, level: str | None) -> tuple[str, ...]:
     """Return which rules are in conflict, how near the peers are, and what must not be lost together."""
     notes = []
     if peers.conflict:
-        notes.append(f"Not all rules can be kept: {_why(peers, level)}.")
+        grid, size = peers.machines.job.grid, len(peers.peer)
+        match peers.conflict:
+            case ("dp",) if grid.columns == grid.parts == 1:
+                why = "the job has one pipeline stage at node level, so that all its machines are in one DP group"
+            case ("pp",) if grid.rows == 1:
+                why = "the job has one replica at node level, so that all its machines are in one PP group"
+            case ("level",):
+                largest = int(np.unique(peers.domain, return_counts=True)[1].max())
+                why = f"one {level} holds {largest:,} of the {size:,} machines, more than half"
+            case rules:
+                names = " and ".join(_rule_name(rule, level) for rule in rules)
+                why = f"{names} together leave some machine without a peer of its own"
+        notes.append(f"Not all rules can be kept: {why}.")
         notes.append(
             f"Rules give way in this order: {', '.join(_rule_name(rule, level) for rule in peers.shared)}; "
             f"no machine backs up itself."
@@ -292,18 +294,3 @@ def peer_notes(peers: Peers, level: str | None) -> tuple[str, ...]:
 def _rule_name(rule: Rule, level: str | None) -> str:
     """Return what a rule forbids to share."""
     return {"dp": "DP group", "tp": "TP group", "pp": "PP group", "level": level or "rack"}[rule]
-
-
-def _why(peers: Peers, level: str | None) -> str:
-    grid, size = peers.machines.job.grid, len(peers.peer)
-    names = [_rule_name(rule, level) for rule in peers.conflict]
-    match peers.conflict:
-        case ("dp",) if grid.columns == grid.parts == 1:
-            return "the job has one pipeline stage at node level, so that all its machines are in one DP group"
-        case ("pp",) if grid.rows == 1:
-            return "the job has one replica at node level, so that all its machines are in one PP group"
-        case ("level",):
-            largest = int(np.unique(peers.domain, return_counts=True)[1].max())
-            return f"one {level} holds {largest:,} of the {size:,} machines, more than half"
-        case _:
-            return f"{' and '.join(names)} together leave some machine without a peer of its own"

@@ -70,10 +70,10 @@ def tally_rounds(
     total: Counter[_Key] = Counter()
     for outliers in filter(None, rounds):
         counts = machines.outlier_counts(outliers)
-        for each in UNIT_FAMILIES if family is None else (family,):
-            of_group = np.bincount(machines.unit_of(each), weights=counts)
-            total.update({(each, int(group)): int(of_group[group]) for group in np.flatnonzero(of_group)})
-            flagged.update((each, int(group)) for group in np.flatnonzero(of_group == of_group.max()))
+        for member_family in UNIT_FAMILIES if family is None else (family,):
+            of_group = np.bincount(machines.unit_of(member_family), weights=counts)
+            total.update({(member_family, int(group)): int(of_group[group]) for group in np.flatnonzero(of_group)})
+            flagged.update((member_family, int(group)) for group in np.flatnonzero(of_group == of_group.max()))
     units = (_unit(machines, key, total[key], times) for key, times in flagged.items())
     return tuple(sorted(_proper(machines, units), key=_worth))
 
@@ -214,9 +214,13 @@ def evict_sentence(eviction: Eviction) -> str:
     if unit is None:
         match eviction.doubt:
             case "no-outliers":
-                return f"Evict nothing: {_alike(eviction)}."
+                stacks = max(len(look.groups) for look in looks)
+                ranks = max(len(look.seen) for look in looks)
+                if stacks == 1:
+                    return f"Evict nothing: all {ranks:,} ranks stand in the same stack."
+                return f"Evict nothing: {ranks:,} ranks stand in {stacks} stacks, all of them large."
             case "level":
-                names = " and ".join(group_name(each) for each in eviction.units[:2])
+                names = " and ".join(group_name(level) for level in eviction.units[:2])
                 return f"Evict nothing yet: {amount}, and {names} are level. Take more looks."
             case _:
                 return f"Evict nothing: {amount}, and they share no group smaller than the job."
@@ -233,14 +237,6 @@ def evict_sentence(eviction: Eviction) -> str:
         "minority": " Doubtful: that is not more than half of the looks.",
     }
     return f"{what}: {why} ({names}).{doubts.get(eviction.doubt or '', '')}"
-
-
-def _alike(eviction: Eviction) -> str:
-    stacks = max(len(look.groups) for look in eviction.looks)
-    ranks = max(len(look.seen) for look in eviction.looks)
-    if stacks == 1:
-        return f"all {ranks:,} ranks stand in the same stack"
-    return f"{ranks:,} ranks stand in {stacks} stacks, all of them large"
 
 
 def evict_notes(eviction: Eviction, view: StackView) -> tuple[str, ...]:

@@ -61,13 +61,13 @@ def standby_pool(machines: int, *, rate: float = RATE, quantile: float = QUANTIL
     fails on a day with the probability ``rate``.
     """
     if not 1 <= machines <= MAX_MACHINES:
-        wrong = f"{machines:,} machines"
-        raise InvalidInput(wrong, fix=f"give a number from 1 to {MAX_MACHINES:,}")
+        problem = f"{machines:,} machines"
+        raise InvalidInput(problem, fix=f"give a number from 1 to {MAX_MACHINES:,}")
     if not 0.0 <= rate <= 1.0:
         raise InvalidInput(f"the rate is {rate}", fix="a rate is a probability, such as 0.0012")
     if not _EXTREME <= quantile <= 1.0 - _EXTREME:
-        wrong = f"the quantile is {quantile}"
-        raise InvalidInput(wrong, fix="give a share of days between 0 and 1, such as 0.99")
+        problem = f"the quantile is {quantile}"
+        raise InvalidInput(problem, fix="give a share of days between 0 and 1, such as 0.99")
     with localcontext(_EXACT):
         first, terms = _terms(machines, Decimal(str(rate)))
         below, enough = Decimal(0), Decimal(str(quantile)) * sum(terms) * (1 - _SLACK)

@@ -17,14 +17,13 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Literal, NamedTuple
 
 from annotated_types import Interval
 
-from ground.documents import load_document
 from ground.errors import InvalidInput
 from ground.files import Source, read_source
 from ground.records import JsonRecord
@@ -87,13 +86,14 @@ class StackView:
 
     def signature(self, processes: Iterable[Process]) -> Signature:
         """Return what of a rank is compared, whatever the order of processes and threads; equal ones count once."""
-        chosen = [(process.main,) if self.threads == "main" else process.threads for process in processes]
-        return tuple(sorted({tuple(map(self._call, thread.frames)) for threads in chosen for thread in threads}))
 
-    def _call(self, frame: StackFrame) -> str:
-        line = f":{frame.line}" if self.lines and frame.line else ""
-        text = f"{frame.function} ({frame.file}{line})"
-        return text if self.addresses else _ADDRESS.sub("0x?", text)
+        def call(frame: StackFrame) -> str:
+            line = f":{frame.line}" if self.lines and frame.line else ""
+            text = f"{frame.function} ({frame.file}{line})"
+            return text if self.addresses else _ADDRESS.sub("0x?", text)
+
+        chosen = [(process.main,) if self.threads == "main" else process.threads for process in processes]
+        return tuple(sorted({tuple(map(call, thread.frames)) for threads in chosen for thread in threads}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +173,14 @@ def read_dumps(paths: Sequence[str], *, ranks: int, lenient: bool = False) -> Du
     """
     by_rank: dict[int, list[Process]] = {}
     dropped: list[Dropped] = []
-    for file in _files(paths):
+    files: list[Path] = []
+    for path in map(Path, paths):
+        if path.is_dir():
+            inside = (file.relative_to(path) for file in sorted(path.rglob("*")) if file.is_file())
+            files += (path / file for file in inside if not any(part.startswith(".") for part in file.parts))
+        else:
+            files.append(path)
+    for file in files:
         try:
             processes = parse_dump(read_source(file, max_bytes=MAX_DUMP_BYTES))
             # the rank stands in the name, after the word rank, or is the only number
@@ -181,15 +188,15 @@ def read_dumps(paths: Sequence[str], *, ranks: int, lenient: bool = False) -> Du
                 int(number) for number in _RANK.findall(file.stem) or _NUMBER.findall(file.stem)[:9] if len(number) < 10
             }
             if len(numbers) != 1:
-                wrong = f"the name says no rank: {'no number' if not numbers else 'more than one number'}"
+                problem = f"the name says no rank: {'no number' if not numbers else 'more than one number'}"
                 raise InvalidInput(
-                    wrong, where=str(file), fix="name each dump after its rank: rank-0.txt, rank-1.txt, ..."
+                    problem, where=str(file), fix="name each dump after its rank: rank-0.txt, rank-1.txt, ..."
                 )
             rank = numbers.pop()
             if rank >= ranks:
-                wrong = f"rank {rank} is not one of the job's {ranks:,} ranks"
+                problem = f"rank {rank} is not one of the job's {ranks:,} ranks"
                 fix = "give the job that the dumps are of; ranks are global and begin at 0"
-                raise InvalidInput(wrong, where=str(file), fix=fix)
+                raise InvalidInput(problem, where=str(file), fix=fix)
             twice = {earlier.pid for earlier in by_rank.get(rank, ())} & {process.pid for process in processes}
             if twice:
                 raise InvalidInput(
@@ -206,23 +213,26 @@ def read_dumps(paths: Sequence[str], *, ranks: int, lenient: bool = False) -> Du
             by_rank.setdefault(rank, []).extend(processes)
     if not by_rank:
         reason = f"none of {len(dropped)} files can be used, first {dropped[0].reason}" if dropped else "there is none"
-        wrong = f"no stack dump: {reason}"
-        raise InvalidInput(wrong, where=", ".join(paths)[:200], fix="give a file for each rank: rank-0.txt, ...")
+        problem = f"no stack dump: {reason}"
+        raise InvalidInput(problem, where=", ".join(paths)[:200], fix="give a file for each rank: rank-0.txt, ...")
     return Dumps({rank: tuple(by_rank[rank]) for rank in sorted(by_rank)}, tuple(dropped))
-
-
-def _files(paths: Sequence[str]) -> Iterator[Path]:
-    for path in map(Path, paths):
-        if not path.is_dir():
-            yield path
-            continue
-        inside = (file.relative_to(path) for file in sorted(path.rglob("*")) if file.is_file())
-        yield from (path / file for file in inside if not any(part.startswith(".") for part in file.parts))
 
 
 def parse_dump(source: Source) -> tuple[Process, ...]:
     """Return processes of one dump, in order of appearance; raise InvalidInput for none, or one that is cut off."""
-    processes = _parse_json(source) if _JSON.match(source.text) else _parse_text(source)
+    if not _JSON.match(source.text):
+        processes = _parse_text(source)
+    else:
+        from ground.documents import load_document  # loads YAML, which text needs not
+
+        threads: dict[int, list[Thread]] = {}
+        for stack in reversed(load_document(source).parse(list[_Stack])):
+            calls = tuple(
+                StackFrame(call.name, call.short_filename or call.filename, call.line) for call in stack.frames
+            )
+            number = stack.thread_id if stack.os_thread_id is None else stack.os_thread_id
+            threads.setdefault(stack.pid, []).append(Thread(str(number), stack.thread_name or "", calls))
+        processes = tuple(Process(pid, tuple(members)) for pid, members in threads.items())
     if not processes:
         raise InvalidInput("holds no thread", where=source.name, fix=_REMEDY)
     return processes
@@ -243,15 +253,6 @@ class _Stack:
     frames: list[_Call]
     thread_name: str | None = None
     os_thread_id: int | None = None
-
-
-def _parse_json(source: Source) -> tuple[Process, ...]:
-    threads: dict[int, list[Thread]] = {}
-    for stack in reversed(load_document(source).parse(list[_Stack])):
-        frames = tuple(StackFrame(call.name, call.short_filename or call.filename, call.line) for call in stack.frames)
-        number = stack.thread_id if stack.os_thread_id is None else stack.os_thread_id
-        threads.setdefault(stack.pid, []).append(Thread(str(number), stack.thread_name or "", frames))
-    return tuple(Process(pid, tuple(members)) for pid, members in threads.items())
 
 
 @dataclass
@@ -276,29 +277,25 @@ def _parse_text(source: Source) -> tuple[Process, ...]:
         elif line and not bool(
             line.startswith(("Parent Process ", " " * 8)) or _RULE.fullmatch(line) or _LOG.fullmatch(line)
         ):
-            _read_line(here, line, source.at(number))
+            where = source.at(number)
+            if line.startswith("Error:"):
+                raise InvalidInput(f"py-spy failed: {line[6:].strip()[:200]}", where=where, fix="take the dump again")
+            if here is None:
+                raise InvalidInput(f"is no stack dump: it begins with {line[:60]!r}", where=where, fix=_REMEDY)
+            if thread := _THREAD.fullmatch(line):
+                here.threads.append((thread[1], thread[2] or "", []))
+                continue
+            function, opening, rest = line[4:].rpartition(" (")
+            if not line.startswith("    ") or not opening or not rest.endswith(")") or not here.threads:
+                raise InvalidInput(f"is neither a thread nor a call: {line[:60]!r}", where=where, fix=_REMEDY)
+            with_line = _LINE.fullmatch(rest[:-1])
+            file, place = (with_line[1], int(with_line[2])) if with_line else (rest[:-1], 0)
+            here.threads[-1][2].append(StackFrame(function, file, place))
     for process in opened:
         if process.in_head or not process.threads:
-            wrong = f"is cut off: process {process.pid} has no thread"
-            raise InvalidInput(wrong, where=source.name, fix="take the dump again")
+            problem = f"is cut off: process {process.pid} has no thread"
+            raise InvalidInput(problem, where=source.name, fix="take the dump again")
     return tuple(
         Process(process.pid, tuple(Thread(number, name, tuple(frames)) for number, name, frames in process.threads))
         for process in opened
     )
-
-
-def _read_line(process: _Open | None, line: str, where: str) -> None:
-    """Take a thread, or a call of the thread above it."""
-    if line.startswith("Error:"):
-        raise InvalidInput(f"py-spy failed: {line[6:].strip()[:200]}", where=where, fix="take the dump again")
-    if process is None:
-        raise InvalidInput(f"is no stack dump: it begins with {line[:60]!r}", where=where, fix=_REMEDY)
-    if thread := _THREAD.fullmatch(line):
-        process.threads.append((thread[1], thread[2] or "", []))
-        return
-    function, opening, rest = line[4:].rpartition(" (")
-    if not line.startswith("    ") or not opening or not rest.endswith(")") or not process.threads:
-        raise InvalidInput(f"is neither a thread nor a call: {line[:60]!r}", where=where, fix=_REMEDY)
-    with_line = _LINE.fullmatch(rest[:-1])
-    file, number = (with_line[1], int(with_line[2])) if with_line else (rest[:-1], 0)
-    process.threads[-1][2].append(StackFrame(function, file, number))

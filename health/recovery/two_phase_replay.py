@@ -66,8 +66,10 @@ class ReplayPlan:
     def members(self, phase: Phase, group: int) -> tuple[int, ...]:
         """Return the machines of a group, ascending; raise :class:`InvalidInput` where there is no such group."""
         if not 0 <= group < self.groups:
-            wrong = f"there is no {phase} group {group}"
-            raise InvalidInput(wrong, where=f"--failed-{phase}", fix=f"groups are numbered from 0 to {self.groups - 1}")
+            problem = f"there is no {phase} group {group}"
+            raise InvalidInput(
+                problem, where=f"--failed-{phase}", fix=f"groups are numbered from 0 to {self.groups - 1}"
+            )
         if phase == "horizontal":
             return tuple(range(group * self.group_size, (group + 1) * self.group_size))
         return tuple(range(group, self.machines, self.groups))
@@ -93,15 +95,15 @@ def plan_replay(job: Job, *, k: int | None = None) -> ReplayPlan:
     rows = int(np.bincount(job.grid.tied(("tp", "cp", "ep"))[0])[0])
     replica, replicas = rows * job.grid.columns, job.grid.rows // rows
     if replicas < 2:
-        wrong = f"{job.name} is a single replica of {replica} machines: there are no two groups to compare"
+        problem = f"{job.name} is a single replica of {replica} machines: there are no two groups to compare"
         fix = "replay needs data parallelism of at least 2 at node level; test its machines one by one"
-        raise Infeasible(wrong, where="parallelism.dp", fix=fix)
+        raise Infeasible(problem, where="parallelism.dp", fix=fix)
     plans = {d: ReplayPlan(replica, replicas, d) for d in range(1, replicas) if replicas % d == 0}
     if k is None:
         return max((plan for plan in plans.values() if plan.unique), key=lambda plan: plan.k, default=plans[1])
     if k not in plans:
-        wrong = f"{replicas} replicas do not cut into two or more groups of {k}"
-        raise InvalidInput(wrong, where="--replicas", fix=f"choose one of: {', '.join(map(str, plans))}")
+        problem = f"{replicas} replicas do not cut into two or more groups of {k}"
+        raise InvalidInput(problem, where="--replicas", fix=f"choose one of: {', '.join(map(str, plans))}")
     return plans[k]
 
 

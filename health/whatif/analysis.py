@@ -180,7 +180,15 @@ def share_of_links(replayed: Replayed, seconds: float, ideal: float) -> LinkShar
     factor: dict[Stages, Floats] = defaultdict(lambda: np.ones(len(ranks)))
     lost_by: dict[Stages, Floats] = defaultdict(lambda: np.zeros(len(ranks)))
     places_of: dict[Stages, list[int]] = defaultdict(list)
-    for (stages, _), pairs in _transfers(replayed).items() if len(ranks) > 1 else ():
+    # two stages, the lower first, and the type of the send -> the pairs of a send and its receive
+    transfers: dict[tuple[Stages, str], list[tuple[int, ...]]] = defaultdict(list)
+    operations = replayed.trace.operations
+    for group in replayed.graph.groups:
+        ends = sorted({operations[i].stage for i in group.members})
+        sends = [operations[i].optype for i in group.members if operations[i].optype in SENDS]
+        if sends and len(ends) == 2:
+            transfers[(ends[0], ends[1]), sends[0]].append(group.members)
+    for (stages, _), pairs in transfers.items() if len(ranks) > 1 else ():
         # a send may end once it is buffered: the slower end says how long the link took
         took = np.median([traced[list(pair)].max(axis=0) for pair in pairs], axis=(0, 2))
         places_of[stages] += [place for pair in pairs for place in pair]
@@ -217,18 +225,6 @@ def with_nodes(share: LinkShare | None, nodes: Mapping[tuple[int, int], str]) ->
         for link in share.links
     ]
     return replace(share, links=tuple(named))
-
-
-def _transfers(replayed: Replayed) -> dict[tuple[Stages, str], list[tuple[int, ...]]]:
-    """Return two stages, the lower first, and the type of the send -> the pairs of a send and its receive."""
-    operations = replayed.trace.operations
-    transfers = defaultdict(list)
-    for group in replayed.graph.groups:
-        stages = sorted({operations[i].stage for i in group.members})
-        sends = [operations[i].optype for i in group.members if operations[i].optype in SENDS]
-        if sends and len(stages) == 2:
-            transfers[(stages[0], stages[1]), sends[0]].append(group.members)
-    return transfers
 
 
 MOST = 0.5  # M_W, M_S or the share of pauses from which on they are the cause
@@ -309,17 +305,15 @@ def forward_backward_correlation(replayed: Replayed) -> float:
     correlations = []
     for part in dict.fromkeys(key[:2] for key in both):
         keys = [key for key in both if key[:2] == part]
-        x, y = (_deviations(replayed.durations.traced[[places[key] for key in keys]]) for places in passes.values())
+        deviations = []  # of each pass, how far it is from the mean of its rank, relative
+        for places in passes.values():
+            seconds = replayed.durations.traced[[places[key] for key in keys]]
+            mean = seconds.mean(axis=(0, 2), keepdims=True)
+            deviations.append((seconds / np.where(mean > 0, mean, 1.0) - (mean > 0)).ravel())
+        x, y = deviations
         scale = float(np.sqrt((x @ x) * (y @ y)))
         correlations.append(float(x @ y) / scale if scale > len(x) * STILL else 0.0)
     return float(np.median(correlations)) if correlations else 0.0
-
-
-def _deviations(seconds: Floats) -> Floats:
-    """Return [microbatches, dp, steps] -> how far each is from the mean of its rank, relative, flat."""
-    mean = seconds.mean(axis=(0, 2), keepdims=True)
-    relative: Floats = seconds / np.where(mean > 0, mean, 1.0) - (mean > 0)
-    return relative.ravel()
 
 
 def _pause_share(analysis: Analysis, replayed: Replayed) -> float:

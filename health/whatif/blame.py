@@ -24,7 +24,7 @@ from health.whatif.analysis import (
     ranks_with_more_work,
     slower_than_peers,
 )
-from health.whatif.analysis_result import Analysis, LinkShare, Share, TracedWorker
+from health.whatif.analysis_result import Analysis, Share, TracedWorker
 from health.whatif.replay import Replayed
 from topology.flags import NodeFlag
 
@@ -105,7 +105,29 @@ def flags_of(workers: Sequence[SlowWorker], analysis: Analysis, *, ended: dateti
     for worker in workers:
         if worker.node is not None:
             at[worker.node].append(worker)
-    flags = [_flag(node, members, analysis, ended) for node, members in at.items()]
+    flags = []
+    for node, members in at.items():
+        slowest = max(members, key=lambda worker: worker.factor)
+        several = len(members) > 1
+        compute, whose = ("compute up to", "their") if several else ("computes", "its")
+        span = f"in {slowest.steps:.0%} of {len(analysis.steps)} steps"
+        if slowest.since_step is not None:
+            span = f"since step {slowest.since_step} of {analysis.steps[0]} to {analysis.steps[-1]}"
+        flags.append(
+            NodeFlag(
+                node=node,
+                kind="straggler",
+                slowdown=round(slowest.factor, 4),
+                score=round(max(worker.slowdown for worker in members), 4),
+                source=SOURCE,
+                since=began(analysis, slowest.since_step, ended),
+                evidence=(
+                    f"worker{'s' if several else ''} {worker_names(members, ', ')} {compute} {slowest.factor:.2f}x as "
+                    f"long as the other ranks of {whose} stage {span}; "
+                    f"the job runs {analysis.slowdown:.2f}x slower than it could, and {explained_by(analysis)}"
+                ),
+            )
+        )
     return sorted(flags, key=lambda flag: (-flag.slowdown, flag.node))
 
 
@@ -113,28 +135,6 @@ def worker_names(workers: Sequence[TracedWorker], separator: str = "; ") -> str:
     """Return the first workers in words, and how many more there are."""
     names = separator.join(f"dp {worker.dp} / stage {worker.stage}" for worker in workers[:NAMED])
     return names + (f" and {len(workers) - NAMED} more" if len(workers) > NAMED else "")
-
-
-def _flag(node: str, workers: Sequence[SlowWorker], analysis: Analysis, ended: datetime | None) -> NodeFlag:
-    slowest = max(workers, key=lambda worker: worker.factor)
-    several = len(workers) > 1
-    compute, whose = ("compute up to", "their") if several else ("computes", "its")
-    span = f"in {slowest.steps:.0%} of {len(analysis.steps)} steps"
-    if slowest.since_step is not None:
-        span = f"since step {slowest.since_step} of {analysis.steps[0]} to {analysis.steps[-1]}"
-    return NodeFlag(
-        node=node,
-        kind="straggler",
-        slowdown=round(slowest.factor, 4),
-        score=round(max(worker.slowdown for worker in workers), 4),
-        source=SOURCE,
-        since=began(analysis, slowest.since_step, ended),
-        evidence=(
-            f"worker{'s' if several else ''} {worker_names(workers, ', ')} {compute} {slowest.factor:.2f}x as long as "
-            f"the other ranks of {whose} stage {span}; "
-            f"the job runs {analysis.slowdown:.2f}x slower than it could, and {explained_by(analysis)}"
-        ),
-    )
 
 
 def began(analysis: Analysis, since_step: int | None, ended: datetime | None) -> datetime | None:
@@ -199,7 +199,15 @@ def verdict(analysis: Analysis) -> str:
         case "worker":
             return f"{head}; {explained_by(analysis)}"
         case "link":
-            return f"{head}; {_links(analysis.links)}"
+            # the slow links by both ends, and what part of the loss they explain
+            links = analysis.links.links if analysis.links else ()
+            named = "; ".join(
+                " and ".join(f"dp {link.dp} / stage {stage}" for stage in link.stages) for link in links[:NAMED]
+            ) + (f" and {len(links) - NAMED} more" if len(links) > NAMED else "")
+            which = f"one link, between {named}, explains"
+            if len(links) != 1:
+                which = f"{len(links)} links ({named}) explain"
+            return f"{head}; {which} {part(analysis.links.share if analysis.links else None)}"
         case "stage":
             share = part(analysis.slowest.share if analysis.slowest else None)
             return (
@@ -340,13 +348,3 @@ def _saved(begin: str, share: Share | None, analysis: Analysis, end: str) -> str
 def _stage_of(analysis: Analysis) -> int:
     """Return the stage that is the cause."""
     return analysis.slowest.workers[0].stage if analysis.slowest else 0
-
-
-def _links(share: LinkShare | None) -> str:
-    """Return the slow links by both ends, and what part of the loss they explain."""
-    links = share.links if share else ()
-    named = "; ".join(
-        " and ".join(f"dp {link.dp} / stage {stage}" for stage in link.stages) for link in links[:NAMED]
-    ) + (f" and {len(links) - NAMED} more" if len(links) > NAMED else "")
-    who = f"one link, between {named}, explains" if len(links) == 1 else f"{len(links)} links ({named}) explain"
-    return f"{who} {part(share.share if share else None)}"

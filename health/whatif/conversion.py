@@ -322,7 +322,21 @@ def write_conversion(conversion: Conversion, sizes: JobSizes, folder: str | Path
     kinds = {"step": pa.int64(), "optype": pa.string(), "start_ts": pa.float64(), "duration": pa.float64()}
     fields = [(name, kinds.get(name, pa.int32())) for name in COLUMNS]
     schema = pa.schema(fields, metadata={KEY: statement.encode()})
-    columns = zip(*_numbered(conversion, layout), strict=True)
+    # times are from the start of their step, and seq_id counts by time within worker, step and type
+    groups: dict[tuple[int, int, str], list[Op]] = defaultdict(list)
+    first: dict[int, float] = {}
+    for op in conversion.ops:
+        groups[op.step, op.rank, op.optype].append(op)
+        first[op.step] = min(first.get(op.step, op.start), op.start)
+    rows: list[tuple[int | float | str, ...]] = []
+    for (step, rank, optype), group in sorted(groups.items()):
+        dp, stage = layout.worker(rank)
+        for number, op in enumerate(sorted(group, key=lambda op: (op.start, op.microbatch))):
+            start, duration = op.start - first[step], op.end - op.start
+            microbatch = 0 if optype == GC else op.microbatch
+            chunk_of_job = op.chunk * layout.pp + stage if optype in (FORWARD, BACKWARD) else -1
+            rows.append((dp, stage, rank, step, optype, start, duration, number, op.chunk, microbatch, chunk_of_job))
+    columns = zip(*rows, strict=True)
     table = pa.table(dict(zip(COLUMNS, columns, strict=True)), schema=schema)
     out = BytesIO()
     pq.write_table(table, out, use_dictionary=["optype"])
@@ -334,21 +348,3 @@ def write_conversion(conversion: Conversion, sizes: JobSizes, folder: str | Path
     for name, content in files.items():
         write_file(target / name, content)
     return [target / name for name in files]
-
-
-def _numbered(conversion: Conversion, layout: RankLayout) -> list[tuple[int | float | str, ...]]:
-    """Return rows with times from the start of their step, and ``seq_id`` by time within worker, step and type."""
-    groups: dict[tuple[int, int, str], list[Op]] = defaultdict(list)
-    first: dict[int, float] = {}
-    for op in conversion.ops:
-        groups[op.step, op.rank, op.optype].append(op)
-        first[op.step] = min(first.get(op.step, op.start), op.start)
-    rows: list[tuple[int | float | str, ...]] = []
-    for (step, rank, optype), group in sorted(groups.items()):
-        dp, stage = layout.worker(rank)
-        for number, op in enumerate(sorted(group, key=lambda each: (each.start, each.microbatch))):
-            start, duration = op.start - first[step], op.end - op.start
-            microbatch = 0 if optype == GC else op.microbatch
-            chunk_of_job = op.chunk * layout.pp + stage if optype in (FORWARD, BACKWARD) else -1
-            rows.append((dp, stage, rank, step, optype, start, duration, number, op.chunk, microbatch, chunk_of_job))
-    return rows

@@ -181,23 +181,29 @@ def build_graph(trace: Trace) -> Graph:
     stages = stages_of(trace)
     before: list[set[int]] = [set() for _ in trace.operations]
     for stage in stages:
-        for earlier, later in (*_stream_edges(stage), *_pipeline_edges(stage), *_tail_edges(stage)):
+        # streams run one operation after the other; a chunk begins with its parameters
+        edges = [edge for queue in stage.streams.values() for edge in pairwise(queue)]
+        for passes, gathers in _of_one_chunk(stage, stage.directions[0].computes, optypes.ALL_GATHER):
+            edges += ((gather, passes[0]) for gather in gathers)
+        for earlier, later in (*edges, *_pipeline_edges(stage), *_tail_edges(stage)):
             before[later].add(earlier)
     ordered = _ordered(trace, list(_groups(trace, stages)), before)
+    # the last group that needs the end of each operation: after it a replay need not keep that
+    needed_by = [0] * len(before)
+    for i, group in enumerate(ordered):
+        for member in group.members:
+            needed_by[member] = max(needed_by[member], i)
+            for waits in before[member]:
+                needed_by[waits] = i
+    spent: list[list[int]] = [[] for _ in ordered]
+    for place, i in enumerate(needed_by):
+        spent[i].append(place)
     last = [i for i, operation in enumerate(trace.operations) if operation.optype == OPTIMIZER]
     return Graph(
         predecessors=tuple(tuple(sorted(waits)) for waits in before),
-        groups=tuple(_with_spent(ordered, before)),
+        groups=tuple(group._replace(spent=tuple(done)) for group, done in zip(ordered, spent, strict=True)),
         last=frozenset(last or range(len(trace.operations))),
     )
-
-
-def _stream_edges(stage: StageOperations) -> Iterable[Edge]:
-    """Yield the edges of streams: each runs one operation after the other; a chunk begins with its parameters."""
-    for queue in stage.streams.values():
-        yield from pairwise(queue)
-    for passes, gathers in _of_one_chunk(stage, stage.directions[0].computes, optypes.ALL_GATHER):
-        yield from ((gather, passes[0]) for gather in gathers)
 
 
 def _of_one_chunk(stage: StageOperations, computes: tuple[int, ...], optype: str) -> Iterable[tuple[list[int], ...]]:
@@ -255,21 +261,6 @@ def _ordered(trace: Trace, groups: Sequence[TransferGroup], before: Sequence[set
             where=trace.at(place),
             fix="check start_ts and seq_id of the first step: an operation counts from 0 in order of its start",
         ) from None
-
-
-def _with_spent(groups: Sequence[TransferGroup], before: Sequence[set[int]]) -> Iterable[TransferGroup]:
-    """Mark after which group an end is no longer needed, so that a replay keeps few of them."""
-    asked = [0] * len(before)
-    for i, group in enumerate(groups):
-        for member in group.members:
-            asked[member] = max(asked[member], i)
-            for waits in before[member]:
-                asked[waits] = i
-    spent: list[list[int]] = [[] for _ in groups]
-    for operation, i in enumerate(asked):
-        spent[i].append(operation)
-    for group, done in zip(groups, spent, strict=True):
-        yield group._replace(spent=tuple(done))
 
 
 def _transfers(trace: Trace, stages: Sequence[StageOperations]) -> Iterator[Edge]:

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ground.errors import TraceFormatError
-from health.whatif.analysis_result import Analysis, Operation, Stream, Timeline, Timelines
+from health.whatif.analysis_result import Analysis, Stream, Timeline, Timelines
 from health.whatif.graph import Graph, build_graph
 from health.whatif.optypes import COMPUTE, SENDS
 from health.whatif.trace import Trace
@@ -258,7 +258,11 @@ def _events(timelines: Timelines, ranks: Sequence[int]) -> Iterator[str]:
         for thread, stream in enumerate(STREAMS, 1):
             yield _metadata(number, "thread_name", {"name": stream}, thread)
             yield _metadata(number, "thread_sort_index", {"sort_index": thread}, thread)
-    labels = [_label(operation) for operation in operations]
+    labels = []  # name and arguments of each operation, up to where the step follows
+    for operation in operations:
+        name = operation.optype + (f" {operation.microbatch}" if operation.microbatch >= 0 else "")
+        arguments = json.dumps({"optype": operation.optype, "mb": operation.microbatch, "chunk": operation.chunk})
+        labels.append(f'"name": {json.dumps(name)}, "args": {arguments[:-1]}, ')
     queues: dict[tuple[int, Stream], list[int]] = defaultdict(list)
     for place, operation in enumerate(operations):
         queues[operation.stage, operation.stream].append(place)
@@ -284,10 +288,3 @@ def _events(timelines: Timelines, ranks: Sequence[int]) -> Iterator[str]:
 def _metadata(process: int, name: str, arguments: dict[str, object], thread: int | None = None) -> str:
     event: dict[str, object] = {"ph": "M", "pid": process, "name": name, "args": arguments}
     return json.dumps(event if thread is None else event | {"tid": thread})
-
-
-def _label(operation: Operation) -> str:
-    """Return name and arguments of an operation, up to where the step follows."""
-    number = f" {operation.microbatch}" if operation.microbatch >= 0 else ""
-    arguments = json.dumps({"optype": operation.optype, "mb": operation.microbatch, "chunk": operation.chunk})
-    return f'"name": {json.dumps(operation.optype + number)}, "args": {arguments[:-1]}, '

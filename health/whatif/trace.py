@@ -416,29 +416,23 @@ def read_trace(
         columns = columns.without(bad) if bad.any() else columns
     sizes = sizes or infer_sizes(columns)
     ranks = check_sizes(columns, sizes)
-    columns = _ranks_with_all_stages(columns, sizes, dropped, lenient=lenient)
+    places, place = _places(columns.whole["dp_rank"])
+    traced = np.zeros((len(places), sizes.pp), dtype=np.bool_)
+    traced[place, columns.whole["stage"]] = True
+    whole: NDArray[np.bool_] = np.all(traced, axis=1)  # of each rank, whether every stage was traced
+    if not whole.all():
+        if not lenient or not whole.any():
+            absent = np.argwhere(~traced)[0]
+            raise TraceFormatError(
+                f"worker dp {int(places[absent[0]])} / stage {int(absent[1])} is absent: it has no row",
+                where=columns.source,
+                fix="trace every stage of every rank"
+                + (", or use --lenient to judge the ranks that are whole" if whole.any() else ""),
+            )
+        out = ~whole[place]
+        dropped["rank without a stage"] += int(out.sum())
+        columns = columns.without(out)
     return _Assembly(columns, sizes, 0 if partial else ranks, dropped, lenient=lenient).trace()
-
-
-def _ranks_with_all_stages(columns: OpColumns, sizes: JobSizes, dropped: Counter[str], *, lenient: bool) -> OpColumns:
-    """Return the rows of ranks of which every stage was traced; without ``lenient`` that is all of them."""
-    ranks, rank = _places(columns.whole["dp_rank"])
-    traced = np.zeros((len(ranks), sizes.pp), dtype=np.bool_)
-    traced[rank, columns.whole["stage"]] = True
-    whole: NDArray[np.bool_] = np.all(traced, axis=1)
-    if whole.all():
-        return columns
-    if not lenient or not whole.any():
-        absent = np.argwhere(~traced)[0]
-        raise TraceFormatError(
-            f"worker dp {int(ranks[absent[0]])} / stage {int(absent[1])} is absent: it has no row",
-            where=columns.source,
-            fix="trace every stage of every rank"
-            + (", or use --lenient to judge the ranks that are whole" if whole.any() else ""),
-        )
-    out = ~whole[rank]
-    dropped["rank without a stage"] += int(out.sum())
-    return columns.without(out)
 
 
 class _Assembly:
@@ -475,10 +469,10 @@ class _Assembly:
             pair = self.rank * pairs[1] + self.step
             busy = np.bincount(pair, minlength=pairs[0] * pairs[1]) > 0
             usual = np.bincount(self.operation, minlength=len(self.keys)) > HALF * int(busy.sum())
-            wrong = np.bincount(pair[usual[self.operation]], minlength=pairs[0] * pairs[1]) != int(usual.sum())
-            wrong[pair[twice]] = True
-            wrong[pair[~usual[self.operation]]] = True
-            table = wrong.reshape(pairs)
+            incomplete = np.bincount(pair[usual[self.operation]], minlength=pairs[0] * pairs[1]) != int(usual.sum())
+            incomplete[pair[twice]] = True
+            incomplete[pair[~usual[self.operation]]] = True
+            table = incomplete.reshape(pairs)
             hopeless = table.mean(axis=1) > HALF
             good = ~table[~hopeless].any(axis=0)
             for none_left, problem in ((hopeless, "no rank has enough whole steps"), (~good, "no step is whole")):

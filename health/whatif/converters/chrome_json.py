@@ -65,30 +65,27 @@ class ChromeTrace:
         """Yield the events, each as it stands in the file."""
         with open_text(self.name) as text:
             self._source = text
-            yield from self._document()
-
-    def _document(self) -> Iterator[dict[str, Any]]:
-        first = self._peek()
-        if first == "[":
-            yield from self._array()
-            return
-        if first != "{":
-            raise self._broken("is not a Chrome trace", NO_TRACE_FIX)
-        self._here += 1
-        seen = False
-        while self._peek() != "}":
-            key = self._value()
-            self._take(":")
-            if key == "traceEvents" and self._peek() == "[":
-                seen = True
+            first = self._peek()
+            if first == "[":
                 yield from self._array()
-            else:
-                self.beside[str(key)] = self._value()
-            self._take(",", unless="}")
-        if not seen and {"schema", "nodes"} <= self.beside.keys():
-            raise self._broken("is an execution trace of PyTorch: it says what ran, not when", NO_TRACE_FIX)
-        if not seen:
-            raise self._broken('has no list "traceEvents"', NO_TRACE_FIX)
+                return
+            if first != "{":
+                raise self._broken("is not a Chrome trace", NO_TRACE_FIX)
+            self._here += 1
+            seen = False
+            while self._peek() != "}":
+                key = self._value()
+                self._take(":")
+                if key == "traceEvents" and self._peek() == "[":
+                    seen = True
+                    yield from self._array()
+                else:
+                    self.beside[str(key)] = self._value()
+                self._take(",", unless="}")
+            if not seen and {"schema", "nodes"} <= self.beside.keys():
+                raise self._broken("is an execution trace of PyTorch: it says what ran, not when", NO_TRACE_FIX)
+            if not seen:
+                raise self._broken('has no list "traceEvents"', NO_TRACE_FIX)
 
     def _array(self) -> Iterator[dict[str, Any]]:
         self._here += 1

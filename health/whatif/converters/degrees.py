@@ -212,21 +212,21 @@ def check_layout(layout: RankLayout, evidence: JobEvidence, *, where: str, guess
         if described in _DIMENSIONS and not agrees:
             fix = "give the sizes of this job; ranks are numbered in Megatron's order, tp, cp, dp, pp"
             degrees = f"dp_size {layout.dp}, pp_size {layout.pp}, tp_size {layout.tp}"
-            wrong = f"has the group {group.words}, which with {degrees} is none of {described}"
-            raise TraceFormatError(wrong, where=where, fix=fix)
+            problem = f"has the group {group.words}, which with {degrees} is none of {described}"
+            raise TraceFormatError(problem, where=where, fix=fix)
     if not guessed:
         return
     if layout.pp > 1:
         if evidence.parts > layout.pp * layout.vpp:
-            wrong = f"names stage {evidence.parts - 1} of the model, more than a stage for each of {layout.pp} ranks"
-            raise unknown_degrees(wrong, where=where, world=world, evidence=evidence)
+            problem = f"names stage {evidence.parts - 1} of the model, more than a stage for each of {layout.pp} ranks"
+            raise unknown_degrees(problem, where=where, world=world, evidence=evidence)
         return
-    wrong = ""
+    problem = ""
     if layout.tp * layout.dsp == 1 and not are_alike(evidence.groups, world):
         names = "; ".join(group.words for group in evidence.groups[:3])
-        wrong = f"has process groups that are smaller than the job and do not say what for: {names}"
+        problem = f"has process groups that are smaller than the job and do not say what for: {names}"
     if evidence.hops or evidence.parts:
         what = "sends between ranks" if evidence.hops else "passes of a pipeline's stages"
-        wrong = f"has {what}, so that its ranks are no replicas of one another alone"
-    if wrong:
-        raise unknown_degrees(wrong, where=where, world=world, evidence=evidence)
+        problem = f"has {what}, so that its ranks are no replicas of one another alone"
+    if problem:
+        raise unknown_degrees(problem, where=where, world=world, evidence=evidence)

@@ -18,6 +18,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
+from operator import attrgetter, itemgetter
 from statistics import median
 from typing import NamedTuple
 
@@ -85,7 +86,7 @@ class ArrivalOrder:
         for step, begin, end in rank.steps:
             self._lengths[step].append(end - begin)
             numbers: dict[tuple[str, str], int] = defaultdict(int)
-            for group, collective, start, stop in sorted(_collectives(rank, begin, end), key=lambda one: one[2]):
+            for group, collective, start, stop in sorted(_collectives(rank, begin, end), key=itemgetter(2)):
                 number = numbers[group, collective]
                 numbers[group, collective] += 1
                 inside = _Inside(profile.rank, start, stop, rank.computing)
@@ -120,9 +121,9 @@ class ArrivalOrder:
             return None
         length = float(np.mean([np.mean(self._lengths[step]) for step in steps]))
         latecomers = [
-            Latecomer(rank, last[rank], each, min(each / length, 1.0) if length else 0.0)
+            Latecomer(rank, last[rank], seconds, min(seconds / length, 1.0) if length else 0.0)
             for rank in last
-            for each in [float(np.median([_idle(own) for own in waits[rank].values()])) / len(steps)]
+            for seconds in [float(np.median([_idle(own) for own in waits[rank].values()])) / len(steps)]
         ]
         latecomers.sort(key=lambda wait: (-wait.seconds, wait.rank))
         return Arrivals(compared, len(ranks), workers, len(steps), length, tuple(latecomers))
@@ -344,17 +345,31 @@ class Transfers:
         if turning:
             reason = "the model turns round at the last rank, and the replay knows interleaved schedules only"
             return [*self._rest, *passes], [Missing(", ".join(PIPELINE), reason, DISABLES[PIPELINE[0]])]
-        if whole := self._is_whole():
+        # each pass that needs a transfer has one, or with virtual stages each but one pass at all
+        whole = True
+        for key, of_key in self._passes.items():
+            for kind in PIPELINE:
+                count, needed = len(self._known[*key, kind]), len(self._served(key, kind))
+                empty = sum(kind in _OF_PASS[op.optype] for op in of_key) - count
+                whole &= count == needed or (self._layout.vpp > 1 and needed < count and empty in (0, 1))
+        if whole:
             if not host_timed:
-                served = [transfer for key in self._passes for transfer in self._in_order(key)]
-                return [*self._rest, *passes, *served], []
+                # the transfers of a rank's step, each type in the order of its passes, without their numbers
+                in_order = []
+                for key in self._passes:
+                    for kind in PIPELINE:
+                        start = float("-inf")
+                        for op in self._ordered(key, kind):
+                            start = max(start, op.start)  # a receive may be posted before that of an earlier pass
+                            in_order.append(replace(op, start=min(start, op.end), microbatch=-1, chunk=-1))
+                return [*self._rest, *passes, *in_order], []
             # passes that begin when what they receive is there
             arrived: dict[int, float] = {}
             for key in self._passes:
                 for optype in (FORWARD_RECV, BACKWARD_RECV):
-                    served, known = self._served(key, optype), self._ordered(key, optype)
-                    if len(served) == len(known):
-                        arrived |= {id(op): received.end for op, received in zip(served, known, strict=True)}
+                    served, transfers = self._served(key, optype), self._ordered(key, optype)
+                    if len(served) == len(transfers):
+                        arrived |= {id(op): received.end for op, received in zip(served, transfers, strict=True)}
             passes = [
                 replace(op, start=min(max(op.start, arrived.get(id(op), op.start)), op.end))
                 for passes_of_step in self._passes.values()
@@ -381,31 +396,13 @@ class Transfers:
         end = 0 if optype in (FORWARD_RECV, BACKWARD_SEND) else self._layout.pp * self._layout.vpp - 1
         return [op for op in self._passes[key] if optype in _OF_PASS[op.optype] and self._part(op) != end]
 
-    def _is_whole(self) -> bool:
-        """Return whether each pass that needs a transfer has one, or with virtual stages each but one pass at all."""
-        for key, passes in self._passes.items():
-            for optype in PIPELINE:
-                count, needed = len(self._known[*key, optype]), len(self._served(key, optype))
-                whole = sum(optype in _OF_PASS[op.optype] for op in passes)
-                if count != needed and not (self._layout.vpp > 1 and needed < count and whole - count in (0, 1)):
-                    return False
-        return True
-
     def _ordered(self, key: tuple[int, int], optype: str) -> list[Op]:
         """Return the transfers of one type in the order of the passes they serve."""
-        known = self._known[*key, optype]
+        transfers = self._known[*key, optype]
         place = {(op.chunk, op.microbatch): i for i, op in enumerate(self._served(key, optype))}
-        if all((op.chunk, op.microbatch) in place for op in known):
-            return sorted(known, key=lambda op: place[op.chunk, op.microbatch])
-        return known
-
-    def _in_order(self, key: tuple[int, int]) -> Iterator[Op]:
-        """Yield the transfers of a rank's step, each type in the order of its passes, without their numbers."""
-        for optype in PIPELINE:
-            start = float("-inf")
-            for op in self._ordered(key, optype):
-                start = max(start, op.start)  # a receive may have been posted before that of an earlier pass
-                yield replace(op, start=min(start, op.end), microbatch=-1, chunk=-1)
+        if all((op.chunk, op.microbatch) in place for op in transfers):
+            return sorted(transfers, key=lambda op: place[op.chunk, op.microbatch])
+        return transfers
 
 
 def _laid_out(passes: Mapping[PassKey, Op]) -> list[Op]:
@@ -471,11 +468,11 @@ class Kineto:
         read.check()
         ops, notes = with_whole_backwards(read.ops)
         for change in (_one_pause_a_step, lambda ops: _whole_steps(_numbered(ops, layout))):
-            ops, said = change(ops)
-            notes += said
+            ops, remarks = change(ops)
+            notes += remarks
         if not ops:
             raise TraceFormatError(
-                ": ".join(("no step is whole on every rank", *said)),
+                ": ".join(("no step is whole on every rank", *remarks)),
                 where=paths[0],
                 fix="profile the same steps of one run on all ranks",
             )
@@ -543,7 +540,7 @@ class Kineto:
             arrivals=read.arrivals.found(layout.dp) if layout.pp == 1 else None,
             # of all steps, as the rest of it is; those of a pipeline hold waits until its transfers are known
             breakdown=tuple(
-                with_passes_of(sorted(read.breakdown, key=lambda one: one.rank), ops if layout.pp > 1 else read.ops)
+                with_passes_of(sorted(read.breakdown, key=attrgetter("rank")), ops if layout.pp > 1 else read.ops)
             ),
         )
 
@@ -558,8 +555,8 @@ def _numbered(ops: Sequence[Op], layout: RankLayout) -> list[Op]:
         for index, op in enumerate(group):
             chunk, microbatch = op.chunk, op.microbatch
             if optype in (FORWARD, BACKWARD):
-                said = interleaved(index, stages=layout.pp, chunks=layout.vpp, forward=optype == FORWARD)
-                chunk, microbatch = said[0] if chunk < 0 else chunk, said[1] if microbatch < 0 else microbatch
+                by_order = interleaved(index, stages=layout.pp, chunks=layout.vpp, forward=optype == FORWARD)
+                chunk, microbatch = by_order[0] if chunk < 0 else chunk, by_order[1] if microbatch < 0 else microbatch
             elif optype in (ALL_GATHER, REDUCE_SCATTER) and layout.vpp == 1:
                 chunk = 0
             same = (chunk, microbatch) == (op.chunk, op.microbatch)
@@ -578,7 +575,7 @@ def _whole_steps(ops: Sequence[Op]) -> tuple[list[Op], list[str]]:
     # the most frequent count, of equally frequent ones the largest, of the steps in which the rank was recorded; a rank
     # without any forward pass has no whole step
     usual = {
-        (rank, optype): max(Counter(seen).items(), key=lambda each: (each[1], each[0]))[0] if seen else -1
+        (rank, optype): max(Counter(seen).items(), key=itemgetter(1, 0))[0] if seen else -1
         for rank, optype in keys
         for seen in [[count[rank, optype] for count in counts.values() if count[rank, FORWARD]]]
     }

@@ -142,8 +142,8 @@ def meaning_of(name: str, *, stages: int) -> Meaning | None:
     """
     plain = name.split(maxsplit=1)[0] if name else ""
     if plain in optypes.OPTYPES:
-        said = {key: int(value) for key, value in _ATTRIBUTE.findall(name)}
-        return Meaning(1, (plain,), said.get("mb_id", -1), said.get("mc", -1))
+        numbers = {key: int(value) for key, value in _ATTRIBUTE.findall(name)}
+        return Meaning(1, (plain,), numbers.get("mb_id", -1), numbers.get("mc", -1))
     if match := _PIPELINING.match(name):
         return Meaning(2, (FORWARD if match[1] == "Forward" else BACKWARD,), int(match[2]), staged=True)
     if (match := _ACTION.match(name)) and match[2] in _ACTIONS:
@@ -158,23 +158,24 @@ def meaning_of(name: str, *, stages: int) -> Meaning | None:
         dialect, optype = _WHOLE_MODEL[name]
         return Meaning(dialect, (optype,))
     if (match := _CALL.match(name)) and match[2] in (SEND, RECEIVE):
-        return _transfer(match, stages) if stages > 1 else None
+        if stages == 1:
+            return None
+        ranks = match.groups()[2:]
+        here, there = (ranks[0], ranks[1]) if ranks[0] is not None else (ranks[2], ranks[3])
+        if here is None or there is None or there == "?":
+            return Meaning(2, (match[2],))
+        optypes_by_step = (
+            {1: FORWARD_SEND, -1: BACKWARD_SEND} if match[2] == SEND else {-1: FORWARD_RECV, 1: BACKWARD_RECV}
+        )
+        step = int(there) - int(here)
+        inside = step in optypes_by_step and max(int(here), int(there)) < stages
+        return Meaning(2, (optypes_by_step[step],)) if inside else None
     if match := _FRAME.search(name):
         combined = _FRAMES.get((match[1], match[2]))
         return Meaning(3, combined) if combined else None
     if (match := _QUALIFIED.match(name)) and match[1] in _FUNCTIONS:
         return Meaning(3, _FUNCTIONS[match[1]])
     return None
-
-
-def _transfer(match: re.Match[str], stages: int) -> Meaning | None:
-    ranks = match.groups()[2:]
-    here, there = (ranks[0], ranks[1]) if ranks[0] is not None else (ranks[2], ranks[3])
-    if here is None or there is None or there == "?":
-        return Meaning(2, (match[2],))
-    names = {1: FORWARD_SEND, -1: BACKWARD_SEND} if match[2] == SEND else {-1: FORWARD_RECV, 1: BACKWARD_RECV}
-    step = int(there) - int(here)
-    return Meaning(2, (names[step],)) if step in names and max(int(here), int(there)) < stages else None
 
 
 @lru_cache(1 << 16)

@@ -284,10 +284,10 @@ class _Collector:
                 fix="record activities of the CPU too, and call step() of the profiler once an iteration",
             )
         launch = np.array([self._launched.get(number, math.nan) for number in self._correlation])
-        known = np.isfinite(launch)
-        order = np.flatnonzero(known)[np.argsort(launch[known], kind="stable")]
+        launched = np.isfinite(launch)
+        order = np.flatnonzero(launched)[np.argsort(launch[launched], kind="stable")]
         autograd = np.array(self._autograd).reshape(-1, 2)
-        calls = tuple(sorted(self._calls, key=lambda each: each.start))
+        calls = tuple(sorted(self._calls, key=lambda entry: entry.start))
         # kinds of kernels, where a kernel that names no collective (RCCL's) has that of the call around it
         kind = np.array(self._kind, dtype=np.int64)
         kinds = dict(self._kinds)
@@ -340,7 +340,7 @@ class _Collector:
             epoch_ns=value,
             steps=tuple((number, *times) for number, times in sorted(self._steps.items())),
             extent=self._extent,
-            ranges=tuple(sorted(plain, key=lambda each: each.start)),
+            ranges=tuple(sorted(plain, key=lambda entry: entry.start)),
             autograd=autograd[np.argsort(autograd[:, 0], kind="stable")],
             loaded=np.sort(np.array(self._loaded)),
             calls=calls,
@@ -384,14 +384,14 @@ def steps_of(profile: Profile) -> tuple[Steps, str]:
 def with_passes(profile: Profile, ranges: Sequence[Range], span: tuple[float, float]) -> tuple[list[Range], str]:
     """Return the ranges of one step with forward and backward passes among them, and a sentence on what was assumed."""
     passes = [range_ for range_ in ranges if {FORWARD, BACKWARD} & set(range_.meaning.optypes)]
-    if any(FORWARD in each.meaning.optypes and each.meaning.dialect < WHOLE_MODEL for each in passes):
+    if any(FORWARD in range_.meaning.optypes and range_.meaning.dialect < WHOLE_MODEL for range_ in passes):
         return list(ranges), ""
     others = [range_ for range_ in ranges if range_ not in passes]
-    forward = _outermost([each for each in passes if FORWARD in each.meaning.optypes])
-    backward = _outermost([each for each in passes if BACKWARD in each.meaning.optypes])
+    forward = _outermost([range_ for range_ in passes if FORWARD in range_.meaning.optypes])
+    backward = _outermost([range_ for range_ in passes if BACKWARD in range_.meaning.optypes])
     if not backward:
         # what autograd ran from the start of each forward pass to that of the next
-        begins = [each.start for each in forward] or [span[0]]
+        begins = [range_.start for range_ in forward] or [span[0]]
         end = span[1]
         nodes, runs = profile.autograd, []
         for start, stop in pairwise([*begins, end]):
@@ -401,9 +401,9 @@ def with_passes(profile: Profile, ranges: Sequence[Range], span: tuple[float, fl
                 runs.append(Range(float(run[0, 0]), float(run[:, 1].max()), Meaning(TOLD_BY_ORDER, (BACKWARD,))))
         backward = runs
     if forward:
-        return sorted([*others, *forward, *backward], key=lambda each: each.start), ""
-    until = min((each.start for each in (*backward, *others) if OPTIMIZER in each.meaning.optypes or each in backward),
-                default=span[1])  # fmt: skip
+        return sorted([*others, *forward, *backward], key=lambda range_: range_.start), ""
+    updates = [range_ for range_ in others if OPTIMIZER in range_.meaning.optypes]
+    until = min((range_.start for range_ in (*backward, *updates)), default=span[1])
     ready = profile.loaded[(profile.loaded >= span[0]) & (profile.loaded < until)]
     begin = float(ready[-1]) if len(ready) and backward else span[0]  # a step that infers may load many batches
     inferred = Range(begin, until, Meaning(TOLD_BY_ORDER, (FORWARD,)))
@@ -412,15 +412,15 @@ def with_passes(profile: Profile, ranges: Sequence[Range], span: tuple[float, fl
         if backward
         else "no range and no autograd tells its passes: a step is taken as one forward pass, as inference has it"
     )
-    return sorted([inferred, *others, *backward], key=lambda each: each.start), note
+    return sorted([inferred, *others, *backward], key=lambda range_: range_.start), note
 
 
 def _outermost(ranges: Sequence[Range]) -> list[Range]:
     """Return ranges that lie in no other."""
     outermost: list[Range] = []
-    for each in sorted(ranges, key=lambda each: (each.start, -each.end)):
-        if not outermost or each.start >= outermost[-1].end:
-            outermost.append(each)
+    for range_ in sorted(ranges, key=lambda range_: (range_.start, -range_.end)):
+        if not outermost or range_.start >= outermost[-1].end:
+            outermost.append(range_)
     return outermost
 
 
@@ -468,7 +468,7 @@ class RankOps:
         for number, start, end in self.steps:
             inside = [range_ for range_ in self.profile.ranges if start <= range_.start < end]
             if self._staged:
-                inside = directed(part for each in inside for part in self._one_pass(each))
+                inside = directed(part for range_ in inside for part in self._one_pass(range_))
             else:
                 inside, note = with_passes(self.profile, inside, (start, end))
                 self.notes += [note] if note and note not in self.notes else []
@@ -479,16 +479,16 @@ class RankOps:
             kernels = self.launched(*step)
             have = {optype for range_ in inside for optype in range_.meaning.optypes}
             computing = [range_ for range_ in inside if {FORWARD, BACKWARD} & set(range_.meaning.optypes)]
-            forward = [each for each in computing if FORWARD in each.meaning.optypes]
-            first = min((each.start for each in forward), default=step[0])
-            last = max((each.end for each in computing), default=step[1])
+            forward = [range_ for range_ in computing if FORWARD in range_.meaning.optypes]
+            first = min((range_.start for range_ in forward), default=step[0])
+            last = max((range_.end for range_ in computing), default=step[1])
             updated = min(
                 (range_.start for range_ in inside if optypes.OPTIMIZER in range_.meaning.optypes), default=step[1]
             )
-            told = [(self._family[kind], profile.kinds[kind].collective) for kind in profile.kind[kernels]]
-            scatters = ("dp", "reduce-scatter") in told
+            collectives = [(self._family[kind], profile.kinds[kind].collective) for kind in profile.kind[kernels]]
+            scatters = ("dp", "reduce-scatter") in collectives
             spans_of: dict[tuple[int, str], list[Span]] = defaultdict(list)
-            for kernel, what in zip(kernels, told, strict=True):
+            for kernel, what in zip(kernels, collectives, strict=True):
                 launch = float(profile.launch[kernel])
                 match what:
                     case ("dp", "all-gather") if not self.plain or launch < first or launch >= updated:
@@ -520,18 +520,18 @@ class RankOps:
         first, stop = np.searchsorted(self.profile.launch, (start, end))
         return np.arange(first, stop)
 
-    def _one_pass(self, each: Range) -> Iterator[Range]:
+    def _one_pass(self, range_: Range) -> Iterator[Range]:
         """Yield a range, or the two passes that it holds, parted where autograd begins or ends."""
-        if (then := each.meaning.then) is None:
-            yield each
+        if (then := range_.meaning.then) is None:
+            yield range_
             return
-        first, last = np.searchsorted(self.profile.autograd[:, 0], (each.start, each.end))
+        first, last = np.searchsorted(self.profile.autograd[:, 0], (range_.start, range_.end))
         nodes = self.profile.autograd[first:last]
         if len(nodes):
-            forward_first = FORWARD in each.meaning.optypes
-            middle = min(float(nodes[0, 0] if forward_first else nodes[:, 1].max()), each.end)
-            yield Range(each.start, middle, replace(each.meaning, then=None))
-            yield Range(middle, each.end, then)
+            forward_first = FORWARD in range_.meaning.optypes
+            middle = min(float(nodes[0, 0] if forward_first else nodes[:, 1].max()), range_.end)
+            yield Range(range_.start, middle, replace(range_.meaning, then=None))
+            yield Range(middle, range_.end, then)
 
     def _from_ranges(self, ranges: list[Range], step: int) -> Iterator[Op]:
         spans: dict[str, list[tuple[Span, Meaning]]] = defaultdict(list)
@@ -546,14 +546,14 @@ class RankOps:
                 for span, meaning in of_type:
                     yield self._op(step, optype, span, meaning.microbatch, meaning.chunk)
 
-    def _span(self, each: Range) -> Span | None:
+    def _span(self, range_: Range) -> Span | None:
         """Return when what was launched inside a range ran, without waits; of a transfer None if it launched nothing.
 
         A compute operation waits while kernels of other ranks' collectives run and none of its own does: its start is
         moved by as much.
         """
-        kernels = self.launched(each.start, each.end)
-        compute = any(optype in _COMPUTE for optype in each.meaning.optypes)
+        kernels = self.launched(range_.start, range_.end)
+        compute = any(optype in _COMPUTE for optype in range_.meaning.optypes)
         chosen = kernels[(self._computes if compute else self.communicates)[kernels]]
         if compute:
             # what a pass launches on another stream may run long after it
@@ -566,13 +566,13 @@ class RankOps:
             return start, end
         if len(self.profile.launch) and not compute:
             return None
-        if compute and not self.profile.on_cpu and GC not in each.meaning.optypes:
-            self.host_timed.update(each.meaning.optypes)
+        if compute and not self.profile.on_cpu and GC not in range_.meaning.optypes:
+            self.host_timed.update(range_.meaning.optypes)
         if compute:
-            return each.start, each.end
+            return range_.start, range_.end
         # a transfer is over when the calls of process groups that began in it are
-        first, stop = np.searchsorted(self._calls, (each.start, each.end))
-        return each.start, max([each.end, *(call.end for call in self.profile.calls[first:stop])])
+        first, stop = np.searchsorted(self._calls, (range_.start, range_.end))
+        return range_.start, max([range_.end, *(call.end for call in self.profile.calls[first:stop])])
 
     def _from_calls(self, ranges: list[Range], stretch: Span, number: int) -> Iterator[Op]:
         """Yield the reduction of gradients of a job on CPUs: what is left of its all-reduces after the last pass."""
@@ -594,13 +594,13 @@ class RankOps:
         return Op(self.profile.rank, step, optype, start + self.shift, end + self.shift, microbatch, chunk)
 
 
-def directed(found: Iterable[Range]) -> list[Range]:
+def directed(ranges: Iterable[Range]) -> list[Range]:
     """Return the ranges of a step with transfers whose ranks were not recorded, their direction told by the passes.
 
     What is received inside a pass, or last before one, is for this pass; what is sent inside a pass or after it is of
     this pass.  Where the schedule names its transfers itself, the calls below them are left out.
     """
-    ranges = list(found)
+    ranges = list(ranges)
     if not any({SEND, RECEIVE} & set(range_.meaning.optypes) for range_ in ranges):
         return ranges
     named = any(set(PIPELINE) & set(range_.meaning.optypes) for range_ in ranges)

@@ -15,7 +15,7 @@ import re
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import pairwise, product
 
 from ground.errors import InvalidInput, TooLarge, TraceFormatError
 from ground.formats import NEARLY, FileFormat, begins_as_json
@@ -154,8 +154,8 @@ class MegatronTimers:
         sizes = degrees_of_log(paths[0])
         if sizes is None:
             fix = "add --meta FILE with the lines dp_size: N, pp_size: N, tp_size: N, or keep the beginning of the log"
-            wrong = "does not say the degrees of the job: it lacks the line `using world size: ...`"
-            raise TraceFormatError(wrong, where=paths[0], fix=fix)
+            problem = "does not say the degrees of the job: it lacks the line `using world size: ...`"
+            raise TraceFormatError(problem, where=paths[0], fix=fix)
         return sizes
 
     def read(self, paths: Sequence[str], layout: RankLayout, settings: ConversionSettings) -> Conversion:
@@ -258,11 +258,15 @@ class _Step:
     def _pipeline(self, dp: int, begin: float) -> Iterator[Op]:
         """Yield compute and transfers of one data-parallel rank."""
         stages, count = self._layout.pp, self._microbatches
-        share = {
-            (stage, forward): self._compute(FORWARD if forward else BACKWARD, dp, stage) / count
-            for stage in range(stages)
-            for forward in (True, False)
-        }
+        share: dict[tuple[int, bool], float] = {}
+        for stage, forward in product(range(stages), (True, False)):
+            timer = FORWARD if forward else BACKWARD
+            seconds = self._seconds((timer,), dp, stage)
+            if seconds is None:
+                rank = self._layout.representative(dp, stage)
+                problem, fix = f"has no {timer} of rank {rank}", "give the whole log, and the job's metadata"
+                raise TraceFormatError(problem, where=self._where, fix=fix)
+            share[stage, forward] = seconds / count
         queues = [
             deque(one_forward_one_backward(stage=stage, stages=stages, microbatches=count)) for stage in range(stages)
         ]
@@ -290,15 +294,6 @@ class _Step:
                 met = max(done[forward, i, before], launched)
                 yield self._op(send, (dp, before), (done[forward, i, before], met))
                 yield self._op(receive, (dp, stage), (launched, met))
-
-    def _compute(self, timer: str, dp: int, stage: int) -> float:
-        seconds = self._seconds((timer,), dp, stage)
-        if seconds is None:
-            rank = self._layout.representative(dp, stage)
-            raise TraceFormatError(
-                f"has no {timer} of rank {rank}", where=self._where, fix="give the whole log, and the job's metadata"
-            )
-        return seconds
 
     def _seconds(self, names: tuple[str, ...], dp: int, stage: int) -> float | None:
         rank = self._layout.representative(dp, stage)
