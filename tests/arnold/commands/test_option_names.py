@@ -27,9 +27,7 @@ OF_THE_COMMAND = {
 }
 """Options whose help differs from command to command, and why."""
 
-OF_OTHER_PACKAGES = {
-    "--from": "formats of profiles come from any package, the tools that flags are imported from are a few"
-}
+OF_OTHER_PACKAGES = {"--from": "profiles are of any package, flags of a few tools"}
 """Options that take a name of a plug-in in one command and one of fixed words in another, and why."""
 
 RANGES = {"--load", "--repair-hours"}
