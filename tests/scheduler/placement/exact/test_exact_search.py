@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scheduler.placement.exact import schedule
 from scheduler.placement.exact.lattice import Lattice, PairSearch
 from scheduler.placement.exact.problem import GridProblem
-from scheduler.placement.exact.schedule import count_edges, search_pairs
+from scheduler.placement.exact.schedule import count_edges, enumerate_profiles, search_pairs
 from scheduler.placement.types import Limits
 from tests.case_counts import every_fourth, examples
 from tests.scheduler.placement.exact.brute_force import least_cost
@@ -82,7 +82,7 @@ def test_equal_domains_are_solved(problem: GridProblem, alpha: float, seed: int,
     with pytest.MonkeyPatch.context() as patch:
         if by_profiles:
             patch.setattr(schedule, "QUICK_STAGES", (count_edges,))
-            patch.setattr(schedule, "STAGES", ())
+            patch.setattr(schedule, "STAGES", (enumerate_profiles,))
         check_optimum(problem, searched(problem, alpha, seed=seed))
 
 
@@ -93,7 +93,7 @@ def test_no_placement_is_better_than_the_bound(plant: Planted, alpha: float, by_
     with pytest.MonkeyPatch.context() as patch:
         if by_profiles:
             patch.setattr(schedule, "QUICK_STAGES", (count_edges,))
-            patch.setattr(schedule, "STAGES", ())
+            patch.setattr(schedule, "STAGES", (enumerate_profiles,))
         lattice = searched(plant.problem, alpha, seconds=1.0)
     assert not lattice.is_refuted(plant.pair)
     assert lattice.bound() <= lattice.cost(plant.pair) + 1e-9
@@ -162,7 +162,7 @@ def test_a_search_that_has_nothing_left_to_try_was_not_stopped(
     itself, unproved.  The same with its time used up was stopped.  The stages that could prove it are left out.
     """
     monkeypatch.setattr(schedule, "QUICK_STAGES", (count_edges, schedule.build_quick_tabu))
-    monkeypatch.setattr(schedule, "STAGES", ())
+    monkeypatch.setattr(schedule, "STAGES", (enumerate_profiles,))
     lattice = Lattice(GridProblem(41, 41, (57,) * 40), 0.5, 0.5)
     made = PairSearch(lattice, Limits(seconds=seconds, workers=1))
     search_pairs(made)
