@@ -53,7 +53,6 @@ def demo_files(cluster: Cluster, job: Job, seed: int) -> Mapping[str, bytes]:
     from health.whatif.synthetic import Recipe, make_trace, trace_file
     from health.whatif.trace import metadata_file
     from simulator.workload import WorkloadSpec, generate
-    from topology.writers import TOPOLOGY_WRITERS
 
     # small enough for a file of a quarter of a megabyte, large enough for the analysis to be sure
     traced = Recipe(dp=8, pp=4, tp=8, microbatches=8, steps=10, slow={SLOW: SLOWDOWN})

@@ -25,7 +25,7 @@ from ground.errors import InvalidInput
 from ground.files import write_file
 from ground.quantities import Kind
 from ground.records import Count, JsonRecord
-from scheduler.queue.policy import QueuePolicy
+from scheduler.queue.policy import POLICIES, QueuePolicy
 from scheduler.study.executors import Executor, WorkerLost
 from simulator.checkpoints import fingerprint, held_alone
 from simulator.confidence import Band, half_width
@@ -106,7 +106,6 @@ def check_names(grid: StudyGrid) -> list[QueuePolicy]:
     :raises UnknownName: one is not installed.
     """
     from scheduler.placement.types import ALGORITHMS
-    from scheduler.queue.policy import POLICIES
 
     for algorithm in grid.algorithms:
         if algorithm != COUNT_ONLY:

@@ -13,7 +13,7 @@ from arnold.options.field_options import options_of, takes
 from arnold.options.job_options import read_machines, running_job_options
 from arnold.options.shared_options import HOLD_HELP, html_option, lenient_option
 from ground.errors import InvalidInput
-from health.recovery.stacks import StackView
+from health.recovery.stacks import StackView, read_dumps
 
 if TYPE_CHECKING:
     from health.recovery.machines import UnitFamily
@@ -75,7 +75,6 @@ def command(
     """
     from arnold.documents.recover_answers import evict_document, print_eviction
     from health.recovery.eviction import decide, look_at
-    from health.recovery.stacks import read_dumps
 
     machines = read_machines(job_file, placement)
     if rounds and len(dumps) < 2:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from arnold.console.output import answer
-from arnold.options.cluster_options import ClusterFiles
+from arnold.options.cluster_options import ClusterFiles, open_kubernetes
 from arnold.options.command import Group, JsonCommand
 from arnold.options.field_options import options_of, takes
 from arnold.options.shared_options import kubeconfig_options
@@ -111,8 +111,6 @@ def _read(listed: ListedCluster, labels: ClusterFiles, level: str | None) -> Loa
     """Return the cluster with the levels that are asked for, or known; where the level of a gang is none of these, it
     is the only one.
     """
-    from arnold.options.cluster_options import open_kubernetes
-
     opened = open_kubernetes(listed)
     try:
         loaded = labels.over(opened)
@@ -157,7 +155,6 @@ def nodes(*, as_json: bool, which: WhichCluster, labels: ClusterFiles) -> None:
     Each node with GPUs is listed with its domains, free GPUs and flags, and the gang that it is promised to.
     """
     from arnold.documents.kubernetes_answers import nodes_document, print_nodes
-    from arnold.options.cluster_options import open_kubernetes
     from extender.live_cluster import list_cluster
 
     listed = list_cluster(which)

@@ -11,7 +11,7 @@ import click
 from arnold.console.output import answer, progress, save_flags
 from arnold.options.command import JsonCommand
 from arnold.options.field_options import FILE, file_option
-from arnold.options.shared_options import flags_out_option, html_option, lenient_option
+from arnold.options.shared_options import flags_out_option, html_option, lenient_option, parse_time
 from ground.errors import InvalidInput
 from ground.files import read_source, write_file
 from ground.quantities import capitalised
@@ -71,7 +71,6 @@ def command(
             fix="add --node-map FILE: a CSV with dp,stage,node or the JSON of `arnold place`",
         )
     from arnold.documents.straggler_answers import print_stragglers, stragglers_document
-    from arnold.options.shared_options import parse_time
     from health import whatif
     from health.whatif.conversion import heed, read_statement
 

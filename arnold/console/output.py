@@ -24,7 +24,7 @@ import click
 
 from ground.errors import ArnoldError
 from ground.files import write_file
-from ground.records import JsonRecord
+from ground.records import JsonRecord, json_data
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -47,8 +47,6 @@ def to_json(document: object) -> str:
 
     :raises ValueError: a number is not finite; JSON has no word for it.
     """
-    from ground.records import json_data
-
     return _layout(as_written(json_data(type(document), document)), "")
 
 

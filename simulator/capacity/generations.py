@@ -27,7 +27,7 @@ from simulator.confidence import Band
 from simulator.cost.calibration import PEAK
 from simulator.job_record import JobRecord
 from simulator.sheet import Chart, Series, Sheet, known, text_table
-from simulator.throughputs import Throughputs
+from simulator.throughputs import GAVEL, Throughputs
 
 if TYPE_CHECKING:
     from simulator.traces import JobTrace
@@ -286,7 +286,6 @@ class GenerationsQuestion(CapacityQuestion[GenerationsAnswer]):
     @cached_property
     def known(self) -> Throughputs:
         """How fast jobs are."""
-        from simulator.throughputs import GAVEL
         from simulator.traces.throughput_files import read_throughputs
 
         return GAVEL if self.throughputs is None else read_throughputs(read_source(self.throughputs))

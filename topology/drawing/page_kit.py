@@ -249,9 +249,9 @@ def source(package: str, *names: str) -> str:
 
 def with_code(text: str) -> Markup:
     """Return a sentence with what stands between backticks as code."""
-    from markupsafe import Markup, escape
+    from markupsafe import Markup
 
-    return Markup(re.sub("`([^`]+)`", r"<code>\1</code>", str(escape(text))))
+    return Markup(re.sub("`([^`]+)`", r"<code>\1</code>", str(Markup.escape(text))))
 
 
 @cache

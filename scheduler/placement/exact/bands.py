@@ -2,7 +2,7 @@
 
 A row touches at most b domains, and with at most S domains in each band a column touches at most S.  What is left to
 choose is how many rows each domain hosts in each band: a tabu search swaps domains between the slots of the bands.
-*Credit bands* are ragged, with shared rows that are paid for; *split bands* are cut otherwise in some of their rows.
+*Split bands* are cut otherwise in some of their rows.
 """
 
 from __future__ import annotations
@@ -21,12 +21,6 @@ from scheduler.placement.exact.problem import GridProblem
 from scheduler.placement.types import Pair
 from scheduler.work_clock import clock, spend
 from topology.cluster import BoolArray, IndexArray, IntArray
-
-# Column bands: the columns are cut into b <= R bands of widths w_1 >= ... >= w_b.
-#
-# In each band every row lies in one domain, so a row touches at most b domains; with at most S domains in each band a
-# column touches at most S.  What is left to choose is how many rows each domain hosts in each band
-# (:mod:`scheduler.placement.exact.bands`).
 
 
 def partitions(total: int, parts: int) -> Iterator[tuple[int, ...]]:
@@ -58,7 +52,7 @@ def lay_bands(rows: int, widths: Sequence[int], rows_in: IntArray) -> IntArray:
     return cells
 
 
-# Tabu search for domains in the slots of bands: the engine of whole-row and of credit bands.
+# Tabu search for domains in the slots of bands: the engine of whole-row bands.
 #
 # A band lacks rows of some width; S slots take a domain each, and a domain of c cells hosts floor(c / width) rows.  Of
 # all swaps of a domain of the band that lacks most with one of another band, the one that leaves the fewest cells
@@ -179,8 +173,8 @@ class SlotSwaps:
 #
 # With the widths given, a domain of c cells hosts min(D, floor(c / w)) rows of a band of width w.  A band has S slots
 # for domains, and a placement exists where the domains in its slots host D rows, for every band.  The search starts
-# with the domains dealt in order of size, the largest to the widest band, and swaps domains of two bands
-# (:mod:`scheduler.placement.exact.bands`), for all partitions of the columns at once.
+# with the domains dealt in order of size, the largest to the widest band, and swaps domains of two bands, for all
+# partitions of the columns at once.
 #
 # Where slots stay empty, a domain with room to spare in its band may serve a second one (:func:`_shared_rows`).
 
@@ -277,13 +271,13 @@ def _shared_rows(problem: GridProblem, widths: IntArray, capacities: IntArray, s
 
 
 # Of work: to make a step, and to look at a swap
-_STEP_SECONDS, _SWAP_SECONDS_of_split_swaps = 2e-4, 2e-7
+_SPLIT_STEP_SECONDS, _SPLIT_SWAP_SECONDS = 2e-4, 2e-7
 
 _MOST_SWAPS = 1_000  # Looked at in a step, of a group with many slots at random: hundredths of a millisecond
 
 _TIGHTENED = 8  # Split rows fewer where a placement has too many shared ones
 
-_NEVER_of_split_swaps = 1 << 60  # More cells than any cluster has: a swap that must not be made
+_NO_SWAP = 1 << 60  # More cells than any cluster has: a swap that must not be made
 
 
 PARTS = 5  # Of a group: a band, what is left and right in its split rows; a second band, and what is right of that
@@ -364,7 +358,7 @@ class SplitSwaps:
         self._until, self._step = np.zeros(size, dtype=np.int64), 0
         self._hosted = np.zeros(PARTS * self._count + 1, dtype=np.int64)
         np.add.at(self._hosted, self.part_of, self._in_part(self.domains, self.part_of))
-        self.best = _NEVER_of_split_swaps
+        self.best = _NO_SWAP
 
     def _dealt(self, widths: IndexArray, size: int) -> IndexArray:
         """Return the largest domains in the widest slots; among slots of one width they are mixed."""
@@ -452,12 +446,12 @@ class SplitSwaps:
         if len(mine) > some:
             mine = self._rng.choice(mine, some, replace=False)
         after = self._after_swaps(mine[:, None], others[None, :], short, split)
-        spend(_STEP_SECONDS + _SWAP_SECONDS_of_split_swaps * after.size)
+        spend(_SPLIT_STEP_SECONDS + _SPLIT_SWAP_SECONDS * after.size)
         held = (self._until[mine] > self._step)[:, None] | (self._until[others] > self._step)[None, :]
         # a swap that leaves less than ever may be made all the same
-        after[held & (after >= self.best)] = _NEVER_of_split_swaps
+        after[held & (after >= self.best)] = _NO_SWAP
         a, b = np.divmod(int(after.argmin()), after.shape[1])
-        if after[a, b] == _NEVER_of_split_swaps:
+        if after[a, b] == _NO_SWAP:
             return
         pair = np.array([mine[a], others[b]])
         np.subtract.at(self._hosted, self.part_of[pair], self._in_part(self.domains[pair], self.part_of[pair]))
@@ -483,7 +477,7 @@ class SplitSwaps:
             lacking += np.where(used, new_short - short[known], 0)
             rows += np.where(used, new_split - split[known], 0)
         after: IndexArray = lacking + self._row_cells * np.maximum(0, rows - self._most_split)
-        after[self._capacities[self.domains[mine]] == self._capacities[self.domains[others]]] = _NEVER_of_split_swaps
+        after[self._capacities[self.domains[mine]] == self._capacities[self.domains[others]]] = _NO_SWAP
         return after
 
 
@@ -537,7 +531,7 @@ def split_bands(
     :returns: ``None`` when none was found, which proves nothing.
     """
     for joined in (False, True):
-        plans = enumerate(_plans_of_split_bands(problem, pair, params, joined=joined))
+        plans = enumerate(_split_plans(problem, pair, params, joined=joined))
         left: Iterator[tuple[SplitPlan, SplitSwaps]] = (
             (plan, _search(problem, pair, plan, np.random.default_rng([seed, i]))) for i, plan in plans
         )
@@ -572,7 +566,7 @@ def _search(problem: GridProblem, pair: Pair, plan: SplitPlan, rng: np.random.Ge
     return SplitSwaps(problem.rows, plan.groups, problem.capacities, most_split=most, whole=_whole(plan, pair), rng=rng)
 
 
-def _plans_of_split_bands(problem: GridProblem, pair: Pair, params: ExactParams, *, joined: bool) -> list[SplitPlan]:
+def _split_plans(problem: GridProblem, pair: Pair, params: ExactParams, *, joined: bool) -> list[SplitPlan]:
     """Return the plans that touch fewest rows, of those that may touch no more than the pair allows.
 
     :param joined: whether some bands are split together.

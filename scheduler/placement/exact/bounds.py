@@ -26,13 +26,6 @@ from topology.cluster import BoolArray, FloatArray, IndexArray, IntArray
 if TYPE_CHECKING:
     from ortools.linear_solver import pywraplp
 
-# Lower bounds that need no search: which pairs (S, R) are impossible, and the two placements that counting gives.
-#
-# Domain k is touched by r_k rows and q_k columns and holds n_k <= min(c_k, r_k * q_k) cells, with sum r_k <= R * D,
-# sum q_k <= S * P and sum n_k = D * P.  Every bound here relaxes that; :class:`RectangleBound` only by telling no row
-# and no column from another.
-
-
 _SLACK = 1e-6
 """Cells by which a bound in floating point is loosened: far above its error, far below the one cell that counts."""
 
@@ -322,7 +315,7 @@ def _window_maximum(values: IntArray, width: int) -> IntArray:
 
 _ENTRY_SECONDS, _SHAPE_SECONDS = 2e-9, 1e-5  # Of work: an entry of the table, and a shape on it
 
-_NEVER_of_regret_table = np.int64(1 << 62)  # More than any slack
+_BEYOND = np.int64(1 << 62)  # More than any slack
 
 _LARGEST = 1 << 60  # Worths up to which their sums fit into 64 bits
 
@@ -404,12 +397,12 @@ def _with_domain(
         return np.empty((0, 0), dtype=np.int64), corner
     low = shapes[:, :2].min(axis=0)
     rows, columns = (int(np.ptp(shapes[:, axis])) + table.shape[axis] for axis in (0, 1))
-    regrets = np.full((rows, columns), _NEVER_of_regret_table)
+    regrets = np.full((rows, columns), _BEYOND)
     for r, q, regret in (shapes - [*low.tolist(), 0]).tolist():
         at = regrets[r : r + table.shape[0], q : q + table.shape[1]]
         np.minimum(at, table + regret, out=at)
-    regrets[regrets > slack] = _NEVER_of_regret_table
-    alive = regrets < _NEVER_of_regret_table
+    regrets[regrets > slack] = _BEYOND
+    alive = regrets < _BEYOND
     if not alive.any():
         return np.empty((0, 0), dtype=np.int64), corner
     some = [np.flatnonzero(alive.any(axis=1 - axis)) for axis in (0, 1)]

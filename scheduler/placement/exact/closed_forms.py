@@ -180,7 +180,7 @@ def laid_out(rows: Sequence[Sequence[Part]], problem: GridProblem) -> IntArray:
 # R = 2 with S free, decided: domains in groups that rows join, which is a packing of bins.
 #
 # A row on two domains joins them, so rows make groups of v domains with e >= v - 1 rows, which hold e P cells; and
-# every such group has rows on two domains each (:mod:`scheduler.placement.exact.closed_forms`).  So D rows exist iff
+# every such group has rows on two domains each.  So D rows exist iff
 # the K domains fall into at most K - D groups with C_g >= (v_g - 1) P: the items P - c_k, negative for large domains,
 # in as many bins of size P (docs: exact.md).
 
@@ -278,14 +278,6 @@ class BinPacking:
     def _items(self, counts: Counts) -> list[int]:
         pairs = zip(self._sizes, counts, strict=True)
         return list(joined.from_iterable([item] * count for item, count in pairs))
-
-
-# Closed forms: the best pair of a grid by counting alone, in microseconds, with what no pair is below.
-#
-# Nearly every gang of up to some hundred nodes ends here.  Three facts are enough (docs: exact.md): the fewest domains
-# that take whole columns, or whole rows, are the least R where S = 1, and the least S where R = 1; every other pair has
-# S, R >= 2; and S * R is at least what the product bound says.  Where one affinity is zero a fourth is added: rows on
-# two domains each are had from the fewest domains that hold all cells, unless these are more than rows by two.
 
 
 Fill = Literal["whole columns", "contiguous", "cut-outs", "chains"]

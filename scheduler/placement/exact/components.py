@@ -28,7 +28,7 @@ from topology.cluster import BoolArray, IndexArray, IntArray
 # With S = 2 every column lies on one domain or on two, so columns are loops and edges of a graph on the domains. A
 # *component* of the graph has e columns on v <= e + 1 domains, which hold its e * D cells: their capacities exceed that
 # by its *waste*, and all wastes together are what the domains in use have to spare.  On a full cluster few sets of
-# domains have so little waste, and :mod:`scheduler.placement.exact.components` puts them together.
+# domains have so little waste, and these are put together below.
 #
 # Domains of equal capacity are one *class*: a component says how many it takes of each.
 
@@ -412,7 +412,7 @@ class ComponentHeights:
 
 # S = 2: components that are trees, v domains on v - 1 columns, and a quick lower bound on the rows that these touch.
 #
-# :mod:`scheduler.placement.exact.components` has the number itself, which takes longer.
+# The number itself, which takes longer, follows below.
 #
 # Cut the column between a subtree and the rest: what the subtree holds beyond its own columns is its *share* of that
 # column, so its domains alone determine it.  Colour the domains in two classes and give one class the top rows of each
@@ -488,7 +488,7 @@ def _subsets(domains: int) -> Iterator[int]:
 # Domains of equal capacity are not told apart: a subtree is known by its capacities and its share.
 
 
-_TABLES_of_tree_shares = 2000  # Tables kept at a time, some ten kilobytes each
+_SHARE_TABLES = 2000  # Tables kept at a time, some ten kilobytes each
 
 Domains = tuple[int, ...]  # capacities of domains, descending
 
@@ -501,8 +501,8 @@ class TreeShares:
         # most cells that a subtree leaves free, and that a domain holds
         self._spare = sum(problem.capacities) - problem.cells
         self._largest = problem.capacities[0]
-        self._branch = lru_cache(_TABLES_of_tree_shares)(self._make_branch)
-        self._hung = lru_cache(_TABLES_of_tree_shares)(self._make_hung)
+        self._branch = lru_cache(_SHARE_TABLES)(self._make_branch)
+        self._hung = lru_cache(_SHARE_TABLES)(self._make_hung)
 
     def work(self, capacities: Domains) -> int:
         """Return about how many array elements a tree on these domains takes: parts, parts of them, and shares."""

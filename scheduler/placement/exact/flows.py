@@ -1,7 +1,7 @@
 """Flows: every domain serves an interval of the columns, and a row is a path of at most R segments within these.
 
 A linear program chooses the intervals, with the rows as a flow in fractions; a dive rounds them, and SCIP makes whole
-rows.  Domains may also serve arcs of columns on a ring, or any sets of few columns, and bands may be peeled off first.
+rows.  Bands may be peeled off first.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 # Whole rows on the intervals that domains serve: an integer program of hundredths of a second.
 #
 # Every row is a path over the columns of segments within the intervals.  In fractions the rows are the same flow, which
-# :mod:`scheduler.placement.exact.flows` puts into its linear programs.
+# the linear programs below have.
 
 
-Segment = tuple[int, ...]  # (l, r) for the columns l, ..., r - 1; in set flow the columns themselves
+Segment = tuple[int, ...]  # (l, r) for the columns l, ..., r - 1
 
 ITERATION_SECONDS = 2e-8  # Of work, that an iteration of a program takes for each variable
 _ROUNDING_SECONDS = 1e-2  # Of work, that whole rows take besides

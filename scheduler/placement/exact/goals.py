@@ -408,13 +408,6 @@ class WorstParts:
         return listed
 
 
-# Goals in order, on the nodes themselves: the objective with its soft terms, the EP spread, Eq. 2 at closer levels.
-#
-# A placement comes from the search over pairs; bounds come from counting.  Where the two do not meet, the model of all
-# cells (:mod:`scheduler.placement.exact.goals`) goes on: goal after goal, each among the placements that are
-# as good in those before, so what it proves is proved of all of them.
-
-
 @dataclass(frozen=True)
 class WeighedPlacement:
     """A placement and what it is worth, goal by goal."""

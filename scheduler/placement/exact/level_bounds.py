@@ -31,9 +31,8 @@ from topology.cluster import IndexArray
 # touch two minipods finds its racks in these two.  Counting says how many racks all lines together touch:
 #
 # - Lines that touch one minipod each lie in it whole, so each minipod has a number of whole lines.
-# - Lines that touch up to S of them touch S times their number in all, and each time it is a part of a line that goes
-# to
-#   racks of that minipod: a knapsack over the minipods with two budgets, touches of minipods and touches of racks.
+# - Lines that touch up to S of them touch S times their number in all, and each time it is a part of a line that
+#   goes to racks of that minipod: a knapsack over the minipods with two budgets, touches of minipods and of racks.
 #
 # A rack that q lines touch holds q times their length at most, so it is a list of chunks, each one touch.
 
@@ -94,13 +93,6 @@ class LineTouches:
                     np.maximum(held[parts:, touch:], taken, out=held[parts:, touch:])
         enough = np.flatnonzero(held[-1] >= self.length * self.lines)
         return -(-int(enough[0] if len(enough) else touches + 1) // self.lines)
-
-
-# What counting says of all levels at once: the least that terms at several levels can add up to.
-#
-# At every level alone the job is a grid problem, with a lattice of its own; a group touches no fewer domains of a
-# closer level than of a broader one, as each of these has one of those in it.  So the spreads of a placement, level by
-# level, are a path of pairs (S, R) that are not refuted, ascending in both.
 
 
 _LINES = ("dp", "pp")  # families whose groups are the columns and the rows of the grid

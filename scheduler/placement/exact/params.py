@@ -72,9 +72,10 @@ class ExactParams:
     quick_tabu: TabuEffort = TabuEffort(partitions=8, steps=8)
     # Counts looked at before the packing of domains into groups is left: some hundredths of a second; 500 mostly do
     group_nodes: int = 20_000
-    # Part of the free nodes in use from which credits come before longer searches for whole rows
+    # Part of the free nodes in use from which a cluster is full: whole rows of bands waste more than is to spare, and
+    # bands are split
     full: float = 0.97
-    # Cells up to which components come first all the same: they settled 12 of 13 such grids, credits none
+    # Cells up to which bands are not split all the same: components settled 12 of 13 such grids
     few_cells: int = 256
     # Cells of slack of the coverage bound up to which regrets are tried: with 6 on 50 domains their table takes 0.03 s,
     # with 13 on 124 domains 0.4 s
@@ -136,8 +137,8 @@ class ExactParams:
     flow_columns: int = 16
     # Intervals of all different capacities up to which interval flows are looked for: seconds for models of that size
     flow_intervals: int = 6000
-    # Part of the time limit that credits, short flows and long flows may take each: width profiles come after them, and
-    # refute as well, in some seconds on a few hundred cells
+    # Part of the time limit that split bands, short flows and long flows may take each: width profiles come after them,
+    # and refute as well, in some seconds on a few hundred cells
     construction_share: float = 0.35
     many_cells_share: float = 0.2  # The same above ``many_cells``, where they hardly ever find anything
     # Intervals up to which flows come before the longer methods, and how many: two segments on eight columns, with

@@ -459,7 +459,7 @@ class ColumnPairs:
 # Which domains serve which column: a relaxation strong enough to refute, and a skeleton to realise.
 #
 # A pair without a solution of :class:`SkeletonModel` is refuted; a solution is a *skeleton*, the domains of each
-# column, for :mod:`scheduler.placement.exact.profiles`.  The model has three parts: what every domain does in total,
+# column, which is realised below.  The model has three parts: what every domain does in total,
 # which columns it serves, and, for R = 2, which two domains each row lies on.
 
 
@@ -800,7 +800,7 @@ def _round(problem: GridProblem, serves: BoolArray, covers: BoolArray, limit: Sl
 # Enumerating the width profiles of the open pairs, until each pair is built or refuted.
 #
 # Each open pair gets a slice of time, two searches side by side, then longer slices.  The profiles of
-# :class:`scheduler.placement.exact.profiles.WidthProfiles` are few at the interesting pairs, and with the
+# :class:`WidthProfiles` are few at the interesting pairs, and with the
 # widths fixed a skeleton is found or excluded in hundredths of a second.  When the profiles are used up and each was
 # excluded, the pair is refuted; every single verdict of that is confirmed by a second search with another seed first.
 

@@ -97,13 +97,6 @@ def _matched(columns_of: Mapping[int, Sequence[int]]) -> dict[int, int]:
     return cell_in
 
 
-# Placing a job whose stages share nodes: there is no grid of rows and columns, and each group is counted as it is.
-#
-# Most of such a job is a grid all the same (:mod:`scheduler.placement.exact.shared_stages`).  The pairs of that grid
-# give a bound and a start, and the integer model of repairs (:mod:`scheduler.placement.moves`), with every block of
-# cells free to go anywhere, improves the start, and proves it on small jobs.
-
-
 @dataclass(frozen=True)
 class SharedStageBounds:
     """Bounds of the spreads of a job whose stages share nodes, on nodes up to some slowdown."""
