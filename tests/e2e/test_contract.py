@@ -118,7 +118,7 @@ def test_mistakes_are_told_and_others_go_on(arnold_plane: ControlPlane, namespac
 
 
 def test_kubectl_shows_gangs(arnold_plane: ControlPlane, namespace: str) -> None:
-    """``kubectl get gangplans`` prints gang, phase, spread, gap, proof and age: the table that the API server makes for it."""
+    """``kubectl get gangplans`` prints gang, phase, spread, gap, proof and age: a table of the API server."""
     plane = arnold_plane
     cluster = generate("minipods", minipods=2, nodes=16)
     make_real(plane.admin, cluster)
