@@ -9,7 +9,7 @@ job (``holds``) concern groups, not nodes: they make blocks.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from math import inf
 
@@ -326,6 +326,40 @@ def blocks_at(cluster: Cluster, job: Job, depth: int) -> Blocks:
     """
     held = [hold.family for hold in job.holds_on(cluster) if cluster.level_index(hold.level) >= depth]
     return Blocks(*job.grid.tied(held))
+
+
+@dataclass(frozen=True, slots=True)
+class RoomBeside:
+    """What holds at a second hierarchy ask, and what there is."""
+
+    level: str
+    families: tuple[Family, ...]  # held inside one domain each
+    size: int  # cells of each block
+    wanted: int  # blocks
+    room: int  # blocks that the domains can take
+
+    @property
+    def refusal(self) -> str:
+        """Why a job cannot be held there, by counting; empty = nothing says so."""
+        if self.room >= self.wanted:
+            return ""
+        families = " and ".join(f"every {family} group" for family in self.families)
+        return (
+            f"holding {families} inside one {self.level} makes {self.wanted} blocks of {self.size} nodes, and the free "
+            f"nodes have room for {self.room} such blocks"
+        )
+
+
+def room_beside(cluster: Cluster, job: Job, usable: BoolArray) -> Iterator[RoomBeside]:
+    """Yield what is asked of each second hierarchy that a job holds groups at.
+
+    :param usable: shape [nodes].
+    """
+    for second in cluster.second_levels:
+        if held := tuple(hold.family for hold in job.holds if hold.level == second.name):
+            blocks = Blocks(*job.grid.tied(held))
+            room = int((count_nodes(second, usable) // blocks.size).sum())
+            yield RoomBeside(second.name, held, blocks.size, blocks.rows * blocks.columns, room)
 
 
 def capacity_by_level(cluster: Cluster, job: Job, usable: BoolArray) -> tuple[IntArray, ...]:
