@@ -32,7 +32,7 @@ from scheduler.subproblems import (
     propose_in_a_trunk,
     pulls_of,
 )
-from scheduler.work_clock import clock, on_clock, share_until, stopwatch
+from scheduler.work_clock import clock, ended_at, on_clock, share_until, stopwatch
 from topology.cluster import Cluster, FloatArray
 from topology.flags import HEALTHY
 
@@ -77,7 +77,9 @@ def _preferred(
         outcome = best_of_types(choices, outcomes, short) if choices[0].gpu_types else outcomes[0]
         if job.node_sizes:
             outcome = replace(outcome, gpus_per_node=outcome.gpus_per_node or choices[0].job.gpus_per_node)
-        return outcome.after(None if outcome.proposal.complete and not timer.late else seconds, late=timer.late)
+        return outcome.after(
+            None if outcome.proposal.complete and not timer.late else ended_at(seconds), late=timer.late
+        )
 
     outcome = answer(cluster, limits.seconds)
     if outcome.status == "infeasible" and (cut := held_in_cut_domains(cluster, job)) and not shortage(cluster, job):
@@ -89,7 +91,7 @@ def _preferred(
     with on_clock(limits.clock, limits.seconds * PREFERENCE_SHARE) as timer:
         end = clock() + limits.seconds * PREFERENCE_SHARE
         preferred = prefer(Preference(Instance(cluster, job), costs, answer, end), outcome)
-    return preferred.after(limits.seconds, late=True) if timer.late else preferred
+    return preferred.after(ended_at(limits.seconds), late=True) if timer.late else preferred
 
 
 def judge(name: str, cluster: Cluster, job: Job, proposal: Proposal) -> Outcome:

@@ -15,6 +15,7 @@ from scheduler.job import Job
 from scheduler.objective import TOLERANCE, Evaluation, Spread, slowest_in_use, step_time
 from scheduler.placement.admission import admissible, flags_of_usable
 from scheduler.placement.types import Proposal, Status
+from scheduler.work_clock import End
 from topology.cluster import BoolArray, Cluster, FloatArray, Level
 from topology.flags import NodeFlag
 
@@ -155,9 +156,9 @@ class Outcome:
     gpus_per_node: int | None = None  # of its nodes, where the job leaves that to them or had several types
     # what was compared: the job for each choice of types, and its outcome
     by_type: tuple[tuple[Job, Outcome], ...] = ()
-    # seconds of the time limit that stopped the algorithm, or what came after its proof; None = it ended by itself, or
-    # proved its answer all the same, and the same question has the same answer
-    stopped_at: float | None = None
+    # what stopped the algorithm, or what came after its proof; None = it ended by itself, or proved its answer all the
+    # same, and the same question has the same answer
+    stopped_at: End | None = None
     run_seconds: float | None = (
         None  # wall time of the whole run, with all after the proof; None = not run alone, or nobody waits
     )
@@ -235,14 +236,16 @@ class Outcome:
         proof = "" if self.proved_to is None else f"; {proof_in_words(self.proved_to)}"
         return f"{status}: {spreads}{bound}{step}{proof}"
 
-    def after(self, stopped_at: float | None, *, late: bool = False) -> Outcome:
-        """Return it as that of a search which a time limit of so many seconds ended; ``None`` = it ended by itself.
+    def after(self, stopped_at: End | None, *, late: bool = False) -> Outcome:
+        """Return it as that of a search which something ended; ``None`` = it ended by itself.
 
-        :param late: whether the wall's clock ended it, and not its count of work: then what is not proved may be
-            another answer in another run.
+        :param late: whether that was not its count of work: then what is not proved may be another answer in another
+            run.
         """
-        if late and self.status != "infeasible":
-            return replace(self, stopped_at=stopped_at, notes=tuple(dict.fromkeys((*self.notes, LATE))))
+        if late and stopped_at is not None and self.status != "infeasible":
+            return replace(
+                self, stopped_at=stopped_at, notes=tuple(dict.fromkeys((*self.notes, late_note(stopped_at))))
+            )
         return replace(self, stopped_at=stopped_at if self.status in ("feasible", "timeout") else None)
 
     def weighed(
@@ -266,10 +269,12 @@ class Outcome:
         return replace(weighed, status="optimal" if least else "feasible")
 
 
-def status_words(status: Status, stopped_at: float | None = None) -> str:
-    """Return a status as text and pages show it: ``proved optimal``, ``feasible``, ``stopped at 5 s``."""
+def status_words(status: Status, stopped_at: End | None = None) -> str:
+    """Return a status as text and pages show it: ``proved optimal``, ``stopped at 5 s``, ``interrupted``."""
     # what is proved is proved, whatever was left undone after it
-    return STATUS[status] if stopped_at is None or status == "optimal" else f"stopped at {stopped_at:.3g} s"
+    if stopped_at is None or status == "optimal":
+        return STATUS[status]
+    return "interrupted" if stopped_at == "interrupted" else f"stopped at {stopped_at:.3g} s"
 
 
 def proved_down_to(worth: Evaluation, *, experts: float = 1.0, closer: Mapping[str, float] | None = None) -> str:
@@ -298,11 +303,14 @@ def proof_in_words(proved_to: str) -> str:
     return words.get(proved_to, f"proved down to {proved_to}")
 
 
-LATE = (
-    "The clock ended the search before its count of work did: what is not proved may differ in another run, unless "
-    "--time-limit is larger or the machine less busy."
-)
-"""Note on an outcome that depends on how fast the machine was."""
+def late_note(stopped_at: End) -> str:
+    """Return the note on an answer that depends on when its search was ended, and so on how fast the machine was."""
+    if stopped_at == "interrupted":
+        return "The search was interrupted: what is not proved may differ in another run."
+    return (
+        "The clock ended the search before its count of work did: what is not proved may differ in another run, unless "
+        "--time-limit is larger or the machine less busy."
+    )
 
 
 class RefusedPlacement(InvalidPlacement):

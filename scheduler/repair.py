@@ -27,7 +27,7 @@ from scheduler.grid import joined
 from scheduler.job import Job
 from scheduler.job_on_cluster import closest_named, within_the_tree
 from scheduler.objective import TOLERANCE, Evaluation, evaluate, trivial_bound
-from scheduler.outcome import LATE, proved_down_to
+from scheduler.outcome import late_note, proved_down_to
 from scheduler.placement.admission import admissible, blocks_at, capacity_by_level, room_beside, typed
 from scheduler.placement.moves import (
     Goal,
@@ -44,7 +44,7 @@ from scheduler.placement.moves import (
 from scheduler.placement.node_classes import NodeKinds
 from scheduler.placement.node_order import natural
 from scheduler.placement.types import ALGORITHMS, Limits, PlacementAlgorithm
-from scheduler.work_clock import LEAST_SECONDS, clock, on_clock, stopwatch
+from scheduler.work_clock import LEAST_SECONDS, End, clock, ended_at, on_clock, stopwatch
 from topology.cluster import BoolArray, Cluster, FloatArray, IntArray
 from topology.flags import FAULTY, HEALTHY
 
@@ -84,6 +84,7 @@ class Repair(RepairPlan):
     before: Evaluation  # worth of the placement before nodes were lost
     prefer: Prefer  # the order that was question for
     solve_seconds: float  # wall time
+    stopped_at: End | None  # what ended the search; None = it ended by itself
 
     @property
     def moves_proved(self) -> bool:
@@ -149,7 +150,9 @@ def repair(
     before = evaluate(cluster.replace(free_gpus=free).excused(own), job, nodes)
     question = RepairQuestion(job, nodes, lost, prefer, algorithm or ALGORITHMS.load("exact"))
     with on_clock(limits.clock, limits.seconds) as timer:
+        end = clock() + limits.seconds
         problem, plan = plan_with_constraints(cluster, question, limits)
+        stopped_at = ended_at(limits.seconds) if timer.late or clock() >= end else None
     cells = np.nonzero(plan.nodes != problem.old)
     facts = (*cells, job.grid.node_rank[cells], problem.old[cells], plan.nodes[cells])
     moves = (Move(*map(int, of_cell)) for of_cell in zip(*facts, strict=True))
@@ -158,11 +161,12 @@ def repair(
         plan.after,
         plan.fewest_moves,
         plan.objective_bound,
-        (*problem.notes, *plan.notes, *([LATE] if timer.late else ())),
+        (*problem.notes, *plan.notes, *([late_note(stopped_at)] if timer.late and stopped_at else ())),
         moves=tuple(sorted(moves, key=lambda move: move.node_rank)),
         before=before,
         prefer=prefer,
         solve_seconds=stopwatch() - started,
+        stopped_at=stopped_at,
     )
 
 

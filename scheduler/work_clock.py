@@ -3,7 +3,8 @@
 Each part of a search says what it has done (:func:`spend`), in seconds that this takes on one core of a 2.x GHz server,
 about, and limits and shares are of these.  A look at the clock counts too, so that whatever looks comes to its end.
 Who waits for an answer also has an end by the clock on the wall (``wall``): past it the count goes on as fast as that
-clock, so that everything ends, and the answer may depend on the machine, which :attr:`Timer.late` tells.
+clock, so that everything ends, and the answer may depend on the machine, which :attr:`Timer.late` tells.  Who does not
+want to wait any more ends all clocks (:func:`end_all`), and the solvers that run.
 """
 
 from __future__ import annotations
@@ -12,12 +13,13 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import inf
 from time import perf_counter
 from typing import Literal, TypeVar
 
 ClockKind = Literal["wall", "work"]
+End = float | Literal["interrupted"]  # What ended a search: a limit of so many seconds, or whoever waited for it
 
 T = TypeVar("T")
 
@@ -31,19 +33,62 @@ class Timer:
     """Work counted so far, and where the wall's clock ends it."""
 
     seconds: float = 0.0
-    end: float = inf  # the count that stands for the end by the wall's clock, at least
+    end: float = inf  # the count that stands for the end by the wall's clock, or an interruption, at least
     deadline: float = inf  # that end, by ``perf_counter``; infinite = work alone counts
     late: bool = False  # whether it is past: another run may come further, or less far
 
     def look(self) -> float:
         """Return the count now."""
-        if self.deadline < inf and (over := perf_counter() - self.deadline) >= 0.0:
+        deadline = min(self.deadline, _stops.since)
+        if deadline < inf and (over := perf_counter() - deadline) >= 0.0:
             self.late = True
             self.seconds = max(self.seconds, self.end + over)
         return self.seconds
 
 
+@dataclass(slots=True)
+class _Stops:
+    """Whether all clocks were ended, and what can be."""
+
+    since: float = inf  # by ``perf_counter``; infinite = they were not
+    solvers: list[Callable[[], object]] = field(default_factory=list)  # stops each of those that run
+
+
+_stops = _Stops()
 _TIMER: ContextVar[Timer | None] = ContextVar("timer", default=None)
+
+
+def end_all() -> None:
+    """End all clocks and the solvers that run, so that searches return the best so far.
+
+    Called from any thread, again and again until they have returned, as a solver may be about to start.
+    """
+    _stops.since = min(_stops.since, perf_counter())
+    for stop in tuple(_stops.solvers):
+        stop()
+
+
+def begin_again() -> None:
+    """Let clocks that are started from now on run again."""
+    _stops.since = inf
+
+
+def ended_at(seconds: float) -> End:
+    """Return what ended a search whose clock ended: its limit, given in seconds, unless all clocks were ended."""
+    return seconds if _stops.since == inf else "interrupted"
+
+
+@contextmanager
+def stoppable(stop: Callable[[], object]) -> Iterator[None]:
+    """Let :func:`end_all` stop the solver that runs inside.
+
+    :param stop: makes it return soon with what it has; called from another thread, maybe before it runs.
+    """
+    _stops.solvers.append(stop)
+    try:
+        yield
+    finally:
+        _stops.solvers.remove(stop)
 
 
 def clock() -> float:
@@ -88,7 +133,8 @@ def wall_left(seconds: float) -> float:
     timer = _TIMER.get()
     if timer is None:
         return seconds
-    return inf if timer.deadline == inf else max(0.0, timer.deadline - perf_counter())
+    deadline = min(timer.deadline, _stops.since)
+    return inf if deadline == inf else max(0.0, deadline - perf_counter())
 
 
 @contextmanager
@@ -100,7 +146,7 @@ def on_clock(kind: ClockKind, seconds: float) -> Iterator[Timer]:
     if (timer := _TIMER.get()) is not None:
         yield timer
         return
-    timer = Timer() if kind == "work" else Timer(end=seconds, deadline=perf_counter() + seconds)
+    timer = Timer(end=seconds) if kind == "work" else Timer(end=seconds, deadline=perf_counter() + seconds)
     token = _TIMER.set(timer)
     try:
         yield timer

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from arnold.console.interrupts import ending_the_search
 from arnold.console.output import answer, exit_code, log_outcome, print_rows, print_sentences, progress
 from arnold.options.command import JsonCommand
 from arnold.options.job_options import PlacementInputs, placement_inputs
@@ -102,7 +103,7 @@ def run_all(algorithms: Sequence[PlacementAlgorithm], instance: Instance, limits
     from scheduler.algorithm_run import run
 
     outcomes = []
-    with progress(f"Comparing {len(algorithms)} algorithms", total=len(algorithms)) as step:
+    with progress(f"Comparing {len(algorithms)} algorithms", total=len(algorithms)) as step, ending_the_search():
         for algorithm in algorithms:
             outcomes.append(run(algorithm, instance.cluster, instance.job, limits))
             log_outcome(outcomes[-1])

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import click
 
+from arnold.console.interrupts import ending_the_search
 from arnold.console.output import answer, exit_code, progress
 from arnold.options.command import JsonCommand, said_again
 from arnold.options.field_options import file_option
@@ -83,7 +84,7 @@ def command(
             where=most.source,
             fix="give checkpoint_age in seconds",
         )
-    with progress(f"Making room for {instance.job.name}") as say:
+    with progress(f"Making room for {instance.job.name}") as say, ending_the_search():
         result = defragment(
             instance.cluster,
             instance.job,

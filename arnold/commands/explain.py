@@ -7,6 +7,7 @@ from dataclasses import replace
 import click
 
 from arnold.commands.place import of_a_change
+from arnold.console.interrupts import ending_the_search
 from arnold.console.output import answer, exit_code, progress
 from arnold.options.command import JsonCommand, said_again
 from arnold.options.job_options import PlacementInputs, placement_inputs
@@ -39,7 +40,7 @@ def command(*, as_json: bool, html: str | None, inputs: PlacementInputs) -> int:
     solver = ALGORITHMS.load("exact")
     instance = inputs.read()
     cluster, job = instance.cluster, instance.job
-    with progress(f"Explaining {job.name}") as say:
+    with progress(f"Explaining {job.name}") as say, ending_the_search():
         limits = replace(inputs.limits, progress=say)
         outcome = run(solver, cluster, job, limits)
         diagnosis = None

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from arnold.console.interrupts import ending_the_search
 from arnold.console.output import answer, exit_code, log_outcome, progress, to_json
 from arnold.options.cluster_options import KUBERNETES
 from arnold.options.command import JsonCommand, said_again
@@ -71,7 +72,7 @@ def place_job(inputs: PlacementInputs, options: PlaceOptions, *, as_json: bool) 
     solver = ALGORITHMS.load(options.algorithm)
     instance = inputs.read()
     cluster, job = instance.cluster, instance.job
-    with progress(f"Placing {job.name}") as say:
+    with progress(f"Placing {job.name}") as say, ending_the_search():
         limits = replace(inputs.limits, progress=say)
         outcome = run(solver, cluster, job, limits, costs=instance.costs)
         log_outcome(outcome)
@@ -149,7 +150,7 @@ def place_jobs(inputs: JointInputs, options: PlaceOptions, *, as_json: bool) -> 
     }
     written = [file for own in options_for.values() for file in (*own.output, own.html) if file is not None]
     refuse_clashes(written, click.get_current_context())
-    with progress(f"Placing {len(jobs)} jobs") as say:
+    with progress(f"Placing {len(jobs)} jobs") as say, ending_the_search():
         limits = replace(inputs.limits, progress=say)
         solver = ALGORITHMS.load(options.algorithm)
         joint = place_together(instances[0].cluster, jobs, weights, solver=solver, limits=limits)

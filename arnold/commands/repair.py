@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from arnold.console.interrupts import ending_the_search
 from arnold.console.output import answer, progress
 from arnold.options.cluster_options import ClusterFiles, cluster_options
 from arnold.options.command import JsonCommand, said_again
@@ -84,7 +85,7 @@ def command(
     cluster = loaded.cluster
     saved = load_placement(read_source(placement), cluster)
     gone = _lost_nodes(lost, cluster)
-    with progress(f"Repairing {saved.job.name}") as say:
+    with progress(f"Repairing {saved.job.name}") as say, ending_the_search():
         limits = replace(limits, progress=say)
         repaired = repair(cluster, saved.job, saved.nodes, gone, prefer=prefer, limits=limits)
     document = repair_document(Instance(cluster, saved.job, files.cluster, loaded.notes), repaired, lost=gone)

@@ -52,6 +52,7 @@ from scheduler.repair import Prefer, Repair
 from scheduler.several.defragmentation import Defragmentation, MoveBudget
 from scheduler.several.together import JointOutcome, TurnResult
 from scheduler.subproblems import in_words as types_in_words
+from scheduler.work_clock import End
 from topology.cluster import IntArray, count_nodes
 from topology.flags import FAULTY, NodeFlag, in_words
 from topology.node_names import spell_names
@@ -80,9 +81,9 @@ class PlacementAnswer(JsonRecord):
     level's name: besides, of placements as good none has a smaller EP spread, or less of alpha * dp + beta * pp at
     closer levels, down to that one; `all`: down to the closest; null = not even the objective.  What comes after the
     objective is proved of placements on the chosen types of GPU with no node slower than was admitted."""
-    stopped_at: float | None
-    """Seconds of the time limit that stopped the algorithm, or by the clock what came after its proof; null = it ended
-    by itself, or proved its answer."""
+    stopped_at: End | None
+    """Seconds of the time limit that stopped the algorithm, or by the clock what came after its proof; or
+    `interrupted`: Ctrl-C or SIGTERM did; null = it ended by itself, or proved its answer."""
     algorithm: str
     """Name of the algorithm."""
     reason: str | None
@@ -181,7 +182,7 @@ class PlaceDocument(PlacementAnswer):
 
     status: Literal["optimal", "feasible", "infeasible", "timeout", "gave-up"]
     proved_to: str | None
-    stopped_at: float | None
+    stopped_at: End | None
     algorithm: str
     reason: str | None
     would_fit_if_empty: bool | None
@@ -474,8 +475,9 @@ class JointDocument(PlacementAnswer):
     proved_to: str | None
     """How much of what is asked is proved: `objective`: the sum; `all`: besides, no job could have a smaller EP spread,
     or lie better at a closer level, on the whole cluster; null = not even the sum."""
-    stopped_at: float | None
-    """Seconds of the time limit that ended the search; null = it ended by itself, or proved its answer."""
+    stopped_at: End | None
+    """Seconds of the time limit that ended the search, or `interrupted`; null = it ended by itself, or proved its
+    answer."""
     jobs: Mapping[str, PlaceDocument]
     """Name of the job -> its placement.  Its bound and its status are those of the job alone on the cluster, so a job
     may be feasible where the sum is optimal.  Empty without a placement of all."""
@@ -616,6 +618,8 @@ class MovedCell(CellAnswer):
 class RepairDocument(PlacementAnswer):
     """A placement after a repair."""
 
+    stopped_at: End | None
+    """Seconds of the time limit that ended the search, or `interrupted`; null = it ended by itself."""
     prefer: Prefer
     """What came first: the fewest moved cells, or the best objective."""
     lost: tuple[str, ...]
@@ -729,7 +733,7 @@ class ExplainDocument(PlacementAnswer):
     status: Status
     """Status of the exact solver: optimal, feasible, infeasible or timeout."""
     proved_to: str | None
-    stopped_at: float | None
+    stopped_at: End | None
     verdict: str
     """The answer in one sentence."""
     alpha: float
@@ -885,7 +889,7 @@ class ComparedAlgorithm(PlacementAnswer):
     status: Status
     """optimal, feasible, infeasible, timeout, gave-up (found, proved nothing), refused (its placement is invalid)."""
     proved_to: str | None
-    stopped_at: float | None
+    stopped_at: End | None
     reason: str | None
     spread: Spread | None
     objective: float | None
@@ -1057,8 +1061,9 @@ class DefragmentDocument(PlacementAnswer):
     """How much of what is asked is proved: `objective`: that, and the cost of the moves; `all`: besides, no moves that
     cost as little give the new job a smaller EP spread, or a better placement at a closer level; null = not even
     these."""
-    stopped_at: float | None
-    """Seconds of the time limit that ended the search; null = it ended by itself, or proved its answer."""
+    stopped_at: End | None
+    """Seconds of the time limit that ended the search, or `interrupted`; null = it ended by itself, or proved its
+    answer."""
     target: float
     """Objective / speed that the new job is to reach; by default what it has on the empty cluster."""
     reached: bool

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import TYPE_CHECKING, Literal
 
-from scheduler.work_clock import counts_work, spend, wall_left
+from scheduler.work_clock import counts_work, spend, stoppable, wall_left
 
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model
@@ -30,6 +30,14 @@ def limit_time(solver: cp_model.CpSolver, seconds: float, *, effort: float = inf
     if (wall := wall_left(seconds)) < inf:
         solver.parameters.max_time_in_seconds = max(0.001, wall)
     solver.parameters.max_deterministic_time = min(effort, seconds) if counts_work() else effort
+
+
+def solve_within(solver: cp_model.CpSolver, model: cp_model.CpModel) -> cp_model.CpSolverStatus:
+    """Solve within the limits of the solver, or until all clocks are ended; what it takes counts as work."""
+    with stoppable(solver.stop_search):
+        status = solver.solve(model)
+    spend(work_of(solver, model))
+    return status
 
 
 def work_of(solver: cp_model.CpSolver, model: cp_model.CpModel) -> float:
@@ -70,8 +78,7 @@ def solve(model: cp_model.CpModel, limit: Slice) -> tuple[Answer, cp_model.CpSol
         solver.parameters.cp_model_probing_level = 0
         solver.parameters.symmetry_level = 0
         solver.parameters.max_presolve_iterations = 1
-    status = solver.solve(model)
-    spend(work_of(solver, model))
+    status = solve_within(solver, model)
     if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
         return "yes", solver
     return ("no" if status == cp_model.INFEASIBLE else "unknown"), solver

@@ -33,7 +33,7 @@ from ground.errors import Infeasible
 from scheduler.job import Job
 from scheduler.placement.heuristic import Request
 from scheduler.placement.types import Limits, Proposal
-from scheduler.work_clock import clock, spend, stopwatch, wall_left
+from scheduler.work_clock import clock, spend, stoppable, stopwatch, wall_left
 from topology.cluster import Cluster, IntArray
 
 Solver = Literal["scip", "highs"]
@@ -99,6 +99,7 @@ class Solution:
 def solve(program: Program, *, solver: Solver, cuts: bool, seconds: float, seed: int) -> Solution:
     """Solve the program with OR-Tools; the wall-clock limit is for building the model too."""
     from ortools.math_opt.python import mathopt
+    from ortools.util.python.solve_interrupter import SolveInterrupter
 
     start, started = clock(), stopwatch()
     built = _build(mathopt, program, cuts=cuts, deadline=start + seconds)
@@ -120,7 +121,9 @@ def solve(program: Program, *, solver: Solver, cuts: bool, seconds: float, seed:
     else:
         parameters.node_limit = max(1, int(_NODES_PER_SECOND * left))
     parameters.random_seed = seed
-    result = mathopt.solve(model, which, params=parameters)
+    interrupter = SolveInterrupter()
+    with stoppable(interrupter.interrupt):
+        result = mathopt.solve(model, which, params=parameters, interrupter=interrupter)
     spend(result.solve_stats.node_count / _NODES_PER_SECOND)
     proved = result.termination.reason == mathopt.TerminationReason.OPTIMAL
     bound = float(result.best_objective_bound())

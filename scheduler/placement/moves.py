@@ -36,10 +36,10 @@ from scheduler.job_on_cluster import hierarchies_beside
 from scheduler.objective import TOLERANCE, Evaluation, objective_terms
 from scheduler.placement.admission import Blocks, blocks_at, capacity_by_level
 from scheduler.placement.cell_choice import CellChoice
-from scheduler.placement.cpsat import limit_time, work_of
+from scheduler.placement.cpsat import limit_time, solve_within
 from scheduler.placement.node_classes import NodeKinds, TouchedDomains
 from scheduler.placement.types import Limits
-from scheduler.work_clock import clock, spend
+from scheduler.work_clock import clock
 from topology.cluster import BoolArray, Cluster, IntArray
 from topology.flags import HEALTHY
 
@@ -336,9 +336,7 @@ class MoveModel:
         solver.parameters.random_seed = seed
         solver.parameters.linearization_level = linearization
         solver.parameters.symmetry_level = 0
-        status = solver.solve(self._model)
-        spend(work_of(solver, self._model))
-        return status, solver
+        return solve_within(solver, self._model), solver
 
     def _at_home(self) -> list[cp_model.IntVar]:
         """Return whether each mover stays, of those that may."""
@@ -494,8 +492,7 @@ def move_segments(
     solver.parameters.interleave_search = True
     solver.parameters.num_workers = limits.workers
     solver.parameters.random_seed = limits.seed
-    status = solver.solve(model)
-    spend(work_of(solver, model))
+    status = solve_within(solver, model)
     if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
         return None
     stay = [{k: solver.value(count) for k, count in at.items()} for at in kept]

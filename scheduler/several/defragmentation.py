@@ -27,7 +27,7 @@ from ground.quantities import HOUR
 from scheduler.algorithm_run import judge, run
 from scheduler.job import Job
 from scheduler.objective import TOLERANCE, Evaluation, slowest_in_use, trivial_bound
-from scheduler.outcome import LATE, Outcome, proved_down_to
+from scheduler.outcome import Outcome, late_note, proved_down_to
 from scheduler.placement.admission import for_each_size, shortage
 from scheduler.placement.cpsat import Answer, Slice, load_solver
 from scheduler.placement.node_classes import NodeClasses, places_by_class
@@ -49,7 +49,7 @@ from scheduler.several.joint_question import (
 )
 from scheduler.several.running_jobs import RunningJob, check_running, classes_with_running, opened
 from scheduler.subproblems import speed_of
-from scheduler.work_clock import LEAST_SECONDS, clock, on_clock, stopwatch
+from scheduler.work_clock import LEAST_SECONDS, End, clock, ended_at, on_clock, stopwatch
 from topology.cluster import BoolArray, Cluster, IntArray
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ class Defragmentation:
     cost: float = 0.0  # of the moves: nodes, or GPU-hours
     least_cost: float = 0.0  # no plan with an objective as good costs less
     solve_seconds: float = 0.0
-    stopped_at: float | None = None  # seconds of the time limit that ended the search; None = it ended by itself
+    stopped_at: End | None = None  # what ended the search; None = it ended by itself
     notes: tuple[str, ...] = ()
 
     @property
@@ -144,7 +144,8 @@ def defragment(
     with on_clock(limits.clock, limits.seconds) as timer:
         cheapest = _cheapest(cluster, job, running, solver=solver, limits=limits, budget=budget, target=target)
     if timer.late:
-        cheapest = replace(cheapest, stopped_at=limits.seconds, notes=(*cheapest.notes, LATE))
+        stopped_at = ended_at(limits.seconds)
+        cheapest = replace(cheapest, stopped_at=stopped_at, notes=(*cheapest.notes, late_note(stopped_at)))
     return replace(cheapest, solve_seconds=stopwatch() - started)
 
 
@@ -169,7 +170,8 @@ def _cheapest(
     # without moves nearly all time is for that
     rest = replace(limits, seconds=(1.0 - FIRST_SHARE) * limits.seconds)
     now = run(solver, busy, job, rest if budget.moves == 0 else first)
-    now = now.after(now.stopped_at and limits.seconds)  # a share of the limit is not the limit that was asked for
+    # a share of the limit is not the limit that was asked for
+    now = now.after(now.stopped_at and ended_at(limits.seconds))
     empty: Outcome | None = None
     if target is None:
         limits.say("on the empty cluster")
@@ -201,7 +203,7 @@ def _cheapest(
         search.learn(empty.proposal.nodes)
     search.run(limits, end)
     answer = _answer(search, stays, now, empty, target=target)
-    stopped_at = limits.seconds if search.out_of_time else None
+    stopped_at = ended_at(limits.seconds) if search.out_of_time else None
     return replace(answer, outcome=answer.outcome.after(stopped_at), stopped_at=stopped_at)
 
 

@@ -30,7 +30,7 @@ from scheduler.algorithm_run import judge, run
 from scheduler.job import Job
 from scheduler.job_on_cluster import named_beside
 from scheduler.objective import TOLERANCE, evaluate, slowest_in_use, trivial_bound, worth_of
-from scheduler.outcome import LATE, Outcome, proved_down_to
+from scheduler.outcome import Outcome, late_note, proved_down_to
 from scheduler.placement.admission import admissible
 from scheduler.placement.cpsat import Slice, load_solver
 from scheduler.placement.node_classes import NodeClasses, classify
@@ -53,7 +53,7 @@ from scheduler.several.joint_question import (
     slowest_allowed,
 )
 from scheduler.subproblems import speed_of
-from scheduler.work_clock import LEAST_SECONDS, clock, on_clock, stopwatch
+from scheduler.work_clock import LEAST_SECONDS, End, clock, ended_at, on_clock, stopwatch
 from topology.cluster import BoolArray, Cluster, IntArray
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class JointOutcome:
     reason: str = ""  # why there is no placement
     notes: tuple[str, ...] = ()
     solve_seconds: float = 0.0
-    stopped_at: float | None = None  # seconds of the time limit that ended the search; None = it ended by itself
+    stopped_at: End | None = None  # what ended the search; None = it ended by itself
 
     @property
     def proved_to(self) -> str | None:
@@ -134,7 +134,8 @@ def place_together(
                 outcomes.append(judged.after(with_any.stopped_at))
             answer = replace(with_any, outcomes=tuple(outcomes))
     if timer.late and answer.status != "infeasible":
-        answer = replace(answer, stopped_at=limits.seconds, notes=(*answer.notes, LATE))
+        stopped_at = ended_at(limits.seconds)
+        answer = replace(answer, stopped_at=stopped_at, notes=(*answer.notes, late_note(stopped_at)))
     return replace(answer, solve_seconds=stopwatch() - started)
 
 
@@ -161,7 +162,7 @@ def _answer(
     # what is not found alone may be found where each cell is decided
     if any(named_beside(question.cluster, job) is None for job in unplaced):
         reason = f"time ran out before {unplaced[0].name!r} was placed"
-        return JointOutcome("timeout", reason=reason, notes=notes, stopped_at=limits.seconds)
+        return JointOutcome("timeout", reason=reason, notes=notes, stopped_at=ended_at(limits.seconds))
     limits.say("one after the other")
     orders = (range(count), range(count)[::-1])[:count]
     half = replace(limits, seconds=TURNS_SHARE * limits.seconds / 2)
@@ -172,7 +173,7 @@ def _answer(
     if best.objective is not None:
         search.found(start)
     search.run(limits, end)
-    stopped_at = limits.seconds if search.out_of_time else None
+    stopped_at = ended_at(limits.seconds) if search.out_of_time else None
     if not search.nodes:
         reason = "time ran out before all jobs were placed"
         if any(named_beside(question.cluster, job) is not None for job in question.jobs):
