@@ -25,6 +25,8 @@ T = TypeVar("T")
 
 _LOOK = 2e-5  # Seconds of work that a look at the clock counts as: what is done between two looks, at least
 
+_FADE = 0.5  # Seconds in which a whole limit passes once all clocks are ended, as a search may just have got one
+
 LEAST_SECONDS = 0.05  # Time that a part of the question gets when the others have used all of it up
 
 
@@ -39,10 +41,11 @@ class Timer:
 
     def look(self) -> float:
         """Return the count now."""
-        deadline = min(self.deadline, _stops.since)
-        if deadline < inf and (over := perf_counter() - deadline) >= 0.0:
-            self.late = True
-            self.seconds = max(self.seconds, self.end + over)
+        now = perf_counter()
+        for end, rate in ((self.deadline, 1.0), (_stops.since, max(1.0, self.end / _FADE))):
+            if now >= end:
+                self.late = True
+                self.seconds = max(self.seconds, self.end + rate * (now - end))
         return self.seconds
 
 
@@ -101,6 +104,12 @@ def clock() -> float:
         return perf_counter()
     timer.seconds += _LOOK
     return timer.look()
+
+
+def cut_short() -> bool:
+    """Return whether the wall or an interruption ended the count: a look that counts nothing, for long steps."""
+    timer = _TIMER.get()
+    return timer is not None and perf_counter() >= min(timer.deadline, _stops.since)
 
 
 def share_until(end: float, parts: int = 1) -> float:

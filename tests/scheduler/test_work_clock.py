@@ -10,7 +10,18 @@ import pytest
 from ortools.sat.python import cp_model
 
 from scheduler.placement.cpsat import limit_time, work_of
-from scheduler.work_clock import ClockKind, clock, counts_work, on_clock, side_by_side, spend
+from scheduler.work_clock import (
+    ClockKind,
+    begin_again,
+    clock,
+    counts_work,
+    end_all,
+    ended_at,
+    on_clock,
+    side_by_side,
+    spend,
+    stoppable,
+)
 
 
 def test_work_is_what_was_spent() -> None:
@@ -69,6 +80,31 @@ def test_what_counts_goes_on_inside() -> None:
     with on_clock("work", inf) as outer, on_clock("wall", 0.0):
         clock()
         assert not outer.late
+
+
+@pytest.mark.parametrize("kind", ["wall", "work"])
+def test_whoever_waits_ends_all_clocks(kind: ClockKind) -> None:
+    """The end of a search has come at once, on either clock; a solver that runs is stopped; and it is told apart from a
+    limit.  A limit that is given afterwards passes in half a second, and new clocks run as ever once they may.
+    """
+    stopped = []
+    try:
+        with on_clock(kind, 600.0) as timer, stoppable(lambda: stopped.append("solver")):
+            end = clock() + 600.0
+            assert (clock() < end, ended_at(600.0)) == (True, 600.0)
+            end_all()
+            assert (clock() >= end, timer.late, stopped, ended_at(600.0)) == (True, True, ["solver"], "interrupted")
+            again, begun = clock() + 600.0, perf_counter()
+            while clock() < again:
+                sleep(0.01)
+            assert perf_counter() - begun >= 0.4
+        end_all()
+        assert stopped == ["solver"]
+    finally:
+        begin_again()
+    with on_clock(kind, 600.0) as timer:
+        assert clock() < 1.0
+    assert (timer.late, ended_at(600.0)) == (False, 600.0)
 
 
 @pytest.mark.parametrize("workers", [1, 2, 3])

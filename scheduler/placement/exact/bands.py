@@ -19,7 +19,7 @@ import numpy as np
 from scheduler.placement.exact.params import DEFAULTS, ExactParams, TabuEffort
 from scheduler.placement.exact.problem import GridProblem
 from scheduler.placement.types import Pair
-from scheduler.work_clock import clock, spend
+from scheduler.work_clock import clock, cut_short, spend
 from topology.cluster import BoolArray, IndexArray, IntArray
 
 
@@ -425,6 +425,8 @@ class SplitSwaps:
             self.best = min(self.best, left)
             if left == 0:
                 return True
+            if cut_short():
+                break
             self._step += 1
             # the group that lacks most, but not always: by a random factor between 1 and 2
             lacking = short + self._row_cells * over * split / max(1, int(split.sum()))

@@ -20,7 +20,7 @@ from scheduler.placement.exact.params import DEFAULTS, ExactParams
 from scheduler.placement.exact.problem import GridProblem
 from scheduler.placement.types import Pair
 from scheduler.witnesses import Multipliers, PatternPrices
-from scheduler.work_clock import spend
+from scheduler.work_clock import cut_short, spend
 from topology.cluster import BoolArray, FloatArray, IndexArray, IntArray
 
 if TYPE_CHECKING:
@@ -542,7 +542,7 @@ class _Master:
                 tuple(accumulate(_parts(line, -1) for line in lines)) for lines in (self._wide, self._high)
             )
             bound = PatternBound(self._problem, self._pair, PatternPrices(row, column, widths, heights, UNIT))
-            if bound.slack < 0:
+            if bound.slack < 0 or cut_short():
                 break
             joined = self._add_pattern(self._wide, self._lines[0], bound.row_pattern)
             joined |= self._add_pattern(self._high, self._lines[1], bound.column_pattern)

@@ -20,7 +20,7 @@ from scheduler.placement.exact.bounds import CoverageBound, product_bound
 from scheduler.placement.exact.params import ExactParams
 from scheduler.placement.exact.problem import GridProblem
 from scheduler.placement.types import Pair
-from scheduler.work_clock import clock, spend, stoppable, wall_left
+from scheduler.work_clock import clock, spend, wall_left
 from topology.cluster import BoolArray, FloatArray, IndexArray, IntArray
 
 if TYPE_CHECKING:
@@ -63,8 +63,7 @@ def found_whole(solver: pywraplp.Solver, limit: FlowLimit) -> bool:
     solver.SetSolverSpecificParametersAsString(
         f"limits/totalnodes = {_ROUNDING_NODES}\nrandomization/randomseedshift = {limit.seed}\nlimits/solutions = 1"
     )
-    with stoppable(solver.InterruptSolve):
-        status = solver.Solve()
+    status = solver.Solve()
     spend(_ROUNDING_SECONDS + ITERATION_SECONDS * solver.iterations() * solver.NumVariables())
     return status in (pywraplp.Solver.OPTIMAL, pywraplp.Solver.FEASIBLE)
 
@@ -243,8 +242,7 @@ class Dives:
         settings = pywraplp.MPSolverParameters()
         settings.SetIntegerParam(settings.LP_ALGORITHM, settings.DUAL)
         settings.SetIntegerParam(settings.PRESOLVE, settings.PRESOLVE_OFF)
-        with stoppable(self.solver.InterruptSolve):
-            status = self.solver.Solve(settings)
+        status = self.solver.Solve(settings)
         spend((_PROGRAM_SECONDS + ITERATION_SECONDS * self.solver.iterations()) * self.solver.NumVariables())
         if status != pywraplp.Solver.OPTIMAL:
             return None

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import random
 import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from arnold.console.interrupts import asked_to_stop
+from tests.facts import says
 
 
 def test_the_first_signal_asks_and_the_second_interrupts() -> None:
@@ -19,3 +26,77 @@ def test_the_first_signal_asks_and_the_second_interrupts() -> None:
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGTERM)
     assert signal.getsignal(signal.SIGTERM) == before
+
+
+HARD = random.Random(103)
+PODS = [HARD.randint(2, 90) for _ in range(22)]
+"""Free nodes of 22 pods, 979 in all; 122 x 8 cells fill all but three, and are not proved in a minute."""
+
+SEARCHING = """
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
+import arnold.commands.run as command
+
+own_run = command.run
+
+def run(args):
+    from scheduler.placement.exact import schedule
+
+    def run_stage(stage, search):
+        if stage is schedule.build_peels:
+            print("searching", file=sys.stderr, flush=True)
+        stage(search)
+
+    schedule.search_pairs.__defaults__ = (run_stage,)
+    return own_run(args)
+
+command.run = run
+from arnold.main import main
+main("place", "--cluster", "cluster.csv", "--job", "job.yaml", "--time-limit", "600", "--json")
+"""
+"""The command, which says on standard error when a stage of some seconds begins.
+
+It takes SIGINT as at a terminal, whatever the tests were started with.
+"""
+
+
+@pytest.fixture
+def searching(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+    """A process in the middle of a search that would take ten minutes."""
+    rows = [f"p{pod}-{i},p{pod},8" for pod, room in enumerate(PODS) for i in range(room)]
+    (tmp_path / "cluster.csv").write_text("\n".join(["node,pod,gpus", *rows]) + "\n")
+    job = "name: hard\ngpus_per_node: 8\nparallelism: {tp: 8, dp: 122, pp: 8}\nalpha: 0.4\n"
+    (tmp_path / "job.yaml").write_text(job)
+    command = [sys.executable, "-c", SEARCHING]
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stderr is not None
+            assert "searching\n" in iter(process.stderr.readline, "")
+            yield process
+        finally:
+            process.kill()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_clock_of_a_search(searching: subprocess.Popen[str], number: int) -> None:
+    """Exit 0 with the best so far and its bound, long before the limit of ten minutes, and what ended it."""
+    searching.send_signal(number)
+    out, _ = searching.communicate(timeout=300)
+    answer = json.loads(out)
+    assert (searching.returncode, answer["status"], answer["stopped_at"]) == (0, "feasible", "interrupted")
+    assert answer["proved_to"] is None
+    assert len({cell["node"] for cell in answer["assignment"]}) == 122 * 8
+    # where every group touches one pod the objective is 1
+    assert 1.0 <= answer["bound"] < answer["objective"]
+    assert says(answer["notes"], "interrupted")
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_second_signal_ends_the_program(searching: subprocess.Popen[str], number: int, code: int) -> None:
+    """At once, with no answer."""
+    assert searching.stderr is not None
+    searching.send_signal(number)
+    assert any("best so far" in line for line in iter(searching.stderr.readline, ""))
+    searching.send_signal(number)
+    out, _ = searching.communicate(timeout=300)
+    assert (searching.returncode, out) == (code, "")
