@@ -243,7 +243,7 @@ def fewest_moves(problem: RepairProblem, limits: Limits) -> RepairPlan:
     """Take as few slow nodes as possible, move as few cells, then reach the best objective; raises SolverTimeout."""
     deadline = clock() + limits.seconds
     offered, whole = choices(problem), True
-    if problem.kinds.beside:
+    if problem.kinds.finer:
         # where hierarchies cross any cell may have to make room for another
         every = choices(problem, np.ones_like(problem.stays))
         offered, whole = (every, True) if every.few else (offered, False)
@@ -596,9 +596,9 @@ def choices(problem: RepairProblem, movable: BoolArray | None = None) -> MoveCho
     :param movable: shape [rows, columns], cells that may change their domain, with those tied to them.
     """
     cluster, job, kinds = problem.cluster, problem.job, problem.kinds
-    class_of, blocks = kinds.class_of, free_blocks(cluster, job, problem.depth)
+    class_of, blocks = kinds.class_of, free_blocks(cluster, job, problem.depth, kinds)
     tied = blocks_at(cluster, within_the_tree(cluster, job), 0).of_cell
-    if kinds.beside:
+    if kinds.finer:
         tied = np.arange(job.grid.cells, dtype=np.int32)
         for hold in job.holds_on(cluster):
             groups = job.grid.groups[hold.family]
