@@ -173,11 +173,13 @@ def over_limit(cluster: Cluster, job: Job) -> str:
     return f"the job has {job.grid.cells:,} nodes, and may have {limit.nodes:,} ({limit.why})"
 
 
-def _too_few(cluster: Cluster, job: Job, free: int) -> str:
-    """Return that fewer nodes than the job has cells are admissible, and what holds the others."""
+def held_nodes(cluster: Cluster, job: Job) -> dict[str, int]:
+    """Return why nodes are not admissible -> how many are not; each counts once, by the first reason of those in order:
+    GPUs that are shared or of another number or type, faulty, kept out (in the words of who does), in use, flagged.
+    """
     cluster = cluster.tolerating(job.tolerations)
     shared = ~cluster.whole  # told before their size, which is that of GPUs that no job gets
-    fits_size = cluster.gpus == job.gpus_per_node
+    fits_size = sized(cluster, job)
     faulty = cluster.slowdown == FAULTY
     in_use = cluster.free_gpus != cluster.gpus
     whole_nodes = "" if fits_size.any() else ": ask for whole nodes"
@@ -190,13 +192,18 @@ def _too_few(cluster: Cluster, job: Job, free: int) -> str:
     held = {
         f"with another number of GPUs{whole_nodes}": int((~fits_size & ~shared).sum()),
         "with another type of GPU": int((fits_size & ~fits & ~shared).sum()),
-        "faulty": int((fits & faulty).sum()),
+        "faulty": int(((fits | shared) & faulty).sum()),
         **reasons,
     }
     fits &= ~faulty & ~kept_out
     held["in use"] = int((fits & in_use).sum())
     held["flagged (avoid: strict)"] = int((fits & ~in_use & (cluster.slowdown > _slowest(job))).sum())
-    others = ", ".join(f"{nodes:,} {why}" for why, nodes in held.items() if nodes)
+    return {why: nodes for why, nodes in held.items() if nodes}
+
+
+def _too_few(cluster: Cluster, job: Job, free: int) -> str:
+    """Return that fewer nodes than the job has cells are admissible, and what holds the others."""
+    others = ", ".join(f"{nodes:,} {why}" for why, nodes in held_nodes(cluster, job).items())
     few = f"{_needs(job)}, the cluster has {free:,} of {len(cluster):,}" + (f" ({others})" if others else "")
     behind = repelling_taints(cluster, job)
     ways = ", ".join(f"--tolerate {taint}" for taint in dict.fromkeys(map(str, behind)))
