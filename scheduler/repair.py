@@ -29,6 +29,7 @@ from scheduler.job_on_cluster import closest_named, within_the_tree
 from scheduler.objective import TOLERANCE, Evaluation, evaluate, trivial_bound
 from scheduler.outcome import LATE, proved_down_to
 from scheduler.placement.admission import admissible, blocks_at, capacity_by_level, room_beside, typed
+from scheduler.placement.cpsat import load_solver
 from scheduler.placement.moves import (
     Goal,
     GoalValue,
@@ -148,6 +149,7 @@ def repair(
     own = set(nodes.ravel().tolist())
     before = evaluate(cluster.replace(free_gpus=free).excused(own), job, nodes)
     question = RepairQuestion(job, nodes, lost, prefer, algorithm or ALGORITHMS.load("exact"))
+    load_solver()
     with on_clock(limits.clock, limits.seconds) as timer:
         problem, plan = plan_with_constraints(cluster, question, limits)
     cells = np.nonzero(plan.nodes != problem.old)

@@ -56,6 +56,7 @@ from scheduler.outcome import Instance, Outcome, PredictedStep, TypeOption
 from scheduler.placement.admission import TypeChoice, admissible, least_spread, room_beside, shortage
 from scheduler.placement.cell_choice import MOST_CHOICES
 from scheduler.placement.cell_search import CellSearch
+from scheduler.placement.cpsat import load_solver
 from scheduler.placement.heuristic import AsksRules
 from scheduler.placement.moves import MoveChoices, MoveModel
 from scheduler.placement.node_classes import seat_in_classes
@@ -202,6 +203,7 @@ class SecondConstraints:
         for asked in room_beside(cluster, job, admissible(cluster, job)):
             if asked.refusal:
                 return Proposal(None, infeasible=asked.refusal)
+        load_solver()  # no part of the solve time
         job, end = with_levels_named(cluster, job), clock() + limits.seconds
         part = replace(limits, seconds=RELAXED_SHARE * limits.seconds)
         relaxed = propose(self.algorithm, cluster, within_the_tree(cluster, job), part)
