@@ -203,7 +203,8 @@ class SecondConstraints:
         for asked in room_beside(cluster, job, admissible(cluster, job)):
             if asked.refusal:
                 return Proposal(None, infeasible=asked.refusal)
-        load_solver()  # no part of the solve time
+        if isinstance(self.algorithm, AsksRules):
+            load_solver()  # no part of the solve time
         job, end = with_levels_named(cluster, job), clock() + limits.seconds
         part = replace(limits, seconds=RELAXED_SHARE * limits.seconds)
         relaxed = propose(self.algorithm, cluster, within_the_tree(cluster, job), part)
