@@ -40,7 +40,7 @@ from scheduler.work_clock import clock, spend
 from topology.cluster import BoolArray, Cluster, IntArray
 
 if TYPE_CHECKING:
-    from ortools.sat.python import cp_model
+    from scheduler.placement import cp_model
 
 LARGEST = 60_000  # Choices (mover x target) of the largest model: as many are solved in seconds
 _LARGEST_SCALE = 10**9  # Largest common denominator of the weights: the sums of a model stay far within 64 bits
@@ -185,7 +185,7 @@ class MoveModel:
     """Where movers may go, and what that costs; of the limits, workers and seed count."""
 
     def __init__(self, choices: MoveChoices, limits: Limits) -> None:
-        from ortools.sat.python import cp_model
+        from scheduler.placement import cp_model
 
         self._choices, self._limits = choices, limits
         model = self._model = cp_model.CpModel()
@@ -227,14 +227,14 @@ class MoveModel:
 
         The solver's ``repair_hint`` would suit, but aborts the process in OR-Tools 9.15 (google/or-tools issue 5025).
         """
-        self._model.clear_hints()  # type: ignore[no-untyped-call]
+        self._model.clear_hints()
         for row, target in zip(self._x, target_of_mover, strict=True):
             for j, choice in enumerate(row):
                 self._model.add_hint(choice, j == target)
 
     def minimise(self, goal: Goal, deadline: float) -> GoalValue | None:
         """Meet a goal as well as time allows, and keep it while later goals are met; ``None`` = no answer in time."""
-        from ortools.sat.python import cp_model
+        from scheduler.placement import cp_model
 
         expression = self._goals[goal]
         if isinstance(expression, int):
@@ -346,7 +346,7 @@ class MoveModel:
 
 
 def _sum(expressions: Iterable[cp_model.LinearExprT]) -> cp_model.LinearExpr:
-    from ortools.sat.python import cp_model
+    from scheduler.placement import cp_model
 
     return cp_model.LinearExpr.sum(list(expressions))
 
@@ -438,7 +438,7 @@ def move_segments(
     :param most: S, domains that a band may use.
     :returns: shape [rows, columns], the domain of each cell; ``None`` when the bands cannot be kept, or time runs out.
     """
-    from ortools.sat.python import cp_model
+    from scheduler.placement import cp_model
 
     rows, domains = len(old), range(len(room))
     widths = np.bincount(band_of).tolist()
