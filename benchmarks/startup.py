@@ -1,5 +1,5 @@
-"""Whether answers come at once: ``arnold --help`` against a bare interpreter, and ``arnold place`` from the first import
-to the last line, in processor time, which other programs on the machine change little.
+"""Whether answers come at once: ``arnold --help`` against a bare interpreter, and ``arnold place`` from the first
+import to the last line, in processor time.
 """
 
 from __future__ import annotations
