@@ -16,15 +16,16 @@ from ortools.util.python.sorted_interval_list import Domain
 
 BoundedLinearExpression = compiled.BoundedLinearExpression
 Constraint = compiled.Constraint
+CpSolverStatus = compiled.CpSolverStatus
 IntVar = compiled.IntVar
 LinearExpr = compiled.LinearExpr
 Literal = compiled.Literal
 LinearExprT = LinearExpr | IntVar | int
 LiteralT = Literal | int | bool
 
-FEASIBLE = compiled.CpSolverStatus.FEASIBLE
-INFEASIBLE = compiled.CpSolverStatus.INFEASIBLE
-OPTIMAL = compiled.CpSolverStatus.OPTIMAL
+FEASIBLE = CpSolverStatus.FEASIBLE
+INFEASIBLE = CpSolverStatus.INFEASIBLE
+OPTIMAL = CpSolverStatus.OPTIMAL
 
 _OF_LITERALS = "_add_bool_argument_constraint"
 
@@ -147,12 +148,12 @@ class CpSolver:
         self.parameters = compiled.SatParameters()
         self._response: Any = None
 
-    def solve(self, model: CpModel) -> compiled.CpSolverStatus:
+    def solve(self, model: CpModel) -> CpSolverStatus:
         """Search, and return how the search ended."""
         run = compiled.SolveWrapper()
         run.set_parameters(self.parameters)
         self._response = run.solve(model.proto)  # type: ignore[no-untyped-call]
-        status: compiled.CpSolverStatus = self._response.status
+        status: CpSolverStatus = self._response.status
         return status
 
     @property

@@ -1,7 +1,9 @@
 """Models of CP-SAT that are made without pandas: the same as those of OR-Tools' own Python module."""
 
+import re
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -91,6 +93,17 @@ def test_a_constraint_is_a_comparison() -> None:
     model = ours.CpModel()
     with pytest.raises(TypeError, match="comparison"):
         model.add(model.new_bool_var("") + 1)  # type: ignore[arg-type]
+
+
+def test_searches_import_no_other_models() -> None:
+    """The one door is this module: the verifier, which shares nothing with the search, has OR-Tools' own."""
+    folder = Path(ours.__file__).parents[1]
+    importing = {
+        path.relative_to(folder).parts[0]
+        for path in folder.rglob("*.py")
+        if re.search(r"(?:from|import) ortools\.sat\.python(?:\.| import )cp_model\b", path.read_text("utf-8"))
+    }
+    assert importing == {"verification"}
 
 
 def test_no_search_needs_pandas() -> None:
