@@ -148,16 +148,17 @@ def write_replay(
     :param series: the same in the :attr:`ReplayFiles.buckets` of each file.
     :returns: what did not fit, a sentence each.
     """
-    from arnold.exports import job_table, series_table
+    from arnold.exports import JOB_COLUMNS, SERIES_COLUMNS, job_rows, series_rows, table_bytes
     from simulator.start_ups import seconds_by_job
 
     made: dict[str, str | bytes] = {}
     notes: list[str] = []
     if (file := outputs.jobs_out) is not None:
         startup = {} if replay.startups is None else seconds_by_job(past, replay.startups.log)
-        made[file] = job_table(file, past, startup)
+        names = () if past.cluster is None else past.cluster.names
+        made[file] = table_bytes(file, list(job_rows(past.jobs, names, startup)), JOB_COLUMNS)
     if (file := outputs.series_out) is not None:
-        made[file] = series_table(file, series[file], past.origin)
+        made[file] = table_bytes(file, list(series_rows(series[file], past.origin)), SERIES_COLUMNS)
     if (file := outputs.chrome_trace) is not None:
         from arnold.exports import attempts_to_export, chrome_trace
 
