@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
-from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Annotated, Any, Self, TypeVar
 
 from annotated_types import Ge, Gt, Interval
 
-from arnold.options.field_options import option_names, take
+from arnold.options.field_options import option_names
 from ground.errors import InvalidInput, UnknownName, did_you_mean
 from ground.files import read_source, write_files
 from ground.quantities import plural
@@ -369,17 +368,6 @@ class ReplayOptions:
     def first_of(self, grid: StudyGrid) -> Self:
         """Return the first run of a grid: its policy and its algorithm."""
         return replace(self, settings=replace(self.settings, policy=grid.policies[0], algorithm=grid.algorithms[0]))
-
-
-def takes_replay(command: F) -> F:
-    """Hand a command what it is asked to replay as one record, ``replay``; stands above what takes its other files."""
-
-    @wraps(command)
-    def call(**values: Any) -> Any:
-        kinds: tuple[Any, ...] = (TraceOptions, OwnRecords, ReplaySettings, FailureOptions, ModelFiles, FlagOptions)
-        return command(replay=ReplayOptions(*(take(kind, values) for kind in kinds)), **values)
-
-    return cast("F", call)
 
 
 def replay_inputs(options: ReplayOptions, clusters: Mapping[str, Cluster]) -> tuple[Inputs, tuple[str, ...]]:

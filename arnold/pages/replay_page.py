@@ -154,12 +154,14 @@ class Frames:
     jobs: IntArray  # keys of the jobs that own a node at some instant, ascending
 
 
-def frames(past: RunHistory) -> Frames:
+def frames(past: RunHistory, count: int | None = None) -> Frames:
     """Return the cluster at equal distances, in the middle of each part of the run; a job counts from its begin to its
     end.
+
+    :param count: of instants; ``None`` = as many as a page holds of so many nodes.
     """
     nodes = len(past.usable)
-    count = int(min(MOST_FRAMES, max(LEAST_FRAMES, MOST_CELLS // max(nodes, 1))))
+    count = count or min(MOST_FRAMES, max(LEAST_FRAMES, MOST_CELLS // max(nodes, 1)))
     times = (np.arange(count) + 0.5) * past.length / count
     attempts = past.attempts
     sizes = np.diff(attempts.first)
