@@ -125,13 +125,13 @@ class NodeClasses:
 
     def admitted(self, j: int) -> BoolArray:
         """Return shape [nodes], whether a job may use the node."""
-        admitted: BoolArray = np.any([self.among(demand.admits) for demand in self.demands[j]], axis=0)
+        admitted: BoolArray = np.any([self.nodes_of(demand.admits) for demand in self.demands[j]], axis=0)
         return admitted
 
-    def among(self, classes: BoolArray) -> BoolArray:
+    def nodes_of(self, classes: BoolArray) -> BoolArray:
         """Return shape [nodes], whether the node is of one of some classes, shape [classes]."""
-        among: BoolArray = np.append(classes, False)[self.class_of]  # class -1: of none
-        return among
+        nodes: BoolArray = np.append(classes, False)[self.class_of]  # class -1: of none
+        return nodes
 
     def count(self, nodes: BoolArray) -> IntArray:
         """Return how many of some nodes, shape [nodes], are of each class, shape [classes]; each is of one."""
