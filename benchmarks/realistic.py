@@ -264,7 +264,7 @@ def draw_cluster(rng: random.Random) -> tuple[Cluster, int]:
     drained = rng.uniform(0.0, DRAINED)
     nested = size > LEAF_RACK_NODES and size != RACK_NODES and rng.random() < 1 / 4
     names = ["pod", "leaf", "rack"] if nested else ["pod", "rack" if size == RACK_NODES else "leaf"]
-    nodes = []
+    nodes: list[Node] = []
     for domain, room in enumerate(free):
         states = [node_gpus] * room + [0] * (size - room)
         rng.shuffle(states)

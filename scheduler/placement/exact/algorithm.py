@@ -175,7 +175,7 @@ class ThresholdStrategy(ABC):
             goals.offer_all(quick_starts(reduction, limits, self.params, end=end))
             # a rule may have built a pair that the search has not
             claims.lattice.build(reduction.part_of_block(goals.best.nodes), "quick rule")
-        if self.job.grid.aligned:
+        if isinstance(bounds, LevelBounds):
             CloserSearch(goals, bounds, limits, self.params, end).search()
         goals.search(closer)
         return goals

@@ -9,14 +9,16 @@ up; and each pod with its rows is a small grid problem again, which the search d
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import inf
 
 import numpy as np
 
+from scheduler.job import Hold, Job
 from scheduler.objective import TOLERANCE, closer_levels
+from scheduler.placement.admission import blocks_at
 from scheduler.placement.exact.closed_forms import closed_form
 from scheduler.placement.exact.goals import GoalSearch
 from scheduler.placement.exact.lattice import Lattice, PairSearch
@@ -47,25 +49,21 @@ class Decisions:
     def __init__(self, limits: Limits, params: ExactParams) -> None:
         self._limits = limits
         self._params = params
-        self._searches: dict[GridProblem, PairSearch] = {}
+        self._searches: dict[GridProblem, tuple[TargetLattice, PairSearch]] = {}
         self._left_open: set[tuple[GridProblem, Pair, float]] = set()
 
-    def decide(self, problem: GridProblem, pair: Pair, seconds: float) -> IntArray | bool | None:
-        """Return a placement of a pair, shape [rows, columns]; ``False`` = there is none, ``None`` = open."""
+    def decide(self, problem: GridProblem, pair: Pair, seconds: float) -> IntArray | None:
+        """Return a placement of a pair, shape [rows, columns]; ``None`` = there is none, or none was found in time."""
         pair = min(pair[0], problem.largest_pair[0]), min(pair[1], problem.largest_pair[1])
         if problem not in self._searches:
-            lattice = TargetLattice(problem, 0.5, 0.5, target=pair)
-            self._searches[problem] = PairSearch(lattice, replace(self._limits, seconds=seconds), self._params)
-        search = self._searches[problem]
-        lattice = search.lattice
-        assert isinstance(lattice, TargetLattice)
+            made = TargetLattice(problem, 0.5, 0.5, target=pair)
+            self._searches[problem] = made, PairSearch(made, replace(self._limits, seconds=seconds), self._params)
+        lattice, search = self._searches[problem]
         lattice.target = pair
         if (not lattice.built or lattice.open()) and (problem, pair, seconds) not in self._left_open:
             search.limits = replace(self._limits, seconds=seconds)
             search.extend(seconds)
             search_pairs(search)
-        if lattice.is_refuted(pair):
-            return False
         for (dp, pp), cells in lattice.built.items():
             if dp <= pair[0] and pp <= pair[1]:
                 return cells
@@ -124,7 +122,7 @@ class ColumnTouches:
         lams, mus, gains = self._gains
         rows = np.arange(self.rows + 1)
         bound = (rows * (self.columns - lams[:, None, None, None] * most) - gains) / mus[:, None, None]
-        touched = np.ceil(bound.max(axis=(0, 1)) - 1e-6)
+        touched: FloatArray = np.ceil(bound.max(axis=(0, 1)) - 1e-6)
         touched[:, 1:] = np.maximum(touched[:, 1:], self.columns)
         touched[:, 0] = 0.0
         for pod, racks in enumerate(self.racks):
@@ -168,56 +166,55 @@ def share_rows(cost: FloatArray, rows: int, most: int) -> tuple[float, list[int]
 class WholeLines:
     """The pairs of a closer level where rows lie whole in pods, of which so many may be in use."""
 
-    rows: int
-    columns: int
+    lattice: Lattice  # of the grid on all racks
     racks: tuple[tuple[int, ...], ...]  # of each pod its racks' capacities, descending
     most: int  # pods that may be in use
+    tied: int  # rows that stay together in a pod: a pod has a multiple of so many
     decisions: Decisions
-    lattice: Lattice = field(init=False)
-    _touches: ColumnTouches = field(init=False)
-
-    def __post_init__(self) -> None:
-        every = sorted((c for racks in self.racks for c in racks), reverse=True)
-        self.lattice = Lattice(GridProblem(self.rows, self.columns, tuple(every)), 0.5, 0.5)
-        self._touches = ColumnTouches(self.rows, self.columns, self.racks)
+    _least: dict[int, FloatArray] = field(default_factory=dict)  # by R, what the columns of each pod touch at least
 
     @cached_property
-    def _least(self) -> dict[int, FloatArray]:
-        return {}
+    def _touches(self) -> ColumnTouches:
+        return ColumnTouches(self.lattice.problem.rows, self.lattice.problem.columns, self.racks)
 
-    def count(self, most: int) -> None:
+    def count(self, pp: int) -> None:
         """Refute what counting can where no row touches more racks than so many."""
-        if most in self._least:
+        if pp in self._least:
             return
-        self._least[most] = touched = self._touches.least(most)
-        total, _ = share_rows(touched, self.rows, self.most)
-        dp = self.lattice.problem.largest_pair[0] if total == inf else int(-(-total // self.columns)) - 1
-        self.lattice.refute((dp, most), "whole lines", "")
+        problem = self.lattice.problem
+        self._least[pp] = self._touches.least(pp)
+        self._least[pp][:, np.arange(problem.rows + 1) % self.tied > 0] = inf
+        total, _ = share_rows(self._least[pp], problem.rows, self.most)
+        fewest = problem.largest_pair[0] + 1 if total == inf else int(-(-total // problem.columns))
+        self.lattice.refute((fewest - 1, pp), "whole lines", "")
 
     def build(self, pair: Pair, seconds: float, end: float) -> list[tuple[int, IntArray]] | None:
-        """Return the rows of each pod in use, with a placement of each in its racks; ``None`` = none was found."""
+        """Return the rows of each pod in use, with a placement of each in its racks; ``None`` = none was found.
+
+        :param seconds: limit of each question about one pod; ``end``: of the time.
+        """
         dp, pp = pair
+        problem = self.lattice.problem
         self.count(pp)
         # racks that a column touches in each pod at least, as far as is known
-        racks = np.maximum(np.ceil(self._least[pp] / self.columns), 0.0)
+        fewest = np.ceil(self._least[pp] / problem.columns)
         while clock() < end:
-            total, shares = share_rows(racks, self.rows, self.most)
+            total, shares = share_rows(fewest, problem.rows, self.most)
             if total > dp:
                 return None
             parts: list[tuple[int, IntArray]] = []
             for pod, rows in enumerate(shares):
                 if not rows:
                     continue
-                problem = GridProblem(rows, self.columns, self.racks[pod])
-                cells = self.decisions.decide(problem, (int(racks[pod, rows]), pp), seconds)
-                if isinstance(cells, np.ndarray):
-                    parts.append((pod, cells))
-                    continue
-                # all pods alike, and more rows in them
-                for other, of_other in enumerate(self.racks):
-                    if of_other == self.racks[pod]:
-                        racks[other, rows:] = np.maximum(racks[other, rows:], racks[pod, rows] + 1)
-                break
+                of_pod = GridProblem(rows, problem.columns, self.racks[pod])
+                cells = self.decisions.decide(of_pod, (int(fewest[pod, rows]), pp), seconds)
+                if cells is None:
+                    # so it is in all pods alike, and with more rows
+                    for other, racks in enumerate(self.racks):
+                        if racks == self.racks[pod]:
+                            fewest[other, rows:] = np.maximum(fewest[other, rows:], fewest[pod, rows] + 1)
+                    break
+                parts.append((pod, cells))
             else:
                 return parts
         return None
@@ -226,8 +223,32 @@ class WholeLines:
 # All closer levels of a job, one after another.
 
 
+@dataclass(frozen=True)
+class Pod:
+    """A domain of the level above, with its racks: domains of the closer level with room, the roomiest first."""
+
+    racks: IntArray  # shape [racks], by their index at the closer level
+    room: tuple[int, ...]  # blocks that each can take
+
+
+@dataclass(frozen=True)
+class Region:
+    """Nodes among which all best placements that are in question lie whole, and the pods there."""
+
+    nodes: BoolArray  # shape [nodes]
+    pods: tuple[Pod, ...]
+
+    @property
+    def racks(self) -> IntArray:
+        """All racks, shape [racks]."""
+        return np.concatenate([pod.racks for pod in self.pods])
+
+
 class CloserSearch:
-    """The search of one job's closer levels, after its objective is settled."""
+    """The search of one job's closer levels, after its objective is settled.
+
+    :param end: of the time, by ``scheduler.work_clock``.
+    """
 
     def __init__(self, goals: GoalSearch, bounds: LevelBounds, limits: Limits, params: ExactParams, end: float) -> None:
         self._goals = goals
@@ -240,147 +261,144 @@ class CloserSearch:
     def search(self) -> None:
         """Search each closer level in turn, as long as those before are settled."""
         goals, reduction = self._goals, self._goals.reduction
-        cluster, job = reduction.cluster, reduction.job
-        levels = closer_levels(cluster, job)
-        first = len(goals.goals) - len(levels)
-        # nodes among which the best placements lie whole, whichever of these it is
-        regions = [reduction.admitted]
-        before, above = 0, reduction.level
-        for number, name in enumerate(levels, start=first):
+        cluster, above, before, job = reduction.cluster, reduction.level, 0, self._forced()
+        names = closer_levels(cluster, reduction.job)
+        nodes = [reduction.admitted]
+        for number, name in enumerate(names, start=len(goals.goals) - len(names)):
             goals.count(number)
-            if not all(goals.settled(earlier) for earlier in range(number)):
+            if not all(goals.settled(earlier) for earlier in range(number)) or not self._bounds.sees_lines(name):
                 return
-            if above.name != cluster.levels[cluster.level_index(name) - 1].name or not self._bounds.sees_lines(name):
-                return
+            if cluster.level_index(name) != cluster.level_index(above.name) + 1:
+                return  # a level between them counts in the objective
             pairs = self._bounds.allowed(above.name, goals.goals[before], goals.best.costs[before])
+            if not pairs:
+                return
             if pairs == [(1, 1)]:
-                regions = [part for region in regions for part in self._domains(above, region)]
+                nodes = [inside for region in nodes for inside in self._each(above, region)]
             if not goals.settled(number):
-                regions = self._level(number, name, above, regions, pairs)
+                closer = GridReduction(cluster, job.replace(level=name), reduction.slowest)
+                regions = [Region(region, self._pods(closer, above, region)) for region in nodes]
+                nodes = self._search_level(number, closer, regions, pairs)
             before, above = number, cluster.level(name)
 
-    def _domains(self, level: Level, region: BoolArray) -> list[BoolArray]:
+    def _forced(self) -> Job:
+        """Return the job with its soft terms as holds where all placements as good in the objective keep them so: a
+        spread of 2 would cost more than the objective leaves beside the least of all other terms.
+        """
+        goals, job = self._goals, self._goals.reduction.job
+        terms, held = goals.goals[0], []
+        for term in job.soft:
+            others = [other for other in terms if other is not term]
+            if 2 * term.weight > goals.best.costs[0] - self._bounds.least(others) + TOLERANCE:
+                held.append(Hold(term.family, term.level))
+        kept = [term for term in job.counts if Hold(term.family, term.level) not in held]
+        return job.replace(holds=(*job.holds, *held), counts=tuple(kept)) if held else job
+
+    def _each(self, level: Level, nodes: BoolArray) -> list[BoolArray]:
         """Return the nodes of each domain of a level that has room for the job."""
-        cells = self._goals.reduction.job.grid.cells
-        room = np.bincount(level.domain_of[region], minlength=len(level))
-        return [region & (level.domain_of == k) for k in np.flatnonzero(room >= cells)]
+        room = np.bincount(level.domain_of[nodes], minlength=len(level))
+        return [nodes & (level.domain_of == k) for k in np.flatnonzero(room >= self._goals.reduction.job.grid.cells)]
 
-    def _level(
-        self, number: int, name: str, above: Level, regions: list[BoolArray], pairs: list[Pair]
-    ) -> list[BoolArray]:
-        """Search one level; return the regions where the best placements may lie."""
-        goals, reduction = self._goals, self._goals.reduction
-        closer = GridReduction(reduction.cluster, reduction.job.replace(level=name), reduction.slowest)
-        job = reduction.job
-        searched: list[tuple[BoolArray, float]] = []
-        inside = pairs == [(1, 1)]
-        parts = []
-        for region in regions:
-            pods = self._pods(closer, above, region)
-            if sum(sum(racks) for _, racks in pods) < closer.problem.cells:
-                continue
-            for pair in [(1, 1)] if inside else pairs:
-                parts.append((region, pods, pair))
-        bounds = []
-        if inside:
-            bounds = self._inside(number, closer, parts)
-        else:
-            bounds = [self._held(number, closer, pods, pair) for _, pods, pair in parts]
-        bound = min(bounds, default=inf)
-        goals.certified[number] = max(goals.certified[number], min(bound, goals.best.costs[number]))
-        kept = {id(region): region for (region, *_), least in zip(parts, bounds, strict=True) if least <= goals.best.costs[number] + TOLERANCE}
-        return list(kept.values())
-
-    def _pods(self, closer: GridReduction, above: Level, region: BoolArray) -> list[tuple[IntArray, tuple[int, ...]]]:
-        """Return the racks of each pod of a region, as domains of the closer level, the roomiest first, and their room."""
-        parent, pods = closer.level.parent_of, []
-        for pod in np.unique(above.domain_of[region]):
-            racks = np.flatnonzero((parent == pod) & (closer.room > 0))
+    @staticmethod
+    def _pods(closer: GridReduction, above: Level, nodes: BoolArray) -> tuple[Pod, ...]:
+        pods = []
+        for pod in np.unique(above.domain_of[nodes]):
+            racks = np.flatnonzero((closer.level.parent_of == pod) & (closer.room > 0)).astype(np.int32)
             racks = racks[np.argsort(-closer.room[racks], kind="stable")]
             if len(racks):
-                pods.append((racks, tuple(int(c) for c in closer.room[racks])))
-        return pods
+                pods.append(Pod(racks, tuple(closer.room[racks].tolist())))
+        return tuple(pods)
 
-    def _inside(self, number: int, closer: GridReduction, parts: Sequence[tuple]) -> list[float]:
-        """Search the pairs inside each region; return what each costs at least."""
+    def _search_level(
+        self, number: int, closer: GridReduction, regions: Sequence[Region], pairs: Sequence[Pair]
+    ) -> list[BoolArray]:
+        """Search one level in some regions; return the nodes of those where the best placements may lie.
+
+        :param pairs: the largest that the level above may have.
+        """
+        goals = self._goals
+        fitting = [region for region in regions if int(closer.room[region.racks].sum()) >= closer.problem.cells]
+        if pairs == [(1, 1)]:
+            bounds = self._search_inside(number, closer, fitting)
+        else:
+            bounds = [
+                min((self._search_held(number, closer, region, pair) for pair in pairs), default=inf)
+                for region in fitting
+            ]
+        goals.raise_bound(number, min(bounds, default=-inf))
+        reached = goals.best.costs[number] + TOLERANCE
+        return [region.nodes for region, bound in zip(fitting, bounds, strict=True) if bound <= reached]
+
+    def _search_inside(self, number: int, closer: GridReduction, regions: Sequence[Region]) -> list[float]:
+        """Search the pairs of the grid inside each region; return what each costs at least."""
         goals, job = self._goals, closer.job
         searches: dict[GridProblem, PairSearch] = {}
+        # of regions alike the first serves for all
+        where: dict[GridProblem, Region] = {}
         problems = []
-        for _, pods, _ in parts:
-            racks = sorted((c for _, racks in pods for c in racks), reverse=True)
-            problem = usable_part(closer.problem.rows, closer.problem.columns, racks)
+        for region in regions:
+            room = np.sort(closer.room[region.racks])[::-1].tolist()
+            problem = usable_part(closer.problem.rows, closer.problem.columns, room)
             problems.append(problem)
-            if problem not in searches:
-                searches[problem] = PairSearch(Lattice(problem, job.alpha, job.beta), self._limits, self._params)
+            where.setdefault(problem, region)
+            searches.setdefault(problem, PairSearch(Lattice(problem, job.alpha, job.beta), self._limits, self._params))
         order = sorted(searches, key=lambda problem: closed_form(problem, job.alpha).cost)
         for place, problem in enumerate(order):
-            search = searches[problem]
-            search.lattice.most = goals.best.costs[number]
-            search.extend(max(self._params.least_seconds, (self._end - clock()) / (len(order) - place)))
-            search_pairs(search)
-            lattice = search.lattice
+            lattice, racks = searches[problem].lattice, where[problem].racks
+            lattice.most = goals.best.costs[number]
+            searches[problem].extend(max(self._params.least_seconds, (self._end - clock()) / (len(order) - place)))
+            search_pairs(searches[problem])
             if lattice.cost(lattice.best) < goals.best.costs[number] - TOLERANCE:
-                pods = parts[problems.index(problem)][1]
-                racks = np.concatenate([racks for racks, _ in pods])
                 racks = racks[np.argsort(-closer.room[racks], kind="stable")]
                 self._offer(closer, racks[lattice.built[lattice.best]], [racks])
         return [searches[problem].lattice.bound() for problem in problems]
 
-    def _held(self, number: int, closer: GridReduction, pods: list[tuple[IntArray, tuple[int, ...]]], pair: Pair) -> float:
+    def _search_held(self, number: int, closer: GridReduction, region: Region, pair: Pair) -> float:
         """Search the pairs of a region with the level above held to a pair; return what they cost at least."""
-        goals, job = self._goals, closer.job
-        grid = closer.problem
+        goals, grid, job = self._goals, closer.problem, closer.job
         if min(pair) > 1:
             return -inf
         transposed = pair[1] > 1
         rows, columns = (grid.columns, grid.rows) if transposed else (grid.rows, grid.columns)
-        lines = WholeLines(rows, columns, tuple(racks for _, racks in pods), max(pair), self._decisions)
         alpha, beta = (job.beta, job.alpha) if transposed else (job.alpha, job.beta)
+        tied = self._tied_lines(closer, transposed=transposed)
+        lines = WholeLines(
+            Lattice(
+                GridProblem(rows, columns, tuple(sorted(closer.room[region.racks].tolist(), reverse=True))), alpha, beta
+            ),
+            tuple(pod.room for pod in region.pods),
+            max(pair),
+            len(tied) // len(np.unique(tied)),
+            self._decisions,
+        )
+        together = np.argsort(tied, kind="stable")
         lattice = lines.lattice
-        lattice.alpha, lattice.beta = alpha, beta
-        known = self._bounds.lattices.get(closer.level.name)
         lattice.most = goals.best.costs[number]
-        if known is not None and len(pods) == len(np.unique(closer.level.parent_of[closer.domains])):
-            for refutation in known.refutations:
-                refuted = refutation.pair[::-1] if transposed else refutation.pair
-                lattice.refute(refuted, refutation.by, "")
         for pp in range(1, lattice.problem.largest_pair[1] + 1):
-            if alpha + beta * pp >= lattice.most - TOLERANCE:
+            if lattice.cost((1, pp)) >= lattice.most - TOLERANCE:
                 break
             lines.count(pp)
-        tried = set()
-        while clock() < self._end:
-            waiting = [p for p in lattice.open() if p not in tried]
-            if not waiting:
-                break
-            target = waiting[0]
-            tried.add(target)
-            parts = lines.build(target, 0.1, self._end)
-            if parts is None:
-                continue
-            cells = self._laid_out(parts, pods)
-            self._offer(closer, cells.T if transposed else cells, [pods[pod][0] for pod, _ in parts])
-            lattice.most = goals.best.costs[number]
+        for seconds in self._params.pod_seconds:
+            tried: set[Pair] = set()
+            while clock() < self._end and (left := [target for target in lattice.open() if target not in tried]):
+                tried.add(left[0])
+                if (parts := lines.build(left[0], seconds, self._end)) is not None:
+                    cells = np.empty((rows, columns), dtype=np.int32)
+                    cells[together] = _laid_out([region.pods[pod].racks[part] for pod, part in parts])
+                    used = [region.pods[pod].racks for pod, _ in parts]
+                    self._offer(closer, cells.T if transposed else cells, used)
+                    lattice.most = goals.best.costs[number]
         return lattice.bound()
 
-    @staticmethod
-    def _laid_out(parts: Sequence[tuple[int, IntArray]], pods: Sequence[tuple[IntArray, tuple[int, ...]]]) -> IntArray:
-        """Return the rack of each cell, the rows of one pod after those of another; columns that touch many racks in
-        one touch few in the next.
+    def _tied_lines(self, closer: GridReduction, *, transposed: bool) -> IntArray:
+        """Return for each row of the grid (column, where that is transposed) which others holds keep with it in a pod:
+        the same number, as often each.
         """
-        touched, laid = None, []
-        for pod, cells in parts:
-            racks = pods[pod][0][cells]
-            own = np.array([len(np.unique(column)) for column in racks.T])
-            if touched is None:
-                touched = own
-                laid.append(racks)
-                continue
-            order = np.empty(len(own), dtype=np.int64)
-            order[np.argsort(touched, kind="stable")] = np.argsort(-own, kind="stable")
-            laid.append(racks[:, order])
-            touched = touched + own[order]
-        return np.concatenate(laid)
+        above = blocks_at(closer.cluster, closer.job, closer.cluster.level_index(closer.level.name) - 1)
+        own, broader = ((blocks.column_of if transposed else blocks.row_of) for blocks in (closer.blocks, above))
+        tied: IntArray = broader[np.unique(own, return_index=True)[1]]
+        alike = len(np.unique(np.bincount(tied))) == 1
+        return tied if alike else np.arange(len(tied), dtype=np.int32)
 
     def _offer(self, closer: GridReduction, rack_of_block: IntArray, inside: Sequence[IntArray]) -> None:
         """Offer a placement on racks; in each of some sets of racks cells move to the tightest that hold them.
@@ -389,7 +407,7 @@ class CloserSearch:
         """
         room, moved = closer.room, rack_of_block.copy()
         for racks in inside:
-            loads = [(int((rack_of_block == rack).sum()), int(rack)) for rack in racks]
+            loads = [(int(np.count_nonzero(rack_of_block == rack)), int(rack)) for rack in racks]
             free = sorted((int(room[rack]), int(rack)) for rack in racks)
             for load, rack in sorted(loads, reverse=True):
                 if load:
@@ -399,3 +417,19 @@ class CloserSearch:
         cells = moved[blocks.row_of[:, None], blocks.column_of[None, :]].astype(np.int32)
         seconds = seating_seconds(self._limits, self._params)
         self._goals.offer(seat_cells(closer, cells, seconds, self._params, end=self._end))
+
+
+def _laid_out(parts: Sequence[IntArray]) -> IntArray:
+    """Return the rack of each cell, the rows of one pod after those of another: columns that touch many racks in one
+    touch few in the next.
+
+    :param parts: shape [rows, columns] each.
+    """
+    touched, laid = np.zeros(parts[0].shape[1], dtype=np.int64), []
+    for racks in parts:
+        own = np.array([len(np.unique(column)) for column in racks.T])
+        order = np.empty(len(own), dtype=np.int64)
+        order[np.argsort(touched, kind="stable")] = np.argsort(-own, kind="stable")
+        laid.append(racks[:, order])
+        touched = touched + own[order]
+    return np.concatenate(laid)

@@ -59,7 +59,9 @@ class Lattice:
     # Whether a pair of equal cost is open that has less of a spread without affinity: that is no goal, so only while
     # it is quick
     ties: bool = field(default=True, init=False)
-    most: float = field(default=inf, init=False)  # Pairs of this cost or more are of no interest: as good is had elsewhere
+    most: float = field(
+        default=inf, init=False
+    )  # Pairs of this cost or more are of no interest: as good is had elsewhere
     # For each S from 1 to the largest, the most R with which it is refuted; 0 = with none
     most_refuted: list[int] = field(init=False)
 

@@ -170,8 +170,7 @@ class LevelBounds:
         return least
 
     def allowed(self, name: str, terms: Sequence[Count], most: float) -> list[Pair]:
-        """Return the largest pairs of a level with which some terms, Eq. 2 there among them, may be no more than a number.
-        """
+        """Return the largest pairs of a level with which some terms, its Eq. 2 among them, may be at most a number."""
         rest = [term for term in terms if term.level != name or term.family not in _LINES]
         w, v = _weights(terms)[name]
         return self._widest(name, w, v, most - (self.least(rest) if rest else 0.0) + TOLERANCE)
