@@ -224,7 +224,7 @@ class WholeLines:
 
 
 @dataclass(frozen=True)
-class Pod:
+class PodRacks:
     """A domain of the level above, with its racks: domains of the closer level with room, the roomiest first."""
 
     racks: IntArray  # shape [racks], by their index at the closer level
@@ -236,7 +236,7 @@ class Region:
     """Nodes among which all best placements that are in question lie whole, and the pods there."""
 
     nodes: BoolArray  # shape [nodes]
-    pods: tuple[Pod, ...]
+    pods: tuple[PodRacks, ...]
 
     @property
     def racks(self) -> IntArray:
@@ -300,13 +300,13 @@ class CloserSearch:
         return [nodes & (level.domain_of == k) for k in np.flatnonzero(room >= self._goals.reduction.job.grid.cells)]
 
     @staticmethod
-    def _pods(closer: GridReduction, above: Level, nodes: BoolArray) -> tuple[Pod, ...]:
+    def _pods(closer: GridReduction, above: Level, nodes: BoolArray) -> tuple[PodRacks, ...]:
         pods = []
         for pod in np.unique(above.domain_of[nodes]):
             racks = np.flatnonzero((closer.level.parent_of == pod) & (closer.room > 0)).astype(np.int32)
             racks = racks[np.argsort(-closer.room[racks], kind="stable")]
             if len(racks):
-                pods.append(Pod(racks, tuple(closer.room[racks].tolist())))
+                pods.append(PodRacks(racks, tuple(closer.room[racks].tolist())))
         return tuple(pods)
 
     def _search_level(
