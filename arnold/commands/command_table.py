@@ -43,6 +43,7 @@ SECTIONS: Mapping[str, Mapping[str, CommandRow]] = {
         "verify": own_row("verify", "Check the certificate of a placement, without a search."),
     },
     "Change what runs": {
+        "score": own_row("score", "Say how good a running job lies, and what it could have."),
         "repair": own_row("repair", "Replace lost nodes of a placement, moving little."),
         "defragment": own_row("defragment", "Move running jobs, at least cost, to make room for a new one."),
     },
