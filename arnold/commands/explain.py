@@ -12,7 +12,7 @@ from arnold.console.output import answer, exit_code, progress
 from arnold.options.command import JsonCommand
 from arnold.options.field_options import file_option
 from arnold.options.job_options import PlacementInputs, placement_inputs, running_files
-from arnold.options.shared_options import RUNNING_JOBS_HELP, html_option, parse_time
+from arnold.options.shared_options import RUNNING_JOBS_HELP, at_option, html_option, parse_time
 from ground.errors import InvalidInput
 from ground.files import read_source, write_file
 
@@ -31,7 +31,7 @@ Examples:
 @file_option("--running", metavar="FILES", multiple=True, help=RUNNING_JOBS_HELP)
 @click.option("--when", is_flag=True, help="When the job starts as running ones end, and whether waiting pays.")
 @click.option("--stop", is_flag=True, help="Which running jobs to stop, at the least loss, so that it starts at once.")
-@click.option("--at", metavar="TIME", help="Time at which the jobs run so, ISO 8601.  [default: now]")
+@at_option
 @html_option
 def command(
     *,
@@ -89,7 +89,7 @@ def _beside_running(
     """Say when the job starts beside those that run, or which of them to stop."""
     from arnold.documents.start_answers import print_stop, print_when, stop_document, when_document
     from scheduler.placement.types import ALGORITHMS
-    from scheduler.starts import start_times, whom_to_stop
+    from scheduler.start_times import start_times, whom_to_stop
     from topology.running_jobs import read_running, with_running
 
     if not running:

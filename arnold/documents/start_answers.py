@@ -15,7 +15,7 @@ from scheduler.job_files.job_file import JobDocument, job_document
 from scheduler.objective import Spread
 from scheduler.outcome import Instance, Outcome, status_words
 from scheduler.placement.types import Status
-from scheduler.starts import StartTimes, Stopping
+from scheduler.start_times import StartTimes, Stopping
 from topology.node_names import spell_names
 from topology.summary import ClusterSummary, summarise_cluster
 
@@ -60,6 +60,7 @@ class WhenDocument(JsonRecord):
     """When a job starts, and whether waiting gives it a better place."""
 
     start: StartRange
+    """When it starts, as a range over what is not known of the ends of running jobs."""
     now: PlaceThen
     """What it has at once."""
     later: PlaceThen

@@ -24,6 +24,8 @@ OF_THE_COMMAND = {
     "--node-map": "workers are rows of a pipeline in op traces, and ranks in collectives",
     "--format": "replays have two inputs",
     "--algorithm": "replays may also place nothing",
+    "--running": "what moves is placements, in which each cell is known; who only holds nodes may be in any form",
+    "--nodes": "a job that runs has names of nodes, a capacity question numbers of them",
 }
 """Options whose help differs from command to command, and why."""
 

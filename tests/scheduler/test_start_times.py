@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from scheduler.job import Hold, Job, Parallelism
 from scheduler.placement.types import ALGORITHMS, Limits
-from scheduler.starts import start_times, whom_to_stop
+from scheduler.start_times import start_times, whom_to_stop
 from tests.case_counts import examples
 from topology.build import build_cluster
 from topology.cluster import Cluster, Node
