@@ -263,8 +263,8 @@ def status_words(status: Status, stopped_at: float | None = None) -> str:
 
 
 LATE = (
-    "The clock ended the search before its count of work did, so what is not proved may be another answer in another "
-    "run: a larger --time-limit, or a machine with less to do, gives the same one each time."
+    "The clock ended the search before its count of work did: what is not proved may differ in another run, unless "
+    "--time-limit is larger or the machine less busy."
 )
 """Note on an outcome that depends on how fast the machine was."""
 

@@ -9,7 +9,7 @@ import click
 
 from arnold.commands.place import of_a_change
 from arnold.console.output import answer, exit_code, progress
-from arnold.options.command import JsonCommand
+from arnold.options.command import JsonCommand, said_again
 from arnold.options.field_options import file_option
 from arnold.options.job_options import PlacementInputs, placement_inputs, running_files
 from arnold.options.shared_options import RUNNING_JOBS_HELP, at_option, html_option, parse_time
@@ -79,7 +79,8 @@ def command(
         from arnold.pages.placement_page import placement_page
 
         write_file(html, placement_page(cluster, instance.job, [outcome], more=explanation_cards(document)))
-    answer(document, lambda out, shown: print_explanation(out, instance, outcome, shown), as_json=as_json)
+    then = "" if outcome.evaluation is None else said_again("place", without=("--html",))
+    answer(document, lambda out, shown: print_explanation(out, instance, outcome, shown, then=then), as_json=as_json)
     return exit_code(outcome.status)
 
 

@@ -30,7 +30,7 @@ from scheduler.objective import TOLERANCE, Evaluation, slowest_in_use, trivial_b
 from scheduler.outcome import LATE, Outcome
 from scheduler.placement.admission import for_each_size, shortage
 from scheduler.placement.cpsat import Answer, Slice, load_solver
-from scheduler.placement.node_classes import NodeClasses
+from scheduler.placement.node_classes import NodeClasses, places_by_class
 from scheduler.placement.share_parts import top, ways_by_cell
 from scheduler.placement.share_program import LeavingPart, RunningShare, ShareModel, exact_units, taken, total
 from scheduler.placement.types import Limits, PlacementAlgorithm, Proposal, Status
@@ -44,7 +44,6 @@ from scheduler.several.joint_question import (
     last_of_each,
     only,
     placed_as_in,
-    places_by_class,
     run_on_its_levels,
     slowest_allowed,
 )
@@ -604,7 +603,7 @@ class MoveSearch:
         """Return the nodes of the running jobs: cells that move take what the new job left, in order of ranks."""
         left = self._vacant(targets)
         left[nodes.ravel()] = False
-        places = places_by_class(self.question.cluster, self.classes, left)
+        places = places_by_class(self.question.cluster, self.classes.class_of, left)
         after = []
         for incumbent, share, target in zip(self.running, self.shares, targets, strict=True):
             settled = incumbent.nodes.ravel().copy()
