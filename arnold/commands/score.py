@@ -7,7 +7,7 @@ from dataclasses import replace
 import click
 
 from arnold.console.output import answer, progress
-from arnold.options.command import JsonCommand
+from arnold.options.command import JsonCommand, said_again
 from arnold.options.field_options import file_option
 from arnold.options.job_options import PlacementInputs, placement_inputs
 from ground.files import read_source
@@ -47,4 +47,5 @@ def command(*, as_json: bool, inputs: PlacementInputs, nodes: str) -> None:
         limits = replace(inputs.limits, progress=say)
         result = audit(instance.cluster, instance.job, placed, solver=ALGORITHMS.load("exact"), limits=limits)
     document = score_document(instance, placed, result)
-    answer(document, lambda out, shown: print_score(out, instance, shown), as_json=as_json)
+    then = said_again("place", without=("--nodes",))
+    answer(document, lambda out, shown: print_score(out, instance, shown, then=then), as_json=as_json)

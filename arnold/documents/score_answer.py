@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from arnold.console.output import BAD, GOOD, SO_SO, print_rows, print_sentences
-from arnold.documents.place_answer import print_head
+from arnold.console.output import BAD, GOOD, SO_SO, print_rows
+from arnold.documents.place_answer import Frame, passed_over, print_head
 from ground.quantities import decimal
 from ground.records import Count, JsonRecord
 from scheduler.audit import Audit
@@ -136,45 +136,44 @@ def _possible(outcome: Outcome) -> Possible:
     return Possible(outcome.objective, outcome.bound, outcome.status, outcome.spread, closer, reason)
 
 
-def print_score(out: Console, instance: Instance, document: ScoreDocument) -> None:
-    """Print what `arnold score` says."""
-    from rich.text import Text
+def print_score(out: Console, instance: Instance, document: ScoreDocument, *, then: str) -> None:
+    """Print what `arnold score` says.
 
-    print_head(out, instance)
-    out.print()
+    :param then: the command to go on with.
+    """
     job, least = instance.job, document.restart.objective
     lost = "" if least is None else f"; started anew it could have {decimal(least)}"
     colour = BAD if document.broken else GOOD if least is None or least > document.objective - TOLERANCE else SO_SO
     pair = f"DP spread {document.spread.dp}, PP spread {document.spread.pp}"
-    out.print(Text(f"objective {decimal(document.objective)} ({pair}){lost}", colour))
+    frame = Frame(out, f"objective {decimal(document.objective)} ({pair}){lost}", colour)
     if document.broken:
-        out.print(Text(f"it breaks a rule of its job: {document.broken}", BAD))
+        out.print(f"It breaks a rule of its job: {document.broken}")
+    print_head(out, instance)
     rows: list[tuple[object, ...]] = [
         ("as it runs", decimal(document.objective), document.spread.dp, document.spread.pp, "", "", "")
     ]
     for name, words in WORDS.items():
         there: Possible = getattr(document, name)
-        if there.objective is None or there.spread is None:
-            rows.append((words, None, None, None, None, None, there.reason or status_words(there.status)))
-            continue
-        cost = job.spread_cost * (document.objective - there.objective)
-        bound = decimal(there.bound) if there.bound is not None else None
         sure = status_words(there.status)
-        rows.append(
-            (words, decimal(there.objective), there.spread.dp, there.spread.pp, bound, f"{-100 * cost:+.1f} %", sure)
-        )
+        if there.objective is None or there.spread is None:
+            rows.append((words, None, None, None, None, None, there.reason or sure))
+            continue
+        bound = None if there.bound is None else decimal(there.bound)
+        step = f"{100 * job.spread_cost * (there.objective - document.objective):+.1f} %"
+        rows.append((words, decimal(there.objective), there.spread.dp, there.spread.pp, bound, step, sure))
     headers = ("on", "objective", "dp", "pp", "no less than", "step", "")
-    print_rows(out, headers, rows, title=f"What it has, and could have, by {document.level}", left=("on", ""))
+    frame.rows(headers, rows, title=f"What it has and could have, by {document.level}", left=("on", ""))
     levels = [(level, *(of[family] for family in FAMILIES)) for level, of in document.spread_by_level.items()]
-    print_rows(out, ("largest spread at", *FAMILIES), levels, title="Every level and family")
-    sentences = [f"Steps by spread_cost {job.spread_cost:g} of the job; `arnold calibrate` measures yours."]
-    if document.swap is not None:
-        (first, second), swap = document.swap.nodes, document.swap
-        gain = f"objective {decimal(document.objective)} -> {decimal(swap.objective)}"
-        closer = ", ".join(f"{level} {decimal(value)}" for level, value in swap.closer.items())
-        best = "no swap of two nodes helps more" if swap.best else "not all swaps were tried"
-        sentences.append(f"Swap {first} and {second}: {gain}{f' ({closer})' if closer else ''}; {best}.")
-    else:
+    if frame.shows("every level", levels):
+        print_rows(out, ("largest spread at", *FAMILIES), levels, title="Every level and family")
+    if document.swap is None:
         tried = "No swap of two of its nodes helps" if document.swaps_complete else "None of the swaps tried helps"
-        sentences.append(f"{tried}.")
-    print_sentences(out, "Worth knowing", [*sentences, *document.notes])
+        frame.sentences("Swaps", [f"{tried}."])
+    else:
+        (first, second), swap = document.swap.nodes, document.swap
+        closer = "".join(f", {level} {decimal(value)}" for level, value in swap.closer.items())
+        best = "no other helps more" if swap.best else "not all were tried"
+        gain = f"objective {decimal(document.objective)} -> {decimal(swap.objective)}{closer}"
+        frame.sentences("Swaps", [f"{first} and {second}: {gain}; {best}."])
+    by = f"steps by the job's spread_cost of {job.spread_cost:.3g}; `arnold calibrate` measures yours"
+    frame.end([*passed_over(instance), by, *document.notes], then)

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from math import inf
 from typing import TYPE_CHECKING
 
-from arnold.console.output import BAD, GOOD, SO_SO, print_rows, print_sentences
-from arnold.documents.place_answer import ExplainDocument, print_head
+from arnold.console.output import BAD, GOOD, SO_SO
+from arnold.documents.place_answer import ExplainDocument, Frame, passed_over, print_head
 from ground.quantities import decimal, plural
 from ground.records import JsonRecord, NotNegative
 from scheduler.job_files.job_file import JobDocument, job_document
@@ -153,48 +153,41 @@ def stop_document(instance: Instance, stopping: Stopping, *, now: float) -> Stop
 
 def print_when(out: Console, instance: Instance, document: WhenDocument) -> None:
     """Print when a job starts."""
-    from rich.text import Text
-
-    print_head(out, instance)
-    out.print()
     start, now, later = document.start, document.now, document.later
     if now.objective is not None:
-        out.print(Text(f"starts now: objective {decimal(now.objective)} ({status_words(now.status)})", GOOD))
+        frame = Frame(out, f"starts now: objective {decimal(now.objective)} ({status_words(now.status)})", GOOD)
     elif start.p50 is None:
-        out.print(Text("no start can be told: it waits for jobs of which no end is known", BAD))
+        frame = Frame(out, "no start can be told: it waits for jobs of which no end is known", BAD)
     else:
-        between = "" if start.p10 == start.p90 else f", most likely {start.p10} to {start.p90 or 'not known'}"
-        out.print(Text(f"starts {start.p50}{between}; not before {start.earliest}", SO_SO))
+        between = "" if start.p10 == start.p90 else f", likely {start.p10} to {start.p90 or 'not known'}"
+        frame = Frame(out, f"starts {start.p50}{between}, not before {start.earliest}", SO_SO)
+    print_head(out, instance)
     rows = [
-        (words, then.at, decimal(then.objective) if then.objective is not None else None,
+        (words, then.at, None if then.objective is None else decimal(then.objective),
          then.reason or status_words(then.status))
         for words, then in (("now", now), ("later", later))
     ]  # fmt: skip
-    headers = ("start", "at", "objective", "")
-    print_rows(out, headers, rows, title="Whether waiting gives a better place", left=headers)
-    print_sentences(out, "Notes", document.notes)
+    frame.rows(("start", "at", "objective", ""), rows, title="Whether waiting gives a better place", left=("at", ""))
+    frame.end([*passed_over(instance), *document.notes], "")
 
 
 def print_stop(out: Console, instance: Instance, document: StopDocument) -> None:
     """Print whom to stop."""
-    from rich.text import Text
-
-    print_head(out, instance)
-    out.print()
     then, hours = document.placement, document.gpu_hours_lost
     if then.objective is None or hours is None:
-        out.print(Text(f"it does not fit, whoever is stopped: {then.reason or status_words(then.status)}", BAD))
+        frame = Frame(out, f"it does not fit, whoever is stopped: {then.reason or status_words(then.status)}", BAD)
     elif not document.stop:
-        out.print(Text(f"nobody need be stopped: objective {decimal(then.objective)}", GOOD))
+        frame = Frame(out, f"nobody need be stopped: objective {decimal(then.objective)}", GOOD)
     else:
         sure = "no other choice loses less" if document.status == "optimal" else f"no less than {document.bound:,.1f}"
-        jobs = plural(len(document.stop), "job")
-        out.print(
-            Text(f"stop {jobs}, losing {hours:,.1f} GPU-hours ({sure}): objective {decimal(then.objective)}", SO_SO)
+        lost = f"losing {hours:,.1f} GPU-hours ({sure})"
+        frame = Frame(
+            out, f"stop {plural(len(document.stop), 'job')}, {lost}: objective {decimal(then.objective)}", SO_SO
         )
+    print_head(out, instance)
     rows = [
         (job.name, job.owner, f"{job.gpu_hours_lost:,.1f}", len(job.nodes), spell_names(job.nodes, most=60))
         for job in document.stop
     ]
-    print_rows(out, ("job", "owner", "GPU-hours lost", "nodes", ""), rows, title="Jobs to stop", left=("owner", ""))
-    print_sentences(out, "Notes", document.notes)
+    frame.rows(("job", "owner", "GPU-hours lost", "nodes", ""), rows, title="Jobs to stop", left=("owner", ""))
+    frame.end([*passed_over(instance), *document.notes], "")
