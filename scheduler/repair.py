@@ -27,7 +27,7 @@ from scheduler.grid import joined
 from scheduler.job import Job
 from scheduler.job_on_cluster import closest_named, within_the_tree
 from scheduler.objective import TOLERANCE, Evaluation, evaluate, trivial_bound
-from scheduler.outcome import LATE
+from scheduler.outcome import LATE, proved_down_to
 from scheduler.placement.admission import admissible, blocks_at, capacity_by_level, room_beside, typed
 from scheduler.placement.moves import (
     Goal,
@@ -104,6 +104,13 @@ class Repair(RepairPlan):
     def objective_proved(self) -> bool:
         """Whether a better objective is impossible."""
         return self.objective_bound >= self.after.objective - TOLERANCE
+
+    @property
+    def proved_to(self) -> str | None:
+        """How much of what the job asks is proved in the same sense; ``None`` = not even the objective."""
+        if not self.objective_proved:
+            return None
+        return proved_down_to(self.after) if self.moves_proved else "objective"
 
 
 _DEFAULT_LIMITS = Limits()

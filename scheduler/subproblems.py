@@ -505,6 +505,7 @@ def _option(choice: TypeChoice, outcome: Outcome, *, chosen: bool) -> TypeOption
         gpu_types=names,
         nodes=choice.usable,
         status=outcome.status,
+        proved_to=outcome.proved_to,
         speed=speed,
         objective=outcome.objective,
         bound=outcome.bound,

@@ -30,7 +30,7 @@ from scheduler.algorithm_run import judge, run
 from scheduler.job import Job
 from scheduler.job_on_cluster import named_beside
 from scheduler.objective import TOLERANCE, evaluate, slowest_in_use, trivial_bound, worth_of
-from scheduler.outcome import LATE, Outcome
+from scheduler.outcome import LATE, Outcome, proved_down_to
 from scheduler.placement.admission import admissible
 from scheduler.placement.cpsat import Slice, load_solver
 from scheduler.placement.node_classes import NodeClasses, classify
@@ -87,6 +87,17 @@ class JointOutcome:
     notes: tuple[str, ...] = ()
     solve_seconds: float = 0.0
     stopped_at: float | None = None  # seconds of the time limit that ended the search; None = it ended by itself
+
+    @property
+    def proved_to(self) -> str | None:
+        """``all``: besides the sum no job could lie better anywhere; ``objective``: the sum; ``None``: not even it."""
+        if self.status != "optimal":
+            return None
+        best = (
+            outcome.evaluation is not None and "all" in (outcome.proved_to, proved_down_to(outcome.evaluation))
+            for outcome in self.outcomes
+        )
+        return "all" if all(best) else "objective"
 
     @property
     def gap(self) -> float | None:
