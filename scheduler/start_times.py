@@ -47,7 +47,7 @@ def without(cluster: Cluster, jobs: Collection[LiveJob]) -> Cluster:
 
 
 @dataclass(frozen=True, slots=True)
-class Stopping:
+class StopProposal:
     """Whom to stop so that a job starts at once."""
 
     status: Status  # optimal: nobody loses less; infeasible: not even without all that may be stopped
@@ -65,7 +65,7 @@ class Stopping:
 
 def whom_to_stop(
     cluster: Cluster, job: Job, running: Sequence[LiveJob], *, now: float, solver: PlacementAlgorithm, limits: Limits
-) -> Stopping:
+) -> StopProposal:
     """Return the cheapest set of jobs to stop so that a job fits.
 
     :param cluster: with the GPUs of the running jobs in use.
@@ -82,13 +82,13 @@ def whom_to_stop(
         unknown = f"{len(silent)} preemptible jobs that say neither their start nor a checkpoint"
         notes.append(f"what they would lose is not known, so they are not stopped: {unknown}")
 
-    def settled(chosen: Sequence[LiveJob], bound: float, *, proved: bool) -> Stopping:
+    def settled(chosen: Sequence[LiveJob], bound: float, *, proved: bool) -> StopProposal:
         outcome = run(solver, without(cluster, chosen), job, limits)
         status: Status = "optimal" if proved else "feasible"
         if outcome.evaluation is None:
             status = outcome.status
         ordered = sorted(chosen, key=running.index)
-        return Stopping(
+        return StopProposal(
             status, tuple(ordered), {other.name: lost[other.name] for other in ordered}, bound, outcome, tuple(notes)
         )
 

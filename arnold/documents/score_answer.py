@@ -162,7 +162,7 @@ def print_score(out: Console, instance: Instance, document: ScoreDocument, *, th
         step = f"{100 * job.spread_cost * (there.objective - document.objective):+.1f} %"
         rows.append((words, decimal(there.objective), there.spread.dp, there.spread.pp, bound, step, sure))
     headers = ("on", "objective", "dp", "pp", "no less than", "step", "")
-    frame.rows(headers, rows, title=f"What it has and could have, by {document.level}", left=("on", ""))
+    print_rows(out, headers, rows, title=f"What it has and could have, by {document.level}", left=("on", ""))
     levels = [(level, *(of[family] for family in FAMILIES)) for level, of in document.spread_by_level.items()]
     if frame.shows("every level", levels):
         print_rows(out, ("largest spread at", *FAMILIES), levels, title="Every level and family")

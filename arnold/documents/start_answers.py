@@ -15,7 +15,7 @@ from scheduler.job_files.job_file import JobDocument, job_document
 from scheduler.objective import Spread
 from scheduler.outcome import Instance, Outcome, status_words
 from scheduler.placement.types import Status
-from scheduler.start_times import StartTimes, Stopping
+from scheduler.start_times import StartTimes, StopProposal
 from topology.node_names import spell_names
 from topology.summary import ClusterSummary, summarise_cluster
 
@@ -133,7 +133,7 @@ def when_document(instance: Instance, starts: StartTimes, *, now: float) -> When
     )
 
 
-def stop_document(instance: Instance, stopping: Stopping, *, now: float) -> StopDocument:
+def stop_document(instance: Instance, stopping: StopProposal, *, now: float) -> StopDocument:
     """Return the document of whom to stop; ``now``: seconds since 1970."""
     fits = stopping.outcome.evaluation is not None
     return StopDocument(

@@ -229,7 +229,7 @@ def load_order(source: Source, cluster: Cluster, job: Job) -> IntArray:
     return nodes
 
 
-class PlacedJob:
+class PlacementOfRunning:
     """Reads a saved placement as a job that runs where it was placed."""
 
     format = FileFormat(
