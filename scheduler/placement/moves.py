@@ -44,7 +44,7 @@ from topology.cluster import BoolArray, Cluster, IntArray
 from topology.flags import HEALTHY
 
 if TYPE_CHECKING:
-    from ortools.sat.python import cp_model
+    from scheduler.placement import cp_model
 
 LARGEST = 60_000  # Choices (mover x target) of the largest model: as many are solved in seconds
 _LARGEST_SCALE = 10**9  # Largest common denominator of the weights: the sums of a model stay far within 64 bits
@@ -232,7 +232,7 @@ class MoveModel:
     """Where movers may go, and what that costs; of the limits, workers and seed count."""
 
     def __init__(self, choices: MoveChoices, limits: Limits) -> None:
-        from ortools.sat.python import cp_model
+        from scheduler.placement import cp_model
 
         self._choices, self._limits = choices, limits
         model = self._model = cp_model.CpModel()
@@ -289,7 +289,7 @@ class MoveModel:
 
         The solver's ``repair_hint`` would suit, but aborts the process in OR-Tools 9.15 (google/or-tools issue 5025).
         """
-        self._model.clear_hints()  # type: ignore[no-untyped-call]
+        self._model.clear_hints()
         wanted = self._choices.targets[target_of_mover].tolist()
         for mover, goes in self.cells.goes.items():
             for c, here in goes.items():
@@ -299,7 +299,7 @@ class MoveModel:
         """Meet a goal as well as time allows, and keep it while later goals are met; ``None`` = no answer in time, or
         none at all.
         """
-        from ortools.sat.python import cp_model
+        from scheduler.placement import cp_model
 
         if goal == "touches":
             # a touch outweighs all blocks that leave their class
@@ -326,7 +326,7 @@ class MoveModel:
     def _solve(
         self, deadline: float, seed: int, *, linearization: int = 1
     ) -> tuple[cp_model.CpSolverStatus, cp_model.CpSolver]:
-        from ortools.sat.python import cp_model
+        from scheduler.placement import cp_model
 
         solver = cp_model.CpSolver()
         limit_time(solver, max(0.01, deadline - clock()))
@@ -371,7 +371,7 @@ class MoveModel:
 
 
 def _sum(expressions: Iterable[cp_model.LinearExprT]) -> cp_model.LinearExpr:
-    from ortools.sat.python import cp_model
+    from scheduler.placement import cp_model
 
     return cp_model.LinearExpr.sum(list(expressions))
 
@@ -463,7 +463,7 @@ def move_segments(
     :param most: S, domains that a band may use.
     :returns: shape [rows, columns], the domain of each cell; ``None`` when the bands cannot be kept, or time runs out.
     """
-    from ortools.sat.python import cp_model
+    from scheduler.placement import cp_model
 
     rows, domains = len(old), range(len(room))
     widths = np.bincount(band_of).tolist()

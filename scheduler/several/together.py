@@ -32,7 +32,7 @@ from scheduler.job_on_cluster import named_beside
 from scheduler.objective import TOLERANCE, evaluate, slowest_in_use, trivial_bound, worth_of
 from scheduler.outcome import LATE, Outcome, proved_down_to
 from scheduler.placement.admission import admissible
-from scheduler.placement.cpsat import Slice, load_solver
+from scheduler.placement.cpsat import Slice
 from scheduler.placement.node_classes import NodeClasses, classify
 from scheduler.placement.share_parts import ways_by_cell
 from scheduler.placement.share_program import ShareModel, taken
@@ -116,7 +116,6 @@ def place_together(
     :param solver: places one job; its bounds are believed only as far as the evaluator goes.
     :raises InvalidJob: a job cannot be cut into nodes; UnknownName: one names a level that the cluster does not have.
     """
-    load_solver()
     started = stopwatch()
     question = JointQuestion(cluster, tuple(jobs), tuple(weights))
     with on_clock(limits.clock, limits.seconds) as timer:
