@@ -16,7 +16,7 @@ class StopProgram:
     """
 
     def __init__(self, costs: Sequence[int], freed: Mapping[tuple[int, ...], int], needed: int) -> None:
-        from ortools.sat.python import cp_model
+        from scheduler.placement import cp_model
 
         self._model = model = cp_model.CpModel()
         self._stopped = [model.new_bool_var(f"job {number}") for number in range(len(costs))]
@@ -33,7 +33,7 @@ class StopProgram:
 
     def cheapest(self, seconds: float, *, seed: int) -> list[int] | None:
         """Return the jobs of the cheapest choice; ``None`` = not settled within the time, or there is none."""
-        from ortools.sat.python import cp_model
+        from scheduler.placement import cp_model
 
         says, solver = solve(self._model, Slice(seconds, seconds, seed))
         if says != "yes" or solver.response_proto.status != cp_model.OPTIMAL:
