@@ -11,7 +11,7 @@ from math import nan
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from arnold.options.cluster_options import ClusterFiles
-from arnold.options.field_options import file_option, options_of, take
+from arnold.options.field_options import file_option, options_of, takes
 from arnold.options.shared_options import PLACEMENT_HELP, RUNNING_JOBS_HELP
 from ground.errors import InvalidInput, InvalidJob, UnknownName, did_you_mean
 from ground.files import read_source
@@ -59,7 +59,8 @@ class _Inputs:
     own: OwnRecords
     overrides: Overrides
     limits: Limits
-    running: tuple[str, ...] = ()  # patterns of the files of running jobs
+    running: tuple[str, ...] = field(default=(), metadata={"option": False})
+    """Patterns of the files of running jobs."""
 
     def _read_files(self) -> tuple[LoadedTopology, list[JobFile]]:
         """Read the cluster, and each job for its nodes.
@@ -117,6 +118,7 @@ class JointInputs(_Inputs):
     """What a command that places several jobs at once is asked."""
 
     job: SeveralJobFiles
+    running: tuple[str, ...] = field(default=(), metadata={"file": True, "metavar": "FILES", "help": RUNNING_JOBS_HELP})
 
     def read(self) -> tuple[list[Instance], list[float]]:
         """Return an instance for each job, all on one cluster, and the weights of the jobs.
@@ -154,12 +156,7 @@ class JointInputs(_Inputs):
 
 def placement_inputs(command: F) -> F:
     """Give a command the options of a cluster, of a job, and of the limits of a solver, as one record ``inputs``."""
-
-    @wraps(command)
-    def call(**options: Any) -> Any:
-        return command(inputs=PlacementInputs(*_taken(JobFiles, options)), **options)
-
-    return _with_options(cast("F", call), JobFiles)
+    return options_of(PlacementInputs)(takes(inputs=PlacementInputs)(command))
 
 
 def joint_inputs(command: F) -> F:
@@ -170,26 +167,14 @@ def joint_inputs(command: F) -> F:
     """
 
     @wraps(command)
-    def call(**options: Any) -> Any:
-        files, jobs, *others = (*_taken(SeveralJobFiles, options), options.pop("running"))
-        if len(jobs.job) > 1 or jobs.weight:
-            return command(inputs=JointInputs(files, jobs, *others), **options)
-        return command(inputs=PlacementInputs(files, JobFiles(jobs.job[0]), *others), **options)
+    def call(*, inputs: JointInputs, **options: Any) -> Any:
+        if len(inputs.job.job) > 1 or inputs.job.weight:
+            return command(inputs=inputs, **options)
+        job = JobFiles(inputs.job.job[0])
+        alone = PlacementInputs(inputs.files, job, inputs.own, inputs.overrides, inputs.limits, inputs.running)
+        return command(inputs=alone, **options)
 
-    running = file_option("--running", metavar="FILES", multiple=True, help=RUNNING_JOBS_HELP)
-    return _with_options(running(cast("F", call)), SeveralJobFiles)
-
-
-def _taken(jobs: type, options: dict[str, Any]) -> tuple[Any, ...]:
-    """Return the parts of the inputs, in their order; they are taken out of ``options``."""
-    return tuple(take(part, options) for part in (ClusterFiles, jobs, OwnRecords, Overrides, Limits))
-
-
-def _with_options(command: F, jobs: type) -> F:
-    # the last decorator's options stand first in the help
-    for part in (Limits, Overrides, OwnRecords, jobs, ClusterFiles):
-        command = options_of(part)(command)
-    return command
+    return options_of(JointInputs)(takes(inputs=JointInputs)(cast("F", call)))
 
 
 def running_files(patterns: Sequence[str]) -> list[str]:
