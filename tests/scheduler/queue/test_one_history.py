@@ -86,7 +86,7 @@ def node_names() -> list[str]:
 
 
 def history(seed: int) -> History:
-    """A hundred gangs of 2 to 8 of the 24 nodes, every tenth announced, and twelve failures; half of it in `make test`."""
+    """A hundred gangs of 2 to 8 of the 24 nodes, every tenth announced, and twelve failures; in `make test` half."""
     rng = np.random.default_rng(seed)
     gangs, at = [], 0
     for number in range(GANGS):

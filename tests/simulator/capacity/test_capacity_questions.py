@@ -34,8 +34,11 @@ QUESTIONS: list[CapacityQuestion[Any]] = [
 
 
 @pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: type(question).__name__)
-def test_an_answer_is_its_json(question: CapacityQuestion[Any]) -> None:
-    """It comes back from JSON as it went; question, verdict and figure stand first; each step is called once."""
+def test_an_answer_is_its_json_and_its_sheet_is_complete(question: CapacityQuestion[Any]) -> None:
+    """It comes back from JSON as it went; question, verdict and figure stand first; each step is called once.
+
+    Its tables have rows as wide as their headers, and error bars of its charts belong to points.
+    """
     steps: list[str] = []
     answer = question.answer(step=steps.append)
     assert len(steps) == question.steps
@@ -47,12 +50,7 @@ def test_an_answer_is_its_json(question: CapacityQuestion[Any]) -> None:
     assert len(answer.assumptions) >= 4
     sentences = (*answer.assumptions, *answer.changes)
     assert all(line.endswith(".") and line == " ".join(line.split()) for line in sentences)
-
-
-@pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: type(question).__name__)
-def test_a_sheet_is_complete(question: CapacityQuestion[Any]) -> None:
-    """Tables whose rows are as wide as their headers, charts whose error bars belong to points."""
-    sheet = question.sheet(question.answer())
+    sheet = question.sheet(answer)
     assert sheet.tables
     assert all(len(row) == len(table.headers) for table in sheet.tables for row in table.rows)
     assert sheet.charts
