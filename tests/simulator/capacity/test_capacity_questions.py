@@ -29,7 +29,7 @@ QUESTIONS: list[CapacityQuestion[Any]] = [
     GrowQuestion(made="2x8", shapes=("8x2",), more=(1,), days=0.02, workloads=1, draws=10),
     PowerQuestion(made="2x8", jobs=("8x2x4", "8x2x2"), feed_nodes=3, seconds=20.0, draws=10),
     ReserveQuestion(made="2x8", job="8x2x3", notice_hours=0.5, after_hours=0.5, warm_hours=3.0, workloads=1),
-    GenerationsQuestion(jobs=6, seeds=2, loads=(1.0,), gpus=8),
+    GenerationsQuestion(jobs=6, seeds=2, loads=(1.0,), gpus=8, policies=("fifo", "gavel")),
 ]
 
 
