@@ -43,13 +43,10 @@ def named_beside(cluster: Cluster, job: Job) -> str | None:
 def within_the_tree(cluster: Cluster, job: Job) -> Job:
     """Return a job without its constraints at second hierarchies, hard and soft; the job itself if it has none."""
     beside = {level.name for level in cluster.second_levels}
-    return job if beside.isdisjoint(job.constrained_levels) else without_levels(job, beside)
-
-
-def without_levels(job: Job, names: Collection[str]) -> Job:
-    """Return a job without its constraints at some levels."""
-    holds = tuple(hold for hold in job.holds if hold.level not in names)
-    return job.replace(holds=holds, counts=tuple(count for count in job.counts if count.level not in names))
+    if beside.isdisjoint(job.constrained_levels):
+        return job
+    holds = tuple(hold for hold in job.holds if hold.level not in beside)
+    return job.replace(holds=holds, counts=tuple(count for count in job.counts if count.level not in beside))
 
 
 def closest_named(cluster: Cluster, job: Job) -> int:

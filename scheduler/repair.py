@@ -7,11 +7,6 @@ A job that runs on thousands of nodes loses some of them; the others hold its st
 
 In both, healthy spares go first: a slow node is newly taken only where the job does not fit without (unless it says
 ``avoid: ignore``).  Cells that do not move keep their node, and every cell keeps its rank.
-
-Constraints at second hierarchies the search for a repair knows nothing of.  First a repair without them: often it keeps
-them, and what is proved without them holds with them.  Where it breaks a hard one, repairs are searched on trees that
-the hierarchy is laid into, on which the constraint is like any other; and the job is placed anew, with as many cells as
-can be where they were.  The best of these counts.
 """
 
 from __future__ import annotations
@@ -28,28 +23,29 @@ import numpy.typing as npt
 
 from ground.errors import Infeasible, InvalidPlacement, SolverTimeout, UnknownName
 from scheduler.algorithm_run import run
+from scheduler.grid import joined
 from scheduler.job import Job
-from scheduler.job_on_cluster import named_beside, within_the_tree
-from scheduler.objective import TOLERANCE, Evaluation, evaluate, spread_by_level, trivial_bound, worth_of
-from scheduler.outcome import LATE
-from scheduler.placement.admission import admissible, blocks_at, capacity_by_level, typed
+from scheduler.job_on_cluster import closest_named, within_the_tree
+from scheduler.objective import TOLERANCE, Evaluation, evaluate, trivial_bound
+from scheduler.outcome import LATE, proved_down_to
+from scheduler.placement.admission import admissible, blocks_at, capacity_by_level, room_beside, typed
 from scheduler.placement.moves import (
     Goal,
     GoalValue,
     MoveChoices,
     MoveModel,
     bands_of,
-    closest_depth,
+    free_blocks,
     greedy_targets,
     move_segments,
     relabel,
     trimmed,
 )
+from scheduler.placement.node_classes import NodeKinds
 from scheduler.placement.node_order import natural
 from scheduler.placement.types import ALGORITHMS, Limits, PlacementAlgorithm
-from scheduler.subproblems import laid_into_tree, nested_depth, whole_first, with_levels_named
-from scheduler.work_clock import LEAST_SECONDS, clock, on_clock, share_until, stopwatch
-from topology.cluster import BoolArray, Cluster, FloatArray, IntArray, count_nodes
+from scheduler.work_clock import LEAST_SECONDS, clock, on_clock, stopwatch
+from topology.cluster import BoolArray, Cluster, FloatArray, IntArray
 from topology.flags import FAULTY, HEALTHY
 
 Prefer = Literal["moves", "objective"]  # What comes first: the fewest moved cells, or the best objective
@@ -108,6 +104,13 @@ class Repair(RepairPlan):
     def objective_proved(self) -> bool:
         """Whether a better objective is impossible."""
         return self.objective_bound >= self.after.objective - TOLERANCE
+
+    @property
+    def proved_to(self) -> str | None:
+        """How much of what the job asks is proved in the same sense; ``None`` = not even the objective."""
+        if not self.objective_proved:
+            return None
+        return proved_down_to(self.after) if self.moves_proved else "objective"
 
 
 _DEFAULT_LIMITS = Limits()
@@ -174,7 +177,7 @@ class RepairQuestion:
     algorithm: PlacementAlgorithm  # for a placement anew, and for the best one where all may move
 
     def search(self, problem: RepairProblem, limits: Limits) -> RepairPlan:
-        """Return a repair that keeps all constraints in the tree."""
+        """Return a repair of what is left; raises Infeasible and SolverTimeout."""
         if problem.stays.all():
             now = evaluate(problem.cluster, problem.job, problem.old)
             return RepairPlan(problem.old, now, 0, now.objective, ("no node of the job is lost: nothing moves",))
@@ -186,115 +189,48 @@ class RepairQuestion:
 def plan_with_constraints(
     cluster: Cluster, question: RepairQuestion, limits: Limits
 ) -> tuple[RepairProblem, RepairPlan]:
-    """Return a repair that keeps all constraints of the job, and the problem as it is without those beside the tree.
+    """Return a repair, and the problem with the spares that it needs.
 
     :raises Infeasible: fewer nodes are left than the job has cells, or no placement keeps a constraint.
     :raises SolverTimeout: no repair was found in time, or in all that was searched.
     """
     end = clock() + limits.seconds
-    problem = problem_of(cluster, within_the_tree(cluster, question.job), question.nodes, question.lost)
-    if (name := named_beside(cluster, question.job)) is None:
-        return problem, question.search(problem, limits)
-    hard = len(problem.job.holds) < len(question.job.holds)
-    if hard and (plan := _where_it_nests(problem, cluster, question, name, limits)) is not None:
-        return problem, plan
-    free = question.search(problem, replace(limits, seconds=limits.seconds / 2) if hard else limits)
-    # what soft terms at second hierarchies come to at least: each group touches one domain
-    dropped = sum(count.weight for count in question.job.counts if count not in problem.job.counts)
-    lost, objective_first = int((~problem.stays).sum()), question.prefer == "objective"
-    if (after := worth_of(problem.cluster, question.job, free.nodes)) is not None:
-        if problem.stays.all():
-            return problem, replace(free, after=after, objective_bound=after.objective)
-        # what was proved without the constraints holds with them; but where the objective comes first, another
-        # placement may be as good with soft terms and move less
-        fewest = lost if dropped and objective_first else free.fewest_moves
-        return problem, replace(free, after=after, objective_bound=free.objective_bound + dropped, fewest_moves=fewest)
-    plans = list(_on_trees(problem, cluster, question, name, replace(limits, seconds=end - clock())))
-    plans = plans or list(_placed_anew(problem, question, replace(limits, seconds=end - clock())))
-    if not plans:
-        raise SolverTimeout(
-            "no repair that keeps the hard constraints beside the tree was found, and none is ruled out",
-            where="--time-limit",
-            fix="give more seconds, or leave those constraints out of the job",
-        )
-
-    def rank(plan: RepairPlan) -> tuple[float, ...]:
-        # slow nodes newly taken, then what comes first
-        (slow, moved), objective = cost_of(problem, plan), round(plan.after.objective, 9)
-        return (slow, objective, moved) if objective_first else (slow, moved, objective)
-
-    best = min(plans, key=rank)
-    # The bounds of the repair without constraints are those of placements with no more slow nodes than it takes: of the
-    # objective with no more moves, or of moves with as good an objective.  Where the best plan has more of these,
-    # others may be better.
-    (slow, moved), (least_slow, least_moved) = cost_of(problem, best), cost_of(problem, free)
-    within = slow <= least_slow and bool(problem.admitted[best.nodes].all())
-    as_good = best.after.objective - dropped <= free.after.objective + TOLERANCE
-    moves_hold = within and (as_good or not objective_first)
-    bound_holds = within and (objective_first or moved <= least_moved)
-    return problem, replace(
-        best,
-        fewest_moves=free.fewest_moves if moves_hold else lost,
-        objective_bound=free.objective_bound + dropped if bound_holds else trivial_bound(question.job),
-    )
-
-
-def _where_it_nests(
-    problem: RepairProblem, cluster: Cluster, question: RepairQuestion, name: str, limits: Limits
-) -> RepairPlan | None:
-    """Return the repair on the tree that a hierarchy is a level of by itself, with its proof; ``None`` = it is none."""
-    job = with_levels_named(cluster, question.job)
-    if (depth := nested_depth(problem.cluster, job, name)) is None:
-        return None
-    tree = laid_into_tree(cluster, name, depth)
-    if not _lies_on(tree, job, question.nodes):
-        return None
-    plan = plan_with_constraints(tree, replace(question, job=job), limits)[1]
-    return replace(plan, after=evaluate(problem.cluster, question.job, plan.nodes))
-
-
-def _on_trees(
-    problem: RepairProblem, cluster: Cluster, question: RepairQuestion, name: str, limits: Limits
-) -> Iterator[RepairPlan]:
-    """Yield the repair on each tree that the hierarchy can be laid into, where the placement before is one on it."""
-    end, job = clock() + limits.seconds, with_levels_named(cluster, question.job)
-    depths = whole_first(problem.cluster, job, name)
-    for number, depth in enumerate(depths):
-        tree = laid_into_tree(cluster, name, depth)
-        if not _lies_on(tree, job, question.nodes):
-            continue
-        # one share is left for a placement anew
-        seconds = share_until(end, len(depths) - number + 1)
+    problem = problem_of(cluster, question.job, question.nodes, question.lost)
+    beside = len(within_the_tree(cluster, question.job).holds) < len(question.job.holds)
+    while True:
+        left = replace(limits, seconds=max(LEAST_SECONDS, end - clock()))
         try:
-            plan = plan_with_constraints(tree, replace(question, job=job), replace(limits, seconds=seconds))[1]
-        except (Infeasible, SolverTimeout):
-            continue
-        if (after := worth_of(problem.cluster, question.job, plan.nodes)) is not None:
-            yield replace(plan, after=after)
+            return problem, question.search(problem, replace(left, seconds=left.seconds / 2) if beside else left)
+        except Infeasible:
+            # with slower spares there may be one: blocks alone do not say how many are needed
+            if (wider := problem.widened()) is None:
+                raise
+            problem = wider
+        except SolverTimeout:
+            if not beside:
+                raise
+            return problem, _placed_anew(problem, question, left)
 
 
-def _lies_on(tree: Cluster, job: Job, nodes: IntArray) -> bool:
-    """Return whether a placement keeps all holds on a tree, whatever its nodes are now."""
-    spread = spread_by_level(tree, job.grid, nodes)
-    return all(spread[tree.level(hold.level).name][hold.family] == 1 for hold in job.holds_on(tree))
-
-
-def _placed_anew(problem: RepairProblem, question: RepairQuestion, limits: Limits) -> Iterator[RepairPlan]:
-    """Yield a placement of the whole job, with cells where they were wherever that is as good.
+def _placed_anew(problem: RepairProblem, question: RepairQuestion, limits: Limits) -> RepairPlan:
+    """Return a placement of the whole job, with cells where they were wherever that is as good.
 
     :raises Infeasible: there is none.
+    :raises SolverTimeout: none was found.
     """
-    limits = replace(limits, seconds=max(LEAST_SECONDS, limits.seconds))
     anew = run(question.algorithm, problem.cluster, question.job, limits)
     if anew.status == "infeasible":
         fix = "free more nodes, or leave the hard constraint out of the job"
         raise Infeasible(anew.reason, where="--lost", fix=fix)
     if anew.proposal.nodes is None or anew.evaluation is None:
-        return
-    placed = anew.proposal.nodes
+        raise SolverTimeout(
+            "no repair that keeps the hard constraints beside the tree was found, and none is ruled out",
+            where="--time-limit",
+            fix="give more seconds, or leave those constraints out of the job",
+        )
     # cells are on their old nodes where these lie in the same domains of all hierarchies
-    levels = (*problem.cluster.levels, *problem.cluster.second_levels)
-    alike = np.unique(np.stack([level.domain_of for level in levels]), axis=1, return_inverse=True)[1].ravel()
+    placed, kinds = anew.proposal.nodes, NodeKinds.of(problem.cluster, problem.job, len(problem.cluster.levels) - 1)
+    alike = kinds.class_of
     stays = problem.stays & (alike[placed] == alike[problem.old])
     nodes = np.where(stays, problem.old, -1).astype(np.int32)
     for kind in np.unique(alike[placed[~stays]]):
@@ -304,7 +240,7 @@ def _placed_anew(problem: RepairProblem, question: RepairQuestion, limits: Limit
         nodes[cells] = left[: int(cells.sum())]
     note = "no repair of the placement before was found that keeps all constraints: the job is placed anew"
     after = evaluate(problem.cluster, question.job, nodes)
-    yield RepairPlan(nodes, after, int((~problem.stays).sum()), trivial_bound(question.job), (note,))
+    return RepairPlan(nodes, after, int((~problem.stays).sum()), trivial_bound(question.job), (note,))
 
 
 Cells = npt.NDArray[np.int64]  # Flat numbers of cells
@@ -313,22 +249,30 @@ Cells = npt.NDArray[np.int64]  # Flat numbers of cells
 def fewest_moves(problem: RepairProblem, limits: Limits) -> RepairPlan:
     """Take as few slow nodes as possible, move as few cells, then reach the best objective; raises SolverTimeout."""
     deadline = clock() + limits.seconds
-    offered = choices(problem)
-    if not (whole := offered.few):
-        offered = trimmed(offered)
+    offered, whole = choices(problem), True
+    if problem.kinds.beside:
+        # where hierarchies cross any cell may have to make room for another
+        every = choices(problem, np.ones_like(problem.stays))
+        offered, whole = (every, True) if every.few else (offered, False)
+    if not offered.few:
+        offered, whole = trimmed(offered), False
     model = MoveModel(offered, replace(limits, workers=1))
     quick = greedy_targets(offered)
     model.suggest(quick)
     steps = climb(model, ("slow", "moves", "objective", "touches"), deadline)
+    if whole and model.impossible:
+        held = " and ".join(f"every {hold.family} group inside one {hold.level}" for hold in problem.job.holds)
+        fix = "free more nodes, or leave one of these hard constraints out of the job"
+        raise Infeasible(f"no choice of nodes for the cells keeps {held}", where="--lost", fix=fix)
     answer = quick if model.answer is None else model.answer
     try:
-        plan = plan_of(problem, offered.depth, offered.domain_of_cell(answer), fewest=int((~problem.stays).sum()))
+        plan = plan_of(problem, offered.class_of_cell(answer), fewest=int((~problem.stays).sum()))
     except InvalidPlacement:
         raise SolverTimeout(
             "time ran out before a repair was found", where="--time-limit", fix="give it more seconds"
         ) from None
     if not whole:
-        return replace(plan, notes=("too many choices to weigh all: only the domains with most room were tried",))
+        return replace(plan, notes=("too many choices to weigh all: only those that look best were tried",))
     bound = steps["objective"].bound / model.scale if "objective" in steps else 0.0
     return replace(
         plan,
@@ -349,9 +293,9 @@ def climb(model: MoveModel, goals: tuple[Goal, ...], deadline: float) -> dict[Go
     return steps
 
 
-def plan_of(problem: RepairProblem, depth: int, domain_of_cell: IntArray, *, fewest: int) -> RepairPlan:
-    """Make a plan from the domain of each cell, which the evaluator checks; only the number of moves is certified."""
-    nodes = nearest_nodes(problem, depth, domain_of_cell)
+def plan_of(problem: RepairProblem, class_of_cell: IntArray, *, fewest: int) -> RepairPlan:
+    """Make a plan from the class of each cell, which the evaluator checks; only the number of moves is certified."""
+    nodes = nearest_nodes(problem, class_of_cell)
     return RepairPlan(nodes, evaluate(problem.cluster, problem.job, nodes), fewest, trivial_bound(problem.job))
 
 
@@ -361,25 +305,25 @@ def cost_of(problem: RepairProblem, plan: RepairPlan) -> tuple[int, int]:
     return int(slow.sum()), int((plan.nodes != problem.old).sum())
 
 
-def nearest_nodes(problem: RepairProblem, depth: int, domain_of_cell: IntArray) -> IntArray:
-    """Give every cell a node of its domain.
+def nearest_nodes(problem: RepairProblem, class_of_cell: IntArray) -> IntArray:
+    """Give every cell a node of its class.
 
-    Of the nodes of a domain, healthy spares go first, then healthy nodes that other cells of the job left, then slow
+    Of the nodes of a class, healthy spares go first, then healthy nodes that other cells of the job left, then slow
     ones, the least slow first.  A cell takes one in the closest domain it shares with its old node; where there are
     several, one in closer domains that its groups already touch, then the nearest by name.
 
-    :param domain_of_cell: shape [rows, columns]; no domain has more cells than nodes that may be used.
+    :param class_of_cell: shape [rows, columns]; no class has more cells than nodes that may be used.
     """
-    domain_of = problem.cluster.levels[depth].domain_of
-    keeps = problem.stays & (domain_of[problem.old] == domain_of_cell)
+    class_of, depth = problem.kinds.class_of, problem.depth
+    keeps = problem.stays & (class_of[problem.old] == class_of_cell)
     nodes = np.where(keeps, problem.old, -1).astype(np.int32)
     free = problem.admitted.copy()
     free[problem.old[keeps]] = False
     moving = np.flatnonzero(~keeps)
     moving = moving[np.argsort(problem.job.grid.node_rank.ravel()[moving], kind="stable")]
-    wanted = domain_of_cell.ravel()[moving]
-    for domain in np.unique(wanted):
-        cells, inside = moving[wanted == domain], np.flatnonzero(free & (domain_of == domain))
+    wanted = class_of_cell.ravel()[moving]
+    for number in np.unique(wanted):
+        cells, inside = moving[wanted == number], np.flatnonzero(free & (class_of == number))
         # the nodes in classes, the best first
         slowdown, left = problem.slowdown[inside], ~problem.spare[inside]
         order = np.lexsort((left, slowdown))
@@ -454,13 +398,12 @@ def best_objective(problem: RepairProblem, limits: Limits, algorithm: PlacementA
     near = replace(near, objective_bound=min(bound, near.after.objective))
     if best.evaluation is None or best.proposal.nodes is None:
         return replace(near, notes=(*near.notes, f"{algorithm.name} found no placement: {best.reason}"))
-    depth = closest_depth(problem.cluster, problem.job)
-    level = problem.cluster.levels[depth]
-    domain_of_cell = level.domain_of[best.proposal.nodes]
+    kinds = problem.kinds
+    class_of_cell = kinds.class_of[best.proposal.nodes]
     if _bare(problem):
-        old = np.where(problem.stays, level.domain_of[problem.old], -1)
-        domain_of_cell = relabel(domain_of_cell, old, room=count_nodes(level, problem.admitted))
-    nodes = nearest_nodes(problem, depth, domain_of_cell)
+        old = np.where(problem.stays, kinds.class_of[problem.old], -1)
+        class_of_cell = relabel(class_of_cell, old, room=kinds.count(problem.admitted))
+    nodes = nearest_nodes(problem, class_of_cell)
     start = replace(near, nodes=nodes, after=evaluate(problem.cluster, problem.job, nodes))
     better = start.after.objective < near.after.objective - TOLERANCE
     if not better or cost_of(problem, start)[0] > cost_of(problem, near)[0]:
@@ -482,11 +425,10 @@ def _banded(problem: RepairProblem, objective: float, limits: Limits) -> Iterato
     """Yield placements of that objective that keep the bands of columns, or of rows, shape [rows, columns]."""
     if not _bare(problem):
         return
-    depth, job = closest_depth(problem.cluster, problem.job), problem.job
-    level = problem.cluster.levels[depth]
-    room = count_nodes(level, problem.admitted)
+    kinds, job = problem.kinds, problem.job
+    room = kinds.count(problem.admitted)
     for transposed, domains_cost, bands_cost in ((False, job.alpha, job.beta), (True, job.beta, job.alpha)):
-        old, stays = level.domain_of[problem.old], problem.stays
+        old, stays = kinds.class_of[problem.old], problem.stays
         if transposed:
             old, stays = old.T, stays.T
         band_of = bands_of(old)
@@ -496,7 +438,7 @@ def _banded(problem: RepairProblem, objective: float, limits: Limits) -> Iterato
         most = int(min(left / domains_cost, len(room))) if domains_cost else len(room)
         answer = move_segments(old, stays, band_of=band_of, room=room, most=most, limits=limits)
         if answer is not None:
-            yield nearest_nodes(problem, depth, answer.T if transposed else answer)
+            yield nearest_nodes(problem, answer.T if transposed else answer)
 
 
 def _bare(problem: RepairProblem) -> bool:
@@ -554,13 +496,12 @@ def _search(
     if not offered.few or clock() > until:
         return None
     model = MoveModel(offered, limits)
-    model.suggest(offered.target_of_mover(problem.cluster.levels[offered.depth].domain_of[hint.nodes]))
+    model.suggest(offered.target_of_mover(hint.nodes))
     model.at_most("objective", model.value_of(target.after))
     steps = climb(model, ("slow", "moves", "touches"), until)
     if model.answer is None or "moves" not in steps:
         return None
-    domain_of_cell = offered.domain_of_cell(model.answer)
-    return plan_of(problem, offered.depth, domain_of_cell, fewest=steps["moves"].bound)
+    return plan_of(problem, offered.class_of_cell(model.answer), fewest=steps["moves"].bound)
 
 
 @dataclass(frozen=True)
@@ -580,6 +521,24 @@ class RepairProblem:
         """Shape [rows, columns], the cells that may keep their node."""
         stays: BoolArray = self.admitted[self.old]
         return stays
+
+    @cached_property
+    def depth(self) -> int:
+        """Depth of the closest level that the objective or a hold looks at."""
+        return closest_named(self.cluster, self.job)
+
+    @cached_property
+    def kinds(self) -> NodeKinds:
+        """The classes that its nodes are told apart by."""
+        return NodeKinds.of(self.cluster, self.job, self.depth)
+
+    def widened(self) -> RepairProblem | None:
+        """Return the problem with the next slower spares admitted as well; ``None`` = there are none."""
+        others = admissible(self.cluster, self.job) & ~self.admitted
+        if not others.any():
+            return None
+        slowest = self.cluster.slowdown[others].min()
+        return replace(self, admitted=self.admitted | (others & (self.cluster.slowdown <= slowest)))
 
     @cached_property
     def spare(self) -> BoolArray:
@@ -643,26 +602,28 @@ def choices(problem: RepairProblem, movable: BoolArray | None = None) -> MoveCho
 
     :param movable: shape [rows, columns], cells that may change their domain, with those tied to them.
     """
-    cluster, job = problem.cluster, problem.job
-    depth = closest_depth(cluster, job)
-    domain_of = cluster.levels[depth].domain_of
-    blocks = blocks_at(cluster, job, depth)
-    tied = blocks_at(cluster, job, 0).of_cell
+    cluster, job, kinds = problem.cluster, problem.job, problem.kinds
+    class_of, blocks = kinds.class_of, free_blocks(cluster, job, problem.depth)
+    tied = blocks_at(cluster, within_the_tree(cluster, job), 0).of_cell
+    if kinds.beside:
+        tied = np.arange(job.grid.cells, dtype=np.int32)
+        for hold in job.holds_on(cluster):
+            groups = job.grid.groups[hold.family]
+            tied = joined(tied, groups.cell, groups.group)
+        tied = tied.reshape(problem.old.shape)
     movable = np.isin(tied, tied[~problem.stays if movable is None else movable | ~problem.stays])
     count, block_of = blocks.rows * blocks.columns, blocks.of_cell
     home = np.empty(count, dtype=np.int32)
-    home[block_of] = domain_of[problem.old]
-    domains = len(cluster.levels[depth])
-    fixed = np.bincount(domain_of[problem.old[~movable]], minlength=domains)
-    room = (np.bincount(domain_of[problem.admitted], minlength=domains) - fixed) // blocks.size
-    slow = np.bincount(domain_of[problem.spare & (problem.slowdown > HEALTHY)], minlength=domains)
-    healthy = np.bincount(domain_of[problem.admitted], minlength=domains) - slow - fixed
+    home[block_of] = class_of[problem.old]
+    fixed = np.bincount(class_of[problem.old[~movable]], minlength=len(kinds))
+    room = (kinds.count(problem.admitted) - fixed) // blocks.size
+    slow = kinds.count(problem.spare & (problem.slowdown > HEALTHY))
     targets = np.flatnonzero(room > 0)
     return MoveChoices(
         cluster=cluster,
         job=job,
         old=problem.old,
-        depth=depth,
+        kinds=kinds,
         block_of=block_of,
         size=blocks.size,
         movers=np.unique(block_of[movable]).astype(np.int32),
@@ -670,7 +631,7 @@ def choices(problem: RepairProblem, movable: BoolArray | None = None) -> MoveCho
         lost=np.bincount(block_of[~problem.stays], minlength=count).astype(np.int32),
         targets=targets.astype(np.int32),
         room=room[targets].astype(np.int32),
-        healthy=healthy[targets].astype(np.int32),
+        healthy=(kinds.count(problem.admitted) - slow - fixed)[targets].astype(np.int32),
     )
 
 
@@ -699,8 +660,9 @@ def _away(cluster: Cluster, nodes: IntArray) -> BoolArray:
 
 
 def _room(cluster: Cluster, job: Job, nodes: BoolArray) -> int:
-    """Return the cells that some nodes can take in whole blocks."""
-    return int(capacity_by_level(cluster, job, nodes)[0].sum())
+    """Return the cells that some nodes can take in whole blocks, as far as each hierarchy by itself says."""
+    in_tree = int(capacity_by_level(cluster, within_the_tree(cluster, job), nodes)[0].sum())
+    return min(in_tree, *(asked.room * asked.size for asked in room_beside(cluster, job, nodes)), len(cluster))
 
 
 def _without(nodes: BoolArray, others: IntArray) -> BoolArray:
@@ -736,7 +698,8 @@ def _shortage(problem: RepairProblem, gone: IntArray) -> Infeasible:
     counts = {kind: int(nodes.sum()) for kind, nodes in kinds.items()}
     counts |= Counter(why for i, why in cluster.kept_out.items() if kept_out[i])
     listed = ", ".join(f"{count} {kind}" for kind, count in counts.items() if count)
-    block = blocks_at(cluster, job, 0).size
+    in_tree = blocks_at(cluster, within_the_tree(cluster, job), 0).size
+    block = max(in_tree, *(asked.size for asked in room_beside(cluster, job, problem.admitted)), 1)
     held = " and ".join(dict.fromkeys(cluster.level(hold.level).name for hold in job.holds_on(cluster)))
     tied = f"; hard constraints keep {block} cells in one {held}, and none has room for them" if block > 1 else ""
     remedies = [f"free {missing} more {_nodes(missing)} {size}" + (" in one domain" if tied else "")]

@@ -3,12 +3,14 @@
 There is one question for each type of GPU, and there for each *trunk* where nothing joins the trunks; the best answer
 counts, and a proof for each is a proof for the cluster.
 
-*Second hierarchies* nest with nothing, and algorithms search a tree.  So one is laid into the tree, after none, one or
-all of its levels: what lies in the same domain there and in the same domain of the second hierarchy is a domain of the
-new level, and closer levels are cut along it.  Every placement on such a tree is one on the cluster; not the other way
-round, unless the hierarchy nests there by itself.  Where it does, the answer for that tree is the answer, with its
-proof.  Where it nests nowhere, the best of the answers for all these trees, and without the constraints, is taken; and
-the only bound is that of the job without them, with the least that its soft ones can add.
+*Second hierarchies* may nest with nothing, and algorithms search a tree.  First the job is placed without constraints
+at them: where its placement keeps them, it is the answer, with its proof.  Where one nests in the tree by itself, it is
+a level there, and the answer for that tree is the answer.  Else the program that decides each cell
+(:mod:`scheduler.placement.cell_search`) finds the best placement and proves it, up to some thousands of choices.  For
+what is larger, and for algorithms that prove nothing, the hierarchy is laid into the tree, after none, one or all of
+its levels: what lies in the same domain there and in the same domain of the hierarchy is a domain of the new level, and
+closer levels are cut along it.  Every placement on such a tree is one on the cluster, not the other way round: the best
+of them is taken, and the only bound is that of the job without the constraints, with the least that its soft ones add.
 
 *Types of GPU*: all nodes of a gang have GPUs of one type, unless its job says that it may mix them.  So a job is placed
 once for each type that it admits; and the choice is what has the least ``objective / speed``, the speed of the job on
@@ -38,10 +40,11 @@ import numpy as np
 from ground.errors import Infeasible, SolverTimeout
 from ground.quantities import number
 from scheduler.job import Job
-from scheduler.job_on_cluster import named_beside, without_levels
+from scheduler.job_on_cluster import named_beside, within_the_tree
 from scheduler.objective import TOLERANCE, Evaluation, closer_levels, slowest_in_use, step_time, trivial_bound, worth_of
 from scheduler.outcome import Instance, Outcome, PredictedStep, TypeOption
-from scheduler.placement.admission import Blocks, TypeChoice, admissible, least_spread, shortage
+from scheduler.placement.admission import TypeChoice, admissible, least_spread, room_beside, shortage
+from scheduler.placement.cell_search import CellSearch
 from scheduler.placement.heuristic import AsksRules
 from scheduler.placement.types import (
     Limits,
@@ -159,6 +162,7 @@ def _least(bounds: Sequence[float | None]) -> float | None:
 
 
 RULES_SHARE = 0.2  # Of the time limit, for what quick rules propose; the exact search gives them as much
+RELAXED_SHARE = 0.25  # Of the time limit, for the job without its constraints beside the tree
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,28 +185,43 @@ class SecondConstraints:
         """Propose the best placement found; its bound holds for all there are."""
         if (name := named_beside(cluster, job)) is None:
             return propose(self.algorithm, cluster, job, limits)
-        if held := [hold.family for hold in job.holds if hold.level == name]:
-            blocks = Blocks(*job.grid.tied(held))
-            wanted = blocks.rows * blocks.columns
-            room = int((count_nodes(cluster.level(name), admissible(cluster, job)) // blocks.size).sum())
-            if room < wanted:
-                families = " and ".join(f"every {family} group" for family in held)
-                refusal = (
-                    f"holding {families} inside one {name} makes {wanted} blocks of {blocks.size} nodes, and the free "
-                    f"nodes have room for {room} such blocks"
-                )
-                return Proposal(None, infeasible=refusal)
-        job = with_levels_named(cluster, job)
-        if (nested := nested_depth(cluster, job, name)) is not None:
-            return self._nested(cluster, job, name, nested, limits)
-        return self._unnested(cluster, job, name, limits)
+        for asked in room_beside(cluster, job, admissible(cluster, job)):
+            if asked.refusal:
+                return Proposal(None, infeasible=asked.refusal)
+        job, end = with_levels_named(cluster, job), clock() + limits.seconds
+        part = replace(limits, seconds=RELAXED_SHARE * limits.seconds)
+        relaxed = propose(self.algorithm, cluster, within_the_tree(cluster, job), part)
+        first, relaxed = _weighed_whole(cluster, job, relaxed), _with_least_soft(cluster, job, relaxed)
+        if relaxed.infeasible or _settles(first, cluster, job, relaxed):
+            return _with_claims(first, job, relaxed, ())
+        answers = [first]
+        if (depth := nested_depth(cluster, job, name)) is not None:
+            on_tree = self._nested(cluster, job, name, depth, replace(limits, seconds=share_until(end, 2)))
+            if on_tree.infeasible or limits.told != "everything":
+                return on_tree
+            answers.append(_weighed_whole(cluster, job, on_tree))
+            if set(closer_levels(cluster, job)) <= set(on_tree.closer_bounds):
+                return on_tree
+            relaxed = on_tree
+        if isinstance(self.algorithm, AsksRules):
+            start = min(answers, key=lambda answer: answer.rank).proposal.nodes
+            program = CellSearch(cluster, job, replace(limits, seconds=share_until(end, 2)), start, relaxed)
+            if program.few and (decided := program.propose()) is not None:
+                if decided.infeasible or decided.complete:
+                    return _with_pairs(decided, cluster, job, relaxed)
+                answers.append(_weighed_whole(cluster, job, decided))
+                relaxed = _raised(relaxed, decided)
+        if depth is None:
+            left = replace(limits, seconds=share_until(end))
+            return self._on_trees(cluster, job, name, left, known=answers, relaxed=relaxed)
+        best = min((*answers, *self._of_rules(cluster, job, limits)), key=lambda answer: answer.rank)
+        return replace(relaxed, nodes=best.proposal.nodes)
 
     def _nested(self, cluster: Cluster, job: Job, name: str, depth: int, limits: Limits) -> Proposal:
         """Return the best placement where a hierarchy is a level of the tree after so many levels, with its proof.
 
         Closer levels that it cuts count otherwise there, so of placements as good others may be better on the cluster.
         """
-        end, everywhere = clock() + limits.seconds, np.arange(len(cluster), dtype=np.int32)
         on_tree = self.place(laid_into_tree(cluster, name, depth), job, limits)
         # closer levels of which the tree says what the cluster's does: those before the hierarchy, and, where that is
         # no closer level itself, those after it down to the first that it cuts
@@ -212,54 +231,25 @@ class SecondConstraints:
         kept = {level.name for level in uncut}
         bounds = {level: bound for level, bound in on_tree.closer_bounds.items() if level in kept}
         # domains of that tree may be cut: what was counted there cannot be recounted on the cluster
-        on_tree = replace(on_tree, closer_bounds=bounds, proofs=())
-        if on_tree.nodes is None or limits.told != "everything" or kept.issuperset(closer_levels(cluster, job)):
-            return on_tree
-        rest = replace(limits, seconds=share_until(end))
-        whole = self.place(cluster, without_levels(job, {name}), rest)
-        answers = [weighed(cluster, job, everywhere, proposal) for proposal in (on_tree, whole)]
-        best = min((*answers, *self._of_rules(cluster, job, rest)), key=lambda answer: answer.rank)
-        return replace(on_tree, nodes=best.proposal.nodes)
+        return replace(on_tree, closer_bounds=bounds, proofs=())
 
-    def _unnested(self, cluster: Cluster, job: Job, name: str, limits: Limits) -> Proposal:
-        """Return the best placement on all trees and without constraints at a hierarchy, and the bound without them."""
-        end, everywhere = clock() + limits.seconds, np.arange(len(cluster), dtype=np.int32)
-        parts = len(cluster.levels) + 2
-        free = without_levels(job, {name})
-        relaxed = self.place(cluster, free, replace(limits, seconds=limits.seconds / parts))
-        first = weighed(cluster, job, everywhere, relaxed)
-        if relaxed.lower_bound is not None:
-            usable = admissible(cluster, job)
-            counts = [count for count in job.counts if count.level == name]
-            soft = sum(count.weight * least_spread(cluster, job, count.family, name, usable) for count in counts)
-            # on a slow node a unit of the objective costs more time yet
-            shortest = None if relaxed.step_time_bound is None else relaxed.step_time_bound + job.spread_cost * soft
-            prices = tuple(replace(option, bound=(option.bound or 0.0) + soft) for option in relaxed.prices)
-            least = relaxed.lower_bound + soft
-            relaxed = replace(relaxed, lower_bound=least, step_time_bound=shortest, prices=prices)
-        settled = bool(relaxed.infeasible)
-        if first.evaluation is not None:
-            floor, quickest = relaxed.lower_bound, inf
-            if relaxed.prices:
-                # slow nodes have a price: the time decides, and then the objective on nodes no slower
-                floor = next(option.bound for option in relaxed.prices if option.chosen)
-                quickest = relaxed.step_time_bound or 0.0
-            best = floor is not None and first.evaluation.objective <= floor + TOLERANCE
-            settled |= len(free.counts) == len(job.counts) or (best and first.time <= quickest + TOLERANCE)
-        if settled:
-            return _with_claims(first, job, relaxed, ())
-        answers = [first] if first.evaluation is not None else []
-        for place, depth in enumerate(whole_first(cluster, job, name)):
+    def _on_trees(
+        self, cluster: Cluster, job: Job, name: str, limits: Limits, *, known: list[WeighedProposal], relaxed: Proposal
+    ) -> Proposal:
+        """Return the best of some answers, and of placements on trees that a hierarchy is laid into, with the bounds of
+        the job without some constraints: where there is too much for the program, or no algorithm that proves.
+        """
+        end, depths, answers = clock() + limits.seconds, whole_first(cluster, job, name), list(known)
+        for place, depth in enumerate(depths):
             if clock() > end and any(answer.evaluation is not None for answer in answers):
                 relaxed = replace(relaxed, complete=False)
                 break
-            seconds = share_until(end, parts - 1 - place)
-            tree = laid_into_tree(cluster, name, depth)
-            answers.append(weighed(cluster, job, everywhere, self.place(tree, job, replace(limits, seconds=seconds))))
+            part = replace(limits, seconds=share_until(end, len(depths) - place))
+            answers.append(_weighed_whole(cluster, job, self.place(laid_into_tree(cluster, name, depth), job, part)))
         answers += self._of_rules(cluster, job, limits)
         note = (
-            f"{name} nests with no level of the tree: searched were placements on trees that it is laid into, and the "
-            f"bound is that without its constraints."
+            f"{name} nests with no level of the tree, and there is too much to decide for each node: searched were "
+            f"placements on trees that it is laid into."
         )
         return _with_claims(min(answers, key=lambda answer: answer.rank), job, relaxed, (note,))
 
@@ -269,12 +259,74 @@ class SecondConstraints:
         """
         if not isinstance(self.algorithm, AsksRules) or limits.told != "everything":
             return
-        until, everywhere = clock() + RULES_SHARE * limits.seconds, np.arange(len(cluster), dtype=np.int32)
+        until = clock() + RULES_SHARE * limits.seconds
         for rule in self.algorithm.quick_rules():
             if clock() > until:
                 return
             proposal = SecondConstraints(rule.in_time(until)).place(cluster, job, limits)
-            yield weighed(cluster, job, everywhere, replace(proposal, notes=()))
+            yield _weighed_whole(cluster, job, replace(proposal, notes=()))
+
+
+def _weighed_whole(cluster: Cluster, job: Job, proposal: Proposal) -> WeighedProposal:
+    """Return a proposal for the whole cluster with its worth."""
+    return weighed(cluster, job, np.arange(len(cluster), dtype=np.int32), proposal)
+
+
+def _with_least_soft(cluster: Cluster, job: Job, relaxed: Proposal) -> Proposal:
+    """Return what was proved without constraints beside the tree, with the least that the soft ones can add."""
+    beside, usable = {level.name for level in cluster.second_levels}, admissible(cluster, job)
+    counts = [count for count in job.counts if count.level in beside]
+    if relaxed.lower_bound is None or not counts:
+        return relaxed
+    soft = sum(count.weight * least_spread(cluster, job, count.family, count.level, usable) for count in counts)
+    # on a slow node a unit of the objective costs more time yet
+    shortest = None if relaxed.step_time_bound is None else relaxed.step_time_bound + job.spread_cost * soft
+    prices = tuple(replace(option, bound=(option.bound or 0.0) + soft) for option in relaxed.prices)
+    return replace(relaxed, lower_bound=relaxed.lower_bound + soft, step_time_bound=shortest, prices=prices)
+
+
+def _settles(first: WeighedProposal, cluster: Cluster, job: Job, relaxed: Proposal) -> bool:
+    """Return whether the placement without constraints beside the tree keeps them, and none is better with them."""
+    if first.evaluation is None:
+        return False
+    floor, quickest = relaxed.lower_bound, inf
+    if relaxed.prices:
+        # slow nodes have a price: the time decides, and then the objective on nodes no slower
+        floor = next(option.bound for option in relaxed.prices if option.chosen)
+        quickest = relaxed.step_time_bound or 0.0
+    best = floor is not None and first.evaluation.objective <= floor + TOLERANCE
+    no_soft = len(within_the_tree(cluster, job).counts) == len(job.counts)
+    return no_soft or (best and first.time <= quickest + TOLERANCE)
+
+
+def _raised(relaxed: Proposal, decided: Proposal) -> Proposal:
+    """Return what holds of a job with and without some constraints, as far as the program came."""
+    return replace(
+        relaxed,
+        lower_bound=max(decided.lower_bound or 0.0, relaxed.lower_bound or 0.0),
+        step_time_bound=decided.step_time_bound,
+        prices=decided.prices,
+        # of placements as good as that without the constraints, and others may be as good as the answer now
+        closer_bounds={},
+        expert_bound=1.0,
+        proofs=(),
+        complete=False,
+    )
+
+
+def _with_pairs(decided: Proposal, cluster: Cluster, job: Job, relaxed: Proposal) -> Proposal:
+    """Return what the program decided, with what is known of the pairs of the job without some constraints."""
+    worth = None if decided.nodes is None else worth_of(cluster, job, decided.nodes)
+    pair = None if worth is None else (worth.dp, worth.pp)
+    least = decided.lower_bound is not None and decided.lower_bound <= (relaxed.lower_bound or 0.0) + TOLERANCE
+    return replace(
+        decided,
+        refutations=relaxed.refutations,
+        # what proves a smaller bound does not prove this one
+        proofs=relaxed.proofs if least else (),
+        pareto=tuple(point for point in relaxed.pareto if (point.dp, point.pp) == pair),
+        solve_seconds=relaxed.solve_seconds + decided.solve_seconds,
+    )
 
 
 def with_levels_named(cluster: Cluster, job: Job) -> Job:
@@ -453,6 +505,7 @@ def _option(choice: TypeChoice, outcome: Outcome, *, chosen: bool) -> TypeOption
         gpu_types=names,
         nodes=choice.usable,
         status=outcome.status,
+        proved_to=outcome.proved_to,
         speed=speed,
         objective=outcome.objective,
         bound=outcome.bound,

@@ -14,7 +14,7 @@ Lists may spell a node with a domain or without, in capitals or in small letters
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Container, Iterable, Iterator
+from collections.abc import Collection, Container, Iterable, Iterator, Sequence
 from functools import cached_property
 
 from ground.errors import InvalidInput, InvalidTopology, TooLarge, some
@@ -103,11 +103,24 @@ def spell_names(names: Iterable[str], *, most: int | None = None) -> str:
     """Return the names for a person: a hostlist, as Arnold reads it, of those that can stand in one, and the others in
     quotes one by one.
 
-    :param most: characters, at least 3; a longer text is cut short.
+    :param most: characters; of a longer text the first names stand, and how many more there are.
 
     >>> spell_names(["n1.site", "gpu node 1", "n2.site"])
     "n[1-2].site,'gpu node 1'"
     """
+    names = list(names)
+    text = _spelt(names)
+    if most is None or len(text) <= most:
+        return text
+    fits, too_many = 0, len(names)
+    while too_many - fits > 1:
+        middle = (fits + too_many) // 2
+        text = f"{_spelt(names[:middle])} and {len(names) - middle:,} more"
+        fits, too_many = (middle, too_many) if len(text) <= most else (fits, middle)
+    return f"{_spelt(names[:fits])} and {len(names) - fits:,} more" if fits else f"{len(names):,} in all"
+
+
+def _spelt(names: Sequence[str]) -> str:
     plain: list[str] = []
     odd: list[str] = []
     for name in names:
@@ -115,8 +128,7 @@ def spell_names(names: Iterable[str], *, most: int | None = None) -> str:
             plain.append(name)
         else:
             odd.append(repr(name))
-    text = ",".join([_folded(plain, _LAST_NUMBER), *odd] if plain else odd)
-    return text if most is None or len(text) <= most else f"{text[: most - 3]}..."
+    return ",".join([_folded(plain, _LAST_NUMBER), *odd] if plain else odd)
 
 
 def check_name(name: str, *, what: str = "a Slurm hostlist") -> None:

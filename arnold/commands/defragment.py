@@ -7,7 +7,7 @@ from dataclasses import replace
 import click
 
 from arnold.console.output import answer, exit_code, progress
-from arnold.options.command import JsonCommand
+from arnold.options.command import JsonCommand, said_again
 from arnold.options.field_options import file_option
 from arnold.options.job_options import PlacementInputs, placement_inputs, running_files, running_job
 from arnold.options.shared_options import RUNNING_HELP
@@ -95,5 +95,6 @@ def command(
         )
         instance = instance.settled(result.outcome)
         document = defragment_document(instance, result, budget)
-    answer(document, lambda out, shown: print_defragmentation(out, instance, shown), as_json=as_json)
+    then = "" if result.outcome.evaluation is None else said_again("defragment", "--json")
+    answer(document, lambda out, shown: print_defragmentation(out, instance, shown, then=then), as_json=as_json)
     return exit_code(result.status)

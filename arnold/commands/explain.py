@@ -8,7 +8,7 @@ import click
 
 from arnold.commands.place import of_a_change
 from arnold.console.output import answer, exit_code, progress
-from arnold.options.command import JsonCommand
+from arnold.options.command import JsonCommand, said_again
 from arnold.options.job_options import PlacementInputs, placement_inputs
 from arnold.options.shared_options import html_option
 from ground.files import write_file
@@ -52,5 +52,6 @@ def command(*, as_json: bool, html: str | None, inputs: PlacementInputs) -> int:
         from arnold.pages.placement_page import placement_page
 
         write_file(html, placement_page(cluster, instance.job, [outcome], more=explanation_cards(document)))
-    answer(document, lambda out, shown: print_explanation(out, instance, outcome, shown), as_json=as_json)
+    then = "" if outcome.evaluation is None else said_again("place", without=("--html",))
+    answer(document, lambda out, shown: print_explanation(out, instance, outcome, shown, then=then), as_json=as_json)
     return exit_code(outcome.status)

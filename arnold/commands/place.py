@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
 
 from arnold.console.output import answer, exit_code, log_outcome, progress, to_json
-from arnold.options.command import JsonCommand
+from arnold.options.cluster_options import KUBERNETES
+from arnold.options.command import JsonCommand, said_again
 from arnold.options.field_options import options_of, refuse_clashes, takes
 from arnold.options.job_options import JointInputs, PlacementInputs, joint_inputs
 from arnold.options.placement_outputs import PlaceOptions
@@ -17,7 +19,7 @@ from ground.errors import InvalidInput
 from ground.files import write_files
 
 if TYPE_CHECKING:
-    from scheduler.placement.types import Limits
+    from scheduler.placement.types import Limits, Status
 
 SECONDS_A_CHANGE = 2.0  # Time for each changed instance that is solved to answer "would it fit if ...?"
 JOB = "{job}"  # What stands for the name of the job in the name of a file, where there are several
@@ -92,8 +94,29 @@ def place_job(inputs: PlacementInputs, options: PlaceOptions, *, as_json: bool) 
 
             texts[options.html] = placement_page(cluster, instance.job, [outcome])
     write_files(texts)
-    answer(document, lambda out, shown: print_placement(out, instance, outcome, shown), as_json=as_json)
+    then = next_step(options, outcome.status, inputs.files.cluster)
+    answer(document, lambda out, shown: print_placement(out, instance, outcome, shown, then=then), as_json=as_json)
     return exit_code(outcome.status)
+
+
+def next_step(options: PlaceOptions, status: Status, cluster: str, job: str = "job") -> str:
+    """Return the command to go on with; empty = there is none to name.
+
+    :param job: what stands for the job in names of files.
+    """
+    files = {kind: file for file, kind in options.formats().items()}
+    outputs = ("--output", "--output-format", "--html", "--certificate")
+    if status in ("optimal", "feasible"):
+        if not files:
+            return said_again("place", "--output", f"{job}.{'json' if cluster.startswith(KUBERNETES) else 'slurm'}")
+        if "slurm" in files:
+            return f"sbatch {shlex.quote(files['slurm'])} COMMAND"
+        if "json" in files and job != JOB:
+            return said_again("repair", "--placement", files["json"], "--lost", "NODE", without=outputs)
+        return ""
+    if status == "infeasible":
+        return "" if job == JOB else said_again("explain", without=outputs)
+    return said_again("place", "--time-limit", "SECONDS", without=("--time-limit",))
 
 
 def of_a_change(limits: Limits) -> Limits:
@@ -143,7 +166,8 @@ def place_jobs(inputs: JointInputs, options: PlaceOptions, *, as_json: bool) -> 
 
             texts[page] = placement_page(instances[0].cluster, job, [outcome], more=joint_cards(document))
     write_files(texts)
-    answer(document, lambda out, shown: print_joint_placement(out, instances, shown), as_json=as_json)
+    then = next_step(options, joint.status, inputs.files.cluster, JOB)
+    answer(document, lambda out, shown: print_joint_placement(out, instances, shown, then=then), as_json=as_json)
     return exit_code(joint.status)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -10,7 +11,7 @@ import click
 
 from arnold.console.output import answer, progress
 from arnold.options.cluster_options import ClusterFiles, cluster_options
-from arnold.options.command import JsonCommand
+from arnold.options.command import JsonCommand, said_again
 from arnold.options.field_options import EARLIER, check_stdin, options_of, takes
 from arnold.options.placement_outputs import PlacementOutputs
 from arnold.options.shared_options import PLACEMENT_HELP, html_option
@@ -91,7 +92,12 @@ def command(
     if html is not None:
         texts[html] = _page(cluster, saved.job, repaired, document)
     write_files(texts)
-    answer(document, print_repair, as_json=as_json)
+    # the repaired placement is what the next repair starts from
+    kinds = outputs.formats()
+    slurm = next((file for file, kind in kinds.items() if kind == "slurm"), None)
+    then = "" if kinds else said_again("repair", "--output", "new.json", "--output", "new.slurm")
+    then = f"sbatch {shlex.quote(slurm)} COMMAND" if slurm is not None else then
+    answer(document, lambda out, shown: print_repair(out, shown, then=then), as_json=as_json)
 
 
 def _page(cluster: Cluster, job: Job, repaired: Repair, document: RepairDocument) -> str:

@@ -2,12 +2,14 @@
 
 The columns that tell rows apart are never cut, however narrow the terminal is.  They are the first, and as many after
 it as it takes until no two rows are alike.  Where rows do not fit, headers break between words, then the columns worth
-least are left out, then cells break.  ``--json`` always has everything; the page of ``--html`` has all columns.
+least are left out, then cells break: between words, and a list of names that no line holds between names.  ``--json``
+always has everything; the page of ``--html`` has all columns.
 """
 
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -15,6 +17,7 @@ from typing import Any, TypeVar
 import click
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderResult
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
@@ -27,10 +30,36 @@ ENOUGH = 24  # Characters a line of a column of sentences needs at least to be r
 
 
 @dataclass(frozen=True, slots=True)
+class Wrapped:
+    """Words that break between words, and where one is longer than a line, as a list of names is, after its commas."""
+
+    words: str
+
+    def __str__(self) -> str:
+        return self.words
+
+    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
+        """Return the widths of the longest name or word, and of all."""
+        return Measurement(_longest(re.findall(r"[^\s,]+,?", self.words)), cell_len(self.words))
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Yield the lines."""
+        lines = [""]
+        for word in re.findall(r"\s*\S+", self.words):
+            whole = cell_len(word.lstrip()) <= options.max_width
+            for piece in [word] if whole else re.findall(r"\s*[^,]*,?", word):
+                if lines[-1] and cell_len(lines[-1] + piece) > options.max_width:
+                    lines.append(piece.lstrip())
+                else:
+                    lines[-1] += piece
+        yield Text("\n".join(lines), overflow="fold")
+
+
+@dataclass(frozen=True, slots=True)
 class FittedTable:
     """A plain table that fits the terminal."""
 
-    title: str
+    title: str  # empty = none
     headers: Sequence[str]
     rows: Sequence[tuple[str, ...]]  # cells of each, of all columns
     # headers of columns that are aligned left, besides the first; the others are aligned right
@@ -43,7 +72,7 @@ class FittedTable:
         room = options.max_width
         columns, widths, gap = self._fit(room)
         made = Table(
-            title=self.title,
+            title=self.title or None,
             title_justify="left",
             title_style="bold",
             box=None,
@@ -58,7 +87,10 @@ class FittedTable:
                 header, justify="left" if left else "right", overflow="fold", no_wrap=i < keys, width=widths.get(i)
             )
         for number, row in enumerate(self.rows):
-            made.add_row(*(row[i] for i in columns), style="bold" if number in self.bold else "")
+            made.add_row(
+                *(Wrapped(row[i]) if "," in row[i] else row[i] for i in columns),
+                style="bold" if number in self.bold else "",
+            )
         yield made
 
     def _fit(self, room: int) -> tuple[list[int], dict[int, int], int]:

@@ -2,8 +2,9 @@
 
 The result of a command is either one JSON document or text for a person, never both.  Colours and bars appear on a
 terminal only; rich honours ``NO_COLOR``.  The streams are taken as they may be: closed, full, read by a program that
-stops reading, in an encoding without bars.  ``--quiet`` prints nothing but errors on standard error, ``--verbose`` also
-what was read and chosen; both may stand before or after the name of a command.
+stops reading, in an encoding without bars.  ``--quiet`` prints nothing but errors on standard error; ``--verbose``
+prints there what was read and chosen, and on standard output all of an answer.  Both stand before or after the name of
+a command.
 """
 
 from __future__ import annotations
@@ -121,12 +122,14 @@ def print_sentences(out: Console, title: str, sentences: Sequence[str]) -> None:
     from rich.table import Table
     from rich.text import Text
 
+    from arnold.console.fitted_table import Wrapped
+
     if sentences:
         out.print()
         out.print(Text(title, "bold"))
         rows = Table.grid(padding=(0, 1))
         for sentence in sentences:
-            rows.add_row("  -", plain(sentence))
+            rows.add_row("  -", Wrapped(plain(sentence)))
         out.print(rows)
 
 
@@ -222,6 +225,12 @@ def is_quiet() -> bool:
     return context is not None and bool(context.meta.get(_QUIET))
 
 
+def is_verbose() -> bool:
+    """Return whether this run was asked to tell all."""
+    context = click.get_current_context(silent=True)
+    return context is not None and _LINES in context.meta
+
+
 def note(*sentences: str) -> None:
     """Print notes on standard error, a line each, unless the run is to be quiet."""
     for sentence in () if is_quiet() else sentences:
@@ -273,7 +282,12 @@ def verbosity_options() -> list[click.Option]:
         click.Option([short, long], is_flag=True, is_eager=True, expose_value=False, callback=does, help=words)
         for short, long, does, words in (
             ("-q", "--quiet", be_quiet, "Print no progress and no notes on standard error, only errors."),
-            ("-v", "--verbose", be_verbose, "Print on standard error what was read and chosen, and how long it took."),
+            (
+                "-v",
+                "--verbose",
+                be_verbose,
+                "Print the whole answer, and on standard error what was read and how long it took.",
+            ),
         )
     ]
 

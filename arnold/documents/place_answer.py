@@ -3,22 +3,24 @@
 
 What they say of a placement and of its cells is told once, in :class:`PlacementAnswer` and :class:`CellAnswer`; each
 document declares those of their fields that it has, in the order of its JSON.  ``arnold repair`` reads what ``arnold
-place`` and itself print.  A text begins with the verdict; then comes where the cells are, then what could be had
-instead.
+place`` and itself print.
+
+Texts have one frame (:class:`Frame`) of about fifteen lines: the answer and how sure it is, where it is, what was
+assumed, what to do next.  ``-v`` prints what is folded and left out of it.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from arnold.console.output import BAD, GOOD, SO_SO, print_rows, print_sentences
-from ground.quantities import capitalised, decimal, plural
+from arnold.console.output import BAD, GOOD, SO_SO, is_verbose, plain, print_rows, print_sentences
+from ground.quantities import capitalised, decimal, plural, several
 from ground.records import Count, JsonRecord, NotNegative, Share, record_of
 from scheduler.explanation import (
     AvoidanceOption,
@@ -34,24 +36,32 @@ from scheduler.explanation import (
 from scheduler.job import FAMILIES, Family
 from scheduler.job_files.job_file import JobDocument, job_document
 from scheduler.objective import TOLERANCE, Spread, objective_of
-from scheduler.outcome import CloserSpread, ExpertSpread, Instance, Outcome, RefusedPlacement, TypeOption, status_words
-from scheduler.placement.admission import typed
+from scheduler.outcome import (
+    CloserSpread,
+    ExpertSpread,
+    Instance,
+    Outcome,
+    RefusedPlacement,
+    TypeOption,
+    proof_in_words,
+    status_words,
+)
+from scheduler.placement.admission import held_nodes, typed
 from scheduler.placement.types import ALGORITHMS, ParetoPoint, PriceOption, Status
 from scheduler.repair import Prefer, Repair
 from scheduler.several.defragmentation import Defragmentation, MoveBudget
 from scheduler.several.together import JointOutcome, TurnResult
 from scheduler.subproblems import in_words as types_in_words
 from topology.cluster import IntArray, count_nodes
-from topology.flags import NodeFlag, in_words
+from topology.flags import FAULTY, NodeFlag, in_words
 from topology.node_names import spell_names
 from topology.summary import ClusterSummary, summarise_cluster
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-LONGEST = 40  # Most rows of a table on a terminal
-LONGEST_NAMES = 72  # Most characters of a list of nodes
-LONGEST_FLAGS = 8  # Most flags that are told one by one
+LONGEST, SHORT = 40, 3  # Most rows of a table, and most sentences of a list: with -v, and without
+LONGEST_NAMES = 72  # Most characters of a list of nodes without -v
 BAR = 10  # Characters of the bar of a domain of which all is taken
 COLOURS = {"optimal": GOOD, "feasible": SO_SO}  # Of verdicts; all others are bad
 
@@ -65,6 +75,11 @@ class PlacementAnswer(JsonRecord):
     """optimal: no placement is better in what decides, the predicted step time where slow nodes have a price, else the
     objective; feasible: valid, with a gap; infeasible; timeout: out of time with nothing valid; gave-up: a
     heuristic found nothing and proved nothing."""
+    proved_to: str | None
+    """How much of what is asked is proved: `objective`: no placement is better in what decides, and nothing more; a
+    level's name: besides, of placements as good none has a smaller EP spread, or less of alpha * dp + beta * pp at
+    closer levels, down to that one; `all`: down to the closest; null = not even the objective.  What comes after the
+    objective is proved of placements on the chosen types of GPU with no node slower than was admitted."""
     stopped_at: float | None
     """Seconds of the time limit that stopped the algorithm, or by the clock what came after its proof; null = it ended
     by itself, or proved its answer."""
@@ -165,6 +180,7 @@ class PlaceDocument(PlacementAnswer):
     """A placement, or why there is none.  What belongs to a placement is null, or empty, when there is none."""
 
     status: Literal["optimal", "feasible", "infeasible", "timeout", "gave-up"]
+    proved_to: str | None
     stopped_at: float | None
     algorithm: str
     reason: str | None
@@ -242,46 +258,132 @@ def place_document(instance: Instance, outcome: Outcome, *, would_fit_if_empty: 
     )
 
 
-def print_placement(out: Console, instance: Instance, outcome: Outcome, document: PlaceDocument) -> None:
-    """Print all that `arnold place` says of a job."""
-    from rich.text import Text
+class Frame:
+    """The text of an answer, short, or with ``-v`` whole: what is folded or left out is named in its last line."""
 
-    print_head(out, instance)
+    def __init__(self, out: Console, verdict: str, style: str, *, timing: str = "") -> None:
+        """Print the verdict.
+
+        :param timing: by what it was found, and in how many seconds.
+        """
+        from rich.text import Text
+
+        self.out, self.whole = out, is_verbose()
+        self.most = LONGEST if self.whole else SHORT
+        self.longest_names = None if self.whole else LONGEST_NAMES
+        self._under_v: list[str] = []
+        out.print(Text(verdict, style) + Text(f"  ({timing})" if timing else "", "dim"))
+
+    def folds(self, rows: int, what: str) -> bool:
+        """Return whether so many rows or sentences are more than are shown; then ``-v`` has all."""
+        if rows > self.most and not self.whole:
+            self._under_v.append(f"all {rows:,} {what}")
+        return rows > self.most
+
+    def rows(
+        self, headers: Sequence[str], rows: Sequence[Sequence[object]], *, title: str, left: Sequence[str]
+    ) -> None:
+        """Print a table, folded."""
+        # a fold of one row takes the line of the row
+        most = None if len(rows) == self.most + 1 or not self.folds(len(rows), title.lower()) else self.most
+        print_rows(self.out, headers, rows, title=title, left=left, most=most)
+
+    def sentences(self, title: str, sentences: Sequence[str]) -> None:
+        """Print a list, folded."""
+        shown = [*sentences]
+        if len(shown) > self.most + 1 and self.folds(len(shown), f'of "{title}"'):
+            shown[self.most :] = [f"{len(shown) - self.most:,} more"]
+        print_sentences(self.out, title, shown)
+
+    def details(self, title: str, sentences: Sequence[str]) -> None:
+        """Print a list with ``-v`` alone."""
+        if self.shows(title, sentences):
+            print_sentences(self.out, capitalised(title), sentences)
+
+    def shows(self, title: str, details: Sequence[object]) -> bool:
+        """Return whether details are shown; else they are named as left out, where there are any."""
+        if details and not self.whole:
+            self._under_v.append(title)
+        return bool(details) and self.whole
+
+    def end(self, assumed: Sequence[str], then: str) -> None:
+        """Print what was assumed, a line each kind, and the command to go on with; then what ``-v`` has more."""
+        from rich.text import Text
+
+        from arnold.console.fitted_table import Wrapped
+
+        print_sentences(self.out, "Assumed", [*dict.fromkeys(assumed)])
+        if then:
+            self.out.print(Wrapped(plain(f"Next: {then}")))
+        if self._under_v:
+            self.out.print(Text(f"-v shows {', '.join(self._under_v)}", "dim"))
+
+
+def passed_over(instance: Instance) -> list[str]:
+    """Return how many nodes the job may not have, by what holds them, the commonest first; and the slow ones.
+
+    Notes of the cluster's readers name the options that would admit them.
+    """
+    held = Counter(held_nodes(instance.cluster, instance.job))
+    if not held:
+        return []
+    kinds = ", ".join(f"{nodes:,} {why}" for why, nodes in held.most_common())
+    return [f"{held.total():,} of {len(instance.cluster):,} nodes passed over: {kinds}"]
+
+
+def slow_nodes(document: PlaceDocument) -> list[str]:
+    """Return how many slow nodes the placement leaves out, and how many it has, with the option for the contrary."""
+    lines = []
+    for names, words, otherwise in (
+        (document.avoided, "left out", "--avoid ignore takes them"),
+        (document.used_flagged, "in use", "--avoid strict leaves them out"),
+    ):
+        slowdowns = [flag.slowdown for flag in document.flags if flag.node in {*names} and flag.slowdown < FAULTY]
+        if slowdowns:
+            slowest = f"up to {decimal(max(slowdowns))} times slower"
+            lines.append(f"{plural(len(slowdowns), 'slow node')} {words}, {slowest} ({otherwise})")
+    return lines
+
+
+def print_placement(out: Console, instance: Instance, outcome: Outcome, document: PlaceDocument, *, then: str) -> None:
+    """Print what `arnold place` says of a job.
+
+    :param then: the command to go on with.
+    """
     whole = "" if document.run_seconds is None else f"; {document.run_seconds:.2f} s in all"
-    seconds = f"  ({outcome.algorithm}, {document.solve_seconds:.2f} s{whole})"
-    out.print()
-    out.print(Text(outcome.verdict, COLOURS.get(outcome.status, BAD)) + Text(seconds, "dim"))
+    timing = f"{outcome.algorithm}, {document.solve_seconds:.2f} s{whole}"
+    frame = Frame(out, outcome.verdict, COLOURS.get(outcome.status, BAD), timing=timing)
+    # what decides between equal objectives, in order
+    proved = {True: "the least with this objective, proved", False: "not proved to be the least"}
+    if document.ep is not None:
+        out.print(f"{document.level}: EP spread {document.ep.spread}, {proved[document.ep.proved]}")
+    for level, spread in document.closer.items():
+        out.print(f"{level}: DP spread {spread.dp}, PP spread {spread.pp}, {proved[spread.proved]}")
+    print_head(out, instance)
+    types = [option for option in document.types if len(document.types) > 1]
+    assumed = [f"on one of {len(types)} choices of GPU, {option.sentence}" for option in types if option.chosen]
     if outcome.proposal.nodes is not None and outcome.evaluation is not None:
-        _print_domains(out, instance, outcome, outcome.proposal.nodes)
-        print_pareto(out, instance, outcome)
+        _print_domains(frame, instance, outcome, outcome.proposal.nodes)
+        if frame.shows("the trade", outcome.proposal.corners):
+            print_pareto(out, instance, outcome)
         levels = [(level, *(of[family] for family in FAMILIES)) for level, of in document.spread_by_level.items()]
-        print_rows(out, ("largest spread at", *FAMILIES), levels, title="Every level and family")
-        # what decides between equal objectives, in order
-        proved = {True: "the least with this objective, proved", False: "not proved to be the least"}
-        ties = []
-        if document.ep is not None:
-            ties.append(f"{document.level}: EP spread {document.ep.spread}, {proved[document.ep.proved]}")
-        for level, spread in document.closer.items():
-            ties.append(f"{level}: DP spread {spread.dp}, PP spread {spread.pp}, {proved[spread.proved]}")
-        print_sentences(out, "Of equal objectives", ties)
+        if frame.shows("every level", levels):
+            print_rows(out, ("largest spread at", *FAMILIES), levels, title="Every level and family")
         flagged = [
-            f"{len(names)} {words}: {spell_names(names, most=LONGEST_NAMES)}"
+            f"{len(names)} {words}: {spell_names(names)}"
             for words, names in (("left out", document.avoided), ("in use", document.used_flagged))
             if names
         ]
-        print_sentences(out, "Flagged nodes", [*flagged, *flag_sentences(document.flags)])
-    elif document.status == "infeasible":
-        if document.would_fit_if_empty is not None:
-            kept_out = instance.cluster.kept_out
-            but = f", without the {plural(len(kept_out), 'node')} that it is kept out of" if kept_out else ""
-            fits = "would fit if" if document.would_fit_if_empty else "would not fit even if"
-            out.print(f"It {fits} the cluster were empty{but}.")
-        out.print("`arnold explain` with the same options shows what would have to change.")
-    else:
-        out.print("A longer --time-limit may help.")
-    print_sentences(out, "Slow nodes", [price.sentence for price in document.prices])
-    print_sentences(out, "Types of GPU", [option.sentence for option in document.types if len(document.types) > 1])
-    print_sentences(out, "Notes", document.notes)
+        frame.details("flagged nodes", [*flagged, *flag_sentences(document.flags)])
+        assumed += slow_nodes(document)
+    elif document.would_fit_if_empty is not None:
+        kept_out = instance.cluster.kept_out
+        but = f", without the {plural(len(kept_out), 'node')} that it is kept out of" if kept_out else ""
+        fits = "would fit if" if document.would_fit_if_empty else "would not fit even if"
+        out.print(f"It {fits} the cluster were empty{but}.")
+    frame.details("what slow nodes cost", [price.sentence for price in document.prices])
+    frame.details("types of GPU", [option.sentence for option in types])
+    frame.end([*passed_over(instance), *assumed, *document.notes], then)
 
 
 def print_head(out: Console, instance: Instance) -> None:
@@ -298,7 +400,8 @@ def print_head(out: Console, instance: Instance) -> None:
     )
 
 
-def _print_domains(out: Console, instance: Instance, outcome: Outcome, nodes: IntArray) -> None:
+def _print_domains(frame: Frame, instance: Instance, outcome: Outcome, nodes: IntArray) -> None:
+    """Print the domains of the level that counts with the cells in each, the fullest first; the others in one row."""
     cluster, level = instance.cluster, instance.level
     domain = level.domain_of[nodes]
     cells = np.bincount(domain.ravel(), minlength=len(level))
@@ -308,15 +411,29 @@ def _print_domains(out: Console, instance: Instance, outcome: Outcome, nodes: In
             of_types = of_types & typed(cluster, option.gpu_types)
     usable = count_nodes(level, of_types)
     used = sorted(np.flatnonzero(cells), key=lambda k: (-cells[k], level.domains[k]))
-    rows = list[tuple[object, ...]]()
-    for k in used[:LONGEST]:  # the fullest domains
-        names = spell_names((cluster.names[i] for i in np.sort(nodes[domain == k])), most=LONGEST_NAMES)
-        filled = round(BAR * cells[k] / usable[k]) if usable[k] else 0
-        rows.append((level.domains[k], cells[k], usable[k], "█" * filled + "░" * (BAR - filled), names))
-    if len(used) > LONGEST:
-        rows.append((f"... {len(used) - LONGEST} more", cells[used[LONGEST:]].sum(), "", "", ""))
-    headers, title = (level.name, "cells", "usable", "", "nodes"), f"Cells in {plural(len(used), level.name)}"
-    print_rows(out, headers, rows, title=title, left=["", "nodes"], spare=[""])
+    shown, rest = used, list[np.intp]()
+    if len(used) > frame.most + 1 and frame.folds(len(used), several(level.name)):
+        shown, rest = used[: frame.most], used[frame.most :]
+
+    room = frame.longest_names
+    if room is not None:
+        # beside the name a column of cells, one of usable nodes and the bar, with blanks between them
+        longest = max(len(name) for name in (level.name, *(level.domains[k] for k in shown)))
+        room = max(24, min(room, frame.out.width - longest - len("  cells  usable    ") - BAR))
+
+    def row(name: str, domains: Sequence[np.intp], inside: Iterable[str]) -> tuple[object, ...]:
+        """Return a row of some domains, with the names of what is inside."""
+        has, may = cells[domains].sum(), usable[domains].sum()
+        filled = round(BAR * has / may) if may else 0
+        return name, has, may, "█" * filled + "░" * (BAR - filled), spell_names(inside, most=room)
+
+    rows = [row(level.domains[k], [k], (cluster.names[i] for i in np.sort(nodes[domain == k]))) for k in shown]
+    if rest:
+        rows.append(row(f"{len(rest)} more", rest, [level.domains[k] for k in sorted(rest)]))
+    title = f"Cells in {plural(len(used), level.name)}" if frame.whole else ""
+    print_rows(
+        frame.out, (level.name, "cells", "usable", "", "nodes"), rows, title=title, left=["", "nodes"], spare=[""]
+    )
 
 
 def print_pareto(out: Console, instance: Instance, outcome: Outcome) -> None:
@@ -339,11 +456,11 @@ def flag_sentences(flags: Sequence[NodeFlag]) -> list[str]:
     """Return what is held against nodes, by which source and why; the slowest first, a few of them."""
     ordered = sorted(flags, key=lambda flag: (flag.kind == "faulty", -flag.slowdown, flag.node))
     lines = []
-    for flag in ordered[:LONGEST_FLAGS]:
+    for flag in ordered[:LONGEST]:
         source = f" (source: {flag.source})" if flag.source else ""
         lines.append(f"{flag.node}: {in_words(flag)}{source}" + (f": {flag.evidence}" if flag.evidence else ""))
-    if len(flags) > LONGEST_FLAGS:
-        lines.append(f"{len(flags) - LONGEST_FLAGS} more are in `--json`")
+    if len(flags) > LONGEST:
+        lines.append(f"{len(flags) - LONGEST} more are in `--json`")
     return lines
 
 
@@ -354,6 +471,9 @@ class JointDocument(PlacementAnswer):
     status: Literal["optimal", "feasible", "infeasible", "timeout", "gave-up"]
     """Status of all jobs together. optimal: no placement of all has a smaller sum, where slow nodes have a price on
     nodes that are no slower than each job takes alone; infeasible: they do not all fit."""
+    proved_to: str | None
+    """How much of what is asked is proved: `objective`: the sum; `all`: besides, no job could have a smaller EP spread,
+    or lie better at a closer level, on the whole cluster; null = not even the sum."""
     stopped_at: float | None
     """Seconds of the time limit that ended the search; null = it ended by itself, or proved its answer."""
     jobs: Mapping[str, PlaceDocument]
@@ -393,52 +513,59 @@ def joint_document(instances: Sequence[Instance], weights: Sequence[float], outc
     )
 
 
-def print_joint_placement(out: Console, instances: Sequence[Instance], document: JointDocument) -> None:
-    """Print where several jobs go, or which of them to leave out."""
-    from rich.text import Text
+def print_joint_placement(out: Console, instances: Sequence[Instance], document: JointDocument, *, then: str) -> None:
+    """Print where several jobs go, or which of them to leave out.
 
+    :param then: the command to go on with.
+    """
+    verdict = status_words(document.status, document.stopped_at)
+    if document.gap:
+        verdict += f", gap {document.gap:.1%}"
+    worth = (
+        f"sum {decimal(document.objective)}, proved bound {decimal(document.bound or 0.0)}{_proof(document.proved_to)}"
+        if document.objective is not None
+        else document.reason
+    )
+    frame = Frame(
+        out, f"{verdict}: {worth}", COLOURS.get(document.status, BAD), timing=f"{document.solve_seconds:.2f} s"
+    )
+    if document.left_out:
+        out.print(f"Fewest jobs to leave out: {', '.join(document.left_out)}")
     cluster = instances[0].cluster
     idle = int(cluster.idle.sum())
     out.print(
         f"{plural(len(instances), 'job')} at once on {instances[0].source}: {len(cluster):,} nodes, {idle:,} idle"
     )
-    out.print()
-    seconds = Text(f"  ({document.solve_seconds:.2f} s)", "dim")
-    verdict = status_words(document.status, document.stopped_at)
-    if document.objective is None:
-        out.print(Text(f"{verdict}: {document.reason}", BAD) + seconds)
-        if document.left_out:
-            out.print(f"Fewest jobs to leave out: {', '.join(document.left_out)}")
-        return
-    if document.gap:
-        verdict += f", gap {document.gap:.1%}"
-    worth = f"{verdict}: sum {decimal(document.objective)}, proved bound {decimal(document.bound or 0.0)}"
-    out.print(Text(worth, COLOURS.get(document.status, BAD)) + seconds)
-    rows, jobs_of_note = [], dict[str, list[str]]()
+    rows = list[tuple[object, ...]]()
     for name, placed in document.jobs.items():
-        for note in placed.notes:
-            jobs_of_note.setdefault(note, []).append(name)
         if placed.spread is not None and placed.objective is not None:
             numbers = placed.spread.dp, placed.spread.pp, decimal(placed.objective), decimal(placed.bound or 0.0)
-            where = spell_names(placed.domains, most=LONGEST_NAMES)
+            where = spell_names(placed.domains, most=frame.longest_names)
             rows.append((name, decimal(document.weights[name]), len(placed.assignment), *numbers, where))
     headers = ("job", "weight", "nodes", "DP spread", "PP spread", "objective", "alone", "where")
-    print_rows(out, headers, rows, title="Jobs", left=["where"])
-    turns = [_turn_in_words(turn, document.objective) for turn in document.one_after_the_other]
-    print_sentences(out, "One job after the other", turns)
-    # a note of a job once, with the names of its jobs unless it is of all
-    notes = [
-        note if len(names) == len(document.jobs) else f"{', '.join(names)}: {note}"
-        for note, names in jobs_of_note.items()
-    ]
-    print_sentences(out, "Notes", [*document.notes, *notes])
+    frame.rows(headers, rows, title="Jobs", left=["where"])
+    if document.objective is not None:
+        objective = document.objective
+        frame.details(
+            "one job after the other", [_turn_in_words(turn, objective) for turn in document.one_after_the_other]
+        )
+    # what is assumed of a job once, with the names of its jobs unless it is of all
+    jobs_of = dict[str, list[str]]()
+    for instance in instances:
+        own = passed_over(instance)
+        if (answer := document.jobs.get(instance.job.name)) is not None:
+            own += [*slow_nodes(answer), *answer.notes]
+        for line in own:
+            jobs_of.setdefault(line, []).append(instance.job.name)
+    lines = [line if len(names) == len(instances) else f"{', '.join(names)}: {line}" for line, names in jobs_of.items()]
+    frame.end([*lines, *document.notes], then)
 
 
 def joint_cards(document: JointDocument) -> list[tuple[str, list[str]]]:
     """Return a card of the pages: the sum and how sure it is, each job, and what one after the other would give."""
     if document.objective is None:
         return []
-    bound = f"proved bound {decimal(document.bound or 0.0)}"
+    bound = f"proved bound {decimal(document.bound or 0.0)}{_proof(document.proved_to)}"
     jobs = [
         f"{name}: {plural(len(placed.assignment), 'node')}, objective {decimal(placed.objective or 0.0)}, alone "
         f"{decimal(placed.bound or 0.0)}, weight {decimal(document.weights[name])}."
@@ -448,6 +575,11 @@ def joint_cards(document: JointDocument) -> list[tuple[str, list[str]]]:
         f"One after the other, {_turn_in_words(turn, document.objective)}." for turn in document.one_after_the_other
     ]
     return [("Placed at once", [f"Weighted sum of objectives {decimal(document.objective)}, {bound}.", *jobs, *turns])]
+
+
+def _proof(proved_to: str | None) -> str:
+    """Return what is proved, to end a sentence with; empty = not even the objective."""
+    return "" if proved_to is None else f"; {proof_in_words(proved_to)}"
 
 
 def _turn_in_words(turn: TurnResult, objective: float) -> str:
@@ -505,6 +637,10 @@ class RepairDocument(PlacementAnswer):
     with as few slow nodes more, unless these are ignored)."""
     objective_proved: bool
     """A better objective is impossible, in the same sense."""
+    proved_to: str | None
+    """How much of what is asked is proved, in the same sense: `objective`: a better objective is impossible; `all`, or
+    a level's name: fewer moves, a smaller EP spread and a better placement at closer levels (down to that one) too;
+    null = not even the objective."""
     level: str
     spread_by_level: Mapping[str, Mapping[Family, int]]
     used_flagged: tuple[str, ...]
@@ -525,7 +661,8 @@ class RepairDocument(PlacementAnswer):
         """How sure it is that no fewer moves, and no better objective, can be had, in words."""
         fewer = "fewer are impossible" if self.moves_proved else f"{self.fewest_moves} at least"
         better = "proved best" if self.objective_proved else f"at least {decimal(self.objective_bound)}"
-        return fewer, f"{better} with as few moves" if self.prefer == "moves" else better
+        with_as_few = " with as few moves" if self.prefer == "moves" else ""
+        return fewer, f"{better}{with_as_few}{_proof(self.proved_to)}"
 
 
 def repair_document(instance: Instance, repair: Repair, *, lost: Sequence[str]) -> RepairDocument:
@@ -564,19 +701,25 @@ def repair_document(instance: Instance, repair: Repair, *, lost: Sequence[str]) 
     )
 
 
-def print_repair(out: Console, document: RepairDocument) -> None:
-    """Print what a repair moves, and how sure it is that less would not do."""
+def print_repair(out: Console, document: RepairDocument, *, then: str) -> None:
+    """Print what a repair moves, and how sure it is that less would not do.
+
+    :param then: the command to go on with.
+    """
     fewer, better = document.sure
     lost, moved = plural(len(document.lost), "node"), plural(len(document.moves), "cell")
-    out.print(f"{document.job.name}: {lost} lost, {moved} moved ({fewer})", style=GOOD)
+    verdict = f"{document.job.name}: {lost} lost, {moved} moved ({fewer})"
+    frame = Frame(out, verdict, GOOD, timing=f"{document.solve_seconds:.2f} s")
     out.print(
         f"objective {decimal(document.before.objective)} -> {decimal(document.objective)} ({better}), "
         f"DP spread {document.before.spread.dp} -> {document.spread.dp}, "
         f"PP spread {document.before.spread.pp} -> {document.spread.pp}"
     )
     rows = [(move.node_rank, move.dp, move.pp, move.source, move.target) for move in document.moves]
-    print_rows(out, ("rank", "row (dp)", "stage (pp)", "from", "to"), rows, title="Moves", left=["from", "to"])
-    print_sentences(out, "Notes", document.notes)
+    frame.rows(("rank", "row (dp)", "stage (pp)", "from", "to"), rows, title="Moves", left=["from", "to"])
+    used = document.used_flagged
+    flagged = [f"flagged nodes in use: {len(used):,} ({spell_names(used, most=frame.longest_names)})"] if used else []
+    frame.end([*flagged, *document.notes], then)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -585,6 +728,7 @@ class ExplainDocument(PlacementAnswer):
 
     status: Status
     """Status of the exact solver: optimal, feasible, infeasible or timeout."""
+    proved_to: str | None
     stopped_at: float | None
     verdict: str
     """The answer in one sentence."""
@@ -659,11 +803,15 @@ EMPTY = {
 }
 
 
-def print_explanation(out: Console, instance: Instance, outcome: Outcome, document: ExplainDocument) -> None:
-    """Print why a placement cannot be better, or why there is none."""
+def print_explanation(
+    out: Console, instance: Instance, outcome: Outcome, document: ExplainDocument, *, then: str
+) -> None:
+    """Print why a placement cannot be better, or why there is none.
+
+    :param then: the command to go on with.
+    """
+    frame = Frame(out, document.verdict, COLOURS.get(outcome.status, BAD), timing=f"{document.solve_seconds:.2f} s")
     print_head(out, instance)
-    out.print()
-    out.print(document.verdict, style=COLOURS.get(outcome.status, BAD))
     if outcome.evaluation is not None:
         title = "Nothing can be cheaper"
         if document.cheaper:
@@ -674,24 +822,34 @@ def print_explanation(out: Console, instance: Instance, outcome: Outcome, docume
             why = "why it cannot be" if document.status == "optimal" else "what is known of it"
             pairs = "1 pair" if len(document.cheaper) == 1 else f"{len(document.cheaper):,} pairs"
             title = f"What would be cheaper, and {why}{where}: {pairs} of (DP spread, PP spread)"
-        # a line for each pair that no other exceeds, with the smaller ones that go with it
+        # a line for each pair that no other exceeds, with -v followed by the smaller ones that go with it
         reasons = []
         for reason in why_not(document.cheaper):
             reasons.append(reason.line)
-            if reason.with_it:
+            if reason.with_it and frame.whole:
                 names = [f"({pair.dp}, {pair.pp})" for pair in reason.with_it]
                 more = f" and {len(names) - LONGEST:,} more" if len(names) > LONGEST else ""
                 reasons.append(f"{', '.join(names[:LONGEST])}{more}: {reason.rest}")
-        print_sentences(out, title, reasons or ["every group touches one domain"])
-        print_pareto(out, instance, outcome)
-    for card, sentences in explanation_cards(document):
-        print_sentences(out, card, sentences)
-    print_sentences(out, "Types of GPU", [option.sentence for option in document.types if len(document.types) > 1])
-    print_sentences(out, "Notes", document.notes)
+        frame.sentences(title, reasons or ["every group touches one domain"])
+        if frame.shows("the trade", outcome.proposal.corners):
+            print_pareto(out, instance, outcome)
+    for card, sentences in explanation_cards(document, names=frame.whole):
+        if card == FLAGGED:
+            frame.details("why nodes are flagged", sentences)
+        else:
+            frame.sentences(card, sentences)
+    frame.details("types of GPU", [option.sentence for option in document.types if len(document.types) > 1])
+    frame.end([*passed_over(instance), *document.notes], then)
 
 
-def explanation_cards(document: ExplainDocument) -> list[tuple[str, Sequence[str]]]:
-    """Return title and sentences of what is said besides the cheaper pairs; some have no sentence."""
+FLAGGED = "Why they are flagged"
+
+
+def explanation_cards(document: ExplainDocument, *, names: bool = True) -> list[tuple[str, Sequence[str]]]:
+    """Return title and sentences of what is said besides the cheaper pairs; some have no sentence.
+
+    :param names: whether nodes are named that are slow.
+    """
     cards: list[tuple[str, Sequence[str]]] = []
     if document.diagnosis is not None:
         changes = [change.sentence for change in document.diagnosis.changes]
@@ -704,7 +862,7 @@ def explanation_cards(document: ExplainDocument) -> list[tuple[str, Sequence[str
     ways = []
     for option in document.options:
         named = {"in use": option.used, "left out" if option.way == "avoid" else "not needed": option.left_out}
-        parts = (f"{words} {spell_names(names, most=LONGEST_NAMES)}" for words, names in named.items() if names)
+        parts = (f"{words} {spell_names(slow)}" for words, slow in named.items() if names and slow)
         ways.append("; ".join([capitalised(option.sentence), *parts]))
     if compared := comparison(document.options):
         ways.append(compared)
@@ -713,7 +871,7 @@ def explanation_cards(document: ExplainDocument) -> list[tuple[str, Sequence[str
     return [
         *cards,
         ("Slow nodes: avoid them or use them", ways),
-        ("Why they are flagged", flag_sentences(document.flags)),
+        (FLAGGED, flag_sentences(document.flags)),
         ("Slow nodes, by how slow", [price.sentence for price in prices]),
         ("What binds on each type", binding),
     ]
@@ -726,6 +884,7 @@ class ComparedAlgorithm(PlacementAnswer):
     algorithm: str
     status: Status
     """optimal, feasible, infeasible, timeout, gave-up (found, proved nothing), refused (its placement is invalid)."""
+    proved_to: str | None
     stopped_at: float | None
     reason: str | None
     spread: Spread | None
@@ -894,6 +1053,10 @@ class DefragmentDocument(PlacementAnswer):
     status: Literal["optimal", "feasible", "infeasible", "timeout", "gave-up"]
     """optimal: no smaller objective, down to the target, is possible at the cost that is allowed, and no smaller cost
     for that objective; infeasible: the job does not fit even so."""
+    proved_to: str | None
+    """How much of what is asked is proved: `objective`: that, and the cost of the moves; `all`: besides, no moves that
+    cost as little give the new job a smaller EP spread, or a better placement at a closer level; null = not even
+    these."""
     stopped_at: float | None
     """Seconds of the time limit that ended the search; null = it ended by itself, or proved its answer."""
     target: float
@@ -964,30 +1127,31 @@ def defragment_document(instance: Instance, result: Defragmentation, budget: Mov
     )
 
 
-def print_defragmentation(out: Console, instance: Instance, document: DefragmentDocument) -> None:
-    """Print what moves, what that costs, and where the new job goes then."""
-    from rich.text import Text
+def print_defragmentation(out: Console, instance: Instance, document: DefragmentDocument, *, then: str) -> None:
+    """Print what moves, what that costs, and where the new job goes then.
+
+    :param then: the command to go on with.
+    """
 
     def amount(cost: float) -> str:
         if document.measure == "moves":
             return f"{plural(round(cost), 'node')} moved"
         return f"{decimal(cost)} GPU-hours lost"
 
-    print_head(out, instance)
-    out.print()
-    verdict = status_words(document.status, document.stopped_at)
-    seconds = Text(f"  ({document.solve_seconds:.2f} s)", "dim")
+    verdict = f"{status_words(document.status, document.stopped_at)}: "
     if document.objective is None:
-        out.print(Text(f"{verdict}: {document.placement.reason}", BAD) + seconds)
-        print_sentences(out, "Notes", [*document.placement.notes, *document.notes])
-        return
-    cost = amount(document.cost)
-    if document.cost > document.least_cost + 1e-9:
-        cost += f" (at least {amount(document.least_cost)})"
-    now = "does not fit" if document.now is None else f"objective {decimal(document.now)}"
-    worth = f"{verdict}: {cost}, then objective {decimal(document.objective)}; if nothing moves: {now}"
-    out.print(Text(worth, COLOURS.get(document.status, BAD)) + seconds)
-    out.print(f"target {decimal(document.target)}: {'reached' if document.reached else 'not reached'}")
+        verdict += document.placement.reason or ""
+    else:
+        cost = amount(document.cost)
+        if document.cost > document.least_cost + 1e-9:
+            cost += f" (at least {amount(document.least_cost)})"
+        now = "does not fit" if document.now is None else f"objective {decimal(document.now)}"
+        verdict += f"{cost}, then objective {decimal(document.objective)}; if nothing moves: {now}"
+        verdict += _proof(document.proved_to)
+    frame = Frame(out, verdict, COLOURS.get(document.status, BAD), timing=f"{document.solve_seconds:.2f} s")
+    if document.objective is not None:
+        out.print(f"target {decimal(document.target)}: {'reached' if document.reached else 'not reached'}")
+    print_head(out, instance)
     rows = []
     for job in document.running:
         hours = "?" if job.gpu_hours is None else f"{job.gpu_hours:,.1f}"
@@ -995,9 +1159,10 @@ def print_defragmentation(out: Console, instance: Instance, document: Defragment
             objectives = decimal(job.before.objective), decimal(job.after.objective)
             rows.append((job.job, job.nodes, job.moved, hours, *objectives))
     headers = ["job", "nodes", "moved", "GPU-hours lost", "objective", "then"]
-    print_rows(out, headers, rows, title="Running jobs that move", most=LONGEST)
+    frame.rows(headers, rows, title="Running jobs that move", left=[])
     table = [[move.job, move.node_rank, move.source, move.target] for move in document.moves]
-    print_rows(out, ["job", "rank", "from", "to"], table, title="Moves", left=["from", "to"], most=LONGEST)
-    placed = spell_names((cell.node for cell in document.placement.assignment), most=LONGEST_NAMES)
-    print_sentences(out, f"Nodes of {instance.job.name}", [placed])
-    print_sentences(out, "Notes", [*document.placement.notes, *document.notes])
+    frame.rows(["job", "rank", "from", "to"], table, title="Moves", left=["from", "to"])
+    if document.objective is not None:
+        placed = spell_names((cell.node for cell in document.placement.assignment), most=frame.longest_names)
+        frame.details(f"nodes of {instance.job.name}", [placed])
+    frame.end([*passed_over(instance), *document.placement.notes, *document.notes], then)

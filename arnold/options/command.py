@@ -4,7 +4,9 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
+from collections.abc import Collection
 from importlib import import_module
 from typing import Any, NamedTuple
 
@@ -48,6 +50,7 @@ class Command(click.Command):
         """
         # the parser eats the list that it is given
         _, _, given = self.make_parser(ctx).parse_args(args=list(args))
+        ctx.meta[_WORDS] = list(args)
         if not ctx.resilient_parsing and self.get_help_option(ctx) not in given:
             for option, count in Counter(given).items():
                 if count == 1 or not isinstance(option, click.Option):
@@ -62,6 +65,32 @@ class Command(click.Command):
         if not ctx.resilient_parsing:
             check_results(ctx)
         return left
+
+
+_WORDS = "arnold.words"  # Key of the context's notes: the words after the name of the command
+
+
+def said_again(name: str, *more: str, without: Collection[str] = ()) -> str:
+    """Return the command line of a command with what this run was given of its options, as a shell takes it.
+
+    :param more: words that follow.
+    :param without: options that are left out; those about what is printed always are.
+    """
+    context = click.get_current_context()
+    root = context.find_root()
+    other = root.command.get_command(root, name) if isinstance(root.command, click.Group) else None
+    kept = {spelling for option in (other or context.command).params for spelling in option.opts}
+    kept -= {*without, "--json", "--verbose", "--quiet"}
+    options = {spelling: option for option in context.command.params for spelling in option.opts}
+    words, left = list[str](), iter(context.meta.get(_WORDS, ()))
+    for word in left:
+        spelling, _, value = word.partition("=")
+        option = options.get(spelling) if word.startswith("-") else None
+        takes_value = isinstance(option, click.Option) and not option.is_flag and not value
+        of_option = [word, next(left)] if takes_value else [word]
+        if option is None or kept.issuperset(option.opts):
+            words += of_option
+    return f"arnold {name} {shlex.join([*words, *more])}"
 
 
 class Group(click.Group):

@@ -22,11 +22,11 @@ import numpy as np
 
 from arnold.pages.charts import Plot, cells_between, log_ticks
 from ground.errors import InvalidInput
-from ground.quantities import decimal, fixed, one_of, percent, plural, seconds, several
+from ground.quantities import capitalised, decimal, fixed, one_of, percent, plural, seconds, several
 from scheduler.explanation import CheaperPair, cheaper_pairs, why_not
 from scheduler.job import FAMILIES, Job
 from scheduler.objective import TOLERANCE, objective_of
-from scheduler.outcome import Outcome, status_words
+from scheduler.outcome import Outcome, proof_in_words, status_words
 from scheduler.placement.types import Pair
 from topology.cluster import Cluster, IntArray, Level
 from topology.drawing.layout import Layout, Shape, layout, text_width
@@ -348,10 +348,10 @@ def _verdict(
             f"{start} Not proved optimal: {below}, so the best possible is at most {percent(outcome.gap)} lower than "
             f"this one.{short}"
         )
-    how = ""
+    how = "" if outcome.proved_to is None else f" {capitalised(proof_in_words(outcome.proved_to))}."
     if cheaper and all(pair.refuted is not None for pair in cheaper):
         pairs = "The one cheaper pair" if len(cheaper) == 1 else f"Each of the {len(cheaper):,} cheaper pairs"
-        how = f" {pairs} of spreads was refuted."
+        how = f" {pairs} of spreads was refuted.{how}"
     if outcome.step is not None and outcome.gap > 0.0:
         return (
             f"{start} Proved optimal: slow nodes have a price, and no placement has a shorter predicted step. With "

@@ -9,7 +9,7 @@ job (``holds``) concern groups, not nodes: they make blocks.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from math import inf
 
@@ -173,11 +173,13 @@ def over_limit(cluster: Cluster, job: Job) -> str:
     return f"the job has {job.grid.cells:,} nodes, and may have {limit.nodes:,} ({limit.why})"
 
 
-def _too_few(cluster: Cluster, job: Job, free: int) -> str:
-    """Return that fewer nodes than the job has cells are admissible, and what holds the others."""
+def held_nodes(cluster: Cluster, job: Job) -> dict[str, int]:
+    """Return why nodes are not admissible -> how many are not; each counts once, by the first reason of those in order:
+    GPUs that are shared or of another number or type, faulty, kept out (in the words of who does), in use, flagged.
+    """
     cluster = cluster.tolerating(job.tolerations)
     shared = ~cluster.whole  # told before their size, which is that of GPUs that no job gets
-    fits_size = cluster.gpus == job.gpus_per_node
+    fits_size = sized(cluster, job)
     faulty = cluster.slowdown == FAULTY
     in_use = cluster.free_gpus != cluster.gpus
     whole_nodes = "" if fits_size.any() else ": ask for whole nodes"
@@ -190,13 +192,18 @@ def _too_few(cluster: Cluster, job: Job, free: int) -> str:
     held = {
         f"with another number of GPUs{whole_nodes}": int((~fits_size & ~shared).sum()),
         "with another type of GPU": int((fits_size & ~fits & ~shared).sum()),
-        "faulty": int((fits & faulty).sum()),
+        "faulty": int(((fits | shared) & faulty).sum()),
         **reasons,
     }
     fits &= ~faulty & ~kept_out
     held["in use"] = int((fits & in_use).sum())
     held["flagged (avoid: strict)"] = int((fits & ~in_use & (cluster.slowdown > _slowest(job))).sum())
-    others = ", ".join(f"{nodes:,} {why}" for why, nodes in held.items() if nodes)
+    return {why: nodes for why, nodes in held.items() if nodes}
+
+
+def _too_few(cluster: Cluster, job: Job, free: int) -> str:
+    """Return that fewer nodes than the job has cells are admissible, and what holds the others."""
+    others = ", ".join(f"{nodes:,} {why}" for why, nodes in held_nodes(cluster, job).items())
     few = f"{_needs(job)}, the cluster has {free:,} of {len(cluster):,}" + (f" ({others})" if others else "")
     behind = repelling_taints(cluster, job)
     ways = ", ".join(f"--tolerate {taint}" for taint in dict.fromkeys(map(str, behind)))
@@ -319,6 +326,40 @@ def blocks_at(cluster: Cluster, job: Job, depth: int) -> Blocks:
     """
     held = [hold.family for hold in job.holds_on(cluster) if cluster.level_index(hold.level) >= depth]
     return Blocks(*job.grid.tied(held))
+
+
+@dataclass(frozen=True, slots=True)
+class RoomBeside:
+    """What holds at a second hierarchy ask, and what there is."""
+
+    level: str
+    families: tuple[Family, ...]  # held inside one domain each
+    size: int  # cells of each block
+    wanted: int  # blocks
+    room: int  # blocks that the domains can take
+
+    @property
+    def refusal(self) -> str:
+        """Why a job cannot be held there, by counting; empty = nothing says so."""
+        if self.room >= self.wanted:
+            return ""
+        families = " and ".join(f"every {family} group" for family in self.families)
+        return (
+            f"holding {families} inside one {self.level} makes {self.wanted} blocks of {self.size} nodes, and the free "
+            f"nodes have room for {self.room} such blocks"
+        )
+
+
+def room_beside(cluster: Cluster, job: Job, usable: BoolArray) -> Iterator[RoomBeside]:
+    """Yield what is asked of each second hierarchy that a job holds groups at.
+
+    :param usable: shape [nodes].
+    """
+    for second in cluster.second_levels:
+        if held := tuple(hold.family for hold in job.holds if hold.level == second.name):
+            blocks = Blocks(*job.grid.tied(held))
+            room = int((count_nodes(second, usable) // blocks.size).sum())
+            yield RoomBeside(second.name, held, blocks.size, blocks.rows * blocks.columns, room)
 
 
 def capacity_by_level(cluster: Cluster, job: Job, usable: BoolArray) -> tuple[IntArray, ...]:

@@ -1,12 +1,12 @@
 """The fewest moves from one placement to another, in which all cells have nodes again: choices, a model, and bands.
 
-*Choices*: which blocks of cells may change their domain, where there is room for them, what counts.  Domains are those
-of the closest level that the objective or a hold looks at; a block is what holds tie together there, one cell without
-holds.
+*Choices*: which blocks of cells may change their class of nodes, where there is room for them, what counts.  Classes
+are the domains of the closest level that the objective or a hold looks at; a block is what holds tie together there,
+one cell without holds.  Where second hierarchies count, a class is what lies in one domain of all of them, and a block
+is a cell.
 
-*Model*: an integer program, solved goal after goal.  ``x[mover, target]`` says where each mover goes.  A block that
-stays moves only its lost cells, one that leaves all of them.  Spread is the number of domains touched, as in the
-evaluator, with what cannot move counted in.
+*Model*: the program that decides each cell (:mod:`scheduler.placement.cell_choice`), solved goal after goal.  A block
+that stays moves only its lost cells, one that leaves all of them.
 
 *Bands*, by domains alone: spread does not change when rows change places, or columns, or domains that can take each
 other's cells (:func:`relabel`).  And most good placements have bands, columns that lie in the same domain as each other
@@ -26,21 +26,25 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import lcm
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from scheduler.job import Count, Job
-from scheduler.objective import Evaluation, objective_terms
-from scheduler.placement.admission import blocks_at
+from scheduler.job import Count, Hold, Job
+from scheduler.job_on_cluster import hierarchies_beside
+from scheduler.objective import TOLERANCE, Evaluation, objective_terms
+from scheduler.placement.admission import Blocks, blocks_at, capacity_by_level
+from scheduler.placement.cell_choice import CellChoice
 from scheduler.placement.cpsat import limit_time, work_of
+from scheduler.placement.node_classes import NodeKinds, TouchedDomains
 from scheduler.placement.types import Limits
 from scheduler.work_clock import clock, spend
 from topology.cluster import BoolArray, Cluster, IntArray
+from topology.flags import HEALTHY
 
 if TYPE_CHECKING:
-    from ortools.sat.python import cp_model
+    from scheduler.placement import cp_model
 
 LARGEST = 60_000  # Choices (mover x target) of the largest model: as many are solved in seconds
 _LARGEST_SCALE = 10**9  # Largest common denominator of the weights: the sums of a model stay far within 64 bits
@@ -53,15 +57,41 @@ class MoveChoices:
     cluster: Cluster  # the job's own nodes are idle in it, lost ones are not
     job: Job
     old: IntArray  # shape [rows, columns], the node of each cell before
-    depth: int  # of the level that the domains belong to
+    kinds: NodeKinds  # the classes that nodes are told apart by
     block_of: IntArray  # shape [rows, columns], the block of each cell; each has `size` cells
     size: int
-    movers: IntArray  # the blocks that may change their domain
-    home: IntArray  # shape [blocks], the domain of each block before
+    movers: IntArray  # the blocks that may change their class
+    home: IntArray  # shape [blocks], the class of each block before
     lost: IntArray  # shape [blocks], cells of each block that need a new node wherever it goes
-    targets: IntArray  # the domains with room for a mover
+    targets: IntArray  # the classes with room for a mover
     room: IntArray  # shape [targets], movers that each can take
     healthy: IntArray  # shape [targets], cells of movers that each can take without a further slow node
+
+    @classmethod
+    def anywhere(cls, cluster: Cluster, job: Job, admitted: BoolArray, *, depth: int) -> MoveChoices:
+        """Return the choice of a class for every block, as if all had lost their nodes.
+
+        :param admitted: shape [nodes], those that may be used; they are told apart down to the level of that ``depth``.
+        """
+        kinds, blocks = NodeKinds.of(cluster, job, depth), free_blocks(cluster, job, depth)
+        # whole blocks alone: what is left over of a domain takes none
+        room = kinds.count(admitted) if kinds.beside else capacity_by_level(cluster, job, admitted)[depth]
+        targets = np.flatnonzero(room >= blocks.size).astype(np.int32)
+        count, cells = blocks.rows * blocks.columns, (job.grid.rows, job.grid.columns)
+        return cls(
+            cluster=cluster,
+            job=job,
+            old=np.zeros(cells, dtype=np.int32),
+            kinds=kinds,
+            block_of=blocks.of_cell,
+            size=blocks.size,
+            movers=np.arange(count, dtype=np.int32),
+            home=np.zeros(count, dtype=np.int32),
+            lost=np.full(count, blocks.size, dtype=np.int32),
+            targets=targets,
+            room=(room[targets] // blocks.size).astype(np.int32),
+            healthy=kinds.count(admitted & (cluster.slowdown <= HEALTHY))[targets],
+        )
 
     def __len__(self) -> int:
         return len(self.movers) * len(self.targets)
@@ -71,23 +101,38 @@ class MoveChoices:
         """Whether a model of them all is solved while a user waits."""
         return len(self) <= LARGEST
 
-    def domain_of_cell(self, target_of_mover: IntArray) -> IntArray:
-        """Return the domain of each cell, shape [rows, columns], given for each mover an index into ``targets``."""
-        domain_of_block = self.home.copy()
-        domain_of_block[self.movers] = self.targets[target_of_mover]
-        domain_of_cell: IntArray = domain_of_block[self.block_of]
-        return domain_of_cell
+    def class_of_cell(self, target_of_mover: IntArray) -> IntArray:
+        """Return the class of each cell, shape [rows, columns], given for each mover an index into ``targets``."""
+        class_of_block = self.home.copy()
+        class_of_block[self.movers] = self.targets[target_of_mover]
+        class_of_cell: IntArray = class_of_block[self.block_of]
+        return class_of_cell
 
-    def target_of_mover(self, domain_of_cell: IntArray) -> IntArray:
-        """Return the index into ``targets`` of the domain each mover is given, shape [movers]; -1 = it has no room."""
-        domain_of_block = np.empty_like(self.home)
-        domain_of_block[self.block_of] = domain_of_cell
-        return self._index(domain_of_block[self.movers])
+    def target_of_mover(self, nodes: IntArray) -> IntArray:
+        """Return the index into ``targets`` of the class that each mover is on, shape [movers]; -1 = it has no room.
+
+        :param nodes: shape [rows, columns].
+        """
+        class_of_block = np.empty_like(self.home)
+        class_of_block[self.block_of] = self.kinds.class_of[nodes]
+        return self._index(class_of_block[self.movers])
 
     @property
     def target_at_home(self) -> IntArray:
-        """Shape [movers], the index into ``targets`` of the domain each mover comes from; -1 where it has no room."""
+        """Shape [movers], the index into ``targets`` of the class each mover comes from; -1 where it has no room."""
         return self._index(self.home[self.movers])
+
+    def touched(self, term: Hold | Count) -> TouchedDomains:
+        """Return the groups of a family, and the domain of each class."""
+        domain_of = self.cluster.level(term.level).domain_of[self.kinds.example]
+        return TouchedDomains(self.job.grid.groups[term.family], domain_of)
+
+    def tells_apart(self, terms: Sequence[Count]) -> bool:
+        """Return whether each class lies in one domain of every level that some terms count at."""
+        inside = (self.cluster.level(term.level).domain_of for term in terms)
+        return all(
+            bool((domain_of == domain_of[self.kinds.example][self.kinds.class_of]).all()) for domain_of in inside
+        )
 
     def touched_by_fixed(self, term: Count) -> BoolArray:
         """Return which domains each group touches with cells that cannot move, shape [groups, domains of the level]."""
@@ -97,11 +142,20 @@ class MoveChoices:
         touched[groups.group[fixed], groups.of_pairs(level.domain_of[self.old])[fixed]] = True
         return touched
 
-    def _index(self, domains: IntArray) -> IntArray:
-        index = np.full(int(max(domains.max(), self.targets.max())) + 1, -1, dtype=np.int32)
+    def _index(self, classes: IntArray) -> IntArray:
+        index = np.full(len(self.kinds), -1, dtype=np.int32)
         index[self.targets] = np.arange(len(self.targets))
-        targets: IntArray = index[domains]
+        targets: IntArray = index[classes]
         return targets
+
+
+def free_blocks(cluster: Cluster, job: Job, depth: int) -> Blocks:
+    """Return what moves as one: the blocks of a level, or, where a job names second hierarchies, each cell, as what
+    holds keep in one domain may lie in several classes.
+    """
+    if hierarchies_beside(cluster, job):
+        return Blocks(np.arange(job.grid.rows, dtype=np.int32), np.arange(job.grid.columns, dtype=np.int32))
+    return blocks_at(cluster, job, depth)
 
 
 def trimmed(choices: MoveChoices) -> MoveChoices:
@@ -113,25 +167,18 @@ def trimmed(choices: MoveChoices) -> MoveChoices:
     return replace(choices, targets=choices.targets[kept], room=choices.room[kept], healthy=choices.healthy[kept])
 
 
-def closest_depth(cluster: Cluster, job: Job) -> int:
-    """Return the depth of the closest level that the objective or a hold looks at."""
-    held = (cluster.level_index(hold.level) for hold in job.holds_on(cluster))
-    return max(*(cluster.level_index(term.level) for term in objective_terms(cluster, job)), *held)
-
-
-def ancestors(cluster: Cluster, depth: int, above: int) -> IntArray:
-    """Return for each domain of one level its domain at a broader one (or itself), shape [domains]."""
-    domain_above = np.arange(len(cluster.levels[depth]), dtype=np.int32)
-    for closer in range(depth, above, -1):
-        domain_above = cluster.levels[closer].parent_of[domain_above]
-    return domain_above
-
-
 def integer_weights(terms: Sequence[Count]) -> tuple[list[int], int]:
     """Return the weights times a common scale: exact for plain decimals, within half a billionth elsewhere."""
     scale = lcm(*(Fraction(term.weight).limit_denominator(10**6).denominator for term in terms))
     scale = min(scale, _LARGEST_SCALE)
     return [round(term.weight * scale) for term in terms], scale
+
+
+def rounding_error(terms: Sequence[Count], domains: int) -> float:
+    """Return what rounding the weights can make of a sum of terms, each a spread of so many domains at most."""
+    weights, scale = integer_weights(terms)
+    error = sum(abs(term.weight - weight / scale) for term, weight in zip(terms, weights, strict=True)) * domains
+    return error if error > TOLERANCE / 1000 else 0.0
 
 
 def greedy_targets(choices: MoveChoices) -> IntArray:
@@ -147,7 +194,7 @@ def greedy_targets(choices: MoveChoices) -> IntArray:
     tables = []
     for term in objective_terms(cluster, job):
         touched = choices.touched_by_fixed(term)
-        places = ancestors(cluster, choices.depth, cluster.level_index(term.level))[choices.targets]
+        places = choices.touched(term).domain_of[choices.targets]
         tables.append((term.weight, job.grid.groups[term.family], touched, places, touched.sum(axis=1)))
     for i, mover in enumerate(choices.movers):
         members = choices.block_of == mover
@@ -168,9 +215,9 @@ def greedy_targets(choices: MoveChoices) -> IntArray:
     return answer
 
 
-Goal = Literal["moves", "slow", "objective", "touches"]
-"""Moved cells; slow nodes newly taken; the objective (scaled to an integer); domains that groups newly touch, and among
-equals blocks that leave their domain."""
+Goal = str
+"""``moves``: moved cells; ``slow``: slow nodes newly taken; ``objective`` (scaled to an integer); ``touches``: domains
+that groups newly touch, and among equals blocks that leave their class; and what :meth:`MoveModel.count` adds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,34 +232,49 @@ class MoveModel:
     """Where movers may go, and what that costs; of the limits, workers and seed count."""
 
     def __init__(self, choices: MoveChoices, limits: Limits) -> None:
-        from ortools.sat.python import cp_model
+        from scheduler.placement import cp_model
 
         self._choices, self._limits = choices, limits
         model = self._model = cp_model.CpModel()
-        self._x = [[model.new_bool_var("") for _ in choices.targets] for _ in choices.movers]
-        for row in self._x:
-            # every mover goes somewhere, and no target takes more than it has room for
-            model.add_exactly_one(row)
-        for column, room in zip(zip(*self._x, strict=True), choices.room, strict=True):
-            model.add(sum(column) <= int(room))
-        self.terms = objective_terms(choices.cluster, choices.job)
-        self.weights, self.scale = integer_weights(self.terms)
-        self._keep_holds()
-        self._goals: dict[Goal, cp_model.LinearExpr | int] = {"moves": self._moves(), "slow": self._slow()}
-        spreads, added = zip(*map(self._spread, self.terms), strict=True)
-        self._goals["objective"] = _sum(weight * spread for weight, spread in zip(self.weights, spreads, strict=True))
-        # a touch outweighs all blocks that leave their domain
-        homes = zip(self._x, choices.target_at_home, strict=True)
-        stay = _sum(row[home] for row, home in homes if home >= 0)
-        touches = _sum(touch for of_term in added for touch in of_term)
-        self._goals["touches"] = (len(self._x) + 1) * touches - stay
+        mover_of_block = np.full(len(choices.home), -1, dtype=np.int32)
+        mover_of_block[choices.movers] = np.arange(len(choices.movers))
+        room = np.zeros(len(choices.kinds), dtype=np.int32)
+        room[choices.targets] = choices.room * choices.size
+        self.cells = CellChoice(
+            model,
+            room > 0,
+            room,
+            mover_of_block[choices.block_of].ravel(),
+            homes=choices.home[choices.block_of].ravel(),
+        )
+        for c, taken in self.cells.takes.items():
+            model.add(taken <= int(room[c]))
+        for hold in choices.job.holds_on(choices.cluster):
+            self.cells.hold(choices.touched(hold))
+        self._goals: dict[Goal, cp_model.LinearExprT] = {"moves": self._moves(), "slow": self._slow()}
+        self.scale_of: dict[Goal, int] = {}
+        self.count("objective", objective_terms(choices.cluster, choices.job))
         self.answer: IntArray | None = None  # Shape [movers], the target of each in the best answer so far
+        self.impossible = False  # whether there is no answer at all
+
+    def count(self, goal: Goal, terms: Sequence[Count]) -> None:
+        """Add a goal: weights times largest spreads, as whole numbers."""
+        weights, self.scale_of[goal] = integer_weights(terms)
+        counted = [(term, weight) for term, weight in zip(terms, weights, strict=True) if weight]
+        spreads = [weight * self.cells.spread(self._choices.touched(term)) for term, weight in counted]
+        self._goals[goal] = _sum(spreads)
+
+    @property
+    def scale(self) -> int:
+        """What the objective is multiplied by."""
+        return self.scale_of["objective"]
 
     def value_of(self, evaluation: Evaluation) -> int:
         """Return the objective of a placement, scaled as in the model."""
-        cluster = self._choices.cluster
-        spreads = (evaluation.by_level[cluster.level(term.level).name][term.family] for term in self.terms)
-        return sum(weight * spread for weight, spread in zip(self.weights, spreads, strict=True))
+        cluster, job = self._choices.cluster, self._choices.job
+        terms = objective_terms(cluster, job)
+        spreads = (evaluation.by_level[cluster.level(term.level).name][term.family] for term in terms)
+        return sum(weight * spread for weight, spread in zip(integer_weights(terms)[0], spreads, strict=True))
 
     def at_most(self, goal: Goal, value: int) -> None:
         """Bound a goal from above."""
@@ -227,126 +289,89 @@ class MoveModel:
 
         The solver's ``repair_hint`` would suit, but aborts the process in OR-Tools 9.15 (google/or-tools issue 5025).
         """
-        self._model.clear_hints()  # type: ignore[no-untyped-call]
-        for row, target in zip(self._x, target_of_mover, strict=True):
-            for j, choice in enumerate(row):
-                self._model.add_hint(choice, j == target)
+        self._model.clear_hints()
+        wanted = self._choices.targets[target_of_mover].tolist()
+        for mover, goes in self.cells.goes.items():
+            for c, here in goes.items():
+                self._model.add_hint(here, bool(c == wanted[mover] and target_of_mover[mover] >= 0))
 
     def minimise(self, goal: Goal, deadline: float) -> GoalValue | None:
-        """Meet a goal as well as time allows, and keep it while later goals are met; ``None`` = no answer in time."""
-        from ortools.sat.python import cp_model
+        """Meet a goal as well as time allows, and keep it while later goals are met; ``None`` = no answer in time, or
+        none at all.
+        """
+        from scheduler.placement import cp_model
 
-        expression = self._goals[goal]
-        if isinstance(expression, int):
+        if goal == "touches":
+            # a touch outweighs all blocks that leave their class
+            stay = _sum(self._at_home())
+            self._goals[goal] = (len(self._choices.movers) + 1) * _sum(self.cells.touches) - stay
+        if isinstance(expression := self._goals[goal], int):
             return GoalValue(expression, expression)
-        solver = cp_model.CpSolver()
-        limit_time(solver, max(0.01, deadline - clock()))
-        # threads that take turns: the answer is the same with any number of them
-        solver.parameters.interleave_search = True
-        solver.parameters.num_workers = self._limits.workers
-        solver.parameters.random_seed = self._limits.seed
-        solver.parameters.symmetry_level = 0
         self._model.minimize(expression)
-        status = solver.solve(self._model)
-        spend(work_of(solver, self._model))
+        status, solver = self._solve(deadline, self._limits.seed)
+        if status == cp_model.INFEASIBLE:
+            # false answers of one search alone have been reported
+            self.impossible = self._solve(deadline, self._limits.seed + 1, linearization=2)[0] == cp_model.INFEASIBLE
         if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
             return None
-        chosen = [[solver.boolean_value(choice) for choice in row] for row in self._x]
-        self.answer = np.array(chosen).argmax(axis=1).astype(np.int32)
+        index = {int(c): i for i, c in enumerate(self._choices.targets.tolist())}
+        chosen = [next(c for c, on in goes.items() if solver.boolean_value(on)) for goes in self.cells.goes.values()]
+        self.answer = np.array([index[c] for c in chosen], dtype=np.int32)
         # the bound is a float just below or above a whole number
         step = GoalValue(round(solver.objective_value), int(np.ceil(solver.best_objective_bound - 1e-6)))
         self.at_most(goal, step.value)
         self.suggest(self.answer)
         return step
 
-    def _moves(self) -> cp_model.LinearExpr | int:
+    def _solve(
+        self, deadline: float, seed: int, *, linearization: int = 1
+    ) -> tuple[cp_model.CpSolverStatus, cp_model.CpSolver]:
+        from scheduler.placement import cp_model
+
+        solver = cp_model.CpSolver()
+        limit_time(solver, max(0.01, deadline - clock()))
+        # threads that take turns: the answer is the same with any number of them
+        solver.parameters.interleave_search = True
+        solver.parameters.num_workers = self._limits.workers
+        solver.parameters.random_seed = seed
+        solver.parameters.linearization_level = linearization
+        solver.parameters.symmetry_level = 0
+        status = solver.solve(self._model)
+        spend(work_of(solver, self._model))
+        return status, solver
+
+    def _at_home(self) -> list[cp_model.IntVar]:
+        """Return whether each mover stays, of those that may."""
+        homes = self._choices.home[self._choices.movers].tolist()
+        return [goes[homes[mover]] for mover, goes in self.cells.goes.items() if homes[mover] in goes]
+
+    def _moves(self) -> cp_model.LinearExprT:
         """Return the moved cells: all of movers, but for those on good nodes of movers that stay."""
         choices = self._choices
-        cells = choices.size * len(choices.movers)
-        if int(choices.lost[choices.movers].sum()) == cells:
-            return cells
+        homes, lost = choices.home[choices.movers].tolist(), choices.lost[choices.movers].tolist()
         kept = [
-            (choices.size - int(choices.lost[mover])) * row[home]
-            for mover, home, row in zip(choices.movers, choices.target_at_home, self._x, strict=True)
-            if home >= 0
+            (choices.size - lost[mover]) * goes[homes[mover]]
+            for mover, goes in self.cells.goes.items()
+            if homes[mover] in goes and lost[mover] < choices.size
         ]
-        return cells - _sum(kept)
+        cells = choices.size * len(choices.movers)
+        return cells - _sum(kept) if kept else cells
 
-    def _slow(self) -> cp_model.LinearExpr | int:
+    def _slow(self) -> cp_model.LinearExprT:
         """Return the slow nodes newly taken: cells of each target beyond its healthy nodes."""
         choices, taken = self._choices, []
-        for column, room, healthy in zip(zip(*self._x, strict=True), choices.room, choices.healthy, strict=True):
-            most = int(room) * choices.size - int(healthy)
-            if most > 0:
+        facts = (choices.targets.tolist(), choices.room.tolist(), choices.healthy.tolist())
+        for c, room, healthy in zip(*facts, strict=True):
+            most = room * choices.size - healthy
+            if most > 0 and c in self.cells.takes:
                 beyond = self._model.new_int_var(0, most, "")
-                self._model.add(beyond >= choices.size * sum(column) - int(healthy))
+                self._model.add(beyond >= self.cells.takes[c] - healthy)
                 taken.append(beyond)
         return _sum(taken) if taken else 0
 
-    def _keep_holds(self) -> None:
-        """Keep the blocks of a broader hold in one domain of its level; the closest blocks are one choice anyway."""
-        cluster, job = self._choices.cluster, self._choices.job
-        for hold in job.holds_on(cluster):
-            above = cluster.level_index(hold.level)
-            if above == self._choices.depth:
-                continue
-            block_of = blocks_at(cluster, job, above).of_cell
-            places = self._choices_by_domain(above)
-            for members in self._movers_by(block_of.ravel(), self._choices.block_of.ravel()).values():
-                for domain in places[members[0]]:
-                    first = _sum(places[members[0]][domain])
-                    # all movers of the block are in the domain, or none
-                    for other in members[1:]:
-                        self._model.add(_sum(places[other][domain]) == first)
-
-    def _spread(self, term: Count) -> tuple[cp_model.IntVar, list[cp_model.IntVar]]:
-        """Return the largest number of domains a group of the family touches, and the touches that movers may add."""
-        choices, model = self._choices, self._model
-        level = choices.cluster.level(term.level)
-        touched, groups = choices.touched_by_fixed(term), choices.job.grid.groups[term.family]
-        least = touched.sum(axis=1)
-        places = self._choices_by_domain(choices.cluster.level_index(term.level))
-        spread = model.new_int_var(max(1, int(least.max())), len(level), "")
-        added: list[cp_model.IntVar] = []
-        for group, members in self._movers_by(*groups.paired(choices.block_of)).items():
-            news: dict[int, cp_model.IntVar] = {}
-            for domain in places[members[0]]:
-                if not touched[group, domain]:
-                    news[domain] = model.new_bool_var("")
-                    for mover in members:
-                        # a mover in the domain makes the group touch it
-                        model.add(_sum(places[mover][domain]) <= news[domain])
-            model.add(spread >= int(least[group]) + _sum(news.values()))
-            added += news.values()
-        return spread, added
-
-    def _choices_by_domain(self, above: int) -> list[dict[int, list[cp_model.IntVar]]]:
-        """Return for each mover the choices that put it into each domain of a broader level (or the same)."""
-        choices = self._choices
-        domains = ancestors(choices.cluster, choices.depth, above)[choices.targets].tolist()
-        places: list[dict[int, list[cp_model.IntVar]]] = []
-        for row in self._x:
-            by_domain: dict[int, list[cp_model.IntVar]] = {domain: [] for domain in domains}
-            for domain, choice in zip(domains, row, strict=True):
-                by_domain[domain].append(choice)
-            places.append(by_domain)
-        return places
-
-    def _movers_by(self, group_of: IntArray, block_of: IntArray) -> dict[int, list[int]]:
-        """Return for each group the indices of the movers that have cells in it, given pairs of a group and a block."""
-        choices = self._choices
-        index = np.full(len(choices.home), -1, dtype=np.int32)
-        index[choices.movers] = np.arange(len(choices.movers))
-        mover_of = index[block_of]
-        moving = mover_of >= 0
-        groups: dict[int, list[int]] = {}
-        for group, mover in np.unique([group_of[moving], mover_of[moving]], axis=1).T.tolist():
-            groups.setdefault(group, []).append(mover)
-        return groups
-
 
 def _sum(expressions: Iterable[cp_model.LinearExprT]) -> cp_model.LinearExpr:
-    from ortools.sat.python import cp_model
+    from scheduler.placement import cp_model
 
     return cp_model.LinearExpr.sum(list(expressions))
 
@@ -438,7 +463,7 @@ def move_segments(
     :param most: S, domains that a band may use.
     :returns: shape [rows, columns], the domain of each cell; ``None`` when the bands cannot be kept, or time runs out.
     """
-    from ortools.sat.python import cp_model
+    from scheduler.placement import cp_model
 
     rows, domains = len(old), range(len(room))
     widths = np.bincount(band_of).tolist()

@@ -19,7 +19,7 @@ from scheduler.job import Job
 from scheduler.job_on_cluster import closest_named, hierarchies_beside, within_the_tree
 from scheduler.objective import objective_terms
 from scheduler.placement.admission import Blocks, admissible, blocks_at, choices, for_each_size, types_of
-from topology.cluster import BoolArray, Cluster, IntArray
+from topology.cluster import BoolArray, Cluster, IntArray, count_nodes
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +78,38 @@ class NodeDemand:
         """Shape [classes], whether any option admits the class."""
         admitted: BoolArray = np.any([option.admits for option in self.options], axis=0)
         return admitted
+
+
+@dataclass(frozen=True, slots=True)
+class NodeKinds:
+    """Nodes that are alike for one job, whether it may use them or not: in the same domain of a level, and of every
+    second hierarchy that it names.
+    """
+
+    class_of: IntArray  # shape [nodes]
+    example: IntArray  # shape [classes], a node of each
+    beside: bool  # whether second hierarchies tell nodes apart: else classes are the domains of the level
+
+    @classmethod
+    def of(cls, cluster: Cluster, job: Job, depth: int) -> NodeKinds:
+        """Return the kinds of all nodes, told apart down to the level of that depth."""
+        level, beside = cluster.levels[depth], hierarchies_beside(cluster, job)
+        class_of, count = level.domain_of, len(level)
+        if beside:
+            facts = np.stack([level.domain_of, *(other.domain_of for other in beside)])
+            class_of = np.unique(facts, axis=1, return_inverse=True)[1].reshape(-1).astype(np.int32)
+            count = int(class_of.max()) + 1
+        example = np.zeros(count, dtype=np.int32)
+        example[class_of] = np.arange(len(cluster), dtype=np.int32)
+        return cls(class_of, example, bool(beside))
+
+    def __len__(self) -> int:
+        return len(self.example)
+
+    def count(self, nodes: BoolArray) -> IntArray:
+        """Return how many of some nodes, shape [nodes], are of each class, shape [classes]."""
+        counts: IntArray = np.bincount(self.class_of[nodes], minlength=len(self)).astype(np.int32)
+        return counts
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,3 +218,32 @@ def _demand(cluster: Cluster, job: Job, options: Sequence[tuple[float, BoolArray
         terms=terms,
         holds=holds,
     )
+
+
+def orderly(cluster: Cluster, nodes: BoolArray) -> IntArray:
+    """Return nodes, by index, in the order in which jobs get them: healthy ones first, whole racks before broken ones.
+
+    :param nodes: shape [nodes].
+    """
+    closest, some = cluster.levels[-1], np.flatnonzero(nodes).astype(np.int32)
+    room = count_nodes(closest, nodes)[closest.domain_of[some]]
+    return some[np.lexsort((some, closest.domain_of[some], -room, cluster.slowdown[some]))]
+
+
+def places_by_class(cluster: Cluster, class_of: IntArray, nodes: BoolArray) -> dict[int, list[int]]:
+    """Return some nodes, shape [nodes], by class, the first in order at the end of each list."""
+    places: dict[int, list[int]] = {}
+    for node in reversed(orderly(cluster, nodes & (class_of >= 0)).tolist()):
+        places.setdefault(int(class_of[node]), []).append(node)
+    return places
+
+
+def seat_in_classes(
+    cluster: Cluster, job: Job, class_of_cell: IntArray, class_of: IntArray, granted: BoolArray
+) -> IntArray:
+    """Return the node of each cell, shape [rows, columns], given its class, shape [cells], and nodes enough in each."""
+    places = places_by_class(cluster, class_of, granted)
+    nodes = np.empty(len(class_of_cell), dtype=np.int32)
+    for cell in np.argsort(job.grid.node_rank.ravel()).tolist():
+        nodes[cell] = places[int(class_of_cell[cell])].pop()
+    return nodes.reshape(job.grid.rows, job.grid.columns)

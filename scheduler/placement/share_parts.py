@@ -21,10 +21,9 @@ A job has one of its *ways*: on nodes of one size of those it may have; one that
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -32,12 +31,13 @@ import numpy as np
 from scheduler.job import Job
 from scheduler.objective import Evaluation, objective_of, spread
 from scheduler.placement.admission import blocks_at
-from scheduler.placement.node_classes import NodeDemand, TouchedDomains, WholeBlocks
+from scheduler.placement.cell_choice import MOST_CHOICES, CellChoice
+from scheduler.placement.node_classes import NodeDemand, WholeBlocks
 from scheduler.placement.types import Pair
 from topology.cluster import BoolArray, Cluster, IntArray
 
 if TYPE_CHECKING:
-    from ortools.sat.python import cp_model
+    from scheduler.placement import cp_model
 
     Variable = cp_model.IntVar
     Expression = cp_model.LinearExprT
@@ -156,20 +156,20 @@ class SharePart:
         cp, demand = self.cp, self.demand
         present = self.present if self.optional else None
         units = np.arange(demand.job.grid.cells, dtype=np.int32)
-        cells = self.cells = CellChoice(cp, demand, self.sizes, units, present=present)
+        cells = self.cells = CellChoice(cp, demand.admits, self.sizes, units, present=present)
         for c, taken in self.takes.items():
             cp.add(taken == cells.takes.get(c, 0))
         for held in demand.holds:
-            cells.spread(held, cells.members(held), hard=True)
+            cells.hold(held)
         families = {hold.family for hold in demand.job.holds} | {count.family for count in demand.job.soft}
         if demand.aligned and demand.job.grid.parts == 1 and families <= {"dp", "pp"} and not self.optional:
-            cells.order()
+            cells.order(demand.job.grid.rows)
         if prices is None:
             return cp.new_constant(0)
         most = [len(np.unique(term.domain_of)) for term in demand.terms]
         dearest = max(sum(price * count for price, count in zip(of_option, most, strict=True)) for of_option in prices)
         cost = cp.new_int_var(0, dearest, "")
-        spreads = [cells.spread(term, cells.members(term), hard=False) for term in demand.terms]
+        spreads = [cells.spread(term) for term in demand.terms]
         for chosen, of_option in zip(self.options, prices, strict=True):
             dear = cp.add(cost >= sum(price * spread for price, spread in zip(of_option, spreads, strict=True)))
             dear.only_enforce_if([chosen, self.present] if self.optional else chosen)
@@ -545,85 +545,7 @@ def pairs_up_to(rows: int, columns: int, most: Pair) -> Iterator[Pair]:
             yield dp, pp
 
 
-MOST_CHOICES = 4_000  # Cells times classes of all jobs up to which each cell is decided: as many are in seconds
-
 CellWays = frozenset[tuple[int, int]]  # Ways of jobs, each the number of the job and of the way
-
-
-class CellChoice:
-    """The variables of one job: for each *unit*, cells that go to one class together, which class.
-
-    :param sizes: shape [classes], nodes of each; ``units``: shape [cells], the unit of each cell, row by row.
-    :param present: whether the job is there at all; ``None`` = it is.
-    """
-
-    def __init__(
-        self,
-        cp: cp_model.CpModel,
-        demand: NodeDemand,
-        sizes: IntArray,
-        units: IntArray,
-        *,
-        present: cp_model.IntVar | None = None,
-    ) -> None:
-        self.cp, self.demand, self.units = cp, demand, units
-        self.goes: dict[int, dict[int, cp_model.IntVar]] = {}
-        taken: dict[int, list[cp_model.LinearExprT]] = {}
-        names, counts = np.unique(units, return_counts=True)
-        for name, size in zip(names.tolist(), counts.tolist(), strict=True):
-            places = [c for c in np.flatnonzero(demand.admits).tolist() if size <= sizes[c]]
-            goes = self.goes[name] = {c: cp.new_bool_var("") for c in places}
-            cp.add(sum(goes.values()) == (1 if present is None else present))
-            for c, here in goes.items():
-                taken.setdefault(c, []).append(size * here)
-        self.takes: dict[int, cp_model.LinearExprT] = {c: sum(of_class) for c, of_class in taken.items()}
-
-    def members(self, term: TouchedDomains) -> set[frozenset[int]]:
-        """Return the units of each group."""
-        members: dict[int, set[int]] = {}
-        for group, unit in zip(term.groups.group.tolist(), self.units[term.groups.cell].tolist(), strict=True):
-            members.setdefault(group, set()).add(unit)
-        return {frozenset(group) for group in members.values()}
-
-    def spread(self, term: TouchedDomains, members: Collection[frozenset[int]], *, hard: bool) -> cp_model.LinearExprT:
-        """Return at least the largest number of domains that a group touches, given the units of each.
-
-        :param hard: whether that is 1, by a constraint.
-        """
-        cp = self.cp
-        several = [group for group in members if len(group) > 1]
-        if not several:
-            return 1
-        domains = np.unique(term.domain_of[self.demand.admits]).tolist()
-        spread = cp.new_int_var(1, 1 if hard else max(1, len(domains)), "")
-        for group in sorted(map(sorted, several)):
-            touches = {k: cp.new_bool_var("") for k in domains}
-            for unit in group:
-                for k, touch in touches.items():
-                    here = [on for c, on in self.goes[unit].items() if term.domain_of[c] == k]
-                    cp.add(sum(here) <= touch)
-            cp.add(sum(touches.values()) <= spread)
-        return spread
-
-    def order(self) -> None:
-        """Add that rows, and columns, are in order of the classes of their first cells, where they are alike and every
-        cell is a unit: of placements that differ by exchanging some, one is enough.
-        """
-        cells = np.arange(self.demand.job.grid.cells).reshape(self.demand.job.grid.rows, -1)
-        number = {
-            cell: sum(c * on for c, on in self.goes[cell].items())
-            for cell in (*cells[:, 0].tolist(), *cells[0].tolist())
-        }
-        for line in (cells[:, 0].tolist(), cells[0].tolist()):
-            for cell, following in pairwise(line):
-                self.cp.add(number[cell] <= number[following])
-
-    def classes(self, solver: cp_model.CpSolver) -> IntArray:
-        """Return the class of each cell in a solution, shape [cells]."""
-        place = {
-            name: next(c for c, on in goes.items() if solver.boolean_value(on)) for name, goes in self.goes.items()
-        }
-        return np.array([place[unit] for unit in self.units.tolist()], dtype=np.int32)
 
 
 def ways_by_cell(demands: Sequence[Sequence[NodeDemand]]) -> CellWays:

@@ -22,15 +22,16 @@ import numpy as np
 
 from scheduler.grid import joined
 from scheduler.objective import objective_terms
+from scheduler.placement.cell_choice import MOST_CHOICES, CellChoice
 from scheduler.placement.cpsat import Answer, Slice, solve
 from scheduler.placement.moves import integer_weights
 from scheduler.placement.node_classes import NodeDemand, TouchedDomains
-from scheduler.placement.share_parts import MOST_CHOICES, CellChoice, JobWays, OptionCosts, SharePart, only_if_admitted
+from scheduler.placement.share_parts import JobWays, OptionCosts, SharePart, only_if_admitted
 from scheduler.work_clock import counts_work
 from topology.cluster import Cluster, IntArray
 
 if TYPE_CHECKING:
-    from ortools.sat.python import cp_model
+    from scheduler.placement import cp_model
 
     Variable = cp_model.IntVar
     Expression = cp_model.LinearExpr
@@ -41,7 +42,7 @@ class ShareModel:
     """Jobs beside each other on some classes of nodes."""
 
     def __init__(self, sizes: IntArray) -> None:
-        from ortools.sat.python import cp_model
+        from scheduler.placement import cp_model
 
         self.cp = cp_model.CpModel()
         self.sizes = sizes
@@ -87,7 +88,7 @@ class ShareModel:
 
 def total(weights: Sequence[int], expressions: Sequence[cp_model.LinearExprT]) -> cp_model.LinearExpr:
     """Return a weighted sum; of none at all 0."""
-    from ortools.sat.python import cp_model
+    from scheduler.placement import cp_model
 
     return cp_model.LinearExpr.sum(
         [weight * expression for weight, expression in zip(weights, expressions, strict=True)]
@@ -209,7 +210,7 @@ class RunningPart:
         chosen = [cp.new_bool_var("") for _ in share.options]
         cp.add_exactly_one(chosen)
         options = [share.demand.options[i] for i in share.options]
-        self.cells = CellChoice(cp, share.demand, sizes, units)
+        self.cells = CellChoice(cp, share.demand.admits, sizes, units)
         self.takes = self.cells.takes
         moved: list[cp_model.LinearExprT] = []
         names, first, counts = np.unique(units, return_index=True, return_counts=True)
@@ -221,16 +222,13 @@ class RunningPart:
             moved.append(size - size * goes[home] if home in goes else size)
         # no group leaves its domain where that is hard, and the objective is no larger than now; of few units no group
         # can touch more domains than it may
-        members = [self.cells.members(term.touched) for term in share.terms]
-        largest = [max(map(len, groups)) for groups in members]
-        hard = [size for term, size in zip(share.terms, largest, strict=True) if not term.weight]
-        worst = sum(term.weight * size for term, size in zip(share.terms, largest, strict=True))
-        if worst > share.most or max(hard, default=1) > 1:
-            spreads = [
-                term.weight * self.cells.spread(term.touched, groups, hard=not term.weight)
-                for term, groups in zip(share.terms, members, strict=True)
-            ]
-            cp.add(sum(spreads) <= share.most)
+        counted = [(term, self.cells.members(term.touched)) for term in share.terms if term.weight]
+        worst = sum(term.weight * max(len(group.units) for group in groups) for term, groups in counted)
+        if worst > share.most:
+            cp.add(sum(term.weight * self.cells.spread(term.touched, groups) for term, groups in counted) <= share.most)
+        for term in share.terms:
+            if not term.weight:
+                self.cells.hold(term.touched)
         self.moved: cp_model.LinearExprT = sum(moved)
         self.any_moved = any_moved(cp, share, moved)
 

@@ -28,9 +28,10 @@ change while the solver works.  Hence four differences, all of them here:
    have to leave at once.
 3. That job is offered its own zone alone, as soon as all that are left there go away for it: the first free nodes
    elsewhere would be as good to the policy as a zone that is nearly clear.
-4. When the cluster has changed, the first blocked job is asked again, in turn with the others; if it has room now, the
-   pass is over, for what was said to those behind it does not hold any more.  A job that would not fit even if the
-   cluster were empty blocks none.  Where the policy lets no job pass, those behind are told so.
+4. When the cluster has changed, the first blocked job is asked again, in turn with the others and behind those that
+   came before it by rank or share; if it has room now, the pass is over, for what was said to those behind it does not
+   hold any more.  A job that would not fit even if the cluster were empty blocks none.  Where the policy lets no job
+   pass, those behind are told so.
 """
 
 from __future__ import annotations
@@ -255,26 +256,32 @@ class Dispatch(Generic[J]):
         version = seen = -1
         asked_again = False
         while True:
-            if blocked and self.cluster.version != version and not asked_again:
-                version, asked_again = self.cluster.version, True
-                first = blocked[0][1]
-                if first not in self.backlog:
-                    break
-                candidate = self._live_candidate(first, [])
-                yield candidate
-                if candidate.found or not candidate.possible:
-                    break
-                if candidate.found is False:
-                    yield from self._stopping(first)
-                continue
-            asked_again = False
             if seen != self.cluster.version:
                 seen = self.cluster.version
                 turns.renew()
+                # a share that became smaller brings those blocked forward with all others of their namespace
+                places = ((min(place, (self._share(self._group(job)), rank(job))), job) for place, job in blocked)
+                blocked = sorted(places, key=itemgetter(0))
             for job in self._fresh:
                 turns.add(rank(job), self._group(job), job)
             self._fresh.clear()
             turn = next((turn for turn in iter(turns.next, None) if turn[1] in self.backlog), None)
+            if blocked and self.cluster.version != version and not asked_again:
+                place, first = blocked[0]
+                if turn is None or place < turn[0]:
+                    version, asked_again = self.cluster.version, True
+                    if turn is not None:
+                        turns.add(rank(turn[1]), self._group(turn[1]), turn[1])
+                    if first not in self.backlog:
+                        break
+                    candidate = self._live_candidate(first, [])
+                    yield candidate
+                    if candidate.found or not candidate.possible:
+                        break
+                    if candidate.found is False:
+                        yield from self._stopping(first)
+                    continue
+            asked_again = False
             if turn is None:
                 return
             place, job = turn

@@ -27,10 +27,10 @@ from ground.quantities import HOUR
 from scheduler.algorithm_run import judge, run
 from scheduler.job import Job
 from scheduler.objective import TOLERANCE, Evaluation, slowest_in_use, trivial_bound
-from scheduler.outcome import LATE, Outcome
+from scheduler.outcome import LATE, Outcome, proved_down_to
 from scheduler.placement.admission import for_each_size, shortage
-from scheduler.placement.cpsat import Answer, Slice, load_solver
-from scheduler.placement.node_classes import NodeClasses
+from scheduler.placement.cpsat import Answer, Slice
+from scheduler.placement.node_classes import NodeClasses, places_by_class
 from scheduler.placement.share_parts import top, ways_by_cell
 from scheduler.placement.share_program import LeavingPart, RunningShare, ShareModel, exact_units, taken, total
 from scheduler.placement.types import Limits, PlacementAlgorithm, Proposal, Status
@@ -44,7 +44,6 @@ from scheduler.several.joint_question import (
     last_of_each,
     only,
     placed_as_in,
-    places_by_class,
     run_on_its_levels,
     slowest_allowed,
 )
@@ -111,6 +110,17 @@ class Defragmentation:
     stopped_at: float | None = None  # seconds of the time limit that ended the search; None = it ended by itself
     notes: tuple[str, ...] = ()
 
+    @property
+    def proved_to(self) -> str | None:
+        """``all`` where nothing of the new job could be better at that cost; ``objective``: that and the cost of the
+        moves alone; ``None`` = not even these.
+        """
+        if self.status != "optimal" or self.outcome.evaluation is None:
+            return None
+        # on nodes from which nobody moved the search of the job alone is about all placements that cost nothing
+        alone = None if any(result.moved for result in self.running) else self.outcome.proved_to
+        return "all" if "all" in (alone, proved_down_to(self.outcome.evaluation)) else "objective"
+
 
 def defragment(
     cluster: Cluster,
@@ -129,7 +139,6 @@ def defragment(
     :raises InvalidInput: running jobs share a node; InvalidPlacement: one of them breaks a rule.
     :raises InvalidJob: the job cannot be cut into nodes; UnknownName: it names a level that the cluster does not have.
     """
-    load_solver()
     started = stopwatch()
     with on_clock(limits.clock, limits.seconds) as timer:
         cheapest = _cheapest(cluster, job, running, solver=solver, limits=limits, budget=budget, target=target)
@@ -604,7 +613,7 @@ class MoveSearch:
         """Return the nodes of the running jobs: cells that move take what the new job left, in order of ranks."""
         left = self._vacant(targets)
         left[nodes.ravel()] = False
-        places = places_by_class(self.question.cluster, self.classes, left)
+        places = places_by_class(self.question.cluster, self.classes.class_of, left)
         after = []
         for incumbent, share, target in zip(self.running, self.shares, targets, strict=True):
             settled = incumbent.nodes.ravel().copy()

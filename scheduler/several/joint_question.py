@@ -23,7 +23,7 @@ from scheduler.objective import Evaluation, objective_of, objective_terms, slowe
 from scheduler.outcome import Outcome
 from scheduler.placement.admission import blocks_at, for_each_size
 from scheduler.placement.exact.solve import solve_grid
-from scheduler.placement.node_classes import NodeClasses, NodeDemand, NodeOption
+from scheduler.placement.node_classes import NodeClasses, NodeDemand, NodeOption, orderly, seat_in_classes
 from scheduler.placement.seating import seat
 from scheduler.placement.share_parts import (
     CellWays,
@@ -34,7 +34,7 @@ from scheduler.placement.share_parts import (
     shape_placed,
 )
 from scheduler.placement.types import Limits, PlacementAlgorithm
-from topology.cluster import BoolArray, Cluster, IntArray, count_nodes
+from topology.cluster import BoolArray, Cluster, IntArray
 
 if TYPE_CHECKING:
     from scheduler.placement.share_parts import JobWays, SharePart
@@ -288,24 +288,6 @@ def disjoint_grants(
     return grants
 
 
-def orderly(cluster: Cluster, nodes: BoolArray) -> IntArray:
-    """Return nodes, by index, in the order in which jobs get them: healthy ones first, whole racks before broken ones.
-
-    :param nodes: shape [nodes].
-    """
-    closest, some = cluster.levels[-1], np.flatnonzero(nodes).astype(np.int32)
-    room = count_nodes(closest, nodes)[closest.domain_of[some]]
-    return some[np.lexsort((some, closest.domain_of[some], -room, cluster.slowdown[some]))]
-
-
-def places_by_class(cluster: Cluster, classes: NodeClasses, nodes: BoolArray) -> dict[int, list[int]]:
-    """Return some nodes, shape [nodes], by class, the first in order at the end of each list."""
-    places: dict[int, list[int]] = {}
-    for node in reversed(orderly(cluster, nodes & (classes.class_of >= 0)).tolist()):
-        places.setdefault(int(classes.class_of[node]), []).append(node)
-    return places
-
-
 def last_of_each(cluster: Cluster, classes: NodeClasses, nodes: BoolArray, counts: Mapping[int, int]) -> BoolArray:
     """Return the last of some nodes, in order: as many of each class as are counted; shape [nodes]."""
     ordered, last = orderly(cluster, nodes), np.zeros_like(nodes)
@@ -322,17 +304,6 @@ def seat_on(cluster: Cluster, job: Job, domain_of_block: IntArray, granted: Bool
     return _seated(cluster, job, domain_of_block[blocks.row_of[:, None], blocks.column_of[None, :]], granted)
 
 
-def seat_in_classes(
-    cluster: Cluster, job: Job, class_of_cell: IntArray, classes: NodeClasses, granted: BoolArray
-) -> IntArray:
-    """Return the node of each cell, shape [rows, columns], given its class, shape [cells], and nodes enough in each."""
-    places = places_by_class(cluster, classes, granted)
-    nodes = np.empty(len(class_of_cell), dtype=np.int32)
-    for cell in np.argsort(job.grid.node_rank.ravel()).tolist():
-        nodes[cell] = places[int(class_of_cell[cell])].pop()
-    return nodes.reshape(job.grid.rows, job.grid.columns)
-
-
 def placed_as_in(
     cluster: Cluster, way: SharePart, solver: Solution, *, classes: NodeClasses, granted: BoolArray
 ) -> IntArray | None:
@@ -343,7 +314,7 @@ def placed_as_in(
     """
     job = way.demand.job
     if (class_of_cell := way.class_of_cell(solver)) is not None:
-        return seat_in_classes(cluster, job, class_of_cell, classes, granted)
+        return seat_in_classes(cluster, job, class_of_cell, classes.class_of, granted)
     if (domain_of_block := way.laid_out(solver)) is None:
         return None
     return seat_on(cluster, job, domain_of_block, granted & classes.among(way.admitted(solver)))

@@ -118,7 +118,7 @@ def test_mistakes_are_told_and_others_go_on(arnold_plane: ControlPlane, namespac
 
 
 def test_kubectl_shows_gangs(arnold_plane: ControlPlane, namespace: str) -> None:
-    """``kubectl get gangplans`` prints gang, phase, spread, gap and age: the table that the API server makes for it."""
+    """``kubectl get gangplans`` prints gang, phase, spread, gap, proof and age: a table of the API server."""
     plane = arnold_plane
     cluster = generate("minipods", minipods=2, nodes=16)
     make_real(plane.admin, cluster)
@@ -127,7 +127,7 @@ def test_kubectl_shows_gangs(arnold_plane: ControlPlane, namespace: str) -> None
         wait_until(lambda: plan_in(plane.admin, "llm", namespace, "Bound"), "the gang on its nodes")
         table = plane.admin.table("gangplans", namespace)
     shown = [column["name"] for column in table["columnDefinitions"] if column["priority"] == 0]
-    assert shown == ["Name", "Gang", "Phase", "Spread", "Gap", "Age"]
+    assert shown == ["Name", "Gang", "Phase", "Spread", "Gap", "Proved", "Age"]
     # 12 nodes in minipods of 8: by default alpha is 0.3, so each pipeline lies in one minipod (0.3 x 2 + 0.7 x 1 = 1.3)
     # and every DP group touches both; with each stage in one it were 0.3 x 1 + 0.7 x 2 = 1.7.
     assert table["rows"][0]["cells"][:5] == ["llm", "llm", "Bound", "2/1", "0.0%"]

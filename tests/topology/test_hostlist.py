@@ -222,3 +222,15 @@ def test_no_text_breaks_the_reader(text: str) -> None:
     except ArnoldError:
         return
     assert len(set(names)) == len(names) > 0
+
+
+@given(st.lists(st.integers(0, 400), unique=True, min_size=1, max_size=80), st.integers(30, 60))
+def test_a_long_list_says_how_many_more_there_are(numbers: list[int], most: int) -> None:
+    """No more characters than asked; the first names in full, then the count of the others: together all names."""
+    names = [f"gpu{number:03}" for number in sorted(numbers)]
+    text = spell_names(names, most=most)
+    assert len(text) <= most
+    told, _, rest = text.partition(" and ")
+    first = expand_hostlist(told)
+    assert first == names[: len(first)]
+    assert len(first) + int(rest.split()[0] if rest else 0) == len(names)

@@ -18,7 +18,6 @@ from ground.errors import InvalidJob, SolverTimeout
 from scheduler.job import Hold, Job
 from scheduler.objective import TOLERANCE, closer_levels, objective_terms, step_time
 from scheduler.placement.admission import admissible
-from scheduler.placement.cpsat import load_solver
 from scheduler.placement.exact.goals import GoalSearch, WeighedPlacement
 from scheduler.placement.exact.lattice import Lattice, PairSearch
 from scheduler.placement.exact.level_bounds import LevelBounds
@@ -98,8 +97,6 @@ class ThresholdStrategy(ABC):
     def propose(self) -> Proposal:
         """Propose the best placement that the time allows."""
         cluster, job, limits, params = self.cluster, self.job, self.limits, self.params
-        if job.grid.cells <= params.many_cells:
-            load_solver()  # no part of the solve time; larger jobs hardly need it
         start, begun_at = clock(), stopwatch()
         options = thresholds(cluster, job)
         every, held = GridReduction(cluster, job, options[-1]), counted_where_held(cluster, job)

@@ -191,9 +191,10 @@ class LevelBounds:
         if (broader, name) not in self._lines:
             reduction = self.reduction
             nodes = np.flatnonzero(reduction.admitted)
-            levels = reduction.cluster.level(broader), reduction.cluster.level(name)
-            inside, room = np.unique(np.stack([level.domain_of[nodes] for level in levels]), axis=1, return_counts=True)
-            rooms = np.split(room, np.flatnonzero(np.diff(inside[0])) + 1)
+            above, inside = reduction.cluster.level(broader), reduction.cluster.level(name)
+            places = above.domain_of[nodes].astype(np.int64) * len(inside) + inside.domain_of[nodes]
+            place, room = np.unique(places, return_counts=True)
+            rooms = np.split(room, np.flatnonzero(np.diff(place // len(inside))) + 1)
             shape = reduction.job.grid.rows, reduction.job.grid.columns
             self._lines[broader, name] = tuple(
                 LineTouches(length, lines, rooms, self.params.touch_table) for length, lines in (shape, shape[::-1])

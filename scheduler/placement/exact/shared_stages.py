@@ -17,8 +17,9 @@ import numpy as np
 from ground.errors import SolverTimeout
 from scheduler.grid import Grid, joined
 from scheduler.job import Count, Family, Parallelism
+from scheduler.job_on_cluster import closest_named
 from scheduler.objective import TOLERANCE
-from scheduler.placement.admission import blocks_at, capacity_by_level, least_spread
+from scheduler.placement.admission import least_spread
 from scheduler.placement.exact.goals import GoalSearch, WeighedPlacement, weighed
 from scheduler.placement.exact.lattice import PairSearch
 from scheduler.placement.exact.level_bounds import LevelBounds
@@ -27,7 +28,7 @@ from scheduler.placement.exact.problem import GridReduction
 from scheduler.placement.exact.schedule import fill_front
 from scheduler.placement.exact.solve import search_reduction
 from scheduler.placement.exact.starts import quick_starts, tight_fills
-from scheduler.placement.moves import MoveChoices, MoveModel, closest_depth, greedy_targets, trimmed
+from scheduler.placement.moves import MoveChoices, MoveModel, greedy_targets, trimmed
 from scheduler.placement.seating import seat
 from scheduler.placement.types import Limits
 from scheduler.work_clock import clock
@@ -224,8 +225,7 @@ def _improve(goals: GoalSearch) -> None:
         return
     reduction, best = goals.reduction, goals.best
     model = _model(offered, goals.limits)
-    domain_of = reduction.cluster.levels[offered.depth].domain_of
-    model.suggest(offered.target_of_mover(domain_of[best.nodes]))
+    model.suggest(offered.target_of_mover(best.nodes))
     model.at_most("objective", model.value_of(best.worth))
     model.at_least("objective", ceil((goals.certified[0] - TOLERANCE) * model.scale - 1e-6))
     left = goals.params.shared_share * (goals.end - clock())
@@ -257,31 +257,12 @@ def _model(offered: MoveChoices, limits: Limits) -> MoveModel:
 
 def _seated(reduction: GridReduction, offered: MoveChoices, target_of_mover: IntArray) -> IntArray:
     """Return nodes for an answer of the model, shape [cells, 1]."""
-    level = reduction.cluster.levels[offered.depth]
-    domain_of_cell = offered.domain_of_cell(target_of_mover)
-    return seat(
-        reduction.cluster, reduction.job, level=level, domain_of_cell=domain_of_cell, admitted=reduction.admitted
-    )
+    cluster, job = reduction.cluster, reduction.job
+    level, domain_of_cell = cluster.levels[closest_named(cluster, job)], offered.class_of_cell(target_of_mover)
+    return seat(cluster, job, level=level, domain_of_cell=domain_of_cell, admitted=reduction.admitted)
 
 
 def _anywhere(reduction: GridReduction) -> MoveChoices:
-    """Return the choice of a domain for every block, as if all blocks had lost their nodes."""
+    """Return the choice of a domain for every block of the job."""
     cluster, job = reduction.cluster, reduction.job
-    depth = closest_depth(cluster, job)
-    blocks, room = blocks_at(cluster, job, depth), capacity_by_level(cluster, job, reduction.admitted)[depth]
-    targets = np.flatnonzero(room > 0).astype(np.int32)
-    count, cells = blocks.rows * blocks.columns, (job.grid.rows, job.grid.columns)
-    return MoveChoices(
-        cluster=cluster,
-        job=job,
-        old=np.zeros(cells, dtype=np.int32),
-        depth=depth,
-        block_of=blocks.of_cell,
-        size=blocks.size,
-        movers=np.arange(count, dtype=np.int32),
-        home=np.zeros(count, dtype=np.int32),
-        lost=np.full(count, blocks.size, dtype=np.int32),
-        targets=targets,
-        room=(room[targets] // blocks.size).astype(np.int32),
-        healthy=room[targets].astype(np.int32),
-    )
+    return MoveChoices.anywhere(cluster, job, reduction.admitted, depth=closest_named(cluster, job))

@@ -268,7 +268,7 @@ def test_a_flag_of_the_store_moves_the_job_and_is_the_reason(
     assert placed["avoided"] == ["n1", "n7"]
     assert [(flag["node"], flag["source"]) for flag in placed["flags"]] == [("n1", "what-if"), ("n7", "nvsentinel")]
     assert not {"n1", "n7"} & {cell["node"] for cell in placed["assignment"]}
-    out = " ".join(arnold("place", *instance, "--flags", store).out.split())
+    out = " ".join(arnold("place", *instance, "--flags", store, "-v").out.split())
     assert says(out, "n1: straggler", "1.97 times slower", "source: what-if", "one worker", "dp 3 / stage 0")
 
 
@@ -285,7 +285,7 @@ def test_explain_prints_both_ways(arnold: Arnold, instance: list[object], store:
         "use", pytest.approx(1.97), {"dp": 1, "pp": 1}, ["n1"],
     )  # fmt: skip
     assert (avoid["chosen"], use["chosen"]) == (True, False)
-    out = " ".join(arnold("explain", *instance, "--flags", store).out.split())
+    out = " ".join(arnold("explain", *instance, "--flags", store, "-v").out.split())
     assert says(out, "Avoid all slow nodes", "1.008 x ideal", "DP spread 2")
     assert says(out, "Use slow nodes freely", "1.970 x ideal", "DP spread 1")
     assert says(out, "95.5%", "longer than avoiding")
@@ -388,8 +388,8 @@ def test_the_words_of_others_do_not_move_the_cursor(arnold: Arnold, instance: li
         arnold("flags", "record", "--store", store, hostile).out,
         arnold("flags", "show", "--store", store).out,
         arnold("flags", "why", "n1", "--store", store).out,
-        arnold("place", *instance, "--flags", store).out,
-        arnold("explain", *instance, "--flags", store).out,
+        arnold("place", *instance, "--flags", store, "-v").out,
+        arnold("explain", *instance, "--flags", store, "-v").out,
     ]
     for out in outputs:
         assert "all is well" in " ".join(out.split())

@@ -61,7 +61,7 @@ def test_what_does_not_fit_is_named(place: Arnold) -> None:
 
 def test_the_text_says_what_one_after_the_other_gives(place: Arnold) -> None:
     """The sum, the bound, a line for each job."""
-    out = place(jobs="a b").out
+    out = place("-v", jobs="a b").out
     assert "proved optimal: sum 2.0, proved bound 2.0" in out
     assert "b, a: sum 2.0, as good" in out
 

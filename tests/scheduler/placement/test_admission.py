@@ -5,9 +5,11 @@ from __future__ import annotations
 from math import inf
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from scheduler.job import Job, Parallelism
-from scheduler.placement.admission import admissible, shortage
+from scheduler.placement.admission import admissible, held_nodes, shortage
 from tests.facts import says
 from topology.build import build_cluster
 from topology.cluster import Cluster, Node
@@ -79,3 +81,32 @@ def test_a_job_that_asks_for_no_whole_node_is_told_so(gpus: int) -> None:
     nodes = build_cluster(["rack"], [Node("a", ("r",), 8, 8), Node("b", ("r",), 8, 8)])
     reason = shortage(nodes, Job("job", Parallelism(tp=gpus, dp=1), gpus_per_node=gpus))
     assert says(reason, f"1 free nodes of {gpus} GPUs", "0 of 2", "2 with another number of GPUs", "whole nodes")
+
+
+@given(
+    states=st.lists(
+        st.tuples(
+            st.sampled_from([(8, 8), (8, 0), (8, 4), (4, 4)]),
+            st.sampled_from([1.0, 1.3, inf]),
+            st.sampled_from(["", "H100", "A100"]),
+            st.sampled_from(["", "of another partition"]),
+            st.sampled_from(["", "MIG 1g.10gb"]),
+        ),
+        min_size=1,
+        max_size=12,
+    ),
+    avoid=st.sampled_from(["price", "strict"]),
+    gpu_types=st.sampled_from([None, ("H100",)]),
+)
+def test_every_node_that_is_passed_over_is_counted_once(
+    states: list[tuple[tuple[int, int], float, str, str, str]], avoid: str, gpu_types: tuple[str, ...] | None
+) -> None:
+    """Whatever holds a node, and however many things at once, what is told adds up to all that are not admitted."""
+    nodes = [
+        Node(f"n{i}", ("m",), *gpus, slowdown, gpu_type) for i, (gpus, slowdown, gpu_type, *_) in enumerate(states)
+    ]
+    kept_out = {i: why for i, (*_, why, _) in enumerate(states) if why}
+    sharing = {i: how for i, (*_, how) in enumerate(states) if how}
+    cluster = build_cluster(["minipod"], nodes).with_kept_out(kept_out).with_sharing(sharing)
+    asked = job(avoid).replace(gpu_types=gpu_types)
+    assert sum(held_nodes(cluster, asked).values()) == len(cluster) - admissible(cluster, asked).sum()

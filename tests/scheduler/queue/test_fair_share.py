@@ -138,6 +138,37 @@ def test_a_share_that_shrinks_while_the_solver_works_counts_at_once() -> None:
     assert next(passing).job.key == 3
 
 
+def test_one_that_comes_goes_before_the_first_blocked_when_nodes_come_free() -> None:
+    """Job 1 of a is blocked; then job 3 of b comes, which has less, and a node comes free: it is 3's, not 1's."""
+    driven = Driven(Flat(1, [Runs(9, [0])]), Wants(1, namespace="a"), Wants(2, namespace="a"), live=True, a=8.0)
+    passing = driven.dispatch.candidates()
+    next(passing).found = False
+    driven.dispatch.join(Wants(3, submitted=5, namespace="b"))
+    driven.dispatch.cluster = replace(driven.cluster, running=(), version=1)
+    candidate = next(passing)
+    assert (candidate.job.key, candidate.ahead) == (3, [])
+    candidate.found = False  # it is the first blocked now, so it is asked again when another node comes free
+    driven.dispatch.cluster = replace(driven.cluster, running=(), version=2)
+    assert next(passing).job.key == 3
+
+
+def test_a_share_that_shrinks_leaves_the_order_within_its_namespace() -> None:
+    """While jobs 1 and 2 of a are blocked, a's running work ends: job 3 of a, asked later, is still behind both."""
+    jobs = [Wants(key, nodes=2, namespace="a") for key in (1, 2, 3)]
+    driven = Driven(Flat(2, [Runs(9, [0])]), *jobs, live=True, a=8.0)
+    passing = driven.dispatch.candidates()
+    for key in (1, 2):
+        candidate = next(passing)
+        assert candidate.job.key == key
+        candidate.found = False
+    driven.shares["a"] = 0.0
+    driven.dispatch.cluster = replace(driven.cluster, version=1)
+    again, last = next(passing), None
+    again.found = False
+    last = next(passing)
+    assert (again.job.key, last.job.key, [other.key for other in last.ahead]) == (1, 3, [1, 2])
+
+
 @given(changes=st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 2), st.integers(0, 9)), max_size=30))
 @examples(100)
 def test_a_backlog_knows_the_first_of_each_namespace(changes: list[tuple[str, int, int]]) -> None:
