@@ -75,9 +75,9 @@ class CellSearch:
     relaxed: Proposal  # of the job without some of its constraints: its bounds hold
 
     @property
-    def few(self) -> bool:
-        """Whether there are so few choices that they are decided in seconds."""
-        return len(self._choices(admissible(self.cluster, self.job))) <= MOST_CHOICES
+    def choices(self) -> int:
+        """Cells times classes of nodes where they may go."""
+        return len(self._choices(admissible(self.cluster, self.job)))
 
     def propose(self) -> Proposal | None:
         """Propose the best placement, or that there is none; ``None`` = neither was found in the time."""
