@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
+import click
+
 from arnold.console.output import note
 from arnold.options.field_options import options_of
 from ground.errors import InvalidInput
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
 
 KUBERNETES, SLURM = "kube:", "slurm:"  # With what the name of a live cluster begins
+CONTEXT_NOTES = "arnold.context"  # Key of click's notes: what options a context gave (:mod:`arnold.options.context`)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +175,9 @@ class ClusterFiles:
             exclude=self.exclude,
             unlisted=self.unlisted,
         )
-        return replace(loaded, notes=(*loaded.notes, *opened.notes))
+        running = click.get_current_context(silent=True)
+        from_context = () if running is None else running.meta.get(CONTEXT_NOTES, ())
+        return replace(loaded, notes=(*from_context, *loaded.notes, *opened.notes))
 
     def read_aloud(self) -> LoadedTopology:
         """Return the same, for a command that prints notes in its answer: that GPUs are assumed is said at once, too,

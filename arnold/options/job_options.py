@@ -9,8 +9,10 @@ from glob import glob
 from math import nan
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+import click
+
 from arnold.options.cluster_options import ClusterFiles
-from arnold.options.field_options import file_option, options_of, take
+from arnold.options.field_options import FILE, file_option, options_of, take
 from arnold.options.shared_options import PLACEMENT_HELP, RUNNING_HELP
 from ground.errors import InvalidInput, InvalidJob, UnknownName, did_you_mean
 from ground.files import read_source
@@ -34,7 +36,7 @@ LEAST_WEIGHT, MOST_WEIGHT = 1e-3, 1e6  # Of a job: beyond these one job is all t
 class JobFiles:
     """The files that describe a job."""
 
-    job: str = field(metadata={"file": True})
+    job: str = field(default="", metadata={"file": True, "default": "the argument JOB"})
     """The job, YAML or JSON; - for standard input."""
 
 
@@ -42,7 +44,7 @@ class JobFiles:
 class SeveralJobFiles:
     """The files that describe one job or several, and how much each counts."""
 
-    job: tuple[str, ...] = field(metadata={"file": True})
+    job: tuple[str, ...] = field(default=(), metadata={"file": True, "default": "the arguments JOB"})
     """The job, YAML or JSON; - for standard input."""
     weight: tuple[str, ...] = field(default=(), metadata={"metavar": "NAME=NUMBER", "default": "1 for each"})
     """Weight of a job's objective in the sum of several. """
@@ -146,7 +148,12 @@ def placement_inputs(command: F) -> F:
     """Give a command the options of a cluster, of a job, and of the limits of a solver, as one record ``inputs``."""
 
     @wraps(command)
-    def call(**options: Any) -> Any:
+    def call(jobs: tuple[str, ...], **options: Any) -> Any:
+        named = [*filter(None, [options["job"]]), *jobs]
+        _check_named(named)
+        if len(named) > 1:
+            raise click.UsageError(f"One job is expected, and {len(named)} are named: {', '.join(named)}.")
+        options["job"] = named[0]
         return command(inputs=PlacementInputs(*_taken(JobFiles, options)), **options)
 
     return _with_options(cast("F", call), JobFiles)
@@ -160,7 +167,12 @@ def joint_inputs(command: F) -> F:
     """
 
     @wraps(command)
-    def call(**options: Any) -> Any:
+    def call(jobs: tuple[str, ...], **options: Any) -> Any:
+        options["job"] = (*options["job"], *jobs)
+        _check_named(options["job"])
+        return several(**options)
+
+    def several(**options: Any) -> Any:
         files, jobs, *others = (*_taken(SeveralJobFiles, options), options.pop("running"))
         if len(jobs.job) > 1 or jobs.weight:
             return command(inputs=JointInputs(files, jobs, *others), **options)
@@ -168,6 +180,11 @@ def joint_inputs(command: F) -> F:
 
     running = file_option("--running", metavar="FILES", multiple=True, help=RUNNING_HELP)
     return _with_options(running(cast("F", call)), SeveralJobFiles)
+
+
+def _check_named(jobs: Sequence[str]) -> None:
+    if not jobs:
+        raise click.UsageError("No job is named: give its file, or '--job'.")
 
 
 def _taken(jobs: type, options: dict[str, Any]) -> tuple[Any, ...]:
@@ -179,7 +196,7 @@ def _with_options(command: F, jobs: type) -> F:
     # the last decorator's options stand first in the help
     for part in (Limits, Overrides, OwnRecords, jobs, ClusterFiles):
         command = options_of(part)(command)
-    return command
+    return click.argument("jobs", nargs=-1, type=FILE, metavar="[JOB]...")(command)
 
 
 def running_files(patterns: Sequence[str]) -> list[str]:
