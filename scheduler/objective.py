@@ -49,6 +49,7 @@ class Evaluation:
     domains: Mapping[str, int]  # cells in each domain of the job's level, domains without cells left out
     flagged: tuple[int, ...]  # indices of the flagged nodes in use
     gpu_types: tuple[str, ...]  # types of GPU in use, in the cluster's order; empty text = not said
+    level: str  # name of the job's level
     # EP spread, largest number of domains an expert group touches at the job's level; None = each lies on one node
     experts: int | None = None
 
@@ -159,6 +160,7 @@ def evaluate(cluster: Cluster, job: Job, nodes: IntArray) -> Evaluation:
         domains={level.domains[k]: int(cells[k]) for k in np.flatnonzero(cells)},
         flagged=tuple(flagged),
         gpu_types=gpu_types,
+        level=level.name,
     )
 
 

@@ -71,6 +71,8 @@ class TypeOption(JsonRecord):
     """Nodes of these types that it could use."""
     status: Status
     """Status of the algorithm on these nodes alone."""
+    proved_to: str | None
+    """How much of what is asked is proved on these nodes: `objective`, a level's name, `all`, or null."""
     speed: float
     """Relative speed of the job there; on several types that of the slowest in use."""
     objective: float | None
@@ -209,8 +211,15 @@ class Outcome:
         return closer
 
     @property
+    def proved_to(self) -> str | None:
+        """How much of what is asked is proved (:func:`proved_down_to`); ``None`` = not even what decides first."""
+        if self.evaluation is None or self.status != "optimal":
+            return None
+        return proved_down_to(self.evaluation, experts=self.proposal.expert_bound, closer=self.proposal.closer_bounds)
+
+    @property
     def verdict(self) -> str:
-        """The outcome in one sentence: ``proved optimal: DP spread 2, PP spread 4, objective 3.0``."""
+        """The outcome in one sentence: ``proved optimal: DP spread 2, PP spread 4, objective 3.0; ...``."""
         status, worth = status_words(self.status, self.stopped_at), self.evaluation
         if worth is None:
             return f"{status}: {self.reason}"
@@ -223,7 +232,8 @@ class Outcome:
         elif not proved:
             status += f", gap {self.gap:.1%}"
         step = "" if self.step is None or (proved and least) else f"; {self.step.in_words}"
-        return f"{status}: {spreads}{bound}{step}"
+        proof = "" if self.proved_to is None else f"; {proof_in_words(self.proved_to)}"
+        return f"{status}: {spreads}{bound}{step}{proof}"
 
     def after(self, stopped_at: float | None, *, late: bool = False) -> Outcome:
         """Return it as that of a search which a time limit of so many seconds ended; ``None`` = it ended by itself.
@@ -260,6 +270,32 @@ def status_words(status: Status, stopped_at: float | None = None) -> str:
     """Return a status as text and pages show it: ``proved optimal``, ``feasible``, ``stopped at 5 s``."""
     # what is proved is proved, whatever was left undone after it
     return STATUS[status] if stopped_at is None or status == "optimal" else f"stopped at {stopped_at:.3g} s"
+
+
+def proved_down_to(worth: Evaluation, *, experts: float = 1.0, closer: Mapping[str, float] | None = None) -> str:
+    """Return how much of what is asked is proved of a placement whose objective is.
+
+    :param experts: no placement that is as good by its objective has a smaller EP spread.
+    :param closer: level -> none that is as good down to there has less of Eq. 2.
+    :returns: ``objective``: no more; the name of a level: down to it, EP spread and Eq. 2; ``all``: down to the nodes.
+    """
+    reached = "objective"
+    if worth.experts is not None:
+        if worth.experts > experts + TOLERANCE:
+            return reached
+        reached = worth.level
+    for level, cost in worth.closer.items():
+        # every group touches one domain at least, and alpha + beta is 1
+        if cost > max(1.0, (closer or {}).get(level, 0.0)) + TOLERANCE:
+            return reached
+        reached = level
+    return "all"
+
+
+def proof_in_words(proved_to: str) -> str:
+    """Return as text and pages say it how much of what is asked is proved."""
+    words = {"all": "all that is asked is proved", "objective": "nothing closer is proved"}
+    return words.get(proved_to, f"proved down to {proved_to}")
 
 
 LATE = (

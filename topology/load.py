@@ -266,7 +266,7 @@ def read_node_lists(
     :raises InvalidTopology: a list has no node of the cluster, or a name that is that of several.
     :raises InvalidInput: a list is damaged; the request is none, or asks for what no list says.
     """
-    names = NodeNames(cluster.index_of)
+    names = NodeNames(cluster.index_of if sources else {})
     lists: list[NodeList] = []
     parts: list[tuple[Source, SlurmSnapshot]] = []
     for source in sources:
@@ -455,6 +455,10 @@ def with_types(
 
     :raises InvalidInput: the user says a type, and the file has one for every node.
     """
+    listings = (listing for node_list in lists for listing in node_list.nodes.items())
+    type_of = {name: listed.gpu_type for name, listed in listings if listed.gpu_type}
+    if gpu_type is None and not type_of:
+        return cluster, ()
     silent = [i for i, of in enumerate(cluster.gpu_type_of.tolist()) if not cluster.gpu_types[of]]
     if gpu_type is not None:
         if not silent:
@@ -463,8 +467,6 @@ def with_types(
         if not gpu_type.strip() or not gpu_type.isprintable():
             raise InvalidInput(f"{gpu_type[:60]!r} is no type", where="--gpu-type", fix="give a name such as H100")
         return cluster.with_gpu_types(dict.fromkeys(silent, gpu_type.strip())), ()
-    listings = (listing for node_list in lists for listing in node_list.nodes.items())
-    type_of = {name: listed.gpu_type for name, listed in listings if listed.gpu_type}
     types = {i: type_of[cluster.names[i]] for i in silent if cluster.names[i] in type_of}
     if not types:
         return cluster, ()

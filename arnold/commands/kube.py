@@ -62,7 +62,7 @@ def command() -> None:
 def gangs(*, as_json: bool, namespace: str | None, which: WhichCluster) -> None:
     """List gangs, their plans and spreads.
 
-    The gap says how far from the best the objective may be; 0 is proved.
+    The gap says how far from the best the objective may be; 0 is proved, and the column beside it says down to where.
     """
     from arnold.documents.kubernetes_answers import GangsDocument, gang_summary, print_gangs
     from extender.live_cluster import list_plans

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -13,7 +14,7 @@ from arnold.console.output import answer
 from arnold.options.cluster_options import ClusterFiles
 from arnold.options.command import JsonCommand
 from arnold.options.context import NAME, OPTIONS, context_text, find_context, missing_file, read_context, shown
-from arnold.options.field_options import FILE, options_of
+from arnold.options.field_options import FILE, options_of, takes
 from ground.errors import InvalidInput
 from ground.files import write_file
 from ground.records import JsonRecord
@@ -45,16 +46,18 @@ class ContextDocument(JsonRecord):
 @click.argument("source", type=FILE, metavar="[CLUSTER]", required=False)
 @options_of(ClusterFiles, only=[key for key in OPTIONS if key != "cluster"])
 @click.option("--clear", is_flag=True, help="Remove the context of the working directory.")
-def command(*, as_json: bool, source: str | None, clear: bool, **options: Any) -> None:
+@takes(files=partial(ClusterFiles, cluster=""))
+def command(*, as_json: bool, source: str | None, clear: bool, files: ClusterFiles) -> None:
     """Write the cluster and its options to .arnold.yaml, for all commands here and below; show it; remove it.
 
     Other commands take from it what their command line leaves open, and say so. The nearest file counts, up to the home
     directory; ARNOLD_CONTEXT names another, and empty none.
     """
     own = Path.cwd() / NAME
-    defaults = {one.name: one.default for one in fields(ClusterFiles)}
-    given = {key: value for key, value in options.items() if value != defaults[key]}
-    values = {key: value if isinstance(value, tuple) else str(value) for key, value in given.items()}
+    given = {one.name: getattr(files, one.name) for one in fields(files) if getattr(files, one.name) != one.default}
+    values = {
+        key: value if isinstance(value, tuple) else str(value) for key, value in given.items() if key != "cluster"
+    }
     if source is not None:
         values = {"cluster": source, **values}
     if clear:

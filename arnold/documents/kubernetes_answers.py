@@ -20,6 +20,7 @@ from ground.quantities import decimal, percent
 from ground.records import AwareTime, Count, JsonRecord, Share
 from scheduler.job import FAMILIES, Family
 from scheduler.objective import Spread, spread_by_level
+from scheduler.outcome import proof_in_words
 from topology.cluster import Cluster
 from topology.flags import FAULTY, NodeFlag, in_words
 from topology.load import LoadedTopology
@@ -54,6 +55,9 @@ class GangSummary(JsonRecord):
     """No placement of the nodes that were free had a smaller objective."""
     gap: Share | None
     """(objective - bound) / objective, 0 when it is proved the least."""
+    proved_to: str | None
+    """How much of what is asked is proved: `objective`, a node label (EP spread and closer levels down to it), `all`;
+    null = not even the objective."""
     reason: str
     """Why it is in its phase, in one word; empty = there is nothing to say."""
     message: str
@@ -180,6 +184,7 @@ def _summary(plan: GangPlan) -> dict[str, Any]:
         "objective": plan.objective,
         "bound": plan.bound,
         "gap": plan.gap,
+        "proved_to": plan.proved_to,
         "reason": plan.reason,
         "message": plan.message,
     }
@@ -229,10 +234,11 @@ def gang_document(plan: GangPlan, cluster: Cluster | None, notes: tuple[str, ...
     )
 
 
-def _worth(gang: GangSummary) -> tuple[str, str, str]:
-    """Return spread, objective and gap in words."""
+def _worth(gang: GangSummary) -> tuple[str, str, str, str]:
+    """Return spread, objective, gap and what is proved, in words."""
     spread = "-" if gang.spread is None else f"{gang.spread.dp}/{gang.spread.pp}"
-    return spread, "-" if gang.objective is None else decimal(gang.objective), percent(gang.gap)
+    proved_to = (gang.proved_to or "-").rpartition("/")[2]  # of a label the name
+    return spread, "-" if gang.objective is None else decimal(gang.objective), percent(gang.gap), proved_to
 
 
 def print_gangs(out: Console, document: GangsDocument) -> None:
@@ -240,27 +246,28 @@ def print_gangs(out: Console, document: GangsDocument) -> None:
     if not document.gangs:
         out.print("no gangs")
         return
-    headers = ("gang", "phase", "pods", "GPUs", "DP/PP spread", "objective", "gap", "message")
+    headers = ("gang", "phase", "pods", "GPUs", "DP/PP spread", "objective", "gap", "proved", "message")
     rows = []
     for gang in document.gangs:
         pods = f"{gang.bound_pods}/{gang.pods}" if gang.pods else "-"
         message = plain(gang.message.partition("\n")[0])
         gpus = f"{gang.gpus:,}" if gang.gpus else "-"
         rows.append((f"{gang.namespace}/{gang.gang}", gang.phase, pods, gpus, *_worth(gang), message))
-    left, spare = ("phase", "message"), ("GPUs", "objective")
+    left, spare = ("phase", "proved", "message"), ("GPUs", "objective")
     print_rows(out, headers, rows, title="Gangs", left=left, spare=spare, gap=False)
 
 
 def print_gang(out: Console, gang: GangDocument) -> None:
     """Print what a gang asks, what was found about it, and where its ranks are."""
-    spread, objective, gap = _worth(gang)
+    spread, objective, gap, _ = _worth(gang)
     out.print(f"{gang.namespace}/{gang.gang}: {gang.phase}", style="bold")
     if gang.parallelism is not None:
         alpha = "" if gang.alpha is None else f", alpha {decimal(gang.alpha)}"
         out.print(f"{gang.parallelism}, order {gang.order}{alpha}")
         out.print(f"{gang.bound_pods} of {gang.pods} pods on their nodes")
     if gang.spread is not None:
-        out.print(f"DP/PP spread {spread} at {gang.level}, objective {objective}, gap {gap}")
+        proof = "" if gang.proved_to is None else f"; {proof_in_words(gang.proved_to)}"
+        out.print(f"DP/PP spread {spread} at {gang.level}, objective {objective}, gap {gap}{proof}")
     if gang.message:
         out.print(_in_line(gang.message), soft_wrap=True)
     types = [f"GPUs of the type {' or '.join(gang.gpu_types)}"] if gang.gpu_types else []

@@ -36,7 +36,16 @@ from scheduler.explanation import (
 from scheduler.job import FAMILIES, Family
 from scheduler.job_files.job_file import JobDocument, job_document
 from scheduler.objective import TOLERANCE, Spread, objective_of
-from scheduler.outcome import CloserSpread, ExpertSpread, Instance, Outcome, RefusedPlacement, TypeOption, status_words
+from scheduler.outcome import (
+    CloserSpread,
+    ExpertSpread,
+    Instance,
+    Outcome,
+    RefusedPlacement,
+    TypeOption,
+    proof_in_words,
+    status_words,
+)
 from scheduler.placement.admission import held_nodes, typed
 from scheduler.placement.types import ALGORITHMS, ParetoPoint, PriceOption, Status
 from scheduler.repair import Prefer, Repair
@@ -66,6 +75,11 @@ class PlacementAnswer(JsonRecord):
     """optimal: no placement is better in what decides, the predicted step time where slow nodes have a price, else the
     objective; feasible: valid, with a gap; infeasible; timeout: out of time with nothing valid; gave-up: a
     heuristic found nothing and proved nothing."""
+    proved_to: str | None
+    """How much of what is asked is proved: `objective`: no placement is better in what decides, and nothing more; a
+    level's name: besides, of placements as good none has a smaller EP spread, or less of alpha * dp + beta * pp at
+    closer levels, down to that one; `all`: down to the closest; null = not even the objective.  What comes after the
+    objective is proved of placements on the chosen types of GPU with no node slower than was admitted."""
     stopped_at: float | None
     """Seconds of the time limit that stopped the algorithm, or by the clock what came after its proof; null = it ended
     by itself, or proved its answer."""
@@ -166,6 +180,7 @@ class PlaceDocument(PlacementAnswer):
     """A placement, or why there is none.  What belongs to a placement is null, or empty, when there is none."""
 
     status: Literal["optimal", "feasible", "infeasible", "timeout", "gave-up"]
+    proved_to: str | None
     stopped_at: float | None
     algorithm: str
     reason: str | None
@@ -456,6 +471,9 @@ class JointDocument(PlacementAnswer):
     status: Literal["optimal", "feasible", "infeasible", "timeout", "gave-up"]
     """Status of all jobs together. optimal: no placement of all has a smaller sum, where slow nodes have a price on
     nodes that are no slower than each job takes alone; infeasible: they do not all fit."""
+    proved_to: str | None
+    """How much of what is asked is proved: `objective`: the sum; `all`: besides, no job could have a smaller EP spread,
+    or lie better at a closer level, on the whole cluster; null = not even the sum."""
     stopped_at: float | None
     """Seconds of the time limit that ended the search; null = it ended by itself, or proved its answer."""
     jobs: Mapping[str, PlaceDocument]
@@ -504,7 +522,7 @@ def print_joint_placement(out: Console, instances: Sequence[Instance], document:
     if document.gap:
         verdict += f", gap {document.gap:.1%}"
     worth = (
-        f"sum {decimal(document.objective)}, proved bound {decimal(document.bound or 0.0)}"
+        f"sum {decimal(document.objective)}, proved bound {decimal(document.bound or 0.0)}{_proof(document.proved_to)}"
         if document.objective is not None
         else document.reason
     )
@@ -547,7 +565,7 @@ def joint_cards(document: JointDocument) -> list[tuple[str, list[str]]]:
     """Return a card of the pages: the sum and how sure it is, each job, and what one after the other would give."""
     if document.objective is None:
         return []
-    bound = f"proved bound {decimal(document.bound or 0.0)}"
+    bound = f"proved bound {decimal(document.bound or 0.0)}{_proof(document.proved_to)}"
     jobs = [
         f"{name}: {plural(len(placed.assignment), 'node')}, objective {decimal(placed.objective or 0.0)}, alone "
         f"{decimal(placed.bound or 0.0)}, weight {decimal(document.weights[name])}."
@@ -557,6 +575,11 @@ def joint_cards(document: JointDocument) -> list[tuple[str, list[str]]]:
         f"One after the other, {_turn_in_words(turn, document.objective)}." for turn in document.one_after_the_other
     ]
     return [("Placed at once", [f"Weighted sum of objectives {decimal(document.objective)}, {bound}.", *jobs, *turns])]
+
+
+def _proof(proved_to: str | None) -> str:
+    """Return what is proved, to end a sentence with; empty = not even the objective."""
+    return "" if proved_to is None else f"; {proof_in_words(proved_to)}"
 
 
 def _turn_in_words(turn: TurnResult, objective: float) -> str:
@@ -614,6 +637,10 @@ class RepairDocument(PlacementAnswer):
     with as few slow nodes more, unless these are ignored)."""
     objective_proved: bool
     """A better objective is impossible, in the same sense."""
+    proved_to: str | None
+    """How much of what is asked is proved, in the same sense: `objective`: a better objective is impossible; `all`, or
+    a level's name: fewer moves, a smaller EP spread and a better placement at closer levels (down to that one) too;
+    null = not even the objective."""
     level: str
     spread_by_level: Mapping[str, Mapping[Family, int]]
     used_flagged: tuple[str, ...]
@@ -634,7 +661,8 @@ class RepairDocument(PlacementAnswer):
         """How sure it is that no fewer moves, and no better objective, can be had, in words."""
         fewer = "fewer are impossible" if self.moves_proved else f"{self.fewest_moves} at least"
         better = "proved best" if self.objective_proved else f"at least {decimal(self.objective_bound)}"
-        return fewer, f"{better} with as few moves" if self.prefer == "moves" else better
+        with_as_few = " with as few moves" if self.prefer == "moves" else ""
+        return fewer, f"{better}{with_as_few}{_proof(self.proved_to)}"
 
 
 def repair_document(instance: Instance, repair: Repair, *, lost: Sequence[str]) -> RepairDocument:
@@ -700,6 +728,7 @@ class ExplainDocument(PlacementAnswer):
 
     status: Status
     """Status of the exact solver: optimal, feasible, infeasible or timeout."""
+    proved_to: str | None
     stopped_at: float | None
     verdict: str
     """The answer in one sentence."""
@@ -855,6 +884,7 @@ class ComparedAlgorithm(PlacementAnswer):
     algorithm: str
     status: Status
     """optimal, feasible, infeasible, timeout, gave-up (found, proved nothing), refused (its placement is invalid)."""
+    proved_to: str | None
     stopped_at: float | None
     reason: str | None
     spread: Spread | None
@@ -1023,6 +1053,10 @@ class DefragmentDocument(PlacementAnswer):
     status: Literal["optimal", "feasible", "infeasible", "timeout", "gave-up"]
     """optimal: no smaller objective, down to the target, is possible at the cost that is allowed, and no smaller cost
     for that objective; infeasible: the job does not fit even so."""
+    proved_to: str | None
+    """How much of what is asked is proved: `objective`: that, and the cost of the moves; `all`: besides, no moves that
+    cost as little give the new job a smaller EP spread, or a better placement at a closer level; null = not even
+    these."""
     stopped_at: float | None
     """Seconds of the time limit that ended the search; null = it ended by itself, or proved its answer."""
     target: float
@@ -1113,6 +1147,7 @@ def print_defragmentation(out: Console, instance: Instance, document: Defragment
             cost += f" (at least {amount(document.least_cost)})"
         now = "does not fit" if document.now is None else f"objective {decimal(document.now)}"
         verdict += f"{cost}, then objective {decimal(document.objective)}; if nothing moves: {now}"
+        verdict += _proof(document.proved_to)
     frame = Frame(out, verdict, COLOURS.get(document.status, BAD), timing=f"{document.solve_seconds:.2f} s")
     if document.objective is not None:
         out.print(f"target {decimal(document.target)}: {'reached' if document.reached else 'not reached'}")

@@ -53,6 +53,7 @@ from extender.queue_views import key_of_pod
 from extender.texts import clip
 from ground.errors import ArnoldError, InvalidInput
 from ground.quantities import plural
+from scheduler.outcome import proof_in_words
 from topology.kubernetes.pods import Pod
 
 logger = logging.getLogger(__name__)
@@ -387,7 +388,7 @@ class Planning:
                         and not case.trial
                     ):
                         # Each gang is stopped in its own task: it gives back its nodes before its pods go.
-                        why, stopping = f"makes room for gang {key}", question.stopping.on(answer.plan.node_names)
+                        why, stopping = f"makes room for gang {key}", question.stopping.holding(answer.plan.node_names)
                         for victim in stopping.gangs:
                             logger.info("stopped: it %s", why, extra={"gang": str(victim)})
                             self.stop(victim, why)
@@ -425,6 +426,7 @@ class Planning:
         worth = f"{plural(len(plan.node_names), 'node')} planned"
         if plan.spread is not None and plan.objective is not None:
             proof = "proved best" if not plan.gap else f"at most {plan.gap:.1%} above the least"
+            proof += "" if plan.proved_to is None else f", {proof_in_words(plan.proved_to)}"
             worth = f"DP spread {plan.spread[0]}, PP spread {plan.spread[1]}, objective {plan.objective:g}, {proof}"
         note = "; ".join(filter(None, (worth, plan.message)))
         plan = plan.with_condition("Planned", True, "Planned", note, now).replace(expires=now + self.shared.terms.bind)

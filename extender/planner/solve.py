@@ -92,7 +92,7 @@ def solve(question: Asked, limits: Limits) -> Answer:
     notes += pulling(cluster, job, outcome.proposal.nodes)
     if pods_per_node > 1:
         notes.append(f"{pods_per_node} pods on each node of {job.gpus_per_node} GPUs")
-    plan = _base(question, job).with_worth(evaluation, bound=outcome.bound, gap=outcome.gap)
+    plan = _base(question, job).with_worth(evaluation, answer=outcome)
     nodes = nodes_of_pods(names, len(pods), pods_per_node)
     plan = plan.replace(phase=PlanPhase.PLANNED, nodes=nodes, pods=pods, pods_per_node=pods_per_node)
     plan = plan.replace(reason="Planned", message="; ".join(notes), would_fit_if_empty=None)
@@ -223,7 +223,7 @@ def _repaired(question: Asked, broken: RepairedPlan, limits: Limits) -> Answer:
         listed = ", ".join(map(str, running[:5])) + (", ..." if len(running) > 5 else "")
         why = f"pods that run would have to move: rank {listed}; delete the gang's pods to move all"
         return _unplaced(question, why)
-    plan = plan.with_worth(mended.after, bound=mended.bound, gap=mended.gap)
+    plan = plan.with_worth(mended.after, answer=mended)
     plan = plan.unweighed(now) if broken.guessed & {*plan.node_names} else plan
     moves = f"{len(moved)} of {len(plan.nodes)} ranks have another node"
     return Answer(plan.key, True, plan.with_condition("Healthy", True, "Repaired", moves, now), moved)
@@ -250,7 +250,7 @@ def weigh(question: Question, limits: Limits) -> GangPlan:
     except ArnoldError:
         return plan.without_condition(WEIGHED)
     weighed = best.weighed(best.proposal, worth, trivial_bound(job) if best.bound is None else best.bound)
-    return plan.with_worth(worth, bound=weighed.bound, gap=weighed.gap)
+    return plan.with_worth(worth, answer=weighed)
 
 
 @dataclass(frozen=True)
@@ -297,7 +297,7 @@ def find_zone(question: ZoneQuestion | Reservation, limits: Limits) -> Reservati
             with suppress(ArnoldError):
                 mended = repair(empty, job, by_cell(cluster, job, reservation.zone), question.lost, limits=limits)
                 zoned = reservation.replace(zone=by_rank(cluster, job, mended.nodes), message="")
-                return zoned.with_worth(mended.after, bound=mended.bound, gap=mended.gap)
+                return zoned.with_worth(mended.after, answer=mended)
         outcome = place_zone(cluster, job, algorithm=ALGORITHMS.load("exact"), limits=limits, taken=question.taken)
     except ArnoldError as error:
         return reservation.without_zone(str(error))
@@ -305,4 +305,4 @@ def find_zone(question: ZoneQuestion | Reservation, limits: Limits) -> Reservati
     if evaluation is None or nodes is None:
         return reservation.without_zone(shortage(empty, job) or outcome.reason)
     zoned = reservation.replace(zone=by_rank(cluster, job, nodes), message="")
-    return zoned.with_worth(evaluation, bound=outcome.bound, gap=outcome.gap)
+    return zoned.with_worth(evaluation, answer=outcome)

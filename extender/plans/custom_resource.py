@@ -12,14 +12,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Annotated, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Self, TypeVar
 
 import msgspec
 
 from extender.kubernetes_names import GROUP, VERSION
 from ground.errors import InvalidInput
-from scheduler.objective import Evaluation
 from topology.kubernetes.objects import START_OF_TIME, Metadata, Object
+
+if TYPE_CHECKING:
+    from scheduler.objective import Evaluation
+    from scheduler.outcome import Outcome
+    from scheduler.repair import Repair
 
 T = TypeVar("T")
 
@@ -65,19 +69,22 @@ class CustomResource(StoredPart, frozen=True, kw_only=True):
     objective: float | None = None
     bound: float | None = None  # no placement of the nodes that the solver was given costs less
     gap: float | None = None  # (objective - bound) / objective, 0 when proved
+    # how much of what is asked is proved: "objective", a level's name, "all"; None = not even the objective
+    proved_to: str | None = None
     conditions: tuple[Condition, ...] = written(())
 
     def condition(self, kind: str) -> Condition | None:
         """Return the condition of that type."""
         return next((condition for condition in self.conditions if condition.type == kind), None)
 
-    def with_worth(self, worth: Evaluation, *, bound: float | None, gap: float | None) -> Self:
-        """Return a copy with what the evaluator says of a placement."""
-        return self.replace(spread=(worth.dp, worth.pp), objective=worth.objective, bound=bound, gap=gap)
+    def with_worth(self, worth: Evaluation, *, answer: Outcome | Repair) -> Self:
+        """Return a copy with what the evaluator says of a placement, and what an answer proves of it."""
+        known = {"bound": answer.bound, "gap": answer.gap, "proved_to": answer.proved_to}
+        return self.replace(spread=(worth.dp, worth.pp), objective=worth.objective, **known)
 
     def without_worth(self) -> Self:
         """Return a copy without a placement to be worth anything."""
-        return self.replace(spread=None, objective=None, bound=None, gap=None)
+        return self.replace(spread=None, objective=None, bound=None, gap=None, proved_to=None)
 
     def without_condition(self, kind: str) -> Self:
         """Return a copy without the condition of that type."""

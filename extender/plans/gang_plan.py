@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
 from functools import cached_property
-from typing import Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self
 from uuid import UUID
 
 import msgspec
@@ -37,8 +37,12 @@ from extender.plans.custom_resource import (
 )
 from ground.quantities import duration
 from scheduler.job import DEFAULT_SPREAD_COST, Avoid, Count, Hold, Job
-from scheduler.objective import Evaluation
 from scheduler.queue.run_times import Prediction
+
+if TYPE_CHECKING:
+    from scheduler.objective import Evaluation
+    from scheduler.outcome import Outcome
+    from scheduler.repair import Repair
 
 OF_JOB = [
     "alpha",
@@ -206,9 +210,9 @@ class GangPlan(CustomResource, frozen=True):
         """Return the plan with other nodes, given by node rank."""
         return self.replace(nodes=nodes_of_pods(nodes, len(self.nodes), self.pods_per_node))
 
-    def with_worth(self, worth: Evaluation, *, bound: float | None, gap: float | None) -> Self:
-        """Return the plan with what the evaluator says of its nodes."""
-        return super().with_worth(worth, bound=bound, gap=gap).without_condition(WEIGHED)
+    def with_worth(self, worth: Evaluation, *, answer: Outcome | Repair) -> Self:
+        """Return the plan with what the evaluator says of its nodes, and what an answer proves of them."""
+        return super().with_worth(worth, answer=answer).without_condition(WEIGHED)
 
     def unweighed(self, now: datetime) -> Self:
         """Return the plan without a worth: nodes of it are gone, and nobody knows where they were."""

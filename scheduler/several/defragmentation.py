@@ -27,9 +27,9 @@ from ground.quantities import HOUR
 from scheduler.algorithm_run import judge, run
 from scheduler.job import Job
 from scheduler.objective import TOLERANCE, Evaluation, slowest_in_use, trivial_bound
-from scheduler.outcome import LATE, Outcome
+from scheduler.outcome import LATE, Outcome, proved_down_to
 from scheduler.placement.admission import for_each_size, shortage
-from scheduler.placement.cpsat import Answer, Slice, load_solver
+from scheduler.placement.cpsat import Answer, Slice
 from scheduler.placement.node_classes import NodeClasses, places_by_class
 from scheduler.placement.share_parts import top, ways_by_cell
 from scheduler.placement.share_program import LeavingPart, RunningShare, ShareModel, exact_units, taken, total
@@ -110,6 +110,17 @@ class Defragmentation:
     stopped_at: float | None = None  # seconds of the time limit that ended the search; None = it ended by itself
     notes: tuple[str, ...] = ()
 
+    @property
+    def proved_to(self) -> str | None:
+        """``all`` where nothing of the new job could be better at that cost; ``objective``: that and the cost of the
+        moves alone; ``None`` = not even these.
+        """
+        if self.status != "optimal" or self.outcome.evaluation is None:
+            return None
+        # on nodes from which nobody moved the search of the job alone is about all placements that cost nothing
+        alone = None if any(result.moved for result in self.running) else self.outcome.proved_to
+        return "all" if "all" in (alone, proved_down_to(self.outcome.evaluation)) else "objective"
+
 
 def defragment(
     cluster: Cluster,
@@ -128,7 +139,6 @@ def defragment(
     :raises InvalidInput: running jobs share a node; InvalidPlacement: one of them breaks a rule.
     :raises InvalidJob: the job cannot be cut into nodes; UnknownName: it names a level that the cluster does not have.
     """
-    load_solver()
     started = stopwatch()
     with on_clock(limits.clock, limits.seconds) as timer:
         cheapest = _cheapest(cluster, job, running, solver=solver, limits=limits, budget=budget, target=target)

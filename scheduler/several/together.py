@@ -30,9 +30,9 @@ from scheduler.algorithm_run import judge, run
 from scheduler.job import Job
 from scheduler.job_on_cluster import named_beside
 from scheduler.objective import TOLERANCE, evaluate, slowest_in_use, trivial_bound, worth_of
-from scheduler.outcome import LATE, Outcome
+from scheduler.outcome import LATE, Outcome, proved_down_to
 from scheduler.placement.admission import admissible
-from scheduler.placement.cpsat import Slice, load_solver
+from scheduler.placement.cpsat import Slice
 from scheduler.placement.node_classes import NodeClasses, classify
 from scheduler.placement.share_parts import ways_by_cell
 from scheduler.placement.share_program import ShareModel, taken
@@ -89,6 +89,17 @@ class JointOutcome:
     stopped_at: float | None = None  # seconds of the time limit that ended the search; None = it ended by itself
 
     @property
+    def proved_to(self) -> str | None:
+        """``all``: besides the sum no job could lie better anywhere; ``objective``: the sum; ``None``: not even it."""
+        if self.status != "optimal":
+            return None
+        best = (
+            outcome.evaluation is not None and "all" in (outcome.proved_to, proved_down_to(outcome.evaluation))
+            for outcome in self.outcomes
+        )
+        return "all" if all(best) else "objective"
+
+    @property
     def gap(self) -> float | None:
         """(objective - bound) / objective, 0 when it is the least of all; ``None`` without a placement."""
         if self.objective is None or self.bound is None:
@@ -105,7 +116,6 @@ def place_together(
     :param solver: places one job; its bounds are believed only as far as the evaluator goes.
     :raises InvalidJob: a job cannot be cut into nodes; UnknownName: one names a level that the cluster does not have.
     """
-    load_solver()
     started = stopwatch()
     question = JointQuestion(cluster, tuple(jobs), tuple(weights))
     with on_clock(limits.clock, limits.seconds) as timer:

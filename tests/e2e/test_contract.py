@@ -12,7 +12,7 @@ from tests.e2e.harness.client import Object
 from tests.e2e.harness.invariants import guarded
 from tests.e2e.harness.nodes import level_labels, make_real
 from tests.e2e.harness.plane import ControlPlane
-from tests.e2e.harness.plans import plan_in
+from tests.e2e.harness.plans import judged, plan_in
 from tests.e2e.harness.pods import bound, gang, gated, indexed_job, pod
 from tests.e2e.harness.waiting import stays, wait_until
 from topology.generate import generate
@@ -93,7 +93,7 @@ def test_flags_keep_gangs_off_slow_nodes(arnold_plane: ControlPlane, namespace: 
         wait_until(lambda: len(bound(plane.admin, namespace)) == 14, "14 pods on the 14 nodes without flags")
         assert set(bound(plane.admin, namespace).values()) == set(cluster.names) - {"n01", "n02"}
         plane.admin.create_all(gang("more", namespace, size=2, parallelism="tp=8,dp=2", annotations=strict))
-        wait_until(lambda: plan_in(plane.admin, "more", namespace, "Queued"), "the next gang to wait")
+        wait_until(lambda: judged(plane.admin, "more", namespace), "the next gang to wait")
         _flags(plane, "clear", "n01", "n02")
         wait_until(lambda: plan_in(plane.admin, "more", namespace, "Bound"), "the next gang on the cleared nodes")
 
@@ -118,7 +118,7 @@ def test_mistakes_are_told_and_others_go_on(arnold_plane: ControlPlane, namespac
 
 
 def test_kubectl_shows_gangs(arnold_plane: ControlPlane, namespace: str) -> None:
-    """``kubectl get gangplans`` prints gang, phase, spread, gap and age: the table that the API server makes for it."""
+    """``kubectl get gangplans`` prints gang, phase, spread, gap, proof and age: a table of the API server."""
     plane = arnold_plane
     cluster = generate("minipods", minipods=2, nodes=16)
     make_real(plane.admin, cluster)
@@ -127,7 +127,7 @@ def test_kubectl_shows_gangs(arnold_plane: ControlPlane, namespace: str) -> None
         wait_until(lambda: plan_in(plane.admin, "llm", namespace, "Bound"), "the gang on its nodes")
         table = plane.admin.table("gangplans", namespace)
     shown = [column["name"] for column in table["columnDefinitions"] if column["priority"] == 0]
-    assert shown == ["Name", "Gang", "Phase", "Spread", "Gap", "Age"]
+    assert shown == ["Name", "Gang", "Phase", "Spread", "Gap", "Proved", "Age"]
     # 12 nodes in minipods of 8: by default alpha is 0.3, so each pipeline lies in one minipod (0.3 x 2 + 0.7 x 1 = 1.3)
     # and every DP group touches both; with each stage in one it were 0.3 x 1 + 0.7 x 2 = 1.7.
     assert table["rows"][0]["cells"][:5] == ["llm", "llm", "Bound", "2/1", "0.0%"]

@@ -94,6 +94,7 @@ def _plan(ranks: int, phase: PlanPhase = PlanPhase.BOUND) -> GangPlan:
         spread=(8, 2),
         objective=3.8,
         bound=3.5,
+        proved_to="objective",
         gap=0.3 / 3.8,
         expires=NOW + timedelta(minutes=5),
         bound_pods=ranks - 1,
@@ -145,10 +146,17 @@ def test_kubectl_shows_gang_phase_spread_gap_age(plane: ControlPlane, accounts: 
     extender.request("PUT", f"{where}/status", {**made, "status": document["status"]})
     table = _table(plane, where)
     shown = [column["name"] for column in table["columnDefinitions"] if column["priority"] == 0]
-    assert shown == ["Name", "Gang", "Phase", "Spread", "Gap", "Age"]
+    assert shown == ["Name", "Gang", "Phase", "Spread", "Gap", "Proved", "Age"]
     cells = dict(zip([column["name"] for column in table["columnDefinitions"]], table["rows"][0]["cells"], strict=True))
     # (objective - bound) / objective = 0.3 / 3.8 = 7.9 %
-    wanted = {"Gang": "llm-1200", "Phase": "Bound", "Spread": "8/2", "Gap": "7.9%", "Bound": "1199/1200"}
+    wanted = {
+        "Gang": "llm-1200",
+        "Phase": "Bound",
+        "Spread": "8/2",
+        "Gap": "7.9%",
+        "Proved": "objective",
+        "Bound": "1199/1200",
+    }
     wanted["Estimate"] = "1.5 h (10 min to 1 d)"
     assert cells.items() >= wanted.items()
     resources = plane.admin.request("GET", "apis/arnold.dev/v1alpha1")["resources"]

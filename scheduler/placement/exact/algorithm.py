@@ -18,7 +18,7 @@ from ground.errors import InvalidJob, SolverTimeout
 from scheduler.job import Hold, Job
 from scheduler.objective import TOLERANCE, closer_levels, objective_terms, step_time
 from scheduler.placement.admission import admissible
-from scheduler.placement.cpsat import load_solver
+from scheduler.placement.exact.closer import CloserSearch
 from scheduler.placement.exact.goals import GoalSearch, WeighedPlacement
 from scheduler.placement.exact.lattice import Lattice, PairSearch
 from scheduler.placement.exact.level_bounds import LevelBounds
@@ -98,8 +98,6 @@ class ThresholdStrategy(ABC):
     def propose(self) -> Proposal:
         """Propose the best placement that the time allows."""
         cluster, job, limits, params = self.cluster, self.job, self.limits, self.params
-        if job.grid.cells <= params.many_cells:
-            load_solver()  # no part of the solve time; larger jobs hardly need it
         start, begun_at = clock(), stopwatch()
         options = thresholds(cluster, job)
         every, held = GridReduction(cluster, job, options[-1]), counted_where_held(cluster, job)
@@ -174,6 +172,8 @@ class ThresholdStrategy(ABC):
             goals.offer_all(quick_starts(reduction, limits, self.params, end=end))
             # a rule may have built a pair that the search has not
             claims.lattice.build(reduction.part_of_block(goals.best.nodes), "quick rule")
+        if isinstance(bounds, LevelBounds):
+            CloserSearch(goals, bounds, limits, self.params, end).search()
         goals.search(closer)
         return goals
 

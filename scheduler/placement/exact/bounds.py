@@ -228,7 +228,7 @@ class RectangleBound:
         # the most cells within each pair of sums, shape [sum q + 1, sum r + 1]
         full = np.zeros((self._columns + 1, self._rows + 1), dtype=np.int32)
         self._most = full.copy()
-        for capacity in problem.capacities:
+        for capacity in _of_use(problem):
             full, self._most = self._with_domain(capacity, full, self._most)
 
     @staticmethod
@@ -237,7 +237,7 @@ class RectangleBound:
         asked = list(pairs)
         states = max(dp for dp, _ in asked) * problem.columns * max(pp for _, pp in asked) * problem.rows
         # two heights in two layers and a window maximum: about ten passes over the table for each domain and width
-        return 10.0 * states * len(problem.capacities) * problem.columns
+        return 10.0 * states * len(_of_use(problem)) * problem.columns
 
     def knows(self, pair: Pair) -> bool:
         """Return whether the table reaches as far as the pair."""
@@ -282,6 +282,11 @@ class RectangleBound:
                 _raise(new_any[q:], _window_maximum(below, height) + q * ramp)
         _raise(new_any, new_full)
         return new_full, new_any
+
+
+def _of_use(problem: GridProblem) -> tuple[int, ...]:
+    """Return the capacities of the domains that rectangles need at most: as many as there are cells, the largest."""
+    return problem.capacities[: problem.cells]
 
 
 def _raise(target: IntArray, other: IntArray) -> None:

@@ -32,7 +32,7 @@ from topology.cluster import BoolArray, Cluster, IntArray, Level, count_nodes
 from topology.flags import HEALTHY
 
 if TYPE_CHECKING:
-    from ortools.sat.python import cp_model
+    from scheduler.placement import cp_model
 
 # Cells and domains told apart as little as the objective allows: units of cells, and sites where they may go.
 #
@@ -186,7 +186,7 @@ class CellModel:
 
         :param among: shape [sites]: units on these may move, among these; all others stay.  ``None`` = all.
         """
-        from ortools.sat.python import cp_model
+        from scheduler.placement import cp_model
 
         self.answer = site_of_unit  # Shape [units]: the best so far
         self._sites = sites
@@ -255,7 +255,7 @@ class CellModel:
         self._solve(limit, None)
 
     def _solve(self, limit: Slice, goal: Goal | None) -> Reached | None:
-        self._model.clear_hints()  # type: ignore[no-untyped-call]
+        self._model.clear_hints()
         for unit, row in self._x.items():
             for k, choice in row.items():
                 self._model.add_hint(choice, bool(self.answer[unit] == k))
@@ -314,7 +314,7 @@ class CellModel:
         return places
 
     def _expression(self, goal: Goal) -> cp_model.LinearExpr:
-        from ortools.sat.python import cp_model
+        from scheduler.placement import cp_model
 
         spreads = [self.spread(term.family, term.level) for term in goal.terms]
         return cp_model.LinearExpr.weighted_sum(spreads, goal.weights)
@@ -492,6 +492,10 @@ class GoalSearch:
         bound = self.bounds.least(self.goals[goal], among=before)
         if goal == len(self.certified):
             self.certified.append(bound)
+        self.raise_bound(goal, bound)
+
+    def raise_bound(self, goal: int, bound: float) -> None:
+        """Note what no placement is below that is as good in the goals before."""
         self.certified[goal] = max(self.certified[goal], min(bound, self.best.costs[goal]))
 
     def counted(self, goals: Sequence[int]) -> bool:
@@ -537,7 +541,7 @@ class GoalSearch:
                 if reached.value < before:
                     self.offer(self._nodes(model))
                 bound = reached.bound / goal.scale - self._error(goal)
-                self.certified[number] = max(self.certified[number], min(bound, self.best.costs[number]))
+                self.raise_bound(number, bound)
             model.at_most(goal, self._whole(goal, self.best))
         if self.best is not begun:
             drift = self.reduction.job.alpha in (0.0, 1.0)

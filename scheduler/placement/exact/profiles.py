@@ -25,7 +25,7 @@ from scheduler.work_clock import clock, spend
 from topology.cluster import BoolArray, FloatArray, IntArray
 
 if TYPE_CHECKING:
-    from ortools.sat.python import cp_model
+    from scheduler.placement import cp_model
 
 # What each domain k does in total, for one pair (S, R): q_k columns served (its *width*), r_k rows touched, n_k cells.
 #
@@ -46,7 +46,7 @@ class WidthModel:
     """
 
     def __init__(self, problem: GridProblem, pair: Pair, spare_rows: int, params: ExactParams) -> None:
-        from ortools.sat.python import cp_model
+        from scheduler.placement import cp_model
 
         self.cp = cp_model.CpModel()
         self.problem = problem
@@ -155,9 +155,9 @@ class DomainTotals(WidthModel):
         """Return a copy of the model in which the number of columns each domain serves is given, and that of rows."""
         copy = self.cp.clone()
         for k, q in enumerate(widths):
-            copy.add(copy.get_bool_var_from_proto_index(self.width_is[k][int(q)].index) == 1)
+            copy.add(copy.own(self.width_is[k][int(q)]) == 1)
             if q and heights is not None:
-                copy.add(copy.get_int_var_from_proto_index(self.rows_at[k, int(q)].index) == int(heights[k]))
+                copy.add(copy.own(self.rows_at[k, int(q)]) == int(heights[k]))
         return copy
 
     def alike(self, widths: IntArray) -> Iterator[tuple[int, int]]:
@@ -352,11 +352,7 @@ class FreeColumns:
         """
         for j, k in self._totals.alike(widths):
             first, second = (
-                sum(
-                    copy.get_bool_var_from_proto_index(b.index) * (1 << p)
-                    for p, b in enumerate(reversed(self.serves[d]))
-                )
-                for d in (j, k)
+                sum(copy.own(b) * (1 << p) for p, b in enumerate(reversed(self.serves[d]))) for d in (j, k)
             )
             copy.add(first >= second)
 
@@ -445,9 +441,7 @@ class ColumnPairs:
     def order_alike(self, copy: cp_model.CpModel, widths: IntArray) -> None:
         """Put interchangeable domains in descending order of the rows they touch: there are no columns to compare."""
         for j, k in self._totals.alike(widths):
-            first, second = (
-                copy.get_int_var_from_proto_index(self._totals.rows_at[d, int(widths[d])].index) for d in (j, k)
-            )
+            first, second = (copy.own(self._totals.rows_at[d, int(widths[d])]) for d in (j, k))
             copy.add(first >= second)
 
     def found(self, solver: cp_model.CpSolver) -> list[list[bool]]:
@@ -765,7 +759,7 @@ def _column_generation(
 
 def _round(problem: GridProblem, serves: BoolArray, covers: BoolArray, limit: Slice) -> IntArray | None:
     """Find whole numbers of rows for covers, and return the placement they make."""
-    from ortools.sat.python import cp_model
+    from scheduler.placement import cp_model
 
     model = cp_model.CpModel()
     rows = [model.new_int_var(0, problem.rows, "") for _ in covers]

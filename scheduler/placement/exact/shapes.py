@@ -33,7 +33,7 @@ from scheduler.work_clock import clock, spend
 from topology.cluster import BoolArray, IntArray
 
 if TYPE_CHECKING:
-    from ortools.sat.python import cp_model
+    from scheduler.placement import cp_model
 
 DomainSet = tuple[int, ...]
 Shape = tuple[int, int]  # (q, r), the columns and the rows that a domain touches; (0, 0) = not in use
@@ -246,7 +246,7 @@ class _Model:
     """How many columns, and how many rows, have each set."""
 
     def __init__(self, problem: GridProblem, shapes: Sequence[Shape]) -> None:
-        from ortools.sat.python import cp_model
+        from scheduler.placement import cp_model
 
         cp = self.cp = cp_model.CpModel()
         # holes of each domain: its rectangle without the cells that it holds
@@ -328,7 +328,7 @@ class ShapeCounts:
     """The model of one pair, and a stream of its solutions: a count for each shape, and for each pattern of lines."""
 
     def __init__(self, problem: GridProblem, pair: Pair, bound: PatternBound, *, patterns: int) -> None:
-        from ortools.sat.python import cp_model
+        from scheduler.placement import cp_model
 
         self._problem, self._pair, self._bound = problem, pair, bound
         self._many = Counter(problem.capacities)
@@ -354,7 +354,7 @@ class ShapeCounts:
 
     def next(self, limit: Slice) -> tuple[Answer, list[Shape] | None]:
         """Return the shapes of all domains of a solution not given before; ``"no"`` = none is left."""
-        self._cp.clear_objective()  # type: ignore[no-untyped-call]
+        self._cp.clear_objective()
         if limit.random:
             # towards another corner every time: where one choice has no placement, those like it seldom have
             weights = np.random.default_rng(limit.seed).integers(0, _WEIGHTS, len(self._count)).tolist()

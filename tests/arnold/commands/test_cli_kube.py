@@ -12,7 +12,6 @@ from arnold import main
 from extender.cluster_api.client import GANGPLANS, NODES, refusal
 from extender.plans.gang_plan import GangPlan, PlanPhase, PlanSpec, encode_plan
 from scheduler.job import Hold, Job, Parallelism
-from scheduler.objective import Evaluation
 from tests.extender.fake_cluster import FakeCluster, stand_in
 from tests.extender.things import MINIPOD, RACK, key, node_json
 from tests.facts import says
@@ -28,13 +27,14 @@ JOB = Job(
     holds=(Hold("dp", MINIPOD),),
     gpu_types=("H100",),
 )
-WORTH = Evaluation(1, 2, 1.7, {}, {}, {}, (), ("H100",))
-"""Of stages in a minipod each: S = 1, R = 2, 0.3 x 1 + 0.7 x 2."""
 
 
 @pytest.fixture
 def api(monkeypatch: pytest.MonkeyPatch) -> FakeCluster:
-    """Two minipods of three nodes, n00 to n12, in racks of two and one; a gang on two of each, and one that waits."""
+    """Two minipods of three nodes, n00 to n12, in racks of two and one; a gang on two of each, and one that waits.
+
+    Of stages in a minipod each S = 1, R = 2, and the objective 0.3 x 1 + 0.7 x 2; said to be proved down to racks.
+    """
     api = FakeCluster()
     for minipod in range(2):
         for i in range(3):
@@ -42,7 +42,7 @@ def api(monkeypatch: pytest.MonkeyPatch) -> FakeCluster:
             api.put(NODES, node_json(f"n{minipod}{i}", labels=labels))
     spec = PlanSpec.of(JOB, dialect="job", priority=0)
     bound = GangPlan(key("llm"), PlanPhase.BOUND, spec=spec, nodes=("n00", "n02", "n10", "n11"), bound_pods=4)
-    bound = bound.with_worth(WORTH, bound=1.7, gap=0.0).replace(reason="Bound", message="")
+    bound = bound.replace(spread=(1, 2), objective=1.7, bound=1.7, gap=0.0, proved_to=RACK, reason="Bound", message="")
     bound = bound.with_condition("Healthy", True, "AsPlanned", "", datetime(2026, 11, 21, tzinfo=UTC))
     api.put(GANGPLANS, encode_plan(bound))
     waiting = GangPlan(key("next"), PlanPhase.WAITING, reason="PodsMissing", message="ranks 2, 3 are missing")
@@ -66,6 +66,7 @@ def test_gangs_with_their_plans(api: FakeCluster, arnold: Arnold) -> None:
         "objective": 1.7,
         "bound": 1.7,
         "gap": 0.0,
+        "proved_to": RACK,
         "reason": "Bound",
         "message": "",
     }
@@ -73,8 +74,8 @@ def test_gangs_with_their_plans(api: FakeCluster, arnold: Arnold) -> None:
     assert arnold("kube", "gangs", "-n", "other", "--json").json == {"gangs": []}
     assert arnold("kube", "gangs", "-n", "other").out == "no gangs\n"
     text = arnold("kube", "gangs").out
-    assert "team/llm   Bound     4/4    32           1/2        1.7  0.0%" in text
-    assert "team/next  Waiting     -     -             -          -     -  ranks 2, 3 are missing" in text
+    assert "team/llm   Bound     4/4    32           1/2        1.7  0.0%  rack" in text
+    assert "team/next  Waiting     -     -             -          -     -  -       ranks 2, 3 are missing" in text
     assert {verb for verb, _, _ in api.asked} == {"page"}
 
 

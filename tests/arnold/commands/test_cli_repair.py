@@ -76,7 +76,11 @@ def test_text_says_what_moves(repair: Arnold) -> None:
 
 
 @pytest.mark.parametrize(
-    ("prefer", "known"), [("moves", "proved best with as few moves"), ("objective", "proved best")]
+    ("prefer", "known"),
+    [
+        ("moves", "proved best with as few moves; nothing closer is proved"),
+        ("objective", "proved best; nothing closer is proved"),
+    ],
 )
 def test_text_and_page_know_the_same(repair: Arnold, tmp_path: Path, prefer: str, known: str) -> None:
     """What is known of the objective is said once, in the same words: the page has no bound of its own beside it."""
