@@ -44,7 +44,6 @@ from scheduler.job_on_cluster import named_beside, within_the_tree
 from scheduler.objective import TOLERANCE, Evaluation, closer_levels, slowest_in_use, step_time, trivial_bound, worth_of
 from scheduler.outcome import Instance, Outcome, PredictedStep, TypeOption
 from scheduler.placement.admission import TypeChoice, admissible, least_spread, room_beside, shortage
-from scheduler.placement.cell_search import CellSearch
 from scheduler.placement.heuristic import AsksRules
 from scheduler.placement.types import (
     Limits,
@@ -205,6 +204,8 @@ class SecondConstraints:
             relaxed = on_tree
         if isinstance(self.algorithm, AsksRules):
             start = min(answers, key=lambda answer: answer.rank).proposal.nodes
+            from scheduler.placement.cell_search import CellSearch
+
             program = CellSearch(cluster, job, replace(limits, seconds=share_until(end, 2)), start, relaxed)
             if program.few and (decided := program.propose()) is not None:
                 if decided.infeasible or decided.complete:
