@@ -43,6 +43,7 @@ SECTIONS: Mapping[str, Mapping[str, CommandRow]] = {
         "verify": command_row("verify", "Check the certificate of a placement, without a search."),
     },
     "Change what runs": {
+        "score": command_row("score", "Say how good a running job lies, and what it could have."),
         "repair": command_row("repair", "Replace lost nodes of a placement, moving little."),
         "defragment": command_row("defragment", "Move running jobs, at least cost, to make room for a new one."),
     },

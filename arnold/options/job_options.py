@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from functools import wraps
 from glob import glob
 from math import nan
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from arnold.options.cluster_options import ClusterFiles
 from arnold.options.field_options import file_option, options_of, takes
-from arnold.options.shared_options import PLACEMENT_HELP, RUNNING_HELP
+from arnold.options.shared_options import PLACEMENT_HELP, RUNNING_JOBS_HELP
 from ground.errors import InvalidInput, InvalidJob, UnknownName, did_you_mean
 from ground.files import read_source
 from scheduler.job import Overrides
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from topology.load import LoadedTopology
 
 F = TypeVar("F", bound=Callable[..., Any])
+PLACED = "placement"  # The format of running jobs of which each cell is known
 LEAST_WEIGHT, MOST_WEIGHT = 1e-3, 1e6  # Of a job: beyond these one job is all that counts
 
 
@@ -98,9 +100,17 @@ class PlacementInputs(_Inputs):
         instance = replace(instance, cluster=instance.cluster.tolerating(instance.job.tolerations))
         if not self.running:
             return instance
+        from ground.formats import recognise
         from scheduler.several.running_jobs import near_running_jobs
+        from topology.running_jobs import RUNNING_READERS, read_running, with_running
 
-        return near_running_jobs(instance, running_jobs(self.running, instance.cluster))
+        sources = {file: read_source(file) for file in running_files(self.running)}
+        placed = [file for file, source in sources.items() if recognise(RUNNING_READERS, source).format.name == PLACED]
+        others = [source for file, source in sources.items() if file not in placed]
+        jobs, notes = read_running(others, instance.cluster, now=datetime.now(UTC))
+        cluster, more = with_running(instance.cluster, jobs)
+        instance = replace(instance, cluster=cluster, notes=(*instance.notes, *notes, *(more if others else ())))
+        return near_running_jobs(instance, [running_job(file, cluster) for file in placed])
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +118,7 @@ class JointInputs(_Inputs):
     """What a command that places several jobs at once is asked."""
 
     job: SeveralJobFiles
-    running: tuple[str, ...] = field(default=(), metadata={"file": True, "metavar": "FILES", "help": RUNNING_HELP})
+    running: tuple[str, ...] = field(default=(), metadata={"file": True, "metavar": "FILES", "help": RUNNING_JOBS_HELP})
 
     def read(self) -> tuple[list[Instance], list[float]]:
         """Return an instance for each job, all on one cluster, and the weights of the jobs.
@@ -197,14 +207,6 @@ def running_job(file: str, cluster: Cluster, *, with_age: bool = False) -> Runni
         fix = "add checkpoint_age, the seconds since its last checkpoint, or use --moves"
         raise InvalidInput(f"nothing says how old the checkpoint of {saved.job.name!r} is", where=file, fix=fix)
     return RunningJob(file, saved.job, saved.nodes, saved.checkpoint_age, saved.place_of)
-
-
-def running_jobs(patterns: Sequence[str], cluster: Cluster) -> list[RunningJob]:
-    """Read where all jobs run that patterns name.
-
-    :raises ArnoldError: a file is unusable, or a pattern names none.
-    """
-    return [running_job(file, cluster) for file in running_files(patterns)]
 
 
 def running_job_options(function: F) -> F:
