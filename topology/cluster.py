@@ -123,6 +123,7 @@ class Cluster:
     taints: Mapping[int, tuple[Taint, ...]] = field(default_factory=dict)  # of nodes that taints keep some jobs off
     # nodes that hand out GPUs in parts -> how, such as time-slicing x4; all of them kept out (`with_sharing`)
     sharing: Mapping[int, str] = field(default_factory=dict)
+    upcoming: tuple[NodeFlag, ...] = ()  # of its nodes, that begin later: maintenance
     node_limit: NodeLimit | None = None  # None = nothing limits how many nodes a job may have
     # where the closest level is the base blocks of Slurm; None = its levels are no blocks
     blocks: SlurmBlocks | None = None
