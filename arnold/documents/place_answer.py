@@ -43,16 +43,14 @@ from scheduler.outcome import (
     Instance,
     Outcome,
     RefusedPlacement,
+    TurnResult,
     TypeOption,
     proof_in_words,
     status_words,
 )
 from scheduler.placement.admission import held_nodes, typed
-from scheduler.placement.types import ALGORITHMS, ParetoPoint, PriceOption, Status
+from scheduler.placement.types import ALGORITHMS, ParetoPoint, Prefer, PriceOption, Status
 from scheduler.rails import RailUse, rail_use
-from scheduler.repair import Prefer, Repair
-from scheduler.several.defragmentation import Defragmentation, MoveBudget
-from scheduler.several.together import JointOutcome, TurnResult
 from scheduler.subproblems import in_words as types_in_words
 from topology.cluster import IntArray, count_nodes
 from topology.flags import FAULTY, NodeFlag, in_words
@@ -61,6 +59,10 @@ from topology.summary import ClusterSummary, summarise_cluster
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from scheduler.repair import Repair
+    from scheduler.several.defragmentation import Defragmentation, MoveBudget
+    from scheduler.several.together import JointOutcome
 
 LONGEST, SHORT = 40, 3  # Most rows of a table, and most sentences of a list: with -v, and without
 LONGEST_NAMES = 72  # Most characters of a list of nodes without -v
