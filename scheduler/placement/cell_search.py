@@ -18,6 +18,7 @@ from scheduler.job_on_cluster import closest_named
 from scheduler.objective import TOLERANCE, closer_levels, evaluate, goals, objective_terms, step_time
 from scheduler.placement.admission import admissible, prices_slow_nodes
 from scheduler.placement.cell_choice import MOST_CHOICES
+from scheduler.placement.cpsat import load_solver
 from scheduler.placement.moves import MoveChoices, MoveModel, rounding_error
 from scheduler.placement.node_classes import seat_in_classes
 from scheduler.placement.types import Limits, PriceOption, Proposal
@@ -81,6 +82,7 @@ class CellSearch:
 
     def propose(self) -> Proposal | None:
         """Propose the best placement, or that there is none; ``None`` = neither was found in the time."""
+        load_solver()  # no part of the time
         job, begun, end = self.job, stopwatch(), clock() + self.limits.seconds
         searched = self._searched(end)
         widest = searched[-1]
