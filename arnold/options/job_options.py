@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from functools import wraps
 from glob import glob
 from math import nan
@@ -78,10 +77,12 @@ class _Inputs:
 
     def _instance(self, loaded: LoadedTopology, job: JobFile) -> Instance:
         """Return a job and the cluster; raises as :meth:`JobFile.check_names`."""
+        from scheduler.job_on_cluster import before_it_goes
         from scheduler.outcome import Instance
 
         job.check_names(loaded.cluster)
-        return Instance(loaded.cluster, job.job, loaded.source, (*loaded.notes, *job.notes))
+        cluster = before_it_goes(loaded.cluster, job.job, self.files.now)
+        return Instance(cluster, job.job, loaded.source, (*loaded.notes, *job.notes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +108,7 @@ class PlacementInputs(_Inputs):
         sources = {file: read_source(file) for file in running_files(self.running)}
         placed = [file for file, source in sources.items() if recognise(RUNNING_READERS, source).format.name == PLACED]
         others = [source for file, source in sources.items() if file not in placed]
-        jobs, notes = read_running(others, instance.cluster, now=datetime.now(UTC))
+        jobs, notes = read_running(others, instance.cluster, now=self.files.now)
         cluster, more = with_running(instance.cluster, jobs)
         instance = replace(instance, cluster=cluster, notes=(*instance.notes, *notes, *(more if others else ())))
         return near_running_jobs(instance, [running_job(file, cluster) for file in placed])
