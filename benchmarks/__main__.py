@@ -13,6 +13,7 @@ from benchmarks.ablation import add_ablation
 from benchmarks.certificates import add_certificates
 from benchmarks.gangs import add_gangs
 from benchmarks.kubernetes.parts import add_kubernetes
+from benchmarks.realistic import add_realistic
 from benchmarks.rows import Campaign
 from benchmarks.simulation import add_simulation
 from scheduler.placement.types import ALGORITHMS
@@ -53,6 +54,7 @@ def _parser() -> argparse.ArgumentParser:
 
     add_ablation(add, RESULTS)
     add_certificates(add)
+    add_realistic(add)
 
     command = add("speed", _speed, "150 x 8 cells on 22 minipods, against the literal MIP")
     command.add_argument("--clusters", type=int, default=5, help="seeded clusters, each at three affinities")

@@ -29,6 +29,7 @@ from scheduler.job_on_cluster import closest_named, within_the_tree
 from scheduler.objective import TOLERANCE, Evaluation, evaluate, trivial_bound
 from scheduler.outcome import LATE, proved_down_to
 from scheduler.placement.admission import admissible, blocks_at, capacity_by_level, room_beside, typed
+from scheduler.placement.cpsat import load_solver
 from scheduler.placement.moves import (
     Goal,
     GoalValue,
@@ -148,6 +149,7 @@ def repair(
     own = set(nodes.ravel().tolist())
     before = evaluate(cluster.replace(free_gpus=free).excused(own), job, nodes)
     question = RepairQuestion(job, nodes, lost, prefer, algorithm or ALGORITHMS.load("exact"))
+    load_solver()
     with on_clock(limits.clock, limits.seconds) as timer:
         problem, plan = plan_with_constraints(cluster, question, limits)
     cells = np.nonzero(plan.nodes != problem.old)
@@ -250,7 +252,7 @@ def fewest_moves(problem: RepairProblem, limits: Limits) -> RepairPlan:
     """Take as few slow nodes as possible, move as few cells, then reach the best objective; raises SolverTimeout."""
     deadline = clock() + limits.seconds
     offered, whole = choices(problem), True
-    if problem.kinds.beside:
+    if problem.kinds.finer:
         # where hierarchies cross any cell may have to make room for another
         every = choices(problem, np.ones_like(problem.stays))
         offered, whole = (every, True) if every.few else (offered, False)
@@ -603,9 +605,9 @@ def choices(problem: RepairProblem, movable: BoolArray | None = None) -> MoveCho
     :param movable: shape [rows, columns], cells that may change their domain, with those tied to them.
     """
     cluster, job, kinds = problem.cluster, problem.job, problem.kinds
-    class_of, blocks = kinds.class_of, free_blocks(cluster, job, problem.depth)
+    class_of, blocks = kinds.class_of, free_blocks(cluster, job, problem.depth, kinds)
     tied = blocks_at(cluster, within_the_tree(cluster, job), 0).of_cell
-    if kinds.beside:
+    if kinds.finer:
         tied = np.arange(job.grid.cells, dtype=np.int32)
         for hold in job.holds_on(cluster):
             groups = job.grid.groups[hold.family]

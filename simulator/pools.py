@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import ceil, inf
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -459,9 +459,18 @@ class CappedPool(NodePool):
     """
 
     def __init__(
-        self, cluster: Cluster, *, caps: PowerCaps, idle: FloatArray, peak: FloatArray, **settings: Any
+        self,
+        cluster: Cluster,
+        *,
+        algorithm: PlacementAlgorithm,
+        limits: Limits,
+        level: str | None = None,
+        records: Sequence[Gains] = (),
+        caps: PowerCaps,
+        idle: FloatArray,
+        peak: FloatArray,
     ) -> None:
-        super().__init__(cluster, **settings)
+        super().__init__(cluster, algorithm=algorithm, limits=limits, level=level, records=records)
         self._caps = caps
         self._of_unit: FloatArray = (peak - idle) / (cluster.gpus * UNITS)
         self._others: FloatArray = idle + self._of_unit * (cluster.gpus - cluster.free_gpus) * UNITS

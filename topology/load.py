@@ -57,6 +57,8 @@ from topology.taints import Toleration, taint_notes
 
 _LOG = logging.getLogger(__name__)
 
+RAILS_AS_NODES = ("@rail", "@rails")  # Names of second hierarchies that cannot be what they are called
+
 
 @dataclass(frozen=True, slots=True)
 class LoadedTopology:
@@ -168,6 +170,12 @@ def load_topology(
         else:
             refused = f"GPUs are shared, so no job of whole GPUs gets them: {nodes}"
             notes.append(f"{refused}; --shared-gpus whole counts them as whole ones")
+    for level in cluster.second_levels:
+        if level.name in RAILS_AS_NODES:
+            notes.append(
+                f"{level.name} is taken as domains of nodes; a rail is a network card of every node: say how many each "
+                f"has in the column rails of a CSV"
+            )
     if alike := alike_types(cluster.gpu_types):
         notes.append(f"{alike}; write each in one way, as no gang is on both unless it says gpu_types: any")
     name = path.name if isinstance(path, Source) else str(path)

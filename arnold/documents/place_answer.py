@@ -48,6 +48,7 @@ from scheduler.outcome import (
 )
 from scheduler.placement.admission import held_nodes, typed
 from scheduler.placement.types import ALGORITHMS, ParetoPoint, PriceOption, Status
+from scheduler.rails import RailUse, rail_use
 from scheduler.repair import Prefer, Repair
 from scheduler.several.defragmentation import Defragmentation, MoveBudget
 from scheduler.several.together import JointOutcome, TurnResult
@@ -195,6 +196,9 @@ class PlaceDocument(PlacementAnswer):
     """Level -> spread there, for levels closer than the one that counts, from the broadest: of placements still equal
     the one with the least alpha * dp + beta * pp at the first is better, then at the next.  Levels that the
     objective weighs are left out."""
+    rails: RailUse | None
+    """Which groups talk on one rail, a network card of every node: that depends on the order of the parallelism, not on
+    the nodes; null = of some node nothing says how many cards it has, or nodes differ."""
     bound: float | None
     gap: Share | None
     step_time: float | None
@@ -243,6 +247,7 @@ def place_document(instance: Instance, outcome: Outcome, *, would_fit_if_empty: 
         alpha=job.alpha,
         beta=job.beta,
         level=instance.level.name,
+        rails=rail_use(cluster, instance.settled(outcome).job, proposal.nodes),
         solve_seconds=proposal.solve_seconds,
         pareto=proposal.corners if worth else (),
         spread_by_level=worth.by_level if worth else {},
@@ -374,6 +379,7 @@ def print_placement(out: Console, instance: Instance, outcome: Outcome, document
             for words, names in (("left out", document.avoided), ("in use", document.used_flagged))
             if names
         ]
+        frame.details("rails", [*document.rails.sentences] if document.rails is not None else [])
         frame.details("flagged nodes", [*flagged, *flag_sentences(document.flags)])
         assumed += slow_nodes(document)
     elif document.would_fit_if_empty is not None:

@@ -27,12 +27,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import MISSING, Field, fields
-from functools import partial, wraps
+from dataclasses import MISSING, Field, fields, is_dataclass
+from functools import cache, partial, wraps
 from math import inf, isfinite
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar, cast, get_type_hints
 
 import click
 
@@ -88,7 +88,8 @@ def options_of(
     defaults: Mapping[str, Any] = MappingProxyType({}),
     completions: Mapping[str, Completion] = MappingProxyType({}),
 ) -> Callable[[F], F]:
-    """Return a decorator that gives a command one option for each field of a dataclass, in their order.
+    """Return a decorator that gives a command one option for each field of a dataclass, in their order; for a field
+    that is a dataclass itself, those of its fields.
 
     The command gets the values by the names of the fields, or with :func:`takes` the dataclass that they describe.
 
@@ -100,7 +101,9 @@ def options_of(
 
     def decorate(command: F) -> F:
         for field in reversed(_option_fields(kind)):
-            if only is None or field.name in only:
+            if (part := _parts(kind).get(field.name)) is not None:
+                command = options_of(part)(command)
+            elif only is None or field.name in only:
                 own = field.default if field.default_factory is MISSING else field.default_factory()
                 default = defaults.get(field.name, own)
                 command = _option(kind, field, default, completions.get(field.name))(command)
@@ -142,8 +145,14 @@ def take(kind: Callable[..., T], values: dict[str, Any]) -> T:
 
     :param kind: as :func:`takes` has it.
     """
-    names = (field.name for field in _option_fields(kind.func if isinstance(kind, partial) else kind))
-    return kind(**{name: values.pop(name) for name in names if name in values})
+    described: Any = kind.func if isinstance(kind, partial) else kind
+    parts, given = _parts(described), dict[str, Any]()
+    for field in _option_fields(described):
+        if field.name in parts:
+            given[field.name] = take(parts[field.name], values)
+        elif field.name in values:
+            given[field.name] = values.pop(field.name)
+    return kind(**given)
 
 
 def option_names(kind: type) -> dict[str, str]:
@@ -153,6 +162,13 @@ def option_names(kind: type) -> dict[str, str]:
 
 def _option_fields(kind: Any) -> list[Field[Any]]:
     return [field for field in fields(kind) if field.init and field.metadata.get("option") is not False]
+
+
+@cache
+def _parts(kind: Any) -> Mapping[str, type]:
+    """Return the fields of a dataclass that are dataclasses of options themselves, with their types."""
+    hints = get_type_hints(kind)
+    return {field.name: hints[field.name] for field in _option_fields(kind) if is_dataclass(hints[field.name])}
 
 
 def _name(field: Field[Any]) -> str:

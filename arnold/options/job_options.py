@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from functools import wraps
 from glob import glob
 from math import nan
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from arnold.options.cluster_options import ClusterFiles
-from arnold.options.field_options import file_option, options_of, take
-from arnold.options.shared_options import PLACEMENT_HELP, RUNNING_HELP
+from arnold.options.field_options import file_option, options_of, takes
+from arnold.options.shared_options import PLACEMENT_HELP, RUNNING_JOBS_HELP
 from ground.errors import InvalidInput, InvalidJob, UnknownName, did_you_mean
 from ground.files import read_source
 from scheduler.job import Overrides
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from topology.load import LoadedTopology
 
 F = TypeVar("F", bound=Callable[..., Any])
+PLACED = "placement"  # The format of running jobs of which each cell is known
 LEAST_WEIGHT, MOST_WEIGHT = 1e-3, 1e6  # Of a job: beyond these one job is all that counts
 
 
@@ -57,7 +59,8 @@ class _Inputs:
     own: OwnRecords
     overrides: Overrides
     limits: Limits
-    running: tuple[str, ...] = ()  # patterns of the files of running jobs
+    running: tuple[str, ...] = field(default=(), metadata={"option": False})
+    """Patterns of the files of running jobs."""
 
     def _read_files(self) -> tuple[LoadedTopology, list[JobFile]]:
         """Read the cluster, and each job for its nodes.
@@ -97,9 +100,17 @@ class PlacementInputs(_Inputs):
         instance = replace(instance, cluster=instance.cluster.tolerating(instance.job.tolerations))
         if not self.running:
             return instance
+        from ground.formats import recognise
         from scheduler.several.running_jobs import near_running_jobs
+        from topology.running_jobs import RUNNING_READERS, read_running, with_running
 
-        return near_running_jobs(instance, running_jobs(self.running, instance.cluster))
+        sources = {file: read_source(file) for file in running_files(self.running)}
+        placed = [file for file, source in sources.items() if recognise(RUNNING_READERS, source).format.name == PLACED]
+        others = [source for file, source in sources.items() if file not in placed]
+        jobs, notes = read_running(others, instance.cluster, now=datetime.now(UTC))
+        cluster, more = with_running(instance.cluster, jobs)
+        instance = replace(instance, cluster=cluster, notes=(*instance.notes, *notes, *(more if others else ())))
+        return near_running_jobs(instance, [running_job(file, cluster) for file in placed])
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +118,7 @@ class JointInputs(_Inputs):
     """What a command that places several jobs at once is asked."""
 
     job: SeveralJobFiles
+    running: tuple[str, ...] = field(default=(), metadata={"file": True, "metavar": "FILES", "help": RUNNING_JOBS_HELP})
 
     def read(self) -> tuple[list[Instance], list[float]]:
         """Return an instance for each job, all on one cluster, and the weights of the jobs.
@@ -144,12 +156,7 @@ class JointInputs(_Inputs):
 
 def placement_inputs(command: F) -> F:
     """Give a command the options of a cluster, of a job, and of the limits of a solver, as one record ``inputs``."""
-
-    @wraps(command)
-    def call(**options: Any) -> Any:
-        return command(inputs=PlacementInputs(*_taken(JobFiles, options)), **options)
-
-    return _with_options(cast("F", call), JobFiles)
+    return options_of(PlacementInputs)(takes(inputs=PlacementInputs)(command))
 
 
 def joint_inputs(command: F) -> F:
@@ -160,26 +167,14 @@ def joint_inputs(command: F) -> F:
     """
 
     @wraps(command)
-    def call(**options: Any) -> Any:
-        files, jobs, *others = (*_taken(SeveralJobFiles, options), options.pop("running"))
-        if len(jobs.job) > 1 or jobs.weight:
-            return command(inputs=JointInputs(files, jobs, *others), **options)
-        return command(inputs=PlacementInputs(files, JobFiles(jobs.job[0]), *others), **options)
+    def call(*, inputs: JointInputs, **options: Any) -> Any:
+        if len(inputs.job.job) > 1 or inputs.job.weight:
+            return command(inputs=inputs, **options)
+        job = JobFiles(inputs.job.job[0])
+        alone = PlacementInputs(inputs.files, job, inputs.own, inputs.overrides, inputs.limits, inputs.running)
+        return command(inputs=alone, **options)
 
-    running = file_option("--running", metavar="FILES", multiple=True, help=RUNNING_HELP)
-    return _with_options(running(cast("F", call)), SeveralJobFiles)
-
-
-def _taken(jobs: type, options: dict[str, Any]) -> tuple[Any, ...]:
-    """Return the parts of the inputs, in their order; they are taken out of ``options``."""
-    return tuple(take(part, options) for part in (ClusterFiles, jobs, OwnRecords, Overrides, Limits))
-
-
-def _with_options(command: F, jobs: type) -> F:
-    # the last decorator's options stand first in the help
-    for part in (Limits, Overrides, OwnRecords, jobs, ClusterFiles):
-        command = options_of(part)(command)
-    return command
+    return options_of(JointInputs)(takes(inputs=JointInputs)(cast("F", call)))
 
 
 def running_files(patterns: Sequence[str]) -> list[str]:
@@ -212,14 +207,6 @@ def running_job(file: str, cluster: Cluster, *, with_age: bool = False) -> Runni
         fix = "add checkpoint_age, the seconds since its last checkpoint, or use --moves"
         raise InvalidInput(f"nothing says how old the checkpoint of {saved.job.name!r} is", where=file, fix=fix)
     return RunningJob(file, saved.job, saved.nodes, saved.checkpoint_age, saved.place_of)
-
-
-def running_jobs(patterns: Sequence[str], cluster: Cluster) -> list[RunningJob]:
-    """Read where all jobs run that patterns name.
-
-    :raises ArnoldError: a file is unusable, or a pattern names none.
-    """
-    return [running_job(file, cluster) for file in running_files(patterns)]
 
 
 def running_job_options(function: F) -> F:

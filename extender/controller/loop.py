@@ -388,7 +388,7 @@ class Planning:
                         and not case.trial
                     ):
                         # Each gang is stopped in its own task: it gives back its nodes before its pods go.
-                        why, stopping = f"makes room for gang {key}", question.stopping.on(answer.plan.node_names)
+                        why, stopping = f"makes room for gang {key}", question.stopping.holding(answer.plan.node_names)
                         for victim in stopping.gangs:
                             logger.info("stopped: it %s", why, extra={"gang": str(victim)})
                             self.stop(victim, why)

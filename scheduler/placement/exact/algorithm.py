@@ -18,6 +18,7 @@ from ground.errors import InvalidJob, SolverTimeout
 from scheduler.job import Hold, Job
 from scheduler.objective import TOLERANCE, closer_levels, objective_terms, step_time
 from scheduler.placement.admission import admissible
+from scheduler.placement.exact.closer import CloserSearch
 from scheduler.placement.exact.goals import GoalSearch, WeighedPlacement
 from scheduler.placement.exact.lattice import Lattice, PairSearch
 from scheduler.placement.exact.level_bounds import LevelBounds
@@ -171,6 +172,8 @@ class ThresholdStrategy(ABC):
             goals.offer_all(quick_starts(reduction, limits, self.params, end=end))
             # a rule may have built a pair that the search has not
             claims.lattice.build(reduction.part_of_block(goals.best.nodes), "quick rule")
+        if isinstance(bounds, LevelBounds):
+            CloserSearch(goals, bounds, limits, self.params, end).search()
         goals.search(closer)
         return goals
 

@@ -492,6 +492,10 @@ class GoalSearch:
         bound = self.bounds.least(self.goals[goal], among=before)
         if goal == len(self.certified):
             self.certified.append(bound)
+        self.raise_bound(goal, bound)
+
+    def raise_bound(self, goal: int, bound: float) -> None:
+        """Note what no placement is below that is as good in the goals before."""
         self.certified[goal] = max(self.certified[goal], min(bound, self.best.costs[goal]))
 
     def counted(self, goals: Sequence[int]) -> bool:
@@ -537,7 +541,7 @@ class GoalSearch:
                 if reached.value < before:
                     self.offer(self._nodes(model))
                 bound = reached.bound / goal.scale - self._error(goal)
-                self.certified[number] = max(self.certified[number], min(bound, self.best.costs[number]))
+                self.raise_bound(number, bound)
             model.at_most(goal, self._whole(goal, self.best))
         if self.best is not begun:
             drift = self.reduction.job.alpha in (0.0, 1.0)

@@ -59,6 +59,9 @@ class Lattice:
     # Whether a pair of equal cost is open that has less of a spread without affinity: that is no goal, so only while
     # it is quick
     ties: bool = field(default=True, init=False)
+    most: float = field(
+        default=inf, init=False
+    )  # Pairs of this cost or more are of no interest: as good is had elsewhere
     # For each S from 1 to the largest, the most R with which it is refuted; 0 = with none
     most_refuted: list[int] = field(init=False)
 
@@ -117,7 +120,7 @@ class Lattice:
     def open(self) -> list[Pair]:
         """Return the undecided pairs that would be better than the best one built, by cost."""
         worth = partial(pair_worth, alpha=self.alpha) if self.ties else self.cost
-        return self._undecided(worth, worth(self.best) - TOLERANCE)
+        return self._undecided(worth, min(worth(self.best) if self.built else inf, self.most) - TOLERANCE)
 
     def _undecided(self, worth: Callable[[Pair], float], limit: float) -> list[Pair]:
         """Return the pairs neither refuted nor built that are worth less than a limit, by cost."""
@@ -133,7 +136,8 @@ class Lattice:
 
     def bound(self) -> float:
         """Return the certified bound: no placement costs less."""
-        return min(self.cost(pair) for pair in [*self.open(), self.best])
+        known = self.cost(self.best) if self.built else inf
+        return min([*map(self.cost, self.open()), min(known, self.most)])
 
     def pareto(self) -> tuple[ParetoPoint, ...]:
         """Return the corners built, by S; proved where no undecided pair is better in one and as good in the other."""

@@ -201,6 +201,8 @@ class ExactParams:
     price_unit: int = 1000
     # Array elements of the knapsack over broader domains, for each family: hundredths of a second
     touch_table: float = 3e7
+    # Seconds for each question whether a pod holds its rows at a pair: at first, and for those that this leaves open
+    pod_seconds: tuple[float, ...] = (0.1, 1.0)
     # Choices (units x sites) up to which all cells are put into one model: built and searched in tenths of a second
     cell_choices: int = 3_000
     # Choices up to which parts of a placement are laid anew for closer levels: two such models

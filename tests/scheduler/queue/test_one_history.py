@@ -218,7 +218,7 @@ class ByHand:
             answer = answer_to(question, LIMITS)
             if question.case.stops_others:
                 assert not question.stopping.pods
-                needed = question.stopping.on(answer.plan.nodes).gangs
+                needed = question.stopping.holding(answer.plan.nodes).gangs
                 for victim in needed if answer.placed and not question.case.trial else ():
                     self._stop(victim.name)
             else:
