@@ -12,6 +12,8 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal
 
+import click
+
 from arnold.console.output import note
 from arnold.options.field_options import options_of
 from arnold.options.shared_options import AT_HELP, parse_time
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 
 
 KUBERNETES, SLURM = "kube:", "slurm:"  # With what the name of a live cluster begins
+CONTEXT_NOTES = "arnold.context"  # Key of click's notes: what options a context gave (:mod:`arnold.options.context`)
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +191,9 @@ class ClusterFiles:
             unlisted=self.unlisted,
             now=self.now,
         )
-        return replace(loaded, notes=(*loaded.notes, *opened.notes))
+        running = click.get_current_context(silent=True)
+        from_context = () if running is None else running.meta.get(CONTEXT_NOTES, ())
+        return replace(loaded, notes=(*from_context, *loaded.notes, *opened.notes))
 
     def read_aloud(self) -> LoadedTopology:
         """Return the same, for a command that prints notes in its answer: that GPUs are assumed is said at once, too,

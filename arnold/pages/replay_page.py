@@ -244,11 +244,11 @@ def panels(over_time: TimeSeries, *, placed: bool) -> tuple[list[Chart], list[st
     def draw(key: str, title: str, note: str, kind: Kind, *lines: Series) -> None:
         charts.append(Chart(title, "", "", lines, floor=0.0, kind=kind, key=key, note=note))
 
-    use, note = [line("utilisation", 0, over_time.utilization, filled=True)], "Share of all GPUs that jobs hold."
+    use, note = [line("utilization", 0, over_time.utilization, filled=True)], "Share of all GPUs that jobs hold."
     if over_time.away.any():
         use.append(line("allocation", 1, over_time.allocation))
-        note = "GPUs that jobs hold, as a share of all (utilisation) and of those that are not away (allocation)."
-    draw("use", "Utilisation and allocation", note, "share", *use)
+        note = "GPUs that jobs hold, as a share of all (utilization) and of those that are not away (allocation)."
+    draw("use", "Utilization and allocation", note, "share", *use)
     if over_time.waiting.any():
         waiting = line("jobs waiting", 2, over_time.waiting, filled=True)
         draw("queue", "Queue", "Jobs that wait.", "count", waiting)
@@ -381,7 +381,7 @@ def _facts(past: RunHistory, summary: RunSummary) -> list[tuple[str, str, str]]:
     recorded = f"; {duration(real.mean)} in the trace" if real else ""
     facts = [
         (duration(summary.makespan_seconds), "makespan", "first submission to last end"),
-        (percent(summary.utilization), "utilisation", f"of {past.capacity:,.0f} GPUs over the makespan"),
+        (percent(summary.utilization), "utilization", f"of {past.capacity:,.0f} GPUs over the makespan"),
         (
             duration(wait.mean if wait else None),
             "mean wait",
