@@ -78,7 +78,7 @@ def wait_chart(rows: Sequence[SizeWaits]) -> str:
     return row_chart(drawn, name="waits", title="Wait by size of job", kind="seconds", log_from=LEAST_WAIT)
 
 
-def spread_rows(past: RunHistory) -> list[tuple[int, int, float, float | None, float]]:
+def gangs_by_spread(past: RunHistory) -> list[tuple[int, int, float, float | None, float]]:
     """Return gangs that ended, by DP spread.
 
     :returns: DP spread; gangs; GPU-hours that they held; share that they lost of what they could do at the trace's pace
@@ -358,7 +358,7 @@ def simulation_page(
         slow=bool(past.slow),
         others=bool((past.usable <= 0).any()),
         wait_rows=waits,
-        spread=spread_rows(past),
+        spread=gangs_by_spread(past),
         tables=tables,
         listed=len(listed["id"]),
         jobs=len(past.jobs),
