@@ -123,6 +123,7 @@ class Cluster:
     taints: Mapping[int, tuple[Taint, ...]] = field(default_factory=dict)  # of nodes that taints keep some jobs off
     # nodes that hand out GPUs in parts -> how, such as time-slicing x4; all of them kept out (`with_sharing`)
     sharing: Mapping[int, str] = field(default_factory=dict)
+    upcoming: tuple[NodeFlag, ...] = ()  # of its nodes, that begin later: maintenance
     # nodes -> network cards of each for traffic between nodes; nodes left out = not said.  The index of a card within
     # its node is its rail
     rails: Mapping[int, int] = field(default_factory=dict)

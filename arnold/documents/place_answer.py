@@ -35,6 +35,7 @@ from scheduler.explanation import (
 )
 from scheduler.job import FAMILIES, Family
 from scheduler.job_files.job_file import JobDocument, job_document
+from scheduler.job_on_cluster import going_away
 from scheduler.objective import TOLERANCE, Spread, objective_of
 from scheduler.outcome import (
     CloserSpread,
@@ -241,6 +242,7 @@ def place_document(instance: Instance, outcome: Outcome, *, would_fit_if_empty: 
     cluster, job, proposal, worth = instance.cluster, instance.job, outcome.proposal, outcome.evaluation
     used = tuple(cluster.names[i] for i in worth.flagged) if worth else ()
     avoided = {flag.node for flag in instance.flags} - {*used}
+    leaving = () if proposal.nodes is None else going_away(cluster, proposal.nodes.ravel().tolist())
     return record_of(
         PlaceDocument,
         outcome,
@@ -259,7 +261,7 @@ def place_document(instance: Instance, outcome: Outcome, *, would_fit_if_empty: 
         domains=worth.domains if worth else {},
         prices=proposal.prices,
         assignment=placed_cells(instance, proposal.nodes),
-        notes=(*instance.notes, *outcome.notes),
+        notes=(*instance.notes, *outcome.notes, *leaving),
         job=job_document(instance),
         cluster=summarise_cluster(cluster, instance.source),
     )

@@ -9,10 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal
+
+import click
 
 from arnold.console.output import note
 from arnold.options.field_options import options_of
+from arnold.options.shared_options import AT_HELP, parse_time
 from ground.errors import InvalidInput
 from ground.files import Source
 from ground.records import AtLeastOne
@@ -24,6 +28,7 @@ if TYPE_CHECKING:
 
 
 KUBERNETES, SLURM = "kube:", "slurm:"  # With what the name of a live cluster begins
+CONTEXT_NOTES = "arnold.context"  # Key of click's notes: what options a context gave (:mod:`arnold.options.context`)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +105,12 @@ class ClusterFiles:
     """What a node is that no list of --busy has."""
     flags: tuple[str, ...] = field(default=(), metadata={"file": True})
     """Slow and faulty nodes: YAML, JSON or a flag store."""
+    at: str | None = field(default=None, metadata={"metavar": "TIME", "help": f"{AT_HELP}  [default: now]"})
+
+    @property
+    def now(self) -> datetime:
+        """The time that counts as now; raises as :func:`~arnold.options.shared_options.parse_time`."""
+        return datetime.now(UTC) if self.at is None else parse_time(self.at, option="--at")[0]
 
     def read(self) -> LoadedTopology:
         """Return the cluster with what lies over it.
@@ -178,8 +189,11 @@ class ClusterFiles:
             request=self.request(),
             exclude=self.exclude,
             unlisted=self.unlisted,
+            now=self.now,
         )
-        return replace(loaded, notes=(*loaded.notes, *opened.notes))
+        running = click.get_current_context(silent=True)
+        from_context = () if running is None else running.meta.get(CONTEXT_NOTES, ())
+        return replace(loaded, notes=(*from_context, *loaded.notes, *opened.notes))
 
     def read_aloud(self) -> LoadedTopology:
         """Return the same, for a command that prints notes in its answer: that GPUs are assumed is said at once, too,

@@ -98,7 +98,7 @@ def test_full_streams(folder: Path) -> None:
         result = arnold(folder, *QUICK, stdout=full)
         error = arnold(folder, "plaec", "--json", stdout=full)
     for (code, _, err), status, words in (
-        (result, 1, b"the system refused: No space left"),
+        (result, 2, b"the system refused: No space left"),
         (error, 2, b"no command 'plaec'"),
     ):
         assert code == status
