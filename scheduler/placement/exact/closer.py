@@ -332,7 +332,6 @@ class CloserSearch:
     def _search_inside(self, number: int, closer: GridReduction, regions: Sequence[Region]) -> list[float]:
         """Search the pairs of the grid inside each region; return what each costs at least."""
         goals, job = self._goals, closer.job
-        searches: dict[GridProblem, PairSearch] = {}
         # of regions alike the first serves for all
         where: dict[GridProblem, Region] = {}
         problems = []
@@ -341,17 +340,22 @@ class CloserSearch:
             problem = usable_part(closer.problem.rows, closer.problem.columns, room)
             problems.append(problem)
             where.setdefault(problem, region)
-            searches.setdefault(problem, PairSearch(Lattice(problem, job.alpha, job.beta), self._limits, self._params))
-        order = sorted(searches, key=lambda problem: closed_form(problem, job.alpha).cost)
+        forms = {problem: closed_form(problem, job.alpha) for problem in where}
+        bounds = {problem: form.bound for problem, form in forms.items()}
+        order = sorted(forms, key=lambda problem: forms[problem].cost)
         for place, problem in enumerate(order):
-            lattice, racks = searches[problem].lattice, where[problem].racks
+            if bounds[problem] >= goals.best.costs[number] - TOLERANCE:
+                continue  # counting says that nothing better is inside
+            lattice, racks = Lattice(problem, job.alpha, job.beta), where[problem].racks
             lattice.most = goals.best.costs[number]
-            searches[problem].extend(max(self._params.least_seconds, (self._end - clock()) / (len(order) - place)))
-            search_pairs(searches[problem])
+            search = PairSearch(lattice, self._limits, self._params)
+            search.extend(max(self._params.least_seconds, (self._end - clock()) / (len(order) - place)))
+            search_pairs(search)
+            bounds[problem] = max(bounds[problem], lattice.bound())
             if lattice.cost(lattice.best) < goals.best.costs[number] - TOLERANCE:
                 racks = racks[np.argsort(-closer.room[racks], kind="stable")]
                 self._offer(closer, racks[lattice.built[lattice.best]], [racks])
-        return [searches[problem].lattice.bound() for problem in problems]
+        return [bounds[problem] for problem in problems]
 
     def _search_held(self, number: int, closer: GridReduction, region: Region, pair: Pair) -> float:
         """Search the pairs of a region with the level above held to a pair; return what they cost at least."""
