@@ -164,17 +164,6 @@ def table_bytes(path: str, rows: Sequence[Row], columns: Mapping[str, type]) -> 
     return "".join(lines).encode()
 
 
-def job_table(path: str, past: RunHistory, startup: Mapping[int, float]) -> bytes:
-    """Return the file of ``--jobs-out``; ``startup`` as in :func:`job_rows`."""
-    names = () if past.cluster is None else past.cluster.names
-    return table_bytes(path, list(job_rows(past.jobs, names, startup)), JOB_COLUMNS)
-
-
-def series_table(path: str, over_time: TimeSeries, origin: float) -> bytes:
-    """Return the file of ``--series-out``; ``origin`` is the first submission, on the trace's clock."""
-    return table_bytes(path, list(series_rows(over_time, origin)), SERIES_COLUMNS)
-
-
 MOST_EVENTS = 600_000  # Events that Perfetto still opens with ease; of a longer run the largest attempts are written
 _END = {ENDED: "ended", FAILURE: "cut short by a failure"}
 _LANES = 1_000  # Lanes that a node has numbers for

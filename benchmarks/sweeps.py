@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from resource import RUSAGE_CHILDREN, RUSAGE_SELF, getrusage
@@ -10,7 +11,7 @@ from time import perf_counter, process_time
 import numpy as np
 
 from benchmarks.report import Promise, promises, section, table
-from scheduler.study.executors import Executor, Here, Processes, usable_cores
+from scheduler.study.executors import Executor, Here, Processes
 from simulator.job_record import JobRecord
 from simulator.study import Inputs, OnDask, StudyGrid, Swept, sweep
 from simulator.traces import JobTrace
@@ -96,7 +97,7 @@ def report(race: Race) -> str:
         Promise(f"{WORKERS} Dask workers at least {RATIO} times one process", f"{ratio:.2f}", ratio >= RATIO),
         Promise("the same rows every way", "the same" if race.same else "different", race.same),
     ]
-    what = f"{race.runs} runs of {race.jobs:,} jobs on 80 nodes, on {usable_cores()} cores."
+    what = f"{race.runs} runs of {race.jobs:,} jobs on 80 nodes, on {len(os.sched_getaffinity(0))} cores."
     return section(
         "Studies in parallel", what, table(["where", "seconds", "CPU seconds", "times as fast"], rows), promises(lines)
     )

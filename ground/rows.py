@@ -11,6 +11,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Any, NamedTuple, TypeVar
 
 from ground import json_text
@@ -160,6 +161,25 @@ class CsvRows:
                 fix="fill every column (a cell may be empty); a last row cut short means a truncated file",
             )
             self._bad_rows.refuse(bad, self._source.at(reader.line_num))
+
+    def columns(self, most: int) -> list[tuple[str, ...]] | None:
+        """Return the cells of up to so many rows by column, all read at once, which uses them up.
+
+        :returns: ``None`` where rows are to be looked at one by one, with another reader: there is none, or one is
+            empty, of another width, no CSV or longer than a line.
+        """
+        width, cells = len(self.header), list[str]()
+        try:
+            for row in islice(self._reader, most):
+                if len(row) != width:
+                    return None
+                cells += row  # row after row: as many lists as rows would keep the collector busy
+        except csv.Error:
+            return None
+        if not cells or self._reader.line_num != self.header_line + len(cells) // width:
+            return None
+        columns = [tuple(map(str.strip, cells[at::width])) for at in range(width)]
+        return columns if all(columns[0]) else None
 
     def _cells(self) -> Iterator[list[str]]:
         try:

@@ -16,7 +16,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +28,7 @@ from scheduler.job_on_cluster import closest_named, within_the_tree
 from scheduler.objective import TOLERANCE, Evaluation, evaluate, trivial_bound
 from scheduler.outcome import late_note, proved_down_to
 from scheduler.placement.admission import admissible, blocks_at, capacity_by_level, room_beside, typed
+from scheduler.placement.cpsat import load_solver
 from scheduler.placement.moves import (
     Goal,
     GoalValue,
@@ -43,12 +43,10 @@ from scheduler.placement.moves import (
 )
 from scheduler.placement.node_classes import NodeKinds
 from scheduler.placement.node_order import natural
-from scheduler.placement.types import ALGORITHMS, Limits, PlacementAlgorithm
+from scheduler.placement.types import ALGORITHMS, Limits, PlacementAlgorithm, Prefer
 from scheduler.work_clock import LEAST_SECONDS, End, clock, ended_at, on_clock, stopwatch
 from topology.cluster import BoolArray, Cluster, FloatArray, IntArray
 from topology.flags import FAULTY, HEALTHY
-
-Prefer = Literal["moves", "objective"]  # What comes first: the fewest moved cells, or the best objective
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +147,7 @@ def repair(
     own = set(nodes.ravel().tolist())
     before = evaluate(cluster.replace(free_gpus=free).excused(own), job, nodes)
     question = RepairQuestion(job, nodes, lost, prefer, algorithm or ALGORITHMS.load("exact"))
+    load_solver()
     with on_clock(limits.clock, limits.seconds) as timer:
         end = clock() + limits.seconds
         problem, plan = plan_with_constraints(cluster, question, limits)
@@ -254,7 +253,7 @@ def fewest_moves(problem: RepairProblem, limits: Limits) -> RepairPlan:
     """Take as few slow nodes as possible, move as few cells, then reach the best objective; raises SolverTimeout."""
     deadline = clock() + limits.seconds
     offered, whole = choices(problem), True
-    if problem.kinds.beside:
+    if problem.kinds.finer:
         # where hierarchies cross any cell may have to make room for another
         every = choices(problem, np.ones_like(problem.stays))
         offered, whole = (every, True) if every.few else (offered, False)
@@ -607,9 +606,9 @@ def choices(problem: RepairProblem, movable: BoolArray | None = None) -> MoveCho
     :param movable: shape [rows, columns], cells that may change their domain, with those tied to them.
     """
     cluster, job, kinds = problem.cluster, problem.job, problem.kinds
-    class_of, blocks = kinds.class_of, free_blocks(cluster, job, problem.depth)
+    class_of, blocks = kinds.class_of, free_blocks(cluster, job, problem.depth, kinds)
     tied = blocks_at(cluster, within_the_tree(cluster, job), 0).of_cell
-    if kinds.beside:
+    if kinds.finer:
         tied = np.arange(job.grid.cells, dtype=np.int32)
         for hold in job.holds_on(cluster):
             groups = job.grid.groups[hold.family]

@@ -6,11 +6,11 @@ counts, and a proof for each is a proof for the cluster.
 *Second hierarchies* may nest with nothing, and algorithms search a tree.  First the job is placed without constraints
 at them: where its placement keeps them, it is the answer, with its proof.  Where one nests in the tree by itself, it is
 a level there, and the answer for that tree is the answer.  Else the program that decides each cell
-(:mod:`scheduler.placement.cell_search`) finds the best placement and proves it, up to some thousands of choices.  For
-what is larger, and for algorithms that prove nothing, the hierarchy is laid into the tree, after none, one or all of
-its levels: what lies in the same domain there and in the same domain of the hierarchy is a domain of the new level, and
-closer levels are cut along it.  Every placement on such a tree is one on the cluster, not the other way round: the best
-of them is taken, and the only bound is that of the job without the constraints, with the least that its soft ones add.
+(:mod:`scheduler.placement.cell_search`) finds the best placement and proves it.  Where there is much to decide, and for
+algorithms that prove nothing, the hierarchy is laid into the tree, after none, one or all of its levels: what lies in
+the same domain there and in the same domain of the hierarchy is a domain of the new level, and closer levels are cut
+along it.  Every placement on such a tree is one on the cluster, not the other way round: the best of them is where the
+program starts.
 
 *Types of GPU*: all nodes of a gang have GPUs of one type, unless its job says that it may mix them.  So a job is placed
 once for each type that it admits; and the choice is what has the least ``objective / speed``, the speed of the job on
@@ -20,11 +20,12 @@ its own, so the least of ``bound / speed`` over all choices is a bound for every
 
 *Preferred nodes* break ties between placements that are equally good, by what each node costs beside the objective: the
 GB of images that it would pull minus the affinity of its data; full affinity weighs one GB.  That never buys anything:
-spreads, objective, speed, bound and status stay, and no closer level and no slow node is worse; where a job may be on
-several types of GPU, it is among all that are worth the same.  That no placement as good costs less is not proved.
-First nodes of the placement, and of that on each other type, give way to cheaper ones that are alike in all that is
-counted.  Then nodes are put in order, the cheapest first, and the shortest beginning of that order is sought on which
-the algorithm finds as good a placement.  Whatever fits on a beginning fits on a longer one, so halving finds it.
+objective, speed, bound and status stay, and no EP spread, closer level or slow node is worse; where a job may be on
+several types of GPU, it is among all that are worth the same.  First nodes of the placement, and of that on each other
+type, give way to cheaper ones that are alike in all that is counted.  Then nodes are put in order, the cheapest first,
+and the shortest beginning of that order is sought on which the algorithm finds as good a placement.  Whatever fits on a
+beginning fits on a longer one, so halving finds it.  Last, where there are few choices, the program that decides each
+cell finds the cheapest of all that are as good.
 """
 
 from __future__ import annotations
@@ -39,12 +40,20 @@ import numpy as np
 
 from ground.errors import Infeasible, SolverTimeout
 from ground.quantities import number
-from scheduler.job import Job
+from scheduler.job import Count, Job
 from scheduler.job_on_cluster import named_beside, within_the_tree
-from scheduler.objective import TOLERANCE, Evaluation, closer_levels, slowest_in_use, step_time, trivial_bound, worth_of
+from scheduler.objective import (
+    TOLERANCE,
+    Evaluation,
+    closer_levels,
+    goals,
+    slowest_in_use,
+    step_time,
+    trivial_bound,
+    worth_of,
+)
 from scheduler.outcome import Instance, Outcome, PredictedStep, TypeOption
 from scheduler.placement.admission import TypeChoice, admissible, least_spread, room_beside, shortage
-from scheduler.placement.cell_search import CellSearch
 from scheduler.placement.heuristic import AsksRules
 from scheduler.placement.types import (
     Limits,
@@ -57,6 +66,7 @@ from scheduler.placement.types import (
 )
 from scheduler.work_clock import clock, share_until
 from topology.cluster import BoolArray, Cluster, IntArray, Level, count_nodes
+from topology.flags import HEALTHY
 
 if TYPE_CHECKING:
     from topology.cluster import FloatArray, IndexArray
@@ -203,19 +213,32 @@ class SecondConstraints:
             if set(closer_levels(cluster, job)) <= set(on_tree.closer_bounds):
                 return on_tree
             relaxed = on_tree
-        if isinstance(self.algorithm, AsksRules):
-            start = min(answers, key=lambda answer: answer.rank).proposal.nodes
-            program = CellSearch(cluster, job, replace(limits, seconds=share_until(end, 2)), start, relaxed)
-            if program.few and (decided := program.propose()) is not None:
-                if decided.infeasible or decided.complete:
+        from scheduler.placement.cell_choice import MOST_CHOICES
+        from scheduler.placement.cell_search import CellSearch
+        from scheduler.placement.moves import LARGEST
+
+        choices = (
+            CellSearch(cluster, job, limits, None, relaxed).choices if isinstance(self.algorithm, AsksRules) else 0
+        )
+        # few choices are decided first, and that mostly is the end; of many, what trees and rules find is improved
+        for few in (True, False):
+            if 0 < choices <= LARGEST and few == (choices <= MOST_CHOICES):
+                start = min(answers, key=lambda answer: answer.rank).proposal.nodes
+                part = replace(limits, seconds=share_until(end, 1 + few))
+                decided = CellSearch(cluster, job, part, start, relaxed).propose()
+                if decided is not None and (decided.infeasible or decided.complete):
                     return _with_pairs(decided, cluster, job, relaxed)
-                answers.append(_weighed_whole(cluster, job, decided))
-                relaxed = _raised(relaxed, decided)
-        if depth is None:
-            left = replace(limits, seconds=share_until(end))
-            return self._on_trees(cluster, job, name, left, known=answers, relaxed=relaxed)
-        best = min((*answers, *self._of_rules(cluster, job, limits)), key=lambda answer: answer.rank)
-        return replace(relaxed, nodes=best.proposal.nodes)
+                if decided is not None:
+                    answers.append(_weighed_whole(cluster, job, decided))
+                    relaxed = _raised(relaxed, decided)
+            if few:
+                part = replace(limits, seconds=share_until(end, 2))
+                answers += (
+                    self._on_trees(cluster, job, name, part) if depth is None else self._of_rules(cluster, job, part)
+                )
+        best = min(answers, key=lambda answer: answer.rank)
+        note = f"{name} nests with no level of the tree: what is not proved was searched on trees that it is laid into."
+        return _with_claims(best, job, relaxed, (note,) if depth is None else ())
 
     def _nested(self, cluster: Cluster, job: Job, name: str, depth: int, limits: Limits) -> Proposal:
         """Return the best placement where a hierarchy is a level of the tree after so many levels, with its proof.
@@ -233,25 +256,15 @@ class SecondConstraints:
         # domains of that tree may be cut: what was counted there cannot be recounted on the cluster
         return replace(on_tree, closer_bounds=bounds, proofs=())
 
-    def _on_trees(
-        self, cluster: Cluster, job: Job, name: str, limits: Limits, *, known: list[WeighedProposal], relaxed: Proposal
-    ) -> Proposal:
-        """Return the best of some answers, and of placements on trees that a hierarchy is laid into, with the bounds of
-        the job without some constraints: where there is too much for the program, or no algorithm that proves.
-        """
-        end, depths, answers = clock() + limits.seconds, whole_first(cluster, job, name), list(known)
+    def _on_trees(self, cluster: Cluster, job: Job, name: str, limits: Limits) -> Iterator[WeighedProposal]:
+        """Yield the placement on each tree that a hierarchy is laid into, as time allows, and those of quick rules."""
+        end, depths = clock() + limits.seconds, whole_first(cluster, job, name)
         for place, depth in enumerate(depths):
-            if clock() > end and any(answer.evaluation is not None for answer in answers):
-                relaxed = replace(relaxed, complete=False)
-                break
+            if clock() > end:
+                return
             part = replace(limits, seconds=share_until(end, len(depths) - place))
-            answers.append(_weighed_whole(cluster, job, self.place(laid_into_tree(cluster, name, depth), job, part)))
-        answers += self._of_rules(cluster, job, limits)
-        note = (
-            f"{name} nests with no level of the tree, and there is too much to decide for each node: searched were "
-            f"placements on trees that it is laid into."
-        )
-        return _with_claims(min(answers, key=lambda answer: answer.rank), job, relaxed, (note,))
+            yield _weighed_whole(cluster, job, self.place(laid_into_tree(cluster, name, depth), job, part))
+        yield from self._of_rules(cluster, job, limits)
 
     def _of_rules(self, cluster: Cluster, job: Job, limits: Limits) -> Iterator[WeighedProposal]:
         """Yield what quick rules propose, each on all those trees, until their share of the time is used up: on a tree
@@ -572,6 +585,9 @@ def cold_nodes(pulls: FloatArray) -> str:
     return f"{np.count_nonzero(pulls):,} of {pulls.size:,} nodes would pull up to {number(float(pulls.max()))} GB"
 
 
+COST_UNIT = 1_000  # Whole numbers to a GB in a program: finer differences decide nothing
+
+
 class Preference(NamedTuple):
     """What is asked again on fewer nodes, and what nodes cost beside the objective."""
 
@@ -591,6 +607,9 @@ def prefer(question: Preference, plain: Outcome) -> Outcome:
         for which, nodes in _choices(question, plain):
             best = _with_nodes(question, best, which, _given_way(question, nodes))
         best, why = _on_a_beginning(question, best)
+        for which, nodes in _choices(question, best):
+            for others in _by_cells(question, best, which, nodes):
+                best = _with_nodes(question, best, which, others)
     return replace(best, notes=(*best.notes, *_notes(question, best, plain, why)))
 
 
@@ -651,14 +670,58 @@ def _as_good(question: Preference, outcome: Outcome, which: int, nodes: IntArray
     """Return what a placement on a choice of types is worth if it is as good in everything that is counted."""
     job = _job_on(question, outcome, which)
     old, new = outcome.evaluation, worth_of(question.instance.cluster, job, nodes)
-    if old is None or new is None or (new.dp, new.pp) != (old.dp, old.pp):
+    if old is None or new is None:
         return None
     one_type = len(new.gpu_types) == 1 or len(old.gpu_types) > 1
     fast = job.speed_on(new.gpu_types) == job.speed_on(old.gpu_types) and one_type
-    spreads = (new.by_level[level][family] <= most for level, by in old.by_level.items() for family, most in by.items())
     slow = [(slowest_in_use(question.instance.cluster, worth), len(worth.flagged)) for worth in (new, old)]
-    good = new.objective <= old.objective + TOLERANCE and fast and all(spreads) and slow[0] <= slow[1]
-    return new if good else None
+    as_near = all(cost <= most + TOLERANCE for cost, most in zip(new.goals, old.goals, strict=True))
+    # where one spread has no weight, it is no reason to take another
+    kept = job.alpha not in (0.0, 1.0) or new.dp + new.pp <= old.dp + old.pp
+    return new if as_near and kept and fast and slow[0] <= slow[1] else None
+
+
+def _by_cells(question: Preference, outcome: Outcome, which: int, nodes: IntArray) -> Iterator[IntArray]:
+    """Yield the cheapest placement as good as that of a choice of types, in each trunk: by the program, where there are
+    few choices.
+    """
+    from scheduler.placement.cell_choice import MOST_CHOICES
+    from scheduler.placement.moves import MoveChoices, MoveModel
+    from scheduler.placement.node_classes import seat_in_classes
+
+    cluster, job = question.instance.cluster, _job_on(question, outcome, which)
+    if (worth := _as_good(question, outcome, which, nodes)) is None:
+        return
+    speed = job.speed_on(worth.gpu_types)
+    fast = np.array([job.speed_on([name]) >= speed for name in cluster.gpu_types], dtype=np.bool_)
+    usable = admissible(cluster, job) & fast[cluster.gpu_type_of]
+    usable &= cluster.slowdown <= slowest_in_use(cluster, worth)
+    trunks, whole = cluster.trunks, np.round(question.costs * COST_UNIT).astype(np.int64)
+    parts = [usable] if trunks is None else [usable & (trunks.domain_of == k) for k in range(len(trunks))]
+    slow = cluster.slowdown > HEALTHY
+    for admitted in parts:
+        choices = MoveChoices.anywhere(cluster, job, admitted, slow, depth=len(cluster.levels) - 1)
+        if not job.grid.cells <= int(admitted.sum()) or len(choices) > MOST_CHOICES:
+            continue
+        model = MoveModel(choices, Limits(workers=1))
+        kept = [*goals(cluster, job)]
+        if job.alpha in (0.0, 1.0):
+            kept.append(tuple(Count(family, cluster.level(job.level).name, 1.0) for family in ("dp", "pp")))
+        for rank, terms in enumerate(kept):
+            model.count(f"goal {rank}", terms)
+            model.at_most(f"goal {rank}", model.value_of(worth, terms))
+        model.at_most("slow", len(worth.flagged))
+        model.price("cost", whole, admitted)
+        model.at_most("cost", int(whole[outcome.proposal.nodes].sum()))
+        if clock() >= question.end or model.minimise("cost", question.end) is None or model.answer is None:
+            continue
+        class_of_cell = choices.class_of_cell(model.answer).ravel()
+        # of each class as many as are taken, the cheapest
+        granted, taken = np.zeros_like(admitted), np.bincount(class_of_cell, minlength=len(choices.kinds))
+        for c in np.flatnonzero(taken).tolist():
+            inside = np.flatnonzero(admitted & (choices.kinds.class_of == c))
+            granted[inside[np.argsort(whole[inside], kind="stable")][: taken[c]]] = True
+        yield seat_in_classes(cluster, job, class_of_cell, choices.kinds.class_of, granted)
 
 
 def _with_nodes(question: Preference, outcome: Outcome, which: int, nodes: IntArray) -> Outcome:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import ceil, inf
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -115,10 +115,10 @@ class Pool(Protocol):
     def find(self, job: SimJob, keep: Keep) -> Found | None:
         """Return where the job goes; ``None`` = it has no room."""
 
-    def take(self, job: SimJob) -> None:
+    def occupy(self, job: SimJob) -> None:
         """Give the job its places."""
 
-    def give(self, job: SimJob) -> None:
+    def vacate(self, job: SimJob) -> None:
         """Take the job's places back."""
 
     def zone(self, job: SimJob, taken: Collection[int]) -> tuple[int, ...]:
@@ -395,11 +395,11 @@ class NodePool:
         whole = Need(job.nodes, max(1, job.gpus // UNITS) * UNITS, job.units)
         return self._job(whole, replace(job.record, parallelism=None))
 
-    def take(self, job: SimJob) -> None:
+    def occupy(self, job: SimJob) -> None:
         """Give the job its places."""
         self.occupancy.add(job.places, -job.gpus)
 
-    def give(self, job: SimJob) -> None:
+    def vacate(self, job: SimJob) -> None:
         """Take the job's places back."""
         self.occupancy.add(job.places, job.gpus)
 
@@ -459,9 +459,18 @@ class CappedPool(NodePool):
     """
 
     def __init__(
-        self, cluster: Cluster, *, caps: PowerCaps, idle: FloatArray, peak: FloatArray, **settings: Any
+        self,
+        cluster: Cluster,
+        *,
+        algorithm: PlacementAlgorithm,
+        limits: Limits,
+        level: str | None = None,
+        records: Sequence[Gains] = (),
+        caps: PowerCaps,
+        idle: FloatArray,
+        peak: FloatArray,
     ) -> None:
-        super().__init__(cluster, **settings)
+        super().__init__(cluster, algorithm=algorithm, limits=limits, level=level, records=records)
         self._caps = caps
         self._of_unit: FloatArray = (peak - idle) / (cluster.gpus * UNITS)
         self._others: FloatArray = idle + self._of_unit * (cluster.gpus - cluster.free_gpus) * UNITS
@@ -543,11 +552,11 @@ class GpuPool:
         free = self._free if keep is None else self._free - int(keep[0])
         return _THE_POOL if job.units <= free else None
 
-    def take(self, job: SimJob) -> None:
+    def occupy(self, job: SimJob) -> None:
         """Count its GPUs as held."""
         self._free -= job.units
 
-    def give(self, job: SimJob) -> None:
+    def vacate(self, job: SimJob) -> None:
         """Count its GPUs as free."""
         self._free += job.units
 

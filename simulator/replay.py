@@ -112,15 +112,15 @@ class CommPace:
         """Return the pace of the job; and that of all that share links with it."""
         self._add(job)
         if job.key in self._singles:
-            return {job.key: self._of_single(job.key)}
-        return self._all() if self._model.shares_links else {job.key: self._alone(job.key)}
+            return {job.key: self._pace_of_single(job.key)}
+        return self._pace_of_all() if self._model.shares_links else {job.key: self._pace_alone(job.key)}
 
     def stopped(self, job: SimJob) -> Mapping[int, float]:
         """Return the pace of all that shared links with it."""
         if self._singles.pop(job.key, None) is not None:
             return {}
         del self._placed[job.key]
-        return self._all() if self._model.shares_links else {}
+        return self._pace_of_all() if self._model.shares_links else {}
 
     def slowed(self, node: int, slowdown: float) -> Mapping[int, float]:
         """Return the pace of the jobs on a node which has become slow, or healthy again."""
@@ -130,10 +130,10 @@ class CommPace:
         for key in there:
             old = self._placed[key]
             self._placed[key] = PlacedJob(old.job, self._truth, old.nodes, old.model, old.chunks)
-        singles = {key: self._of_single(key) for key, place in self._singles.items() if place == node}
+        singles = {key: self._pace_of_single(key) for key, place in self._singles.items() if place == node}
         if self._model.shares_links and there:
-            return {**singles, **self._all()}
-        return {**singles, **{key: self._alone(key) for key in there}}
+            return {**singles, **self._pace_of_all()}
+        return {**singles, **{key: self._pace_alone(key) for key in there}}
 
     def state(self) -> Any:
         """Return nodes whose slowdown has changed."""
@@ -161,13 +161,13 @@ class CommPace:
             flags[node] = NodeFlag(self._truth.names[node], "straggler", slowdown, source="simulator")
         self._truth = self._truth.replace(flags=flags)
 
-    def _of_single(self, key: int) -> float:
+    def _pace_of_single(self, key: int) -> float:
         return float(self._truth.slowdown[self._singles[key]])
 
-    def _alone(self, key: int) -> float:
+    def _pace_alone(self, key: int) -> float:
         return max(1.0, self._model.relative_step_time(self._placed[key]))
 
-    def _all(self) -> dict[int, float]:
+    def _pace_of_all(self) -> dict[int, float]:
         steps = self._model.step_times(list(self._placed.values()))
         return {key: max(1.0, step.relative) for key, step in zip(self._placed, steps, strict=True)}
 
@@ -363,15 +363,17 @@ def _pool(cluster: Cluster, settings: ReplaySettings) -> Pool:
     if settings.algorithm == COUNT_ONLY:
         return GpuPool(cluster)
     limits = Limits(seconds=settings.placement_seconds, seed=settings.seed, workers=1, told="spread", clock="work")
-    placing: dict[str, Any] = {
-        "algorithm": ALGORITHMS.load(settings.algorithm),
-        "limits": limits,
-        "level": settings.level,
-        "records": settings.records,
-    }
-    power = settings.power
+    algorithm, level, power = ALGORITHMS.load(settings.algorithm), settings.level, settings.power
     if power is None or not power.capped:
-        return NodePool(cluster, **placing)
-    caps = power_caps(cluster.level(power.level), each=power.cap_watts, named=power.caps)
+        return NodePool(cluster, algorithm=algorithm, limits=limits, level=level, records=settings.records)
     idle, peak = node_watts(cluster, power)
-    return CappedPool(cluster, caps=caps, idle=idle, peak=peak, **placing)
+    return CappedPool(
+        cluster,
+        algorithm=algorithm,
+        limits=limits,
+        level=level,
+        records=settings.records,
+        caps=power_caps(cluster.level(power.level), each=power.cap_watts, named=power.caps),
+        idle=idle,
+        peak=peak,
+    )

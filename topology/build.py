@@ -9,8 +9,9 @@ So one of them becomes a second hierarchy (:func:`nest`).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import islice
+from dataclasses import dataclass, field, replace
+from itertools import chain, islice
+from operator import le
 
 import numpy as np
 
@@ -24,19 +25,44 @@ from topology.cluster import (
     ROOT,
     SECOND,
     Cluster,
+    IntArray,
     Level,
     Node,
-    numbered_types,
+    numbered,
 )
-from topology.flags import FAULTY, HEALTHY, NodeFlag
+from topology.flags import FAULTY, HEALTHY, FlagKind, NodeFlag
 
 NodePath = tuple[str, ...]  # A node's domain at each level, from broad to close; empty = it has none there
 _Fault = tuple[str, str]  # What is wrong, and what to do about it
 
 
+@dataclass(frozen=True, slots=True)
+class NodeColumns:
+    """Rows of nodes, column by column, from which a cluster is made without an object for each node."""
+
+    names: Sequence[str]
+    levels: Sequence[Sequence[str]]  # the domain of each node at each level, from broad to close; empty = it has none
+    gpus: Sequence[int]
+    free_gpus: Sequence[int]
+    gpu_types: Sequence[str]  # empty = not said
+    second: Sequence[Sequence[str]] = ()  # the domain of each node in each second hierarchy; empty = it is in none
+    sharing: Mapping[int, str] = field(default_factory=dict)  # rows of nodes that hand out GPUs in parts, and how
+
+    @classmethod
+    def of(cls, rows: Sequence[Node]) -> NodeColumns:
+        """Return the columns of rows whose paths are all as long."""
+        names, paths, gpus, free, types, second = (
+            [getattr(row, name) for row in rows]
+            for name in ("name", "path", "gpus", "free_gpus", "gpu_type", "second_path")
+        )
+        sharing = {i: row.sharing for i, row in enumerate(rows) if row.sharing}
+        levels, beside = (list(zip(*of_rows, strict=True)) for of_rows in (paths, second))
+        return cls(names, levels, gpus, free, types, beside, sharing)
+
+
 def build_cluster(
     level_names: Sequence[str],
-    nodes: Iterable[Node],
+    nodes: Iterable[Node] | NodeColumns,
     *,
     second: Sequence[str] = (),
     flags: Iterable[NodeFlag] = (),
@@ -45,46 +71,47 @@ def build_cluster(
     """Make a cluster from rows, checking all that can be wrong with a tree: raise InvalidTopology or TooLarge.
 
     :param level_names: from the broadest to the closest, unique.
-    :param nodes: rows with one path entry a level, and one of the second path for each second hierarchy.  A row with a
-        slowdown above 1 becomes a flag.
+    :param nodes: rows with one path entry a level, and one of the second path for each second hierarchy, or their
+        columns.  A row with a slowdown above 1 becomes a flag.
     :param second: names of second hierarchies, each with its ``@``.
     :param where: from the number of a row to the place it was read from ("cluster.csv:12"); asked for errors only.
     """
-    rows = list(islice(nodes, MAX_NODES + 1))
-    if len(rows) > MAX_NODES:
+    rows = nodes if isinstance(nodes, NodeColumns) else list(islice(nodes, MAX_NODES + 1))
+    if len(rows.names if isinstance(rows, NodeColumns) else rows) > MAX_NODES:
         raise TooLarge(f"the cluster has more than {MAX_NODES:,} nodes", fix="describe a part of it")
     _check_level_names(level_names, second)
-    if not rows:
+    own_flags: list[NodeFlag] = []
+    if not isinstance(rows, NodeColumns):
+        for i, row in enumerate(rows):
+            if len(row.path) != len(level_names):
+                uneven = f"node {row.name!r} has {len(row.path)} levels instead of {len(level_names)}"
+                raise _invalid((uneven, "fill every level"), where, i)
+            if len(row.second_path) != len(second):
+                several = (
+                    f"node {row.name!r} has {len(row.second_path)} domains beside the tree instead of {len(second)}"
+                )
+                raise _invalid((several, "give one for each second hierarchy, or an empty text"), where, i)
+            if row.slowdown > HEALTHY:
+                kind: FlagKind = "faulty" if row.slowdown == FAULTY else "straggler"
+                own_flags.append(NodeFlag(row.name, kind, row.slowdown, source="cluster file"))
+        rows = NodeColumns.of(rows)
+    if not rows.names:
         raise InvalidTopology("the cluster has no nodes", fix="list at least one node")
-    seen: dict[str, int] = {}
-    for i, row in enumerate(rows):
-        fault = _row_fault(row, len(level_names), len(second))
-        if fault is None and (first := seen.setdefault(row.name, i)) != i:
-            earlier = f" (first at {where(first)})" if where else ""
-            fault = f"node {row.name!r} appears twice{earlier}", "keep one row for each node"
-        if fault is not None:
-            raise _invalid(fault, where, i)
-    own_flags = [
-        NodeFlag(row.name, "faulty" if row.slowdown == FAULTY else "straggler", row.slowdown, source="cluster file")
-        for row in rows
-        if row.slowdown > HEALTHY
-    ]
-    gpu_types, gpu_type_of = numbered_types(row.gpu_type for row in rows)
+    _check_nodes(rows, where)
+    gpu_types, gpu_type_of = numbered(rows.gpu_types)
     cluster = Cluster(
-        names=tuple(row.name for row in rows),
-        gpus=np.array([row.gpus for row in rows], dtype=np.int32),
-        free_gpus=np.array([row.free_gpus for row in rows], dtype=np.int32),
+        names=tuple(rows.names),
+        gpus=np.array(rows.gpus, dtype=np.int32),
+        free_gpus=np.array(rows.free_gpus, dtype=np.int32),
         gpu_types=gpu_types,
         gpu_type_of=gpu_type_of,
-        levels=_build_levels(level_names, rows, where),
+        levels=_build_levels(level_names, rows.levels, len(rows.names), where),
         second_levels=tuple(
-            _second_level(name, ((row.name, row.second_path[k]) for row in rows), where)
-            for k, name in enumerate(second)
+            _second_level(name, rows.names, domains, where) for name, domains in zip(second, rows.second, strict=True)
         ),
         flags={},
     )
-    shared = {i: row.sharing for i, row in enumerate(rows) if row.sharing}
-    return cluster.with_sharing(shared).with_flags([*own_flags, *flags])
+    return cluster.with_sharing(rows.sharing).with_flags([*own_flags, *flags])
 
 
 def _invalid(fault: _Fault, where: Callable[[int], str] | None, i: int) -> InvalidTopology:
@@ -156,62 +183,80 @@ def _short(number: int) -> str:
     return str(number) if abs(number) < 10**12 else "an absurd number of"
 
 
-def _row_fault(row: Node, depth: int, second: int) -> _Fault | None:
-    if not row.name:
+def _check_nodes(nodes: NodeColumns, where: Callable[[int], str] | None) -> None:
+    """Make sure that names are unique, and all that is said of nodes is possible; look for the node only if not."""
+    names, gpus, free = nodes.names, nodes.gpus, nodes.free_gpus
+    if (
+        all(names)
+        and len({*names}) == len(names)
+        and all(map(str.isprintable, chain(names, {*nodes.gpu_types}, {*nodes.sharing.values()})))
+        and min(gpus) >= 1
+        and max(gpus) <= MAX_GPUS
+        and min(free) >= 0
+        and all(map(le, free, gpus))
+    ):
+        return
+    seen: dict[str, int] = {}
+    for i, name in enumerate(names):
+        fault = _node_fault(name, gpus[i], free[i], nodes.gpu_types[i], nodes.sharing.get(i, ""))
+        if fault is None and (first := seen.setdefault(name, i)) != i:
+            earlier = f" (first at {where(first)})" if where else ""
+            fault = f"node {name!r} appears twice{earlier}", "keep one row for each node"
+        if fault is not None:
+            raise _invalid(fault, where, i)
+
+
+def _node_fault(name: str, gpus: int, free: int, gpu_type: str, sharing: str) -> _Fault | None:
+    if not name:
         return "a node has no name", "name every node"
-    if not row.name.isprintable():
-        return _unprintable("node", row.name)
-    if len(row.path) != depth:
-        return f"node {row.name!r} has {len(row.path)} levels instead of {depth}", "fill every level"
-    if len(row.second_path) != second:
-        several = f"node {row.name!r} has {len(row.second_path)} domains beside the tree instead of {second}"
-        return several, "give one for each second hierarchy, or an empty text"
-    if row.gpus < 1:
-        return f"node {row.name!r} has {row.gpus} GPUs", "give every node at least one GPU"
-    if row.gpus > MAX_GPUS:
-        return f"node {row.name!r} has {_short(row.gpus)} GPUs", f"a node has at most {MAX_GPUS} GPUs"
-    if not 0 <= row.free_gpus <= row.gpus:
-        free = f"node {row.name!r} has {_short(row.free_gpus)} free GPUs of {row.gpus}"
-        return free, "free GPUs lie between 0 and the node's GPUs"
-    if not row.gpu_type.isprintable():
-        return _unprintable("GPU type", row.gpu_type)
-    if not row.sharing.isprintable():
+    if not name.isprintable():
+        return _unprintable("node", name)
+    if gpus < 1:
+        return f"node {name!r} has {gpus} GPUs", "give every node at least one GPU"
+    if gpus > MAX_GPUS:
+        return f"node {name!r} has {_short(gpus)} GPUs", f"a node has at most {MAX_GPUS} GPUs"
+    if not 0 <= free <= gpus:
+        of_them = f"node {name!r} has {_short(free)} free GPUs of {gpus}"
+        return of_them, "free GPUs lie between 0 and the node's GPUs"
+    if not gpu_type.isprintable():
+        return _unprintable("GPU type", gpu_type)
+    if not sharing.isprintable():
         fix = "write how its GPUs are shared, such as time-slicing x4, or leave the cell empty"
-        return f"the sharing of node {row.name!r} has control characters: {row.sharing[:60]!r}", fix
+        return f"the sharing of node {name!r} has control characters: {sharing[:60]!r}", fix
     return None
 
 
 def _build_levels(
-    level_names: Sequence[str], rows: Sequence[Node], where: Callable[[int], str] | None
+    level_names: Sequence[str], columns: Sequence[Sequence[str]], nodes: int, where: Callable[[int], str] | None
 ) -> tuple[Level, ...]:
     levels: list[Level] = []
-    broader: list[int] = [0] * len(rows)
-    broader_names: list[str] = [ROOT]
-    for depth, level_name in enumerate(level_names):
-        numbers: dict[tuple[str, int], int] = {}
-        names: list[str] = []
-        parent_of_name: dict[str, int] = {}
-        domain_of = [0] * len(rows)
-        for i, row in enumerate(rows):
-            key = name, parent = row.path[depth], broader[i]
-            if name and parent_of_name.setdefault(name, parent) != parent:
-                above, first = level_names[depth - 1], broader_names[parent_of_name[name]]
-                two = f"{level_name} {name!r} lies in two domains of {above}: {first!r} and {broader_names[parent]!r}"
-                fix = (
-                    f"a {level_name} belongs to one {above}; rename one of the two, put {level_name} first if it is "
-                    f"broader, or call it {SECOND}{level_name}, a second hierarchy, if neither lies inside the other"
-                )
-                raise _invalid((two, fix), where, i)
-            if key not in numbers:
-                if not name.isprintable():
-                    raise _invalid(_unprintable(level_name, name), where, i)
-                numbers[key] = len(names)
-                names.append(name or broader_names[parent])
-            domain_of[i] = numbers[key]
-        parent_of = np.array([parent for _, parent in numbers], dtype=np.int32)
-        implicit = np.array([not name for name, _ in numbers], dtype=np.bool_)
-        levels.append(Level(level_name, tuple(names), np.array(domain_of, dtype=np.int32), parent_of, implicit))
-        broader, broader_names = domain_of, names
+    broader: IntArray = np.zeros(nodes, dtype=np.int32)
+    broader_names: tuple[str, ...] = (ROOT,)
+    for depth, (level_name, column) in enumerate(zip(level_names, columns, strict=True)):
+        # a node without a domain is in one for all such nodes of the broader domain, whose number stands for it
+        domains, domain_of = numbered(
+            [name or above for name, above in zip(column, broader.tolist(), strict=True)] if "" in column else column
+        )
+        parent_of = np.empty(len(domains), dtype=np.int32)
+        parent_of[domain_of[::-1]] = broader[::-1]  # of the first node of each: of several values the last one stays
+        astray = parent_of[domain_of] != broader
+        odd = [isinstance(name, str) and not name.isprintable() for name in domains]
+        if any(odd) or astray.any():
+            i = int(np.argmax(astray | np.array(odd)[domain_of]))
+            name, above = column[i], level_names[depth - 1]
+            if odd[domain_of[i]]:
+                raise _invalid(_unprintable(level_name, name), where, i)
+            first, other = (broader_names[k] for k in (parent_of[domain_of[i]], broader[i]))
+            two = f"{level_name} {name!r} lies in two domains of {above}: {first!r} and {other!r}"
+            fix = (
+                f"a {level_name} belongs to one {above}; rename one of the two, put {level_name} first if it is "
+                f"broader, or call it {SECOND}{level_name}, a second hierarchy, if neither lies inside the other"
+            )
+            raise _invalid((two, fix), where, i)
+        implicit = np.array([not isinstance(name, str) for name in domains], dtype=np.bool_)
+        broader_names = tuple(name if isinstance(name, str) else broader_names[name] for name in domains)
+        levels.append(Level(level_name, broader_names, domain_of, parent_of, implicit))
+        broader = domain_of
     return tuple(levels)
 
 
@@ -223,21 +268,19 @@ def with_second_levels(cluster: Cluster, domains: Mapping[str, Sequence[str]]) -
     names = [*(level.name for level in cluster.second_levels), *domains]
     if (fault := second_fault(names, [level.name for level in cluster.levels])) is not None:
         raise _invalid(fault, None, 0)
-    more = (_second_level(name, zip(cluster.names, of, strict=True), None) for name, of in domains.items())
+    more = (_second_level(name, cluster.names, of, None) for name, of in domains.items())
     return cluster.replace(second_levels=(*cluster.second_levels, *more))
 
 
-def _second_level(name: str, nodes: Iterable[tuple[str, str]], where: Callable[[int], str] | None) -> Level:
+def _second_level(name: str, nodes: Sequence[str], domains: Sequence[str], where: Callable[[int], str] | None) -> Level:
     """Return a second hierarchy from nodes and their domains by name: a node in none is one, called as the node."""
-    numbers: dict[tuple[str, bool], int] = {}
-    domain_of = []
-    for i, (node, domain) in enumerate(nodes):
-        if not domain.isprintable():
-            raise _invalid(_unprintable(name, domain), where, i)
-        domain_of.append(numbers.setdefault((domain or node, not domain), len(numbers)))
-    implicit = np.array([alone for _, alone in numbers], dtype=np.bool_)
-    parent_of = np.zeros(len(numbers), dtype=np.int32)
-    return Level(name, tuple(domain for domain, _ in numbers), np.array(domain_of, dtype=np.int32), parent_of, implicit)
+    keys, domain_of = numbered([domain or i for i, domain in enumerate(domains)] if "" in domains else domains)
+    if odd := next((key for key in keys if isinstance(key, str) and not key.isprintable()), None):
+        raise _invalid(_unprintable(name, odd), where, domains.index(odd))
+    implicit = np.array([not isinstance(key, str) for key in keys], dtype=np.bool_)
+    parent_of = np.zeros(len(keys), dtype=np.int32)
+    names = tuple(key if isinstance(key, str) else nodes[key] for key in keys)
+    return Level(name, names, domain_of, parent_of, implicit)
 
 
 def qualified(paths: Sequence[NodePath]) -> tuple[list[NodePath], list[int]]:

@@ -16,12 +16,12 @@ together, is counted in integers over the same arrays.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from functools import cached_property
 from itertools import compress
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -123,6 +123,10 @@ class Cluster:
     taints: Mapping[int, tuple[Taint, ...]] = field(default_factory=dict)  # of nodes that taints keep some jobs off
     # nodes that hand out GPUs in parts -> how, such as time-slicing x4; all of them kept out (`with_sharing`)
     sharing: Mapping[int, str] = field(default_factory=dict)
+    upcoming: tuple[NodeFlag, ...] = ()  # of its nodes, that begin later: maintenance
+    # nodes -> network cards of each for traffic between nodes; nodes left out = not said.  The index of a card within
+    # its node is its rail
+    rails: Mapping[int, int] = field(default_factory=dict)
     node_limit: NodeLimit | None = None  # None = nothing limits how many nodes a job may have
     # where the closest level is the base blocks of Slurm; None = its levels are no blocks
     blocks: SlurmBlocks | None = None
@@ -356,7 +360,7 @@ class Cluster:
         named = [self.gpu_types[of] for of in self.gpu_type_of.tolist()]
         for node, name in types.items():
             named[node] = name
-        names, type_of = numbered_types(named)
+        names, type_of = numbered(named)
         return self.replace(gpu_types=names, gpu_type_of=type_of)
 
     def emptied(self) -> Cluster:
@@ -390,6 +394,7 @@ class Cluster:
             kept_out={int(new_index[node]): why for node, why in self.kept_out.items() if kept[node]},
             taints={int(new_index[node]): of_node for node, of_node in self.taints.items() if kept[node]},
             sharing={int(new_index[node]): how for node, how in self.sharing.items() if kept[node]},
+            rails={int(new_index[node]): cards for node, cards in self.rails.items() if kept[node]},
         )
 
 
@@ -404,14 +409,13 @@ def _part_of(level: Level, nodes: IntArray, parents: IntArray) -> tuple[Level, I
     return Level(level.name, domains, domain_of.astype(np.int32), above, level.implicit[used]), renumbered
 
 
-def numbered_types(types: Iterable[str]) -> tuple[tuple[str, ...], IntArray]:
-    """Return the names of types of GPU in order of first appearance, and the number of each node's, shape [nodes].
+Key = TypeVar("Key", bound=Hashable)
 
-    :param types: of each node; empty = not said.
-    """
-    numbers: dict[str, int] = {}
-    type_of = [numbers.setdefault(name, len(numbers)) for name in types]
-    return tuple(numbers), np.array(type_of, dtype=np.int32)
+
+def numbered(values: Sequence[Key]) -> tuple[tuple[Key, ...], IntArray]:
+    """Return the different values in order of first appearance, and the number of each value among them."""
+    numbers = {value: number for number, value in enumerate(dict.fromkeys(values))}
+    return tuple(numbers), np.fromiter(map(numbers.__getitem__, values), dtype=np.int32, count=len(values))
 
 
 class State(IntEnum):

@@ -138,6 +138,14 @@ def time_limit(text: str) -> float | None:
     """
     if text.strip().lower() in ("infinite", "unlimited", "-1"):
         return inf
+    seconds = slurm_seconds(text)
+    return None if seconds is None else -(-seconds // MINUTE) * MINUTE or inf
+
+
+def slurm_seconds(text: str) -> float | None:
+    """Return how long something takes, as Slurm writes it: ``1-12:30:00``; a number alone is minutes; ``None`` = it is
+    no such text.
+    """
     match = re.fullmatch(r"(?:(\d{1,9})-)?(\d{1,9})(?::(\d{1,9}))?(?::(\d{1,9}))?", text.strip())
     if match is None:
         return None
@@ -147,8 +155,7 @@ def time_limit(text: str) -> float | None:
         units = {1: (MINUTE,), 2: (MINUTE, 1.0), 3: (HOUR, MINUTE, 1.0)}[len(numbers)]
     else:
         units = (HOUR, MINUTE, 1.0)
-    seconds = int(days or 0) * DAY + sum(unit * number for unit, number in zip(units, numbers, strict=False))
-    return -(-seconds // MINUTE) * MINUTE or inf
+    return int(days or 0) * DAY + sum(unit * number for unit, number in zip(units, numbers, strict=False))
 
 
 def in_words(seconds: float) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 
 from ground.quantities import one_of
 from ground.records import JsonRecord
-from topology.cluster import ROOT, Cluster, IntArray, Level, State, count_nodes, count_states, node_states
+from topology.cluster import ROOT, Cluster, IntArray, Level, State, count_states, node_states
 from topology.flags import FAULTY, HEALTHY
 
 
@@ -25,17 +25,6 @@ class Domain:
     nodes: IntArray  # indices of all nodes below it, those of one child next to each other
     children: tuple[Domain, ...]  # domains that hang on it
     own: IntArray  # indices of the nodes that hang on it without a switch between
-
-    @property
-    def key(self) -> tuple[str, str]:
-        """Level and name: unique in the cluster."""
-        return self.level, self.name
-
-    def walk(self) -> Iterator[Domain]:
-        """Yield the domain itself and all below it, parents first, siblings in order."""
-        yield self
-        for child in self.children:
-            yield from child.walk()
 
 
 def domain_tree(cluster: Cluster) -> Domain:
@@ -218,27 +207,19 @@ def summarise_cluster(cluster: Cluster, source: str) -> ClusterSummary:
 
 def summarise(cluster: Cluster) -> list[LevelSummary]:
     """Return all levels, from the broadest to the closest."""
-    return [_summary(level, len(cluster)) for level in cluster.levels]
+    return [_summary(level) for level in cluster.levels]
 
 
 def summarise_second(cluster: Cluster) -> list[LevelSummary]:
     """Return all second hierarchies, the domains that have a name alone; 0 nodes where there is none."""
-    summaries = []
-    for level in cluster.second_levels:
-        sizes = count_nodes(level, np.ones(len(cluster), dtype=np.bool_))
-        named = sizes[~level.implicit] if not level.implicit.all() else np.zeros(1, dtype=np.int32)
-        least, median, most = int(named.min()), float(np.median(named)), int(named.max())
-        implicit = int(level.implicit.sum())
-        summaries.append(LevelSummary(level.name, len(level) - implicit, least, median, most, implicit))
-    return summaries
+    return [_summary(level, named=True) for level in cluster.second_levels]
 
 
-def _summary(level: Level, nodes: int) -> LevelSummary:
-    sizes = count_nodes(level, np.ones(nodes, dtype=np.bool_))
-    implicit = int(level.implicit[level.domain_of].sum())
-    return LevelSummary(
-        level.name, len(level), int(sizes.min()), float(np.median(sizes)), int(sizes.max()), implicit_nodes=implicit
-    )
+def _summary(level: Level, *, named: bool = False) -> LevelSummary:
+    sizes = np.bincount(level.domain_of, minlength=len(level))[~level.implicit if named else slice(None)]
+    nodes = sizes if len(sizes) else np.zeros(1, dtype=np.int64)
+    least, median, most = int(nodes.min()), float(np.median(nodes)), int(nodes.max())
+    return LevelSummary(level.name, len(sizes), least, median, most, int(level.implicit[level.domain_of].sum()))
 
 
 def warnings(cluster: Cluster) -> list[str]:
@@ -247,7 +228,7 @@ def warnings(cluster: Cluster) -> list[str]:
     if not cluster.levels:
         sentences.append("there is no level: all nodes are equally near to each other")
     for depth, level in enumerate(cluster.levels):
-        summary = _summary(level, len(cluster))
+        summary = _summary(level)
         if summary.domains == 1:
             sentences.append(f"level {level.name} has one domain, which tells no two placements apart")
         elif summary.largest == 1:

@@ -28,46 +28,50 @@ class CommandRow(NamedTuple):
     help: str
 
 
-def own_row(target: str, words: str) -> CommandRow:
+def command_row(target: str, words: str) -> CommandRow:
     """Return the row of a command of this package: ``module:name``, or a module whose command has its usual name."""
     module, _, name = target.partition(":")
     return CommandRow(f"arnold.commands.{module}:{name or 'command'}", words)
 
 
 SECTIONS: Mapping[str, Mapping[str, CommandRow]] = {
-    "Start": {"demo": own_row("demo", "See it work: 9,600 GPUs, every algorithm, one page. No input.")},
+    "Start": {"demo": command_row("demo", "See it work: 9,600 GPUs, every algorithm, one page. No input.")},
     "Place a job": {
-        "place": own_row("place", "Find where a job goes, proved optimal or with its gap."),
-        "explain": own_row("explain", "Say why it cannot be better, or why it does not fit."),
-        "compare": own_row("compare", "Run every algorithm on one job and one cluster."),
-        "verify": own_row("verify", "Check the certificate of a placement, without a search."),
+        "place": command_row("place", "Find where a job goes, proved optimal or with its gap."),
+        "explain": command_row("explain", "Say why it cannot be better, or why it does not fit."),
+        "compare": command_row("compare", "Run every algorithm on one job and one cluster."),
+        "verify": command_row("verify", "Check the certificate of a placement, without a search."),
     },
     "Change what runs": {
-        "repair": own_row("repair", "Replace lost nodes of a placement, moving little."),
-        "defragment": own_row("defragment", "Move running jobs, at least cost, to make room for a new one."),
+        "score": command_row("score", "Say how good a running job lies, and what it could have."),
+        "repair": command_row("repair", "Replace lost nodes of a placement, moving little."),
+        "defragment": command_row("defragment", "Move running jobs, at least cost, to make room for a new one."),
     },
-    "Describe the cluster": {"topology": own_row("topology", "Convert, show or validate a cluster file.")},
+    "Describe the cluster": {
+        "topology": command_row("topology", "Convert, show or validate a cluster file."),
+        "use": command_row("use", "Say once which cluster it is: arnold place job.yaml."),
+    },
     "Find slow and faulty nodes": {
-        "stragglers": own_row("stragglers", "Say what a job loses to slow workers, and why."),
-        "health": own_row("health", "Find faults in metrics, collectives and stacks, and decide."),
-        "flags": own_row("flags", "Record, show and export which nodes are slow or faulty."),
+        "stragglers": command_row("stragglers", "Say what a job loses to slow workers, and why."),
+        "health": command_row("health", "Find faults in metrics, collectives and stacks, and decide."),
+        "flags": command_row("flags", "Record, show and export which nodes are slow or faulty."),
     },
     "Look over time": {
-        "simulate": own_row("simulate", "Replay a trace of jobs on a cluster."),
-        "calibrate": own_row("calibrate", "Say what spread costs your job, from its own step times."),
-        "anonymise": own_row("anonymise", "Take the names out of a trace of jobs."),
+        "simulate": command_row("simulate", "Replay a trace of jobs on a cluster."),
+        "calibrate": command_row("calibrate", "Say what spread costs your job, from its own step times."),
+        "anonymise": command_row("anonymise", "Take the names out of a trace of jobs."),
     },
     "Plan": {
-        "capacity": own_row("capacity", "Say what to buy, reserve and keep spare."),
-        "study": own_row("study", "Compare algorithms and policies in many runs."),
+        "capacity": command_row("capacity", "Say what to buy, reserve and keep spare."),
+        "study": command_row("study", "Compare algorithms and policies in many runs."),
     },
     "Run on Kubernetes": {
-        "extender": own_row("extender", "Schedule gangs: the scheduler extender."),
-        "kube": own_row("kube", "Show gangs and nodes of a live cluster; kubectl arnold."),
+        "extender": command_row("extender", "Schedule gangs: the scheduler extender."),
+        "kube": command_row("kube", "Show gangs and nodes of a live cluster; kubectl arnold."),
     },
     "Look up": {
-        "formats": own_row("formats", "List the formats of files that are read."),
-        "schema": own_row("schema", "Print the JSON Schema of a command's --json output."),
+        "formats": command_row("formats", "List the formats of files that are read."),
+        "schema": command_row("schema", "Print the JSON Schema of a command's --json output."),
     },
 }
 """Our own commands under the headings of ``arnold --help``, in the order in which a user meets them."""
@@ -148,6 +152,13 @@ class LazyGroup(Group):
         """
         name = args[0]
         command = self.get_command(ctx, name)
+        if command is None and name == "help":
+            if len(args) == 1:
+                click.echo(ctx.get_help())
+                ctx.exit()
+            return self.resolve_command(ctx, [*args[1:], "--help"])
+        if command is None and args == ["version"]:
+            _print_version(ctx, None, wanted=True)
         if command is None and not name.startswith("-"):
             raise UnknownName(
                 f"there is no command {name!r}",
@@ -167,7 +178,7 @@ class LazyGroup(Group):
                     formatter.write_dl(rows)
 
 
-def _print_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
+def _print_version(ctx: click.Context, _: click.Parameter | None, wanted: bool) -> None:
     if wanted:
         from importlib.metadata import version
 
@@ -186,7 +197,13 @@ def _print_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None
     "Each command explains itself: arnold place --help.",
 )
 @click.option(
-    "--version", is_flag=True, expose_value=False, is_eager=True, callback=_print_version, help="Show the version."
+    "-V",
+    "--version",
+    is_flag=True,
+    expose_value=False,
+    is_eager=True,
+    callback=_print_version,
+    help="Show the version.",
 )
 def arnold() -> None:
     """Place large GPU training jobs on a cluster, proved optimal or with a certified gap."""

@@ -10,22 +10,37 @@ from arnold.commands.place import of_a_change
 from arnold.console.interrupts import ending_the_search
 from arnold.console.output import answer, exit_code, progress
 from arnold.options.command import JsonCommand, said_again
-from arnold.options.job_options import PlacementInputs, placement_inputs
-from arnold.options.shared_options import html_option
-from ground.files import write_file
+from arnold.options.field_options import file_option
+from arnold.options.job_options import PlacementInputs, placement_inputs, running_files
+from arnold.options.shared_options import RUNNING_JOBS_HELP, html_option
+from ground.errors import InvalidInput
+from ground.files import read_source, write_file
 
 EXAMPLES = """\b
 Examples:
   arnold explain --cluster cluster.csv --job job.yaml
   arnold explain --cluster cluster.csv --job job.yaml --alpha 0.8 --json
   arnold explain --cluster kube:prod --levels example.com/minipod,example.com/rack --job job.yaml
+  arnold explain --cluster slurm: --job job.yaml --running jobs.txt --when
+  arnold explain --cluster cluster.csv --job job.yaml --running jobs.yaml --stop --json
 """
 
 
-@click.command("explain", cls=JsonCommand, document="arnold.documents.place_answer:ExplainDocument", epilog=EXAMPLES)
+@click.command("explain", cls=JsonCommand, document="arnold.documents.start_answers:ExplainOutput", epilog=EXAMPLES)
 @placement_inputs
+@file_option("--running", metavar="FILES", multiple=True, help=RUNNING_JOBS_HELP)
+@click.option("--when", is_flag=True, help="When the job starts as running ones end, and whether waiting pays.")
+@click.option("--stop", is_flag=True, help="Which running jobs to stop, at the least loss, so that it starts at once.")
 @html_option
-def command(*, as_json: bool, html: str | None, inputs: PlacementInputs) -> int:
+def command(
+    *,
+    as_json: bool,
+    html: str | None,
+    inputs: PlacementInputs,
+    running: tuple[str, ...],
+    when: bool,
+    stop: bool,
+) -> int:
     """Say why a placement cannot be better, or why the job does not fit and what would help.
 
     Every cheaper pair of spreads is shown with what rules it out; every suggestion was verified by solving the changed
@@ -37,6 +52,15 @@ def command(*, as_json: bool, html: str | None, inputs: PlacementInputs) -> int:
     from scheduler.explanation import diagnose, weigh
     from scheduler.placement.types import ALGORITHMS
 
+    if running and not (when or stop):
+        fix = "add --when or --stop, or leave it out"
+        raise InvalidInput("of running jobs nothing is asked", where="--running", fix=fix)
+    if when and stop:
+        raise InvalidInput("--when and --stop are both given", where="arnold explain", fix="ask one after the other")
+    if (when or stop) and html is not None:
+        raise InvalidInput("there is no page of running jobs", where="--html", fix="leave --html out")
+    if when or stop:
+        return _beside_running(inputs, running, when=when, as_json=as_json)
     solver = ALGORITHMS.load("exact")
     instance = inputs.read()
     cluster, job = instance.cluster, instance.job
@@ -56,3 +80,32 @@ def command(*, as_json: bool, html: str | None, inputs: PlacementInputs) -> int:
     then = "" if outcome.evaluation is None else said_again("place", without=("--html",))
     answer(document, lambda out, shown: print_explanation(out, instance, outcome, shown, then=then), as_json=as_json)
     return exit_code(outcome.status)
+
+
+def _beside_running(inputs: PlacementInputs, running: tuple[str, ...], *, when: bool, as_json: bool) -> int:
+    """Say when the job starts beside those that run, or which of them to stop."""
+    from arnold.documents.start_answers import print_stop, print_when, stop_document, when_document
+    from scheduler.placement.types import ALGORITHMS
+    from scheduler.start_times import start_times, whom_to_stop
+    from topology.running_jobs import read_running, with_running
+
+    if not running:
+        fix = "give what `squeue --all` or `scontrol show jobs` prints, placements, or a file of your own"
+        raise InvalidInput("which jobs run is not said", where="--running", fix=fix)
+    now = inputs.files.now
+    instance = inputs.read()
+    jobs, notes = read_running([read_source(file) for file in running_files(running)], instance.cluster, now=now)
+    cluster, more = with_running(instance.cluster, jobs)
+    instance = replace(instance, cluster=cluster, notes=(*instance.notes, *notes, *more))
+    job, seconds, solver = instance.job, now.timestamp(), ALGORITHMS.load("exact")
+    with progress(f"Making room for {job.name}") as say:
+        limits = replace(inputs.limits, progress=say)
+        if when:
+            starts = start_times(cluster, job, jobs, now=seconds, solver=solver, limits=limits)
+            document = when_document(instance, starts, now=seconds)
+            answer(document, lambda out, shown: print_when(out, instance, shown), as_json=as_json)
+            return 0 if document.start.p50 is not None else exit_code("infeasible")
+        stopping = whom_to_stop(cluster, job, jobs, now=seconds, solver=solver, limits=limits)
+    stops = stop_document(instance, stopping, now=seconds)
+    answer(stops, lambda out, shown: print_stop(out, instance, shown), as_json=as_json)
+    return exit_code(stopping.status)

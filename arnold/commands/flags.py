@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from arnold.commands.command_table import CommandRow, LazyGroup, own_row
+from arnold.commands.command_table import CommandRow, LazyGroup, command_row
 from arnold.console.output import answer, emit_json
 from arnold.options.command import JsonCommand
 from arnold.options.field_options import FILE, file_option
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 ANSWERS, ANSWERS_OF_NODES = "arnold.documents.store_answers", "arnold.documents.kubernetes_answers"
 
 COMMANDS: Mapping[str, CommandRow] = {
-    name: own_row(f"flags:{target}", words)
+    name: command_row(f"flags:{target}", words)
     for name, target, words in (
         ("record", "record", "Take findings of detectors into a flag store."),
         ("import", "import_", "Take findings of monitors, or of another store."),

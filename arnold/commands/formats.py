@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 KINDS: Mapping[str, str] = {
     "clusters": "where nodes are: place, explain, topology, simulate and all others with --cluster",
     "jobs": "what a scheduler ran: simulate, capacity, anonymise",
+    "running jobs": "what runs where, since when and until when: place and explain with --running",
     "op-traces": "what the ranks of one job did: stragglers, and health op-trace for those of others",
     "collectives": "what ranks called and finished: health collectives",
     "metrics": "what machines measured: health peers",
@@ -38,7 +39,7 @@ class FormatKind(JsonRecord):
     """The formats of one kind of files."""
 
     kind: str
-    """Clusters, jobs, op-traces, collectives or metrics."""
+    """Clusters, jobs, running jobs, op-traces, collectives or metrics."""
     used_by: str
     """What they say, and the commands that read them."""
     formats: tuple[FileFormat, ...]
@@ -78,6 +79,10 @@ def _formats_of_kind(kind: str) -> Iterable[FileFormat]:
             from simulator.traces.trace_loading import TRACE_READERS
 
             return TRACE_READERS.formats()
+        case "running jobs":
+            from topology.running_jobs import RUNNING_READERS
+
+            return RUNNING_READERS.formats()
         case "op-traces":
             from health.whatif.converters import PROFILE_READERS
             from health.whatif.trace import FORMAT

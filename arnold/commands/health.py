@@ -6,17 +6,17 @@ from collections.abc import Mapping
 
 import click
 
-from arnold.commands.command_table import CommandRow, LazyGroup, own_row
+from arnold.commands.command_table import CommandRow, LazyGroup, command_row
 
 COMMANDS: Mapping[str, CommandRow] = {
-    "op-trace": own_row("health_op_trace", "Convert profiles to an op trace for stragglers."),
-    "peers": own_row("health_peers:peers", "Compare a job's machines by their recorded metrics."),
-    "watch": own_row("health_peers:watch", "Compare machines repeatedly, by a running Prometheus."),
-    "order": own_row("health_peers:order", "Learn from known faults which metric to ask first."),
-    "collectives": own_row("health_collectives", "Find the rank that makes collectives hang or slow."),
-    "evict": own_row("health_evict", "Say which machines to evict, from stack dumps."),
-    "isolate": own_row("health_isolate", "Find a silent fault by two short runs on parts."),
-    "backups": own_row("health_backups", "Say which machine keeps whose checkpoint backup."),
+    "op-trace": command_row("health_op_trace", "Convert profiles to an op trace for stragglers."),
+    "peers": command_row("health_peers:peers", "Compare a job's machines by their recorded metrics."),
+    "watch": command_row("health_peers:watch", "Compare machines repeatedly, by a running Prometheus."),
+    "order": command_row("health_peers:order", "Learn from known faults which metric to ask first."),
+    "collectives": command_row("health_collectives", "Find the rank that makes collectives hang or slow."),
+    "evict": command_row("health_evict", "Say which machines to evict, from stack dumps."),
+    "isolate": command_row("health_isolate", "Find a silent fault by two short runs on parts."),
+    "backups": command_row("health_backups", "Say which machine keeps whose checkpoint backup."),
 }
 
 

@@ -177,7 +177,7 @@ def order(*, as_json: bool, file: str, faults: tuple[str, ...], lenient: bool) -
     FILE is as for `arnold health peers`; --fault says when something was wrong in it, in seconds on its clock. Needs
     scikit-learn: in a clone of Arnold, pip install '.[learn]'.
     """
-    from health.peers.metrics import Labelled, learn_order
+    from health.peers.metrics import learn_order
     from health.peers.recording_files import load_recording
 
     intervals = []
@@ -191,7 +191,7 @@ def order(*, as_json: bool, file: str, faults: tuple[str, ...], lenient: bool) -
             message = f"{text[:40]!r} is not FROM:TO in seconds, such as 1200:1740."
             raise click.BadParameter(message, param_hint="--fault")
         intervals.append((start, stop))
-    learnt = learn_order([Labelled(load_recording(file, lenient=lenient), intervals)])
+    learnt = learn_order([(load_recording(file, lenient=lenient), intervals)])
     if as_json:
         emit_json(learnt)
     else:

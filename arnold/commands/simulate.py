@@ -31,7 +31,6 @@ from arnold.options.simulate_options import (
     ReplayOptions,
     TraceOptions,
     replay_inputs,
-    takes_replay,
     write_replay,
 )
 from ground.errors import InvalidInput, InvalidTopology
@@ -103,8 +102,13 @@ class RunOptions:
 @options_of(ModelFiles)
 @options_of(ReplayFiles)
 @options_of(RunOptions)
-@takes_replay
-@takes(files=partial(ClusterFiles, cluster=""), study=StudyOptions, outputs=ReplayFiles, keeping=RunOptions)
+@takes(
+    replay=ReplayOptions,
+    files=partial(ClusterFiles, cluster=""),
+    study=StudyOptions,
+    outputs=ReplayFiles,
+    keeping=RunOptions,
+)
 def command(
     *,
     as_json: bool,

@@ -11,7 +11,7 @@ import click
 from annotated_types import Interval
 
 from arnold.commands.capacity import QuestionGroup
-from arnold.commands.command_table import CommandRow, own_row
+from arnold.commands.command_table import CommandRow, command_row
 from arnold.console.output import answer, print_rows, progress
 from arnold.options.command import JsonCommand
 from arnold.options.field_options import options_of, takes
@@ -40,8 +40,8 @@ Examples:
 
 
 STUDIES: Mapping[str, CommandRow] = {
-    "table1": own_row("study:table1", "Recompute Table 1 of the Arnold paper, with the optimum."),
-    "fragmented": own_row("study:fragmented", "Compare algorithms on seeded fragmented clusters."),
+    "table1": command_row("study:table1", "Recompute Table 1 of the Arnold paper, with the optimum."),
+    "fragmented": command_row("study:fragmented", "Compare algorithms on seeded fragmented clusters."),
     "generations": CommandRow(
         "simulator.capacity.generations:GenerationsQuestion", "Compare queue policies on several generations of GPUs."
     ),

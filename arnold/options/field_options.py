@@ -27,12 +27,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import MISSING, Field, fields
-from functools import partial, wraps
+from dataclasses import MISSING, Field, fields, is_dataclass
+from functools import cache, partial, wraps
 from math import inf, isfinite
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar, cast, get_type_hints
 
 import click
 
@@ -55,6 +55,14 @@ class ResultFile(click.Path):
 
 class EarlierResult(click.Path):
     """What an earlier run wrote and this one reads, and may replace by what is true now."""
+
+
+class FieldOption(click.Option):
+    """An option that gives the value of a field of a record."""
+
+    def __init__(self, *args: Any, record: type, **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self.record = record
 
 
 FILE = click.Path()  # Any file name; what is wrong with the file is said by its reader.  Shells complete it
@@ -88,7 +96,8 @@ def options_of(
     defaults: Mapping[str, Any] = MappingProxyType({}),
     completions: Mapping[str, Completion] = MappingProxyType({}),
 ) -> Callable[[F], F]:
-    """Return a decorator that gives a command one option for each field of a dataclass, in their order.
+    """Return a decorator that gives a command one option for each field of a dataclass, in their order; for a field
+    that is a dataclass itself, those of its fields.
 
     The command gets the values by the names of the fields, or with :func:`takes` the dataclass that they describe.
 
@@ -100,7 +109,9 @@ def options_of(
 
     def decorate(command: F) -> F:
         for field in reversed(_option_fields(kind)):
-            if only is None or field.name in only:
+            if (part := _parts(kind).get(field.name)) is not None:
+                command = options_of(part)(command)
+            elif only is None or field.name in only:
                 own = field.default if field.default_factory is MISSING else field.default_factory()
                 default = defaults.get(field.name, own)
                 command = _option(kind, field, default, completions.get(field.name))(command)
@@ -142,8 +153,14 @@ def take(kind: Callable[..., T], values: dict[str, Any]) -> T:
 
     :param kind: as :func:`takes` has it.
     """
-    names = (field.name for field in _option_fields(kind.func if isinstance(kind, partial) else kind))
-    return kind(**{name: values.pop(name) for name in names if name in values})
+    described: Any = kind.func if isinstance(kind, partial) else kind
+    parts, given = _parts(described), dict[str, Any]()
+    for field in _option_fields(described):
+        if field.name in parts:
+            given[field.name] = take(parts[field.name], values)
+        elif field.name in values:
+            given[field.name] = values.pop(field.name)
+    return kind(**given)
 
 
 def option_names(kind: type) -> dict[str, str]:
@@ -153,6 +170,13 @@ def option_names(kind: type) -> dict[str, str]:
 
 def _option_fields(kind: Any) -> list[Field[Any]]:
     return [field for field in fields(kind) if field.init and field.metadata.get("option") is not False]
+
+
+@cache
+def _parts(kind: Any) -> Mapping[str, type]:
+    """Return the fields of a dataclass that are dataclasses of options themselves, with their types."""
+    hints = get_type_hints(kind)
+    return {field.name: hints[field.name] for field in _option_fields(kind) if is_dataclass(hints[field.name])}
 
 
 def _name(field: Field[Any]) -> str:
@@ -208,7 +232,8 @@ def _option(kind: type, field: Field[Any], default: Any, completion: Completion 
         settings["default"] = separator.join(default) or None if separator is not None else default
         # an empty default is not shown; 0 is, although it equals False
         settings["show_default"] = words.get("default") or not (default is False or default in (None, (), ""))
-    return click.option(*([words["short"]] if "short" in words else []), name, field.name, **settings)
+    names = [*([words["short"]] if "short" in words else []), name, field.name]
+    return click.option(*names, cls=FieldOption, record=kind, **settings)
 
 
 def complete_names(names: Iterable[str], typed: str) -> list[str]:

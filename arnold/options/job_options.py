@@ -9,9 +9,11 @@ from glob import glob
 from math import nan
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+import click
+
 from arnold.options.cluster_options import ClusterFiles
-from arnold.options.field_options import file_option, options_of, take
-from arnold.options.shared_options import PLACEMENT_HELP, RUNNING_HELP
+from arnold.options.field_options import FILE, file_option, options_of, takes
+from arnold.options.shared_options import PLACEMENT_HELP, RUNNING_JOBS_HELP
 from ground.errors import InvalidInput, InvalidJob, UnknownName, did_you_mean
 from ground.files import read_source
 from scheduler.job import Overrides
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from topology.load import LoadedTopology
 
 F = TypeVar("F", bound=Callable[..., Any])
+PLACED = "placement"  # The format of running jobs of which each cell is known
 LEAST_WEIGHT, MOST_WEIGHT = 1e-3, 1e6  # Of a job: beyond these one job is all that counts
 
 
@@ -34,7 +37,7 @@ LEAST_WEIGHT, MOST_WEIGHT = 1e-3, 1e6  # Of a job: beyond these one job is all t
 class JobFiles:
     """The files that describe a job."""
 
-    job: str = field(metadata={"file": True})
+    job: str = field(default="", metadata={"file": True, "default": "the argument JOB"})
     """The job, YAML or JSON; - for standard input."""
 
 
@@ -42,7 +45,7 @@ class JobFiles:
 class SeveralJobFiles:
     """The files that describe one job or several, and how much each counts."""
 
-    job: tuple[str, ...] = field(metadata={"file": True})
+    job: tuple[str, ...] = field(default=(), metadata={"file": True, "default": "the arguments JOB"})
     """The job, YAML or JSON; - for standard input."""
     weight: tuple[str, ...] = field(default=(), metadata={"metavar": "NAME=NUMBER", "default": "1 for each"})
     """Weight of a job's objective in the sum of several. """
@@ -57,7 +60,8 @@ class _Inputs:
     own: OwnRecords
     overrides: Overrides
     limits: Limits
-    running: tuple[str, ...] = ()  # patterns of the files of running jobs
+    running: tuple[str, ...] = field(default=(), metadata={"option": False})
+    """Patterns of the files of running jobs."""
 
     def _read_files(self) -> tuple[LoadedTopology, list[JobFile]]:
         """Read the cluster, and each job for its nodes.
@@ -75,10 +79,12 @@ class _Inputs:
 
     def _instance(self, loaded: LoadedTopology, job: JobFile) -> Instance:
         """Return a job and the cluster; raises as :meth:`JobFile.check_names`."""
+        from scheduler.job_on_cluster import before_it_goes
         from scheduler.outcome import Instance
 
         job.check_names(loaded.cluster)
-        return Instance(loaded.cluster, job.job, loaded.source, (*loaded.notes, *job.notes))
+        cluster = before_it_goes(loaded.cluster, job.job, self.files.now)
+        return Instance(cluster, job.job, loaded.source, (*loaded.notes, *job.notes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,9 +103,17 @@ class PlacementInputs(_Inputs):
         instance = replace(instance, cluster=instance.cluster.tolerating(instance.job.tolerations))
         if not self.running:
             return instance
+        from ground.formats import recognise
         from scheduler.several.running_jobs import near_running_jobs
+        from topology.running_jobs import RUNNING_READERS, read_running, with_running
 
-        return near_running_jobs(instance, running_jobs(self.running, instance.cluster))
+        sources = {file: read_source(file) for file in running_files(self.running)}
+        placed = [file for file, source in sources.items() if recognise(RUNNING_READERS, source).format.name == PLACED]
+        others = [source for file, source in sources.items() if file not in placed]
+        jobs, notes = read_running(others, instance.cluster, now=self.files.now)
+        cluster, more = with_running(instance.cluster, jobs)
+        instance = replace(instance, cluster=cluster, notes=(*instance.notes, *notes, *(more if others else ())))
+        return near_running_jobs(instance, [running_job(file, cluster) for file in placed])
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +121,7 @@ class JointInputs(_Inputs):
     """What a command that places several jobs at once is asked."""
 
     job: SeveralJobFiles
+    running: tuple[str, ...] = field(default=(), metadata={"file": True, "metavar": "FILES", "help": RUNNING_JOBS_HELP})
 
     def read(self) -> tuple[list[Instance], list[float]]:
         """Return an instance for each job, all on one cluster, and the weights of the jobs.
@@ -144,12 +159,16 @@ class JointInputs(_Inputs):
 
 def placement_inputs(command: F) -> F:
     """Give a command the options of a cluster, of a job, and of the limits of a solver, as one record ``inputs``."""
+    given = takes(inputs=PlacementInputs)(command)
 
     @wraps(command)
-    def call(**options: Any) -> Any:
-        return command(inputs=PlacementInputs(*_taken(JobFiles, options)), **options)
+    def call(jobs: tuple[str, ...], **options: Any) -> Any:
+        named = [*filter(None, [options["job"]]), *jobs]
+        if len(named) > 1:
+            raise click.UsageError(f"One job is expected, and {len(named)} are named: {', '.join(named)}.")
+        return given(**options | {"job": _named(named)[0]})
 
-    return _with_options(cast("F", call), JobFiles)
+    return _job_argument(options_of(PlacementInputs)(cast("F", call)))
 
 
 def joint_inputs(command: F) -> F:
@@ -159,27 +178,29 @@ def joint_inputs(command: F) -> F:
     A job with a weight is one of several, too.
     """
 
+    def placed(*, inputs: JointInputs, **options: Any) -> Any:
+        if len(inputs.job.job) > 1 or inputs.job.weight:
+            return command(inputs=inputs, **options)
+        job = JobFiles(inputs.job.job[0])
+        alone = PlacementInputs(inputs.files, job, inputs.own, inputs.overrides, inputs.limits, inputs.running)
+        return command(inputs=alone, **options)
+
+    given = takes(inputs=JointInputs)(placed)
+
     @wraps(command)
-    def call(**options: Any) -> Any:
-        files, jobs, *others = (*_taken(SeveralJobFiles, options), options.pop("running"))
-        if len(jobs.job) > 1 or jobs.weight:
-            return command(inputs=JointInputs(files, jobs, *others), **options)
-        return command(inputs=PlacementInputs(files, JobFiles(jobs.job[0]), *others), **options)
+    def call(jobs: tuple[str, ...], **options: Any) -> Any:
+        return given(**options | {"job": _named((*options["job"], *jobs))})
 
-    running = file_option("--running", metavar="FILES", multiple=True, help=RUNNING_HELP)
-    return _with_options(running(cast("F", call)), SeveralJobFiles)
+    return _job_argument(options_of(JointInputs)(cast("F", call)))
 
 
-def _taken(jobs: type, options: dict[str, Any]) -> tuple[Any, ...]:
-    """Return the parts of the inputs, in their order; they are taken out of ``options``."""
-    return tuple(take(part, options) for part in (ClusterFiles, jobs, OwnRecords, Overrides, Limits))
+def _named(jobs: Sequence[str]) -> tuple[str, ...]:
+    if not jobs:
+        raise click.UsageError("No job is named: give its file, or '--job'.")
+    return tuple(jobs)
 
 
-def _with_options(command: F, jobs: type) -> F:
-    # the last decorator's options stand first in the help
-    for part in (Limits, Overrides, OwnRecords, jobs, ClusterFiles):
-        command = options_of(part)(command)
-    return command
+_job_argument = click.argument("jobs", nargs=-1, type=FILE, metavar="[JOB]...")
 
 
 def running_files(patterns: Sequence[str]) -> list[str]:
@@ -212,14 +233,6 @@ def running_job(file: str, cluster: Cluster, *, with_age: bool = False) -> Runni
         fix = "add checkpoint_age, the seconds since its last checkpoint, or use --moves"
         raise InvalidInput(f"nothing says how old the checkpoint of {saved.job.name!r} is", where=file, fix=fix)
     return RunningJob(file, saved.job, saved.nodes, saved.checkpoint_age, saved.place_of)
-
-
-def running_jobs(patterns: Sequence[str], cluster: Cluster) -> list[RunningJob]:
-    """Read where all jobs run that patterns name.
-
-    :raises ArnoldError: a file is unusable, or a pattern names none.
-    """
-    return [running_job(file, cluster) for file in running_files(patterns)]
 
 
 def running_job_options(function: F) -> F:

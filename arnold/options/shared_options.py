@@ -24,6 +24,10 @@ PLACEMENT_HELP = "Placement that `arnold place --output` saved: the nodes of the
 RUNNING_HELP = (
     "Placements of running jobs, whose nodes are in use: files that `arnold place` saved, or a pattern in quotes."
 )
+RUNNING_JOBS_HELP = (
+    "Jobs that run: what squeue, scontrol show jobs or sacct print, placements that `arnold place` saved, or a file of "
+    "your own (jobs:); a file or a pattern in quotes."
+)
 SAVE_HELP = "Folder to write files to; the answer names them."
 SEED_HELP = "Seed of all that is drawn: same seed, same answer, where no clock ends a search."
 STORE_HELP = "Flag store: the file that keeps flags and their history."

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
-from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Annotated, Any, Self, TypeVar
 
 from annotated_types import Ge, Gt, Interval
 
-from arnold.options.field_options import option_names, take
+from arnold.options.field_options import option_names
 from ground.errors import InvalidInput, UnknownName, did_you_mean
 from ground.files import read_source, write_files
 from ground.quantities import plural
@@ -148,16 +147,17 @@ def write_replay(
     :param series: the same in the :attr:`ReplayFiles.buckets` of each file.
     :returns: what did not fit, a sentence each.
     """
-    from arnold.exports import job_table, series_table
+    from arnold.exports import JOB_COLUMNS, SERIES_COLUMNS, job_rows, series_rows, table_bytes
     from simulator.start_ups import seconds_by_job
 
     made: dict[str, str | bytes] = {}
     notes: list[str] = []
     if (file := outputs.jobs_out) is not None:
         startup = {} if replay.startups is None else seconds_by_job(past, replay.startups.log)
-        made[file] = job_table(file, past, startup)
+        names = () if past.cluster is None else past.cluster.names
+        made[file] = table_bytes(file, list(job_rows(past.jobs, names, startup)), JOB_COLUMNS)
     if (file := outputs.series_out) is not None:
-        made[file] = series_table(file, series[file], past.origin)
+        made[file] = table_bytes(file, list(series_rows(series[file], past.origin)), SERIES_COLUMNS)
     if (file := outputs.chrome_trace) is not None:
         from arnold.exports import attempts_to_export, chrome_trace
 
@@ -368,17 +368,6 @@ class ReplayOptions:
     def first_of(self, grid: StudyGrid) -> Self:
         """Return the first run of a grid: its policy and its algorithm."""
         return replace(self, settings=replace(self.settings, policy=grid.policies[0], algorithm=grid.algorithms[0]))
-
-
-def takes_replay(command: F) -> F:
-    """Hand a command what it is asked to replay as one record, ``replay``; stands above what takes its other files."""
-
-    @wraps(command)
-    def call(**values: Any) -> Any:
-        kinds: tuple[Any, ...] = (TraceOptions, OwnRecords, ReplaySettings, FailureOptions, ModelFiles, FlagOptions)
-        return command(replay=ReplayOptions(*(take(kind, values) for kind in kinds)), **values)
-
-    return cast("F", call)
 
 
 def replay_inputs(options: ReplayOptions, clusters: Mapping[str, Cluster]) -> tuple[Inputs, tuple[str, ...]]:

@@ -200,9 +200,6 @@ class Plot:
         yield label(14, y, upward, anchor="middle", transform=f"rotate(-90 14 {y:.2f})")
 
 
-pass
-pass
-
 COLOURS = 8  # Colours of the style sheet, l0 to l7; a ninth line has the first again
 HEIGHT, TITLED = 206.0, 290.0  # Of a chart whose page says what its axes are, and of one that says it itself
 GAP = 8.0  # Pixels between the words of two marks at least
@@ -335,9 +332,6 @@ def card_of(chart: Chart) -> ChartCard:
     """Return a drawn chart with its words."""
     return ChartCard(chart.title, chart.note, line_chart(chart), keys_of(chart))
 
-
-pass
-pass
 
 ROW, NAME, BAR = 46.0, 15.0, 31.0
 """Height of a row, and where in it the name stands and the bar's middle lies, pixels.  Names stand above their bars, so

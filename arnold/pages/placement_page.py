@@ -30,7 +30,7 @@ from scheduler.outcome import Outcome, proof_in_words, status_words
 from scheduler.placement.types import Pair
 from topology.cluster import Cluster, IntArray, Level
 from topology.drawing.layout import Layout, Shape, layout, text_width
-from topology.drawing.page_kit import XY, area, circle, label, path, ramp, rect, render, svg, svg_number, wheel
+from topology.drawing.page_kit import XY, area, circle, colour_ramp, label, path, rect, render, svg, svg_number, wheel
 from topology.drawing.renderers import node_data, svg_drawing
 from topology.flags import HEALTHY
 
@@ -78,7 +78,7 @@ def paint(cluster: Cluster, job: Job, outcome: Outcome) -> Painting:
     return Painting(
         paint=colours,
         classes=(*(name for name, _, _ in BASES), *(f"placed s{stage}" for stage in range(job.grid.columns))),
-        stage_colours=ramp(job.grid.columns),
+        stage_colours=colour_ramp(job.grid.columns),
         base_letters=tuple(BASES[i][1] for i in base),
         marks=marks,
         rest=tuple(entry for entry in rest if entry[1]),
@@ -179,7 +179,7 @@ def placement_page(
         levels=several(level.name),
         rank_columns=rank_columns,
         stages=list(enumerate(painting.stage_colours)),
-        row_colours=ramp(9),  # a gradient; the legend need not have every row
+        row_colours=colour_ramp(9),  # a gradient; the legend need not have every row
         summary=painting.rest,
         families=FAMILIES,
         types=[option.sentence for option in chosen.types if len(chosen.types) > 1],
@@ -229,7 +229,7 @@ def _data(
         "rank": job.grid.node_rank.ravel().tolist(),
         "colours": {
             "stage": list(painting.stage_colours),
-            "row": list(ramp(job.grid.rows)),
+            "row": list(colour_ramp(job.grid.rows)),
             "domain": list(wheel(len(level))),
         },
         "runs": [
@@ -594,8 +594,8 @@ def front_chart(job: Job, outcome: Outcome, placed: Sequence[Outcome], level: st
         text = names[0] if len(names) == 1 else f"{names[0]} +{len(names) - 1}"
         labelled.append(LabelledPoint(plot.x(dp), plot.y(pp), FRONT, text, 10.5, "note"))
     treads = [(min(x0, x1), min(y0, y1), max(x0, x1), max(y0, y1)) for (x0, y0), (x1, y1) in pairwise(stair)]
-    for place in place_labels(labelled, within=(plot.left, 0.0, plot.width, plot.bottom), lines=treads):
-        parts.append(label(place.x, place.y, place.point.text, kind=place.point.kind, size=place.point.size))
+    for (x, y), named in place_labels(labelled, within=(plot.left, 0.0, plot.width, plot.bottom), lines=treads):
+        parts.append(label(x, y, named.text, kind=named.kind, size=named.size))
     title = f"Pareto front of DP and PP spread: {', '.join(f'({dp}, {pp})' for dp, pp in front) or 'not known'}"
     return svg("chart front", plot.width, plot.height, parts, title=title)
 
@@ -612,18 +612,11 @@ class LabelledPoint:
     kind: str  # class of the style sheet for its label; name is bold
 
 
-@dataclass(frozen=True, slots=True)
-class PlacedLabel:
-    """Where a label stands: left end and base line."""
-
-    x: float
-    y: float
-    point: LabelledPoint
-
-
-def place_labels(points: Sequence[LabelledPoint], *, within: Box, lines: Sequence[Box] = ()) -> Iterator[PlacedLabel]:
-    """Place labels, the first points first, each at the first free place around its point; a label that has no room
-    is left out.
+def place_labels(
+    points: Sequence[LabelledPoint], *, within: Box, lines: Sequence[Box] = ()
+) -> Iterator[tuple[XY, LabelledPoint]]:
+    """Yield left end and base line of the labels of points, the first points first, each at the first free place around
+    its point; a label that has no room is left out.
 
     :param within: where labels may stand.
     :param lines: which labels keep off, as boxes without width or height.
@@ -657,5 +650,5 @@ def place_labels(points: Sequence[LabelledPoint], *, within: Box, lines: Sequenc
             )
             if inside and not any(overlaps):
                 taken.append((left, top, right, bottom))
-                yield PlacedLabel(left, base, point)
+                yield (left, base), point
                 break

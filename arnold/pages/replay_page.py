@@ -16,14 +16,14 @@ import numpy as np
 from arnold.pages.charts import ChartCard, ChartRow, card_of, data_of, row_chart
 from arnold.pages.study_page import comparison_cards
 from ground.quantities import HOUR, Kind, duration, number, percent, plural
-from simulator.history import ENDED, RunHistory, Spans
+from simulator.history import ENDED, RunHistory
 from simulator.results import NAMES, RunSummary, SizeWaits, TimeSeries, size_class
 from simulator.sheet import Chart, Series
 from simulator.sim_job import SimJob
 from simulator.study import Comparison
 from topology.cluster import FloatArray, IntArray
 from topology.drawing.layout import DETAIL, Layout, inventory, layout
-from topology.drawing.page_kit import ramp, render
+from topology.drawing.page_kit import colour_ramp, render
 from topology.drawing.renderers import node_data, svg_drawing
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def wait_chart(rows: Sequence[SizeWaits]) -> str:
     return row_chart(drawn, name="waits", title="Wait by size of job", kind="seconds", log_from=LEAST_WAIT)
 
 
-def spread_rows(past: RunHistory) -> list[tuple[int, int, float, float | None, float]]:
+def gangs_by_spread(past: RunHistory) -> list[tuple[int, int, float, float | None, float]]:
     """Return gangs that ended, by DP spread.
 
     :returns: DP spread; gangs; GPU-hours that they held; share that they lost of what they could do at the trace's pace
@@ -154,19 +154,14 @@ class Frames:
     jobs: IntArray  # keys of the jobs that own a node at some instant, ascending
 
 
-def frame_count(nodes: int) -> int:
-    """Return instants for a cluster of so many nodes."""
-    return int(min(MOST_FRAMES, max(LEAST_FRAMES, MOST_CELLS // max(nodes, 1))))
-
-
 def frames(past: RunHistory, count: int | None = None) -> Frames:
     """Return the cluster at equal distances, in the middle of each part of the run; a job counts from its begin to its
     end.
 
-    :param count: of instants; ``None`` = :func:`frame_count`.
+    :param count: of instants; ``None`` = as many as a page holds of so many nodes.
     """
     nodes = len(past.usable)
-    count = count or frame_count(nodes)
+    count = count or min(MOST_FRAMES, max(LEAST_FRAMES, MOST_CELLS // max(nodes, 1)))
     times = (np.arange(count) + 0.5) * past.length / count
     attempts = past.attempts
     sizes = np.diff(attempts.first)
@@ -186,17 +181,12 @@ def frames(past: RunHistory, count: int | None = None) -> Frames:
         # rounded up, but not where sums of shares of a GPU are a hair too large
         share[row] = np.minimum(np.ceil(100.0 * used / size - 1e-6), FULL)
         share[row, past.usable <= 0] = OTHERS
-        share[row, away_at(past.away, time)] = AWAY
+        share[row, past.away.number[(past.away.begin <= time) & (past.away.end > time)]] = AWAY
     jobs = np.unique(owner)
     jobs = jobs[jobs > 0]
     return Frames(
         times, np.searchsorted(jobs, owner, side="right").astype(np.int32), share, (jobs - 1).astype(np.int32)
     )
-
-
-def away_at(away: Spans, time: float) -> IntArray:
-    """Return nodes that no job may use at a time."""
-    return away.number[(away.begin <= time) & (away.end > time)]
 
 
 def _instants(past: RunHistory, plan: Layout, over_time: Frames) -> dict[str, Any]:
@@ -254,11 +244,11 @@ def panels(over_time: TimeSeries, *, placed: bool) -> tuple[list[Chart], list[st
     def draw(key: str, title: str, note: str, kind: Kind, *lines: Series) -> None:
         charts.append(Chart(title, "", "", lines, floor=0.0, kind=kind, key=key, note=note))
 
-    use, note = [line("utilisation", 0, over_time.utilization, filled=True)], "Share of all GPUs that jobs hold."
+    use, note = [line("utilization", 0, over_time.utilization, filled=True)], "Share of all GPUs that jobs hold."
     if over_time.away.any():
         use.append(line("allocation", 1, over_time.allocation))
-        note = "GPUs that jobs hold, as a share of all (utilisation) and of those that are not away (allocation)."
-    draw("use", "Utilisation and allocation", note, "share", *use)
+        note = "GPUs that jobs hold, as a share of all (utilization) and of those that are not away (allocation)."
+    draw("use", "Utilization and allocation", note, "share", *use)
     if over_time.waiting.any():
         waiting = line("jobs waiting", 2, over_time.waiting, filled=True)
         draw("queue", "Queue", "Jobs that wait.", "count", waiting)
@@ -339,7 +329,7 @@ def simulation_page(
     # colours of the classes of size
     colours = [
         f".s{i} {{ --tone: {colour}; fill: {colour}; background: {colour}; }}\n"
-        for i, colour in enumerate(ramp(len(NAMES)))
+        for i, colour in enumerate(colour_ramp(len(NAMES)))
     ]
     drawn, listed = cluster_map(past), job_data(chosen_jobs(past.jobs), past.origin)
     waits = [waits for waits in summary.waits_by_size if waits is not None]
@@ -368,7 +358,7 @@ def simulation_page(
         slow=bool(past.slow),
         others=bool((past.usable <= 0).any()),
         wait_rows=waits,
-        spread=spread_rows(past),
+        spread=gangs_by_spread(past),
         tables=tables,
         listed=len(listed["id"]),
         jobs=len(past.jobs),
@@ -391,7 +381,7 @@ def _facts(past: RunHistory, summary: RunSummary) -> list[tuple[str, str, str]]:
     recorded = f"; {duration(real.mean)} in the trace" if real else ""
     facts = [
         (duration(summary.makespan_seconds), "makespan", "first submission to last end"),
-        (percent(summary.utilization), "utilisation", f"of {past.capacity:,.0f} GPUs over the makespan"),
+        (percent(summary.utilization), "utilization", f"of {past.capacity:,.0f} GPUs over the makespan"),
         (
             duration(wait.mean if wait else None),
             "mean wait",

@@ -15,7 +15,7 @@ from benchmarks.peers.faults import DURATIONS
 from benchmarks.peers.streams import SECONDS, SHAPES, healthy_job, recording
 from health.peers.comparison import ComparisonSettings, examine
 from health.peers.denoise import Denoiser, LstmVae
-from health.peers.metrics import Labelled, in_order, learn_order
+from health.peers.metrics import in_order, learn_order
 from health.peers.streams import FloatArray, MetricRecording, align
 from health.peers.verdict import Stretch
 
@@ -34,7 +34,7 @@ def learnt_order(seed: int) -> tuple[str, ...]:
     for case in cases(LABELLED, seed, healthy=False):
         assert case.fault is not None
         end = min(float(SECONDS), case.fault.onset + DURATIONS[case.fault.duration])
-        examples.append(Labelled(case.recording, [(float(case.fault.onset), end)]))
+        examples.append((case.recording, [(float(case.fault.onset), end)]))
     return learn_order(examples).order
 
 

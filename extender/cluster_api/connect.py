@@ -34,7 +34,7 @@ class Credentials:
     configuration: Configuration  # of the client library; what of it changes with time is renewed in place
     source: str  # where it was found, for people
     # renews a token that a plug-in hands out, for as long as it is awaited; None = nothing to renew
-    keep: Callable[[], Awaitable[None]] | None = None
+    renew_token: Callable[[], Awaitable[None]] | None = None
     context: str = ""  # name of the context of the kubeconfig; empty = there is none, we run in a pod of the cluster
 
 
@@ -87,10 +87,10 @@ async def _from_file(path: str, context: str | None, *, where: str) -> Credentia
         raise _unusable(path, where, f"{error.filename or path}: {error.strerror}") from error
     except Exception as error:  # The library lets out whatever the YAML makes it stumble over.
         raise _unusable(path, where, str(error) or type(error).__name__) from error
-    keep = None
+    renew_token = None
     if loader.provider == "gcp" or "exec" in (loader._user or ()):
 
-        async def keep() -> None:
+        async def renew_token() -> None:
             while True:
                 try:
                     await refresh_token(loader, configuration)  # type: ignore[no-untyped-call]
@@ -98,7 +98,7 @@ async def _from_file(path: str, context: str | None, *, where: str) -> Credentia
                     logger.warning("the token of %s was not renewed, trying again: %s", path, error)
                 await asyncio.sleep(RENEW_SECONDS)
 
-    return Credentials(configuration, path, keep, str(loader.current_context["name"]))
+    return Credentials(configuration, path, renew_token, str(loader.current_context["name"]))
 
 
 def _check_context(path: str, context: str | None, where: str) -> None:

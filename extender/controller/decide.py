@@ -416,7 +416,7 @@ def decide_holding(context: Context, gang: Gang, plan: GangPlan) -> None:
     progress = PlanProgress(gang, plan)
     if plan.expires is not None and plan.expires > context.now:
         context.decision.wake_by(plan.expires)
-    if not progress.started and (gang.complete or progress.matching) and (changed := _changed(context, progress)):
+    if not progress.started and (gang.complete or progress.matching) and (changed := _why_outdated(context, progress)):
         context.give_back(plan, PlanPhase.QUEUED, "GangChanged", f"{changed}; planned anew")
     elif progress.strangers and not progress.started and plan.phase is not PlanPhase.PLANNED:
         # all its pods are new: it begins again
@@ -494,7 +494,7 @@ def _advance(context: Context, progress: PlanProgress, unfit: UnfitRanks) -> Non
     ills += map(str, gang.disputes)
     if gang.waits and new.phase is not PlanPhase.PLANNED:
         ills.append(gang.waits)
-    if progress.started and (changed := _changed(context, progress)):
+    if progress.started and (changed := _why_outdated(context, progress)):
         ills.append(f"{changed}: that counts when it is planned anew, once none of its pods runs as it was planned")
     if unfit.staying:
         ranks, why = named(map(str, unfit.staying)), next(iter(unfit.staying.values()))
@@ -558,7 +558,7 @@ def _expire(context: Context, progress: PlanProgress) -> None:
         context.do(act.Write(renewed, events=(act.EventNote("Expired", message, "Warning"),)))
 
 
-def _changed(context: Context, progress: PlanProgress) -> str:
+def _why_outdated(context: Context, progress: PlanProgress) -> str:
     """Return what a gang asks now and did not when it was planned; empty = nothing."""
     job, spec = progress.gang.job, progress.plan.spec
     if not progress.matching:

@@ -50,7 +50,7 @@ def understand(
     """
     order = MEGATRON_ORDER if asked.order is None else written.parse_order(asked.order)
     degrees = None if asked.parallelism is None else written.parse_degrees(asked.parallelism, order=order)
-    made = None if degrees is None else _pods(degrees, gpus, whole_nodes=whole_nodes)
+    made = None if degrees is None else _pod_count(degrees, gpus, whole_nodes=whole_nodes)
     if asked.size is not None:
         size = written.parse_size(asked.size)
     elif made is not None:
@@ -75,7 +75,7 @@ def understand(
             message = f"slices of {group} ranks do not divide the {size} pods of the gang"
             raise InvalidGang(message, reason="UnsupportedSlice", fix=f"choose a slice size that divides {size}")
         degrees = Parallelism(tp=gpus, dp=group, pp=size // group)
-        _pods(degrees, gpus, whole_nodes=whole_nodes)
+        _pod_count(degrees, gpus, whole_nodes=whole_nodes)
     understood = _with_requests(_job(key, asked, degrees, gpus), asked.requests, size)
     if asked.order is None or asked.parallelism is not None:
         return understood
@@ -173,7 +173,7 @@ def holds_for(job: Job, request: TopologyRequest, level: str) -> tuple[Hold, ...
     )
 
 
-def _pods(degrees: Parallelism, gpus: int, *, whole_nodes: bool) -> int:
+def _pod_count(degrees: Parallelism, gpus: int, *, whole_nodes: bool) -> int:
     """Return how many pods of so many GPUs a job has, or raise ``InvalidGang``: too many, or they fill no nodes."""
     cut_into_nodes(degrees, gpus, whole_nodes=whole_nodes)
     if (pods := pods_of(degrees, gpus)) > written.MOST_PODS:

@@ -123,7 +123,7 @@ class Stopping:
     pods: tuple[Pod, ...]
     nodes: Mapping[GangKey, frozenset[str]]  # those that each gang holds
 
-    def on(self, nodes: Sequence[str]) -> Stopping:
+    def holding(self, nodes: Sequence[str]) -> Stopping:
         """Return those that hold any of some nodes: the others need not be stopped."""
         gangs = tuple(key for key in self.gangs if not self.nodes[key].isdisjoint(nodes))
         return Stopping(gangs, tuple(pod for pod in self.pods if pod.node in nodes), self.nodes)

@@ -158,8 +158,8 @@ class _Process:
             tasks.start("warm-up", warm_up(shared.synced))
             if self.tls is not None:
                 tasks.start("certificates", self.tls.watch())
-            if credentials.keep is not None:
-                tasks.start("credentials", credentials.keep())
+            if credentials.renew_token is not None:
+                tasks.start("credentials", credentials.renew_token())
             tasks.start("definitions", follow_definitions(state, api, changed=changed.set))
             # what the leader does
             tasks.start("election", election.run())

@@ -227,7 +227,7 @@ class Ledger(FlagLog):
     def __init__(self, connection: Connection, name: str = "store") -> None:
         super().__init__(name, connection)
 
-    def open(self, now: datetime) -> None:
+    def create(self, now: datetime) -> None:
         """Begin a new store in an empty database."""
         for statement in SCHEMA:
             self._connection.execute(statement)
@@ -436,7 +436,7 @@ def open_ledger(path: str | Path, *, now: datetime, create: bool = True) -> Iter
     with _connected(path, create=create) as connection, _transaction(connection):
         ledger = Ledger(connection, str(path))
         if not has_events(connection, path):
-            ledger.open(now)
+            ledger.create(now)
         yield ledger
 
 

@@ -131,15 +131,6 @@ def in_order(names: Iterable[str], order: Sequence[str] = PAPER_ORDER) -> list[s
 DEPTH = 6  # Of the tree: enough for every metric to be asked once on a path
 
 
-@dataclass(frozen=True, slots=True)
-class Labelled:
-    """A recording and when something was wrong in it."""
-
-    recording: MetricRecording
-    # beginning and end, seconds on the clock of the recording; empty = it was healthy
-    faults: Sequence[tuple[float, float]]
-
-
 def largest_z(recording: MetricRecording, metrics: Sequence[str]) -> tuple[FloatArray, FloatArray]:
     """Return for each window the largest |Z| over the machines in each metric, and the window's middle in seconds.
 
@@ -178,17 +169,17 @@ class LearntOrder(JsonRecord):
     """How many of them had a fault."""
 
 
-def learn_order(examples: Iterable[Labelled]) -> LearntOrder:
-    """Return metrics by how soon a decision tree asks for them, the others last, as in the paper's order."""
-    given = list(examples)
-    metrics = in_order({name for example in given for name in example.recording.metrics})
+def learn_order(examples: Sequence[tuple[MetricRecording, Sequence[tuple[float, float]]]]) -> LearntOrder:
+    """Return metrics by how soon a decision tree asks for them, the others last, as in the paper's order.
+
+    :param examples: recordings, and the beginnings and ends of their faults in seconds on the clock of each.
+    """
+    metrics = in_order({name for recording, _ in examples for name in recording.metrics})
     rows, labels = [], []
-    for example in given:
-        z, middle = largest_z(example.recording, metrics)
+    for recording, faults in examples:
+        z, middle = largest_z(recording, metrics)
         rows.append(z)
-        labels.append(
-            np.any([(middle >= a) & (middle < b) for a, b in example.faults] or [np.zeros_like(middle)], axis=0)
-        )
+        labels.append(np.any([(middle >= a) & (middle < b) for a, b in faults] or [np.zeros_like(middle)], axis=0))
     label = np.concatenate(labels) if labels else np.zeros(0)
     if label.sum() == 0 or label.sum() == len(label):
         raise InvalidInput(
@@ -204,22 +195,11 @@ def learn_order(examples: Iterable[Labelled]) -> LearntOrder:
         ) from None
     tree = DecisionTreeClassifier(max_depth=DEPTH, class_weight="balanced", min_samples_leaf=20, random_state=0)
     tree.fit(np.concatenate(rows), label.astype(int))
-    # feature -> the depth at which the tree first asks for it
-    depth_of: dict[int, int] = {}
-    level, depth = [0], 0
-    while level:
-        for node in level:
-            if tree.tree_.feature[node] >= 0:
-                depth_of.setdefault(int(tree.tree_.feature[node]), depth)
-        level = [
-            child
-            for node in level
-            for child in (tree.tree_.children_left[node], tree.tree_.children_right[node])
-            if child >= 0
-        ]
-        depth += 1
-    first = depth_of
+    # the depth at which the tree first asks for each metric
+    first = np.full(len(metrics), DEPTH + 1)
+    asks = tree.tree_.feature >= 0
+    np.minimum.at(first, tree.tree_.feature[asks], tree.tree_.compute_node_depths()[asks])
     weight = tree.feature_importances_
     rank_of = {name: k for k, name in enumerate([*PAPER_ORDER, *metrics])}
-    ranked = sorted(range(len(metrics)), key=lambda k: (first.get(k, DEPTH + 1), -weight[k], rank_of[metrics[k]]))
+    ranked = sorted(range(len(metrics)), key=lambda k: (first[k], -weight[k], rank_of[metrics[k]]))
     return LearntOrder(tuple(metrics[k] for k in ranked), len(label), int(label.sum()))

@@ -17,7 +17,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from ground.documents import load_document
 from ground.errors import InvalidInput, InvalidJob, InvalidTopology, TooLarge, UnknownName, did_you_mean
 from ground.files import Source
-from ground.records import AtLeastOne, Share
+from ground.records import AtLeastOne, Share, described
 from scheduler.affinity import Gains, Model, Size, job_affinity, named_model
 from scheduler.grid import filling
 from scheduler.job import (
@@ -47,9 +47,12 @@ Factor = Annotated[float, Field(ge=0.0, le=1e6)]
 class StrictModel(BaseModel):
     """Part of a file: unknown keys, text for numbers, NaN and infinities are refused."""
 
-    model_config = ConfigDict(
-        extra="forbid", strict=True, frozen=True, allow_inf_nan=False, use_attribute_docstrings=True
-    )
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False, defer_build=True)
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: Any, handler: Any) -> dict[str, Any]:
+        """Return the JSON Schema with the docstrings of fields, for which a job that is placed need read no source."""
+        return described(cls, core, handler)
 
 
 class ConstraintFile(StrictModel):
@@ -223,6 +226,9 @@ class ParallelismFile(StrictModel):
     """How ranks run, the fastest first; null = tp-cp-ep-dp-pp. May stand here or beside `parallelism`."""
 
 
+LONGEST_HOURS = 100_000.0  # Of a job: eleven years, beyond it is a slip
+
+
 class JobDocument(StrictModel):
     """What a job file says; job.md of the docs explains each key."""
 
@@ -264,6 +270,10 @@ class JobDocument(StrictModel):
     """Image that every node needs -> GB to pull; null = none are named."""
     tolerations: TolerationFiles = ()
     """Taints that it puts up with, so that their nodes are its too: those of Kubernetes, or KEY, or KEY=VALUE."""
+    expected_hours: Annotated[float, Field(gt=0.0, le=LONGEST_HOURS)] | None = None
+    """Hours that it runs: nodes that go away before it ends are not used; null = not known."""
+    interruptible: bool = False
+    """Whether it may lose nodes before it ends: such nodes then have a price, as slow ones have."""
 
 
 MAX_CELLS = 1_000_000  # Most nodes of one job; ten times the largest cluster that is known
@@ -360,7 +370,7 @@ def job_of(
     overrides = overrides or Overrides()
     gpu_types = tuple(dict.fromkeys(content.gpu_types)) if isinstance(content.gpu_types, tuple) else None
     try:
-        degrees = content.parallelism.model_dump(exclude={"order"})
+        degrees = {name: degree for name, degree in content.parallelism if name != "order"}
         if content.order is not None and content.parallelism.order is not None:
             raise InvalidJob("order is given twice", where="order", fix="keep one of the two")
         given = content.parallelism.order if content.order is None else content.order
@@ -403,6 +413,8 @@ def job_of(
             data_level=content.data_level,
             images=tuple(ContainerImage(name, gb) for name, gb in (content.images or {}).items()),
             tolerations=tuple(toleration.toleration for toleration in content.tolerations),
+            expected_hours=content.expected_hours,
+            interruptible=content.interruptible,
         )
         if cluster is not None:
             tree, beside = ([level.name for level in some] for some in (cluster.levels, cluster.second_levels))
@@ -473,4 +485,6 @@ def job_document(instance: Instance) -> JobDocument:
         data_level=job.data_level,
         images={image.name: image.gb for image in job.images} or None,
         tolerations=tuple(TolerationFile.model_validate(asdict(toleration)) for toleration in job.tolerations),
+        expected_hours=job.expected_hours,
+        interruptible=job.interruptible,
     )

@@ -1,22 +1,28 @@
-"""A saved placement: the JSON of ``arnold place`` or ``arnold repair``, read back."""
+"""Where a job is, read back: a placement that ``arnold place`` or ``arnold repair`` saved, or nodes in rank order."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Annotated
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
 from ground.documents import Document, load_document
-from ground.errors import InvalidInput, InvalidPlacement
+from ground.errors import InvalidInput, InvalidPlacement, did_you_mean
 from ground.files import Source
+from ground.formats import FileFormat
+from ground.quantities import plural
 from ground.records import Count
-from scheduler.job import Job
+from scheduler.job import DEGREES, Job
 from scheduler.job_files.job_file import JobDocument, JobFile, job_of
 from topology.cluster import Cluster, IntArray
+from topology.node_names import NodeNames, expand_hostlist
+from topology.running_jobs import LiveJob
 
 LONGEST_AGE = 1e9  # Seconds since a checkpoint, thirty years: beyond it is a slip
 
@@ -157,3 +163,96 @@ def _problem(cell: _Cell, which: IntArray, parts: int, cluster: Cluster | None) 
 def _named(dp: int, part: int, pp: int, parts: int) -> str:
     """Return how a cell is called: by its part too, where there are several or it says a strange one."""
     return f"dp {dp}, pp {pp}" + (f", part {part}" if parts > 1 or part else "")
+
+
+_RANK_LINE = re.compile(r"rank\s+(\d{1,9})\s*=\s*(\S+)")
+_SCRIPT_NODES = re.compile(r"<< 'END OF NODES'\n(.*?)^END OF NODES$", re.MULTILINE | re.DOTALL)
+
+
+def load_order(source: Source, cluster: Cluster, job: Job) -> IntArray:
+    """Read the nodes of a job in rank order, from a saved placement or a file that a launcher reads.
+
+    A host file has a node a line, a line for each node rank or for each global rank (then each node as often as it has
+    GPUs); a rankfile of Open MPI has ``rank N=NODE``; of a batch script that ``arnold place`` wrote its list counts; a
+    hostlist on one line is taken in its order.
+
+    :returns: the node of each cell, shape [rows, columns].
+    :raises InvalidInput: damaged; InvalidPlacement: another number of nodes than the job has, a node twice, or one that
+        the cluster does not have.
+    """
+    if source.text.lstrip().startswith("{"):
+        return load_placement(source, cluster).nodes
+    script = _SCRIPT_NODES.search(source.text)
+    text, first_line = source.text, 1
+    if script is not None:
+        text, first_line = script[1], source.text.count("\n", 0, script.start(1)) + 1
+    listed: list[tuple[str, str]] = []  # names, each with where it stands
+    ranks: dict[int, tuple[str, str]] = {}
+    for number, line in enumerate(text.splitlines(), first_line):
+        if not (words := line.partition("#")[0].strip()):
+            continue
+        place = source.at(number)
+        if (rank := _RANK_LINE.match(words)) is not None:
+            if int(rank[1]) in ranks:
+                twice = f"rank {rank[1]} is there twice"
+                raise InvalidPlacement(twice, where=place, fix="give each rank one node")
+            ranks[int(rank[1])] = (rank[2], place)
+        else:
+            names = [words] if words in cluster.index_of else expand_hostlist(words, where=place)
+            listed += [(name, place) for name in names]
+    if ranks:
+        listed = [ranks[rank] for rank in sorted(ranks)]
+    spellings, cells, each = NodeNames(cluster.index_of), job.grid.cells, job.gpus_per_node
+    if len(listed) == cells * each != cells:
+        # a line for each global rank: those of a node follow each other
+        listed = listed[::each]
+    if len(listed) != cells:
+        raise InvalidPlacement(
+            f"{plural(len(listed), 'node')}, and the job has {cells:,} of {plural(each, 'GPU')}",
+            where=source.name,
+            fix="give the nodes of this job, one a line, in the order of their ranks",
+        )
+    order: list[int] = []
+    holder: dict[int, str] = {}
+    for name, place in listed:
+        if (own := spellings.find(name, where=place)) is None:
+            fix = f"{did_you_mean(name, cluster.index_of)}give the cluster that the job runs on"
+            raise InvalidPlacement(f"the cluster has no node {name!r}", where=place, fix=fix)
+        node = cluster.index_of[own]
+        if node in holder:
+            fix = "name each node once, or once for each of its GPUs"
+            raise InvalidPlacement(f"node {own!r} is there twice, also in {holder[node]}", where=place, fix=fix)
+        holder[node] = place
+        order.append(node)
+    by_rank = np.array(order, dtype=np.int32)
+    nodes: IntArray = by_rank[job.grid.node_rank]
+    return nodes
+
+
+class PlacementOfRunning:
+    """Reads a saved placement as a job that runs where it was placed."""
+
+    format = FileFormat(
+        name="placement",
+        source="A placement that Arnold saved",
+        export="`arnold place --output placement.json`",
+        read="name, nodes in rank order, GPUs, degrees of parallelism, age of the last checkpoint (checkpoint_age)",
+        left_out="",
+        marks=("assignment", "job"),
+    )
+
+    def likeness(self, head: bytes) -> float:
+        """Return whether it is JSON with what is known of a placement from its beginning."""
+        placed = b'"assignment"' in head or (b'"status"' in head and b'"spread"' in head)
+        return float(head.lstrip()[:1] == b"{" and placed)
+
+    def read(self, source: Source, *, now: datetime) -> Iterator[LiveJob]:
+        """Yield the one job."""
+        document, saved, file = _load(source)
+        named = load_names(source)
+        checkpoint = None if saved.checkpoint_age is None else now.timestamp() - saved.checkpoint_age
+        degrees = {name: named.job.parallelism.degree(name) for name in DEGREES}
+        yield LiveJob(
+            file.job.name, named.names, document.where("assignment"), ranked=True, gpus=named.job.gpus_per_node,
+            parallelism=degrees, last_checkpoint=checkpoint,
+        )  # fmt: skip

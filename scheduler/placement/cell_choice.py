@@ -17,7 +17,7 @@ from scheduler.placement.node_classes import TouchedDomains
 from topology.cluster import BoolArray, IntArray
 
 if TYPE_CHECKING:
-    from ortools.sat.python import cp_model
+    from scheduler.placement import cp_model
 
 
 MOST_CHOICES = 4_000  # Cells times classes of all jobs up to which each cell is decided: as many are in seconds
@@ -49,7 +49,7 @@ class CellChoice:
         homes: IntArray | None = None,
         present: cp_model.IntVar | None = None,
     ) -> None:
-        from ortools.sat.python import cp_model
+        from scheduler.placement import cp_model
 
         self._sum = cp_model.LinearExpr.sum
         self.cp, self.units, self._homes, self._sizes = cp, units, homes, sizes

@@ -1,7 +1,7 @@
 """One way to run CP-SAT: repeatable, within the time that is left, and never trusted blindly.
 
 One worker and a limit in deterministic time make a run repeatable; the clock is a second limit, and what the solver has
-done counts as work on it.  The import of OR-Tools takes a third of a second and happens on first use only.
+done counts as work on it.  OR-Tools is imported when a model is first made: most jobs are placed without.
 """
 
 from __future__ import annotations
@@ -10,17 +10,20 @@ from dataclasses import dataclass
 from math import inf
 from typing import TYPE_CHECKING, Literal
 
-from scheduler.work_clock import counts_work, spend, stoppable, wall_left
+from scheduler.work_clock import counts_work, spend, wall_left
 
 if TYPE_CHECKING:
-    from ortools.sat.python import cp_model
+    from scheduler.placement import cp_model
 
 _CONSTRAINT_SECONDS = 2e-5  # Of work to make a constraint of a model
 
 
 def load_solver() -> None:
-    """Import the solver, which takes half a second, before a clock starts or a gang waits."""
-    import ortools.sat.python.cp_model  # noqa: F401  (the import is what is wanted)
+    """Import the solvers, which takes a tenth of a second, before a gang waits."""
+    import ortools.graph.python.linear_sum_assignment
+    import ortools.linear_solver.pywraplp  # noqa: F401  (the imports are what is wanted)
+
+    import scheduler.placement.cp_model  # noqa: F401
 
 
 def limit_time(solver: cp_model.CpSolver, seconds: float, *, effort: float = inf) -> None:
@@ -33,9 +36,8 @@ def limit_time(solver: cp_model.CpSolver, seconds: float, *, effort: float = inf
 
 
 def solve_within(solver: cp_model.CpSolver, model: cp_model.CpModel) -> cp_model.CpSolverStatus:
-    """Solve within the limits of the solver, or until all clocks are ended; what it takes counts as work."""
-    with stoppable(solver.stop_search):
-        status = solver.solve(model)
+    """Solve within the limits of the solver; what it takes counts as work."""
+    status = solver.solve(model)
     spend(work_of(solver, model))
     return status
 
@@ -63,7 +65,7 @@ class Slice:
 
 def solve(model: cp_model.CpModel, limit: Slice) -> tuple[Answer, cp_model.CpSolver]:
     """Search for any solution (or the best, when the model has an objective)."""
-    from ortools.sat.python import cp_model
+    from scheduler.placement import cp_model
 
     solver = cp_model.CpSolver()
     # several workers race each other: the answer would depend on the machine

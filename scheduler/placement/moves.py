@@ -32,7 +32,6 @@ import numpy as np
 import numpy.typing as npt
 
 from scheduler.job import Count, Hold, Job
-from scheduler.job_on_cluster import hierarchies_beside
 from scheduler.objective import TOLERANCE, Evaluation, objective_terms
 from scheduler.placement.admission import Blocks, blocks_at, capacity_by_level
 from scheduler.placement.cell_choice import CellChoice
@@ -40,11 +39,11 @@ from scheduler.placement.cpsat import limit_time, solve_within
 from scheduler.placement.node_classes import NodeKinds, TouchedDomains
 from scheduler.placement.types import Limits
 from scheduler.work_clock import clock
-from topology.cluster import BoolArray, Cluster, IntArray
+from topology.cluster import BoolArray, Cluster, IndexArray, IntArray
 from topology.flags import HEALTHY
 
 if TYPE_CHECKING:
-    from ortools.sat.python import cp_model
+    from scheduler.placement import cp_model
 
 LARGEST = 60_000  # Choices (mover x target) of the largest model: as many are solved in seconds
 _LARGEST_SCALE = 10**9  # Largest common denominator of the weights: the sums of a model stay far within 64 bits
@@ -68,14 +67,16 @@ class MoveChoices:
     healthy: IntArray  # shape [targets], cells of movers that each can take without a further slow node
 
     @classmethod
-    def anywhere(cls, cluster: Cluster, job: Job, admitted: BoolArray, *, depth: int) -> MoveChoices:
+    def anywhere(cls, cluster: Cluster, job: Job, admitted: BoolArray, *others: BoolArray, depth: int) -> MoveChoices:
         """Return the choice of a class for every block, as if all had lost their nodes.
 
-        :param admitted: shape [nodes], those that may be used; they are told apart down to the level of that ``depth``.
+        :param admitted: shape [nodes], those that may be used; they are told apart down to the level of that ``depth``,
+            and by ``others``, shape [nodes] each.
         """
-        kinds, blocks = NodeKinds.of(cluster, job, depth), free_blocks(cluster, job, depth)
+        kinds = NodeKinds.of(cluster, job, depth, *others)
+        blocks = free_blocks(cluster, job, depth, kinds)
         # whole blocks alone: what is left over of a domain takes none
-        room = kinds.count(admitted) if kinds.beside else capacity_by_level(cluster, job, admitted)[depth]
+        room = kinds.count(admitted) if kinds.finer else capacity_by_level(cluster, job, admitted)[depth]
         targets = np.flatnonzero(room >= blocks.size).astype(np.int32)
         count, cells = blocks.rows * blocks.columns, (job.grid.rows, job.grid.columns)
         return cls(
@@ -117,11 +118,6 @@ class MoveChoices:
         class_of_block[self.block_of] = self.kinds.class_of[nodes]
         return self._index(class_of_block[self.movers])
 
-    @property
-    def target_at_home(self) -> IntArray:
-        """Shape [movers], the index into ``targets`` of the class each mover comes from; -1 where it has no room."""
-        return self._index(self.home[self.movers])
-
     def touched(self, term: Hold | Count) -> TouchedDomains:
         """Return the groups of a family, and the domain of each class."""
         domain_of = self.cluster.level(term.level).domain_of[self.kinds.example]
@@ -149,11 +145,11 @@ class MoveChoices:
         return targets
 
 
-def free_blocks(cluster: Cluster, job: Job, depth: int) -> Blocks:
-    """Return what moves as one: the blocks of a level, or, where a job names second hierarchies, each cell, as what
-    holds keep in one domain may lie in several classes.
+def free_blocks(cluster: Cluster, job: Job, depth: int, kinds: NodeKinds) -> Blocks:
+    """Return what moves as one: the blocks of a level, or, where more tells nodes apart, each cell: what holds keep in
+    one domain may lie in several classes.
     """
-    if hierarchies_beside(cluster, job):
+    if kinds.finer:
         return Blocks(np.arange(job.grid.rows, dtype=np.int32), np.arange(job.grid.columns, dtype=np.int32))
     return blocks_at(cluster, job, depth)
 
@@ -232,7 +228,7 @@ class MoveModel:
     """Where movers may go, and what that costs; of the limits, workers and seed count."""
 
     def __init__(self, choices: MoveChoices, limits: Limits) -> None:
-        from ortools.sat.python import cp_model
+        from scheduler.placement import cp_model
 
         self._choices, self._limits = choices, limits
         model = self._model = cp_model.CpModel()
@@ -269,10 +265,26 @@ class MoveModel:
         """What the objective is multiplied by."""
         return self.scale_of["objective"]
 
-    def value_of(self, evaluation: Evaluation) -> int:
-        """Return the objective of a placement, scaled as in the model."""
+    def price(self, goal: Goal, costs: IndexArray, admitted: BoolArray) -> None:
+        """Add a goal: what the nodes cost that are taken, the cheapest of each class first.
+
+        :param costs: shape [nodes], whole numbers; ``admitted``: shape [nodes], those that may be used.
+        """
+        prices = []
+        for c, taken in self.cells.takes.items():
+            rising = np.sort(costs[admitted & (self._choices.kinds.class_of == c)])
+            total = np.concatenate([[0], np.cumsum(rising)]).tolist()
+            price = self._model.new_int_var(min(total), max(total), "")
+            # the sum of the cheapest is convex: it is above each of its pieces
+            for count in np.flatnonzero(np.diff(rising, prepend=rising[0] - 1)).tolist():
+                self._model.add(price >= total[count] + int(rising[count]) * (taken - count))
+            prices.append(price)
+        self._goals[goal] = _sum(prices)
+
+    def value_of(self, evaluation: Evaluation, terms: Sequence[Count] | None = None) -> int:
+        """Return what some terms come to in a placement, by default the objective, scaled as in the model."""
         cluster, job = self._choices.cluster, self._choices.job
-        terms = objective_terms(cluster, job)
+        terms = objective_terms(cluster, job) if terms is None else terms
         spreads = (evaluation.by_level[cluster.level(term.level).name][term.family] for term in terms)
         return sum(weight * spread for weight, spread in zip(integer_weights(terms)[0], spreads, strict=True))
 
@@ -289,7 +301,7 @@ class MoveModel:
 
         The solver's ``repair_hint`` would suit, but aborts the process in OR-Tools 9.15 (google/or-tools issue 5025).
         """
-        self._model.clear_hints()  # type: ignore[no-untyped-call]
+        self._model.clear_hints()
         wanted = self._choices.targets[target_of_mover].tolist()
         for mover, goes in self.cells.goes.items():
             for c, here in goes.items():
@@ -299,7 +311,7 @@ class MoveModel:
         """Meet a goal as well as time allows, and keep it while later goals are met; ``None`` = no answer in time, or
         none at all.
         """
-        from ortools.sat.python import cp_model
+        from scheduler.placement import cp_model
 
         if goal == "touches":
             # a touch outweighs all blocks that leave their class
@@ -326,7 +338,7 @@ class MoveModel:
     def _solve(
         self, deadline: float, seed: int, *, linearization: int = 1
     ) -> tuple[cp_model.CpSolverStatus, cp_model.CpSolver]:
-        from ortools.sat.python import cp_model
+        from scheduler.placement import cp_model
 
         solver = cp_model.CpSolver()
         limit_time(solver, max(0.01, deadline - clock()))
@@ -369,7 +381,7 @@ class MoveModel:
 
 
 def _sum(expressions: Iterable[cp_model.LinearExprT]) -> cp_model.LinearExpr:
-    from ortools.sat.python import cp_model
+    from scheduler.placement import cp_model
 
     return cp_model.LinearExpr.sum(list(expressions))
 
@@ -461,7 +473,7 @@ def move_segments(
     :param most: S, domains that a band may use.
     :returns: shape [rows, columns], the domain of each cell; ``None`` when the bands cannot be kept, or time runs out.
     """
-    from ortools.sat.python import cp_model
+    from scheduler.placement import cp_model
 
     rows, domains = len(old), range(len(room))
     widths = np.bincount(band_of).tolist()

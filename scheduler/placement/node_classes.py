@@ -83,25 +83,28 @@ class NodeDemand:
 @dataclass(frozen=True, slots=True)
 class NodeKinds:
     """Nodes that are alike for one job, whether it may use them or not: in the same domain of a level, and of every
-    second hierarchy that it names.
+    second hierarchy that it names, and in what else is told.
     """
 
     class_of: IntArray  # shape [nodes]
     example: IntArray  # shape [classes], a node of each
-    beside: bool  # whether second hierarchies tell nodes apart: else classes are the domains of the level
+    finer: bool  # whether more than the level tells nodes apart: else classes are its domains
 
     @classmethod
-    def of(cls, cluster: Cluster, job: Job, depth: int) -> NodeKinds:
-        """Return the kinds of all nodes, told apart down to the level of that depth."""
-        level, beside = cluster.levels[depth], hierarchies_beside(cluster, job)
+    def of(cls, cluster: Cluster, job: Job, depth: int, *others: BoolArray) -> NodeKinds:
+        """Return the kinds of all nodes, told apart down to the level of that depth.
+
+        :param others: shape [nodes] each, what else tells them apart.
+        """
+        level = cluster.levels[depth]
+        facts = [level.domain_of, *(beside.domain_of for beside in hierarchies_beside(cluster, job)), *others]
         class_of, count = level.domain_of, len(level)
-        if beside:
-            facts = np.stack([level.domain_of, *(other.domain_of for other in beside)])
-            class_of = np.unique(facts, axis=1, return_inverse=True)[1].reshape(-1).astype(np.int32)
+        if len(facts) > 1:
+            class_of = np.unique(np.stack(facts), axis=1, return_inverse=True)[1].reshape(-1).astype(np.int32)
             count = int(class_of.max()) + 1
         example = np.zeros(count, dtype=np.int32)
         example[class_of] = np.arange(len(cluster), dtype=np.int32)
-        return cls(class_of, example, bool(beside))
+        return cls(class_of, example, len(facts) > 1)
 
     def __len__(self) -> int:
         return len(self.example)
@@ -122,13 +125,13 @@ class NodeClasses:
 
     def admitted(self, j: int) -> BoolArray:
         """Return shape [nodes], whether a job may use the node."""
-        admitted: BoolArray = np.any([self.among(demand.admits) for demand in self.demands[j]], axis=0)
+        admitted: BoolArray = np.any([self.nodes_of(demand.admits) for demand in self.demands[j]], axis=0)
         return admitted
 
-    def among(self, classes: BoolArray) -> BoolArray:
+    def nodes_of(self, classes: BoolArray) -> BoolArray:
         """Return shape [nodes], whether the node is of one of some classes, shape [classes]."""
-        among: BoolArray = np.append(classes, False)[self.class_of]  # class -1: of none
-        return among
+        nodes: BoolArray = np.append(classes, False)[self.class_of]  # class -1: of none
+        return nodes
 
     def count(self, nodes: BoolArray) -> IntArray:
         """Return how many of some nodes, shape [nodes], are of each class, shape [classes]; each is of one."""

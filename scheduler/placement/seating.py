@@ -327,7 +327,7 @@ def _options(
     if (child := _exact_filling(parcel, weights, solve, seconds)) is not None:
         fillings.append(child)
     kept = without_twins(by_local_score(measure(parcel, fillings), weights))[:_KEPT]
-    return without_twins(measure(parcel, [filling.child[turn] for filling in kept for turn in parcel.turns]))
+    return without_twins(measure(parcel, [filling.child[turn] for filling in kept for turn in parcel.symmetries]))
 
 
 _ROUNDS = 3  # Rounds of improvement; two settle nearly all instances
@@ -383,7 +383,7 @@ class Parcel:
         return pieces_of(self.rows, self.columns)
 
     @cached_property
-    def turns(self) -> tuple[IntArray, ...]:
+    def symmetries(self) -> tuple[IntArray, ...]:
         """Permutations of the blocks that leave the spread of a filling as it is and change which row or column bears
         it: rows, or columns, of every piece mirrored, or moved on by half of them.
 

@@ -37,7 +37,7 @@ from scheduler.placement.types import Pair
 from topology.cluster import BoolArray, Cluster, IntArray
 
 if TYPE_CHECKING:
-    from ortools.sat.python import cp_model
+    from scheduler.placement import cp_model
 
     Variable = cp_model.IntVar
     Expression = cp_model.LinearExprT

@@ -31,7 +31,7 @@ from scheduler.work_clock import counts_work
 from topology.cluster import Cluster, IntArray
 
 if TYPE_CHECKING:
-    from ortools.sat.python import cp_model
+    from scheduler.placement import cp_model
 
     Variable = cp_model.IntVar
     Expression = cp_model.LinearExpr
@@ -42,7 +42,7 @@ class ShareModel:
     """Jobs beside each other on some classes of nodes."""
 
     def __init__(self, sizes: IntArray) -> None:
-        from ortools.sat.python import cp_model
+        from scheduler.placement import cp_model
 
         self.cp = cp_model.CpModel()
         self.sizes = sizes
@@ -88,7 +88,7 @@ class ShareModel:
 
 def total(weights: Sequence[int], expressions: Sequence[cp_model.LinearExprT]) -> cp_model.LinearExpr:
     """Return a weighted sum; of none at all 0."""
-    from ortools.sat.python import cp_model
+    from scheduler.placement import cp_model
 
     return cp_model.LinearExpr.sum(
         [weight * expression for weight, expression in zip(weights, expressions, strict=True)]

@@ -188,7 +188,7 @@ class Dispatch(Generic[J]):
         self.freed = False
         self._fresh.clear()
         if everyone:
-            yield from self._all()
+            yield from self._by_rank()
             fresh = []
         # those that came since, by rank; the others have no room
         for job in fresh:
@@ -200,7 +200,7 @@ class Dispatch(Generic[J]):
                 break
         self.stuck = self.backlog.first
 
-    def _all(self) -> Generator[Candidate[J], None, None]:
+    def _by_rank(self) -> Generator[Candidate[J], None, None]:
         """Ask all by rank; of those of one kind, after one without room only those predicted to run shorter."""
         blocked = list[J]()
         claims = self.policy.claims

@@ -29,7 +29,7 @@ from scheduler.job import Job
 from scheduler.objective import TOLERANCE, Evaluation, slowest_in_use, trivial_bound
 from scheduler.outcome import Outcome, late_note, proved_down_to
 from scheduler.placement.admission import for_each_size, shortage
-from scheduler.placement.cpsat import Answer, Slice, load_solver
+from scheduler.placement.cpsat import Answer, Slice
 from scheduler.placement.node_classes import NodeClasses, places_by_class
 from scheduler.placement.share_parts import top, ways_by_cell
 from scheduler.placement.share_program import LeavingPart, RunningShare, ShareModel, exact_units, taken, total
@@ -139,7 +139,6 @@ def defragment(
     :raises InvalidInput: running jobs share a node; InvalidPlacement: one of them breaks a rule.
     :raises InvalidJob: the job cannot be cut into nodes; UnknownName: it names a level that the cluster does not have.
     """
-    load_solver()
     started = stopwatch()
     with on_clock(limits.clock, limits.seconds) as timer:
         cheapest = _cheapest(cluster, job, running, solver=solver, limits=limits, budget=budget, target=target)

@@ -317,7 +317,7 @@ def placed_as_in(
         return seat_in_classes(cluster, job, class_of_cell, classes.class_of, granted)
     if (domain_of_block := way.laid_out(solver)) is None:
         return None
-    return seat_on(cluster, job, domain_of_block, granted & classes.among(way.admitted(solver)))
+    return seat_on(cluster, job, domain_of_block, granted & classes.nodes_of(way.admitted(solver)))
 
 
 def seated_again(

@@ -21,7 +21,7 @@ from topology.cluster import Cluster, IntArray
 
 @dataclass(frozen=True, slots=True)
 class RunningJob:
-    """A job that runs on some nodes."""
+    """A job that runs where each of its cells is known, so that some of it may move."""
 
     source: str  # file that says so
     job: Job

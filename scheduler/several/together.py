@@ -25,14 +25,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ground.quantities import plural
-from ground.records import JsonRecord
 from scheduler.algorithm_run import judge, run
 from scheduler.job import Job
 from scheduler.job_on_cluster import named_beside
 from scheduler.objective import TOLERANCE, evaluate, slowest_in_use, trivial_bound, worth_of
-from scheduler.outcome import Outcome, late_note, proved_down_to
+from scheduler.outcome import Outcome, TurnResult, late_note, proved_down_to
 from scheduler.placement.admission import admissible
-from scheduler.placement.cpsat import Slice, load_solver
+from scheduler.placement.cpsat import Slice
 from scheduler.placement.node_classes import NodeClasses, classify
 from scheduler.placement.share_parts import ways_by_cell
 from scheduler.placement.share_program import ShareModel, taken
@@ -116,7 +115,6 @@ def place_together(
     :param solver: places one job; its bounds are believed only as far as the evaluator goes.
     :raises InvalidJob: a job cannot be cut into nodes; UnknownName: one names a level that the cluster does not have.
     """
-    load_solver()
     started = stopwatch()
     question = JointQuestion(cluster, tuple(jobs), tuple(weights))
     with on_clock(limits.clock, limits.seconds) as timer:
@@ -315,18 +313,6 @@ class OrderDraw:
     def weigh(self, order: tuple[int, ...], objective: float) -> None:
         """Take in the sum that an order came to."""
         self._best = min(self._best, (objective, order))
-
-
-@dataclass(frozen=True, slots=True)
-class TurnResult(JsonRecord):
-    """What the jobs get when each is placed on what those before it left."""
-
-    order: tuple[str, ...]
-    """Names of the jobs, first to last."""
-    objective: float | None
-    """The weighted sum; null = some job finds no place."""
-    stuck: str | None
-    """The first job that finds no place; null = all do."""
 
 
 def in_turn(

@@ -147,8 +147,3 @@ def _end_with_parent() -> None:
 
 def _work(work: Callable[[Any, T], R], item: T) -> R:
     return work(_received[0], item)
-
-
-def usable_cores() -> int:
-    """Return cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -270,7 +270,7 @@ class PowerQuestion(ClusterQuestion[PowerAnswer]):
     @cached_property
     def remedies(self) -> dict[str, tuple[FloatArray, float]]:
         """Power of the site over time under each remedy, shape [times], watts, and the mean that it takes more."""
-        return self.powered.remedies(self.powered.loads(self.points.medians))
+        return self.powered.power_by_remedy(self.powered.loads(self.points.medians))
 
     def title(self, answer: PowerAnswer) -> str:
         """Return the question in words."""

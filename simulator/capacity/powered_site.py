@@ -98,7 +98,7 @@ class PoweredSite(SitePower):
                 loads.append(replace(load, watts=watts, step=step, share=share, phase=float(phases[i])))
         return loads
 
-    def remedies(self, loads: Sequence[PowerLoad]) -> dict[str, tuple[FloatArray, float]]:
+    def power_by_remedy(self, loads: Sequence[PowerLoad]) -> dict[str, tuple[FloatArray, float]]:
         """Return the power of the site over time, watts, and the mean that a remedy takes more: as it comes, in phase,
         staggered, with a floor, with storage.
         """

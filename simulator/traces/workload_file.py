@@ -52,16 +52,8 @@ class WorkloadDocument(BaseModel):
 
     def to_spec(self) -> WorkloadSpec:
         """Return the specification that the generator takes."""
-        return WorkloadSpec(
-            days=self.days,
-            per_day=_DEFAULT.per_day if self.per_day is None else self.per_day,
-            gpus=self.gpus,
-            load=self.load,
-            seed=self.seed,
-            rhythm=self.rhythm,
-            max_gpus=self.max_gpus,
-            kinds=tuple(dict.fromkeys(self.kinds)),
-            preemptible=tuple(dict.fromkeys(self.preemptible)),
-            announce_gpus=None if self.announce is None else self.announce.gpus,
-            announce_seconds=_DEFAULT.announce_seconds if self.announce is None else self.announce.seconds,
-        )
+        given = self.model_dump(exclude={"workload", "announce"}, exclude_none=True)
+        given |= {name: tuple(dict.fromkeys(given[name])) for name in ("kinds", "preemptible")}
+        if self.announce is not None:
+            given |= {"announce_gpus": self.announce.gpus, "announce_seconds": self.announce.seconds}
+        return WorkloadSpec(**given)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.ablation import NEVER_OFF, Ablation, Run, StageRun, search, stage_names, weigh
-from benchmarks.realistic import STAGES, draw_question, take
+from benchmarks.realistic import STAGES, draw_question, take_tightest
 from scheduler.placement.exact import schedule
 from scheduler.placement.exact.problem import GridProblem
 
@@ -71,6 +71,6 @@ def test_realistic_jobs_fit(number: int) -> None:
 def test_packing_takes_the_tightest_domain_then_the_roomiest() -> None:
     """Three go to the domain of three, not of four; five more to the domain of four, and the last to that of two."""
     free = [2, 4, 3]
-    assert take(free, 3) == [(2, 3)]
-    assert take(free, 5) == [(1, 4), (0, 1)]
+    assert take_tightest(free, 3) == [(2, 3)]
+    assert take_tightest(free, 5) == [(1, 4), (0, 1)]
     assert free == [1, 0, 0]

@@ -26,7 +26,7 @@ from topology.drawing.layout import (
     shapes,
     text_width,
 )
-from topology.drawing.page_kit import ramp, wheel
+from topology.drawing.page_kit import colour_ramp, wheel
 from topology.generate import PRESETS, fat_tree, hpn_segments, llama3_pods, minipods, nvl72, paper_cluster
 
 SLACK = 1e-6
@@ -231,7 +231,7 @@ def test_the_inventory_counts_real_switches_only() -> None:
 @given(st.integers(1, 64))
 def test_colours_differ(count: int) -> None:
     """Ramps and wheels give as many different colours as asked for."""
-    for colours in (ramp(count), wheel(count)):
+    for colours in (colour_ramp(count), wheel(count)):
         assert len(set(colours)) == count
         assert all(len(colour) == 7 and int(colour[1:], 16) >= 0 for colour in colours)
 

@@ -149,26 +149,6 @@ BAR_SIDES = (10.0, 8.0, 7.0, 6.0, 5.0, 4.5, 4.0, 3.5, 3.0, 2.5, 2.0, 1.6, 1.3, 1
 """The same for nodes merged into bars: the side of the area that one node adds to its bar."""
 
 
-@dataclass(frozen=True, slots=True)
-class SizedDrawing:
-    """A whole drawing of known size."""
-
-    root: SizedBox  # without a box of its own
-    side: float  # of a node's square; gap: between two squares
-    gap: float
-
-
-def size_to_fit(tree: ShapeTree, width: float) -> SizedDrawing:
-    """Return a drawing with nodes as large as the page allows, or else the smallest that there is."""
-    sides: Sequence[float] = BAR_SIDES if tree.bars else SIDES
-    for side in sides:
-        gap = 0.0 if tree.bars else 3.0 if side >= 16 else 2.0 if side >= 9 else 1.0
-        root = Sizer(tree, side=side, gap=gap).root(width)
-        if root.width <= width and root.height <= MOST_HEIGHT * width:
-            break
-    return SizedDrawing(root, side, gap)
-
-
 class Sizer:
     """Sizes of all boxes for one size of squares, found from the closest level to the broadest.  Boxes of one level
     share their number of columns, to look alike; only a domain much larger than is usual at its level gets more.
@@ -320,25 +300,6 @@ WIDTH = 1200.0  # Default width of a drawing
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class DomainFrame:
-    """The box of a domain."""
-
-    shape: Shape
-    x: float
-    y: float
-    width: float
-    height: float
-    depth: int  # how many boxes it stands in, 0 for the outermost
-    header: float  # height of the strip at its top that holds the label; 0 = no label
-    style: Style
-
-    @property
-    def broad(self) -> bool:
-        """Whether it belongs to the level that divides the cluster first: drawn with more weight."""
-        return self.style is BROAD
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class Bar:
     """The area of nodes of a domain that are merged into one rectangle."""
 
@@ -347,6 +308,20 @@ class Bar:
     y: float
     width: float
     height: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DomainFrame(Bar):
+    """The box of a domain."""
+
+    depth: int  # how many boxes it stands in, 0 for the outermost
+    header: float  # height of the strip at its top that holds the label; 0 = no label
+    style: Style
+
+    @property
+    def broad(self) -> bool:
+        """Whether it belongs to the level that divides the cluster first: drawn with more weight."""
+        return self.style is BROAD
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -366,8 +341,14 @@ class Layout:
 def layout(cluster: Cluster, *, width: float = WIDTH, detail: int = DETAIL) -> Layout:
     """Lay a cluster out, ``width`` wide at most; beyond so many nodes (``detail``) they are merged into bars."""
     tree = shapes(cluster, detail=detail)
-    sized = size_to_fit(tree, width)
-    root, pitch = sized.root, sized.side + sized.gap
+    # nodes as large as the page allows, or else the smallest that there is
+    sides: Sequence[float] = BAR_SIDES if tree.bars else SIDES
+    for side in sides:
+        gap = 0.0 if tree.bars else 3.0 if side >= 16 else 2.0 if side >= 9 else 1.0
+        root = Sizer(tree, side=side, gap=gap).root(width)
+        if root.width <= width and root.height <= MOST_HEIGHT * width:
+            break
+    pitch = side + gap
     frames: list[DomainFrame] = []
     merged: list[Bar] = []
     order: list[IntArray] = [root.shape.nodes[:0]]
@@ -398,7 +379,7 @@ def layout(cluster: Cluster, *, width: float = WIDTH, detail: int = DETAIL) -> L
         nodes=np.concatenate(order),
         x=np.concatenate(xs),
         y=np.concatenate(ys),
-        side=float(sized.side),
+        side=float(side),
     )
 
 

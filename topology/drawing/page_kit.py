@@ -161,7 +161,7 @@ _STOPS = (
 """Hue, lightness and chroma from which ramps are drawn: violet, blue, sky, teal, green, yellow, orange, red."""
 
 
-def ramp(count: int) -> tuple[str, ...]:
+def colour_ramp(count: int) -> tuple[str, ...]:
     """Return colours for things in order (pipeline stages, rows): violet over blue, green and yellow to red."""
     colours = []
     for i in range(count):

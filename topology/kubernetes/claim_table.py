@@ -48,7 +48,7 @@ class ClaimTable:
         self._complete = complete
 
     @property
-    def drivers(self) -> dict[str, str]:
+    def driver_of_class(self) -> dict[str, str]:
         """DeviceClass of GPUs -> the driver behind it; of a class that is not known, the one of its name."""
         return {name: self.classes[name].driver if name in self.classes else name for name in self._gpu_classes}
 
@@ -92,7 +92,7 @@ class ClaimTable:
 
     def equipped(self, node: NodeObject) -> NodeObject:
         """Return a node with the GPUs of its ResourceSlices, if no device plugin offers any."""
-        return with_devices(node, self.devices(node.name), self.drivers)
+        return with_devices(node, self.devices(node.name), self.driver_of_class)
 
     def of_gpus(self, about: Reference) -> bool:
         """Return whether a claim or template is known, and of GPUs."""
@@ -102,11 +102,11 @@ class ClaimTable:
     @property
     def homeless(self) -> list[str]:
         """Names of ResourceSlices with GPUs that are not of one node each, which are not counted."""
-        return self.slices.homeless(frozenset(self.drivers.values()))
+        return self.slices.homeless(frozenset(self.driver_of_class.values()))
 
     def devices(self, node: str) -> NodeDevices:
         """Return the GPUs of a node in ResourceSlices."""
-        return self.slices.on(node, frozenset(self.drivers.values()))
+        return self.slices.on(node, frozenset(self.driver_of_class.values()))
 
     def _claimed(self, entry: PodClaim, namespace: str, made: Mapping[str, str | None], uid: str) -> Claimed:
         """Return the GPUs of an entry of a pod for a claim."""
@@ -121,7 +121,7 @@ class ClaimTable:
             asks = f"{type(claim).__name__} {claim.name} asks for DeviceClass {missing[0][:LONGEST_NAME]}"
             fix = "install the driver that brings it, or correct the name"
             return Claimed(wrong=f"{asks}, which is not there", fix=fix)
-        return claimed_by(claim, self._gpu_classes, drivers=self.drivers.values(), pod=uid)
+        return claimed_by(claim, self._gpu_classes, drivers=self.driver_of_class.values(), pod=uid)
 
 
 def claims_made(pod: Pod) -> dict[str, str | None]:

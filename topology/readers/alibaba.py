@@ -57,15 +57,15 @@ class AlibabaNodes:
         if shape is None:
             others = f"the columns are {','.join(table.header)[:80]}"
             raise InvalidInput(others, where=source.at(table.header_line), fix=f"use {','.join(SHAPES[0])}")
-        name, gpus, model = (table.header.index(column) for column in shape[:3])
+        names, gpus, models = (table.column(column) for column in shape[:3])
         counts = []
-        for i, row in enumerate(table.rows):
-            if not _COUNT.fullmatch(row[gpus]):
-                odd = f"{table.header[gpus]} is {row[gpus][:60]!r}, not a whole number"
+        for i, count in enumerate(gpus):
+            if not _COUNT.fullmatch(count):
+                odd = f"{shape[1]} is {count[:60]!r}, not a whole number"
                 raise InvalidInput(odd, where=table.place(i), fix="write a number such as 8, or 0")
-            counts.append(int(float(row[gpus])))
+            counts.append(int(float(count)))
         kept = [row for row, count in enumerate(counts) if count]
-        nodes = [PlacedNode(table.rows[i][name], (), counts[i], table.rows[i][model]) for i in kept]
+        nodes = [PlacedNode(names[i], (), counts[i], models[i]) for i in kept]
         if not nodes:
             raise InvalidTopology("no node has a GPU", where=source.name, fix="give a list of nodes with GPUs")
         left_out = len(counts) - len(kept)
@@ -105,6 +105,6 @@ class Lingjun:
             raise InvalidInput(others, where=source.at(table.header_line), fix=f"use {','.join(COLUMNS)}")
         rows = (
             Node(ip, (dsw, psw, f"{psw}/{asw}" if psw and asw else asw), DEFAULT_GPUS, DEFAULT_GPUS)
-            for ip, dsw, psw, asw in table.rows
+            for ip, dsw, psw, asw in zip(*table.columns, strict=True)
         )
         return Reading(build_cluster(("dsw", "psw", "asw"), rows, where=table.place).replace(gpus_assumed=True))

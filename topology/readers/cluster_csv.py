@@ -4,33 +4,35 @@
 (default gpus), ``slowdown`` (empty or 1.0 healthy, 1.3 = 30 % slower, ``faulty`` = never use), ``since`` and ``until``
 (when it began and ends, with a time zone; empty = open), ``gpu_type`` (such as ``H100``; empty = not said),
 ``sharing`` (how the node hands out its GPUs in parts, such as ``time-slicing x4``; empty = whole), ``cache`` (names
-of the images that the node has, between spaces) and ``taints`` (``KEY=VALUE:EFFECT``, as kubectl writes them, between
-spaces: they keep jobs off that do not tolerate them). Columns whose name begins with ``@`` (``@power``) are second
-hierarchies, wherever they stand; an empty cell = the node is in none of its domains.
+of the images that the node has, between spaces), ``taints`` (``KEY=VALUE:EFFECT``, as kubectl writes them, between
+spaces: they keep jobs off that do not tolerate them) and ``rails`` (network cards of the node for traffic between
+nodes; empty = not said). Columns whose name begins with ``@`` (``@power``) are second hierarchies, wherever they stand;
+an empty cell = the node is in none of its domains.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from difflib import get_close_matches
+from itertools import islice, repeat
 
 from ground.errors import InvalidInput, InvalidTopology, TooLarge, did_you_mean
 from ground.files import Source
 from ground.formats import FileFormat, text_of
 from ground.rows import BadRows, CsvRows
-from topology.build import build_cluster, second_fault
-from topology.cluster import DEFAULT_GPUS, MAX_LEVELS, MAX_NODES, SECOND, Node
+from topology.build import NodeColumns, build_cluster, second_fault
+from topology.cluster import DEFAULT_GPUS, MAX_LEVELS, MAX_NODES, SECOND
 from topology.flags import FAULTY, HEALTHY, FlagKind, NodeFlag, parse_slowdown
 from topology.readers.reading import Reading
 from topology.taints import Taint, parse_taint
 
 NODE = "node"
 GPUS, FREE_GPUS, GPU_TYPE, SHARING, CACHE = "gpus", "free_gpus", "gpu_type", "sharing", "cache"
-TAINTS, TIMES = "taints", ("since", "until")
-ATTRIBUTES = (GPUS, FREE_GPUS, "slowdown", *TIMES, GPU_TYPE, SHARING, CACHE, TAINTS)
+TAINTS, SLOWDOWN, TIMES, RAILS = "taints", "slowdown", ("since", "until"), "rails"
+ATTRIBUTES = (GPUS, FREE_GPUS, SLOWDOWN, *TIMES, GPU_TYPE, SHARING, CACHE, TAINTS, RAILS)
 
 _SEPARATORS = (";", "\t", "|")
 _LEVELS = ("spine", "slice")  # Terms of networks that a misspelt "since" looks like
@@ -45,26 +47,38 @@ class Table:
     source: Source
     header: tuple[str, ...]
     header_line: int
-    rows: list[list[str]]
-    lines: list[int]  # of each row
+    columns: Sequence[tuple[str, ...]]  # cells of all rows, column by column
+    lines: Sequence[int]  # of each row
 
     def place(self, row: int) -> str:
         """Return where a row stands."""
         return self.source.at(self.lines[row])
 
+    def column(self, name: str) -> tuple[str, ...]:
+        """Return the cells of a column; empty cells where the table has no such column."""
+        return self.columns[self.header.index(name)] if name in self.header else ("",) * len(self.lines)
+
+    def filled(self, name: str) -> Iterator[tuple[int, str]]:
+        """Yield rows whose cell of a column is not empty, with the cell."""
+        return ((row, cell) for row, cell in enumerate(self.column(name)) if cell) if name in self.header else iter(())
+
 
 def read_table(source: Source) -> Table:
     """Read a CSV text of as many rows as a cluster may have nodes, each as long as the header; skip empty lines."""
     table = CsvRows(source, BadRows(lenient=None))
-    rows: list[list[str]] = []
-    lines: list[int] = []
-    for line, row in table:
-        rows.append(row)
-        lines.append(line)
-        if len(rows) > MAX_NODES:
-            many = f"the table has more than {MAX_NODES:,} rows"
-            raise TooLarge(many, where=source.name, fix="describe a part of it")
-    return Table(source, table.header, table.header_line, rows, lines)
+    columns = table.columns(MAX_NODES + 1)
+    lines: Sequence[int]
+    if columns is not None:
+        lines = range(table.header_line + 1, table.header_line + 1 + len(columns[0]))
+    else:
+        table = CsvRows(source, BadRows(lenient=None))
+        numbered = list(islice(table, MAX_NODES + 1))
+        lines = [line for line, _ in numbered]
+        columns = list(zip(*(row for _, row in numbered), strict=True)) or [()] * len(table.header)
+    if len(lines) > MAX_NODES:
+        many = f"the table has more than {MAX_NODES:,} rows"
+        raise TooLarge(many, where=source.name, fix="describe a part of it")
+    return Table(source, table.header, table.header_line, columns, lines)
 
 
 class ClusterCsv:
@@ -91,40 +105,36 @@ class ClusterCsv:
         if fault := _header_fault(table.header):
             raise InvalidInput(fault[0], where=source.at(table.header_line), fix=fault[1])
         tree, beside = _levels(table.header), _second(table.header)
-        names, second = ([table.header[at] for at in columns] for columns in (tree, beside))
-        column = {name: i for i, name in enumerate(table.header)}
-        gpus_at, free_at, type_at, sharing_at, taints_at, cache_at = map(
-            column.get, (GPUS, FREE_GPUS, GPU_TYPE, SHARING, TAINTS, CACHE)
-        )
-        nodes: list[Node] = []
-        flags: list[NodeFlag] = []
-        taints_of: dict[int, tuple[Taint, ...]] = {}
+        names = table.columns[0]
+        gpus = _integers(table, GPUS, repeat(DEFAULT_GPUS))
+        free = _integers(table, FREE_GPUS, gpus)
+        flags = _flags(table)
+        taints = {row: _taints(table, row, cell) for row, cell in table.filled(TAINTS)}
         cached: dict[str, set[str]] = {}
-        for i, row in enumerate(table.rows):
-            gpus = _integer(table, i, gpus_at, DEFAULT_GPUS)
-            free = _integer(table, i, free_at, gpus)
-            gpu_type, sharing = ("" if at is None else row[at] for at in (type_at, sharing_at))
-            path, others = tuple(row[at] for at in tree), tuple(row[at] for at in beside)
-            nodes.append(Node(row[0], path, gpus, free, gpu_type=gpu_type, second_path=others, sharing=sharing))
-            if "slowdown" in column:
-                since, until = (_time(table, i, column.get(name)) for name in TIMES)
-                if (slowdown := _slowdown(table, i, column["slowdown"])) > HEALTHY:
-                    kind: FlagKind = "faulty" if slowdown == FAULTY else "straggler"
-                    flags.append(NodeFlag(row[0], kind, slowdown, source="cluster file", since=since, until=until))
-            if taints_at is not None and row[taints_at]:
-                taints_of[i] = _taints(table, i, taints_at)
-            for image in row[cache_at].split() if cache_at is not None else ():
+        for row, cell in table.filled(CACHE):
+            for image in cell.split():
                 if not image.isprintable():
                     odd = f"the name of an image has control characters: {image[:60]!r}"
-                    raise InvalidTopology(odd, where=table.place(i), fix="use printable characters")
-                cached.setdefault(image, set()).add(row[0])
+                    raise InvalidTopology(odd, where=table.place(row), fix="use printable characters")
+                cached.setdefault(image, set()).add(names[row])
+        nodes = NodeColumns(
+            names,
+            [table.columns[at] for at in tree],
+            gpus,
+            free,
+            gpu_types=table.column(GPU_TYPE),
+            second=[table.columns[at] for at in beside],
+            sharing=dict(table.filled(SHARING)),
+        )
+        level_names, second = ([table.header[at] for at in columns] for columns in (tree, beside))
         active = [flag for flag in flags if flag.active(now)]
-        cluster = build_cluster(names, nodes, second=second, flags=active, where=table.place)
+        cluster = build_cluster(level_names, nodes, second=second, flags=active, where=table.place)
         left_out = f"slowdowns that do not hold now, left out: {len(flags) - len(active)}"
         notes = (left_out,) if len(active) < len(flags) else ()
         images = {image: frozenset(having) for image, having in cached.items()}
         assumed = not {GPUS, FREE_GPUS} & {*table.header}
-        return Reading(cluster.with_taints(taints_of).replace(gpus_assumed=assumed, cached=images), notes)
+        cluster = cluster.with_taints(taints).replace(gpus_assumed=assumed, cached=images, rails=_rails(table))
+        return Reading(cluster, notes)
 
 
 def _levels(header: tuple[str, ...]) -> list[int]:
@@ -164,10 +174,58 @@ def _header_fault(header: tuple[str, ...]) -> tuple[str, str] | None:
     return second_fault([header[at] for at in _second(header)], [header[at] for at in levels])
 
 
-def _taints(table: Table, row: int, column: int) -> tuple[Taint, ...]:
-    text, node = table.rows[row][column], table.rows[row][0]
+def _integers(table: Table, name: str, default: Iterable[int]) -> list[int]:
+    """Return a column of whole numbers; an empty cell, and all without such a column, has the default of its row."""
+    cells = table.column(name)
+    numbers: dict[str, int] = {}  # each way to write one is looked at once
+    for cell in dict.fromkeys(cells):
+        if _INTEGER.fullmatch(cell):
+            numbers[cell] = int(cell)
+        elif cell:
+            row, shown = cells.index(cell), repr(cell if len(cell) <= 60 else f"{cell[:57]}...")
+            odd = f"{name} of node {table.columns[0][row]!r} is {shown}, not a whole number"
+            fix = f"write a number such as {DEFAULT_GPUS}, or leave the cell empty"
+            raise InvalidTopology(odd, where=table.place(row), fix=fix)
+    if "" in cells:
+        return [numbers[cell] if cell else usual for cell, usual in zip(cells, default, strict=False)]
+    return [numbers[cell] for cell in cells]
+
+
+def _flags(table: Table) -> list[NodeFlag]:
+    """Return what the slowdowns say of nodes; when it began and ends stands beside."""
+    if SLOWDOWN not in table.header:
+        return []
+    times = [{row: _time(table, row, name, cell) for row, cell in table.filled(name)} for name in TIMES]
+    flags = []
+    for row, cell in table.filled(SLOWDOWN):
+        node = table.columns[0][row]
+        try:
+            slowdown = parse_slowdown(cell)
+        except ValueError as error:
+            fix = "write a factor such as 1.3 (30 % slower), 'faulty', or leave the cell empty"
+            raise InvalidTopology(f"slowdown of node {node!r}: {error}", where=table.place(row), fix=fix) from None
+        if slowdown > HEALTHY:
+            since, until = (of_row.get(row) for of_row in times)
+            kind: FlagKind = "faulty" if slowdown == FAULTY else "straggler"
+            flags.append(NodeFlag(node, kind, slowdown, source="cluster file", since=since, until=until))
+    return flags
+
+
+def _rails(table: Table) -> dict[int, int]:
+    """Return the network cards of each node of which they are said."""
+    counts = _integers(table, RAILS, repeat(0)) if RAILS in table.header else []
+    rails = {row: counts[row] for row, _ in table.filled(RAILS)}
+    for row, count in rails.items():
+        if count < 1:
+            fix = "give its network cards for traffic between nodes, such as 8, or leave the cell empty"
+            raise InvalidTopology(f"node {table.columns[0][row]!r} has {count} rails", where=table.place(row), fix=fix)
+    return rails
+
+
+def _taints(table: Table, row: int, cell: str) -> tuple[Taint, ...]:
+    node = table.columns[0][row]
     try:
-        taints = tuple(map(parse_taint, text.split()))
+        taints = tuple(map(parse_taint, cell.split()))
     except ValueError as error:
         fix = "write dedicated=vision:NoSchedule, several with spaces between them"
         raise InvalidTopology(f"a taint of node {node!r}: {error}", where=table.place(row), fix=fix) from None
@@ -177,40 +235,13 @@ def _taints(table: Table, row: int, column: int) -> tuple[Taint, ...]:
     return taints
 
 
-def _time(table: Table, row: int, column: int | None) -> datetime | None:
-    text = "" if column is None else table.rows[row][column]
-    if column is None or not text:
-        return None
+def _time(table: Table, row: int, name: str, cell: str) -> datetime:
     try:
-        time = datetime.fromisoformat(text)
+        time = datetime.fromisoformat(cell)
     except ValueError:
         time = datetime.min
     if time.tzinfo is None:
-        timeless = f"{table.header[column]} of node {table.rows[row][0]!r} is {text[:60]!r}, no time with a time zone"
+        timeless = f"{name} of node {table.columns[0][row]!r} is {cell[:60]!r}, no time with a time zone"
         fix = "write a time such as 2026-11-17T14:00:00Z, or leave the cell empty"
         raise InvalidTopology(timeless, where=table.place(row), fix=fix)
     return time
-
-
-def _integer(table: Table, row: int, column: int | None, default: int) -> int:
-    text = "" if column is None else table.rows[row][column]
-    if column is None or not text:
-        return default
-    if not _INTEGER.fullmatch(text):
-        shown = repr(text if len(text) <= 60 else f"{text[:57]}...")
-        odd = f"{table.header[column]} of node {table.rows[row][0]!r} is {shown}, not a whole number"
-        fix = f"write a number such as {DEFAULT_GPUS}, or leave the cell empty"
-        raise InvalidTopology(odd, where=table.place(row), fix=fix)
-    return int(text)
-
-
-def _slowdown(table: Table, row: int, column: int | None) -> float:
-    text = "" if column is None else table.rows[row][column]
-    if not text:
-        return HEALTHY
-    try:
-        return parse_slowdown(text)
-    except ValueError as error:
-        odd = f"slowdown of node {table.rows[row][0]!r}: {error}"
-        fix = "write a factor such as 1.3 (30 % slower), 'faulty', or leave the cell empty"
-        raise InvalidTopology(odd, where=table.place(row), fix=fix) from None

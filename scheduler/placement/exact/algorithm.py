@@ -18,7 +18,7 @@ from ground.errors import InvalidJob, SolverTimeout
 from scheduler.job import Hold, Job
 from scheduler.objective import TOLERANCE, closer_levels, objective_terms, step_time
 from scheduler.placement.admission import admissible
-from scheduler.placement.cpsat import load_solver
+from scheduler.placement.exact.closer import CloserSearch
 from scheduler.placement.exact.goals import GoalSearch, WeighedPlacement
 from scheduler.placement.exact.lattice import Lattice, PairSearch
 from scheduler.placement.exact.level_bounds import LevelBounds
@@ -98,8 +98,6 @@ class ThresholdStrategy(ABC):
     def propose(self) -> Proposal:
         """Propose the best placement that the time allows."""
         cluster, job, limits, params = self.cluster, self.job, self.limits, self.params
-        if job.grid.cells <= params.many_cells:
-            load_solver()  # no part of the solve time; larger jobs hardly need it
         start, begun_at = clock(), stopwatch()
         options = thresholds(cluster, job)
         every, held = GridReduction(cluster, job, options[-1]), counted_where_held(cluster, job)
@@ -174,6 +172,8 @@ class ThresholdStrategy(ABC):
             goals.offer_all(quick_starts(reduction, limits, self.params, end=end))
             # a rule may have built a pair that the search has not
             claims.lattice.build(reduction.part_of_block(goals.best.nodes), "quick rule")
+        if isinstance(bounds, LevelBounds):
+            CloserSearch(goals, bounds, limits, self.params, end).search()
         goals.search(closer)
         return goals
 
@@ -198,7 +198,7 @@ class ThresholdStrategy(ABC):
             return None  # groups that share nodes unequally cannot be held
         reached, search = goals.best.worth.objective + TOLERANCE, None
         if not refused:
-            until = min(end, clock() + self.params.expert_share * limits.seconds)
+            until = min(end, clock() + self.params.short_share * limits.seconds)
             with suppress(SolverTimeout):
                 search = self.search(held, max(self.params.least_seconds, until - clock()))
         if search is not None and search.objective <= reached:
@@ -224,7 +224,7 @@ class GridSearch(ThresholdStrategy):
         if not has_more_terms(reduction.cluster, reduction.job):
             return ThresholdSearch(reduction, search_reduction(reduction, limits, seconds, params))
         until = clock() + seconds
-        search = search_reduction(reduction, limits, params.pair_share * seconds, params)
+        search = search_reduction(reduction, limits, params.long_share * seconds, params)
         goals = goals_of(reduction, search, limits, until, params)
         goals.search([0])
         return ThresholdSearch(reduction, search, goals)
@@ -232,8 +232,8 @@ class GridSearch(ThresholdStrategy):
     def offer_front(self, goals: GoalSearch, claims: ThresholdSearch, end: float) -> None:
         """Fill the front with cheap methods; where time ran out it may have a better pair than the best placement."""
         limits, params, lattice = self.limits, self.params, claims.lattice
-        most, least = (share * limits.seconds for share in (params.front_share, params.front_least))
-        fill_front(claims.search, seconds=min(most, max(least, end - clock())))
+        seconds = min(params.short_share * limits.seconds, max(params.least_seconds, end - clock()))
+        fill_front(claims.search, seconds=seconds)
         if claims.goals is None and lattice.cost(lattice.best) < goals.best.worth.objective - TOLERANCE:
             seconds = seating_seconds(limits, params)
             goals.offer(seat_pair(claims.reduction, lattice, lattice.best, seconds, params, end=end))

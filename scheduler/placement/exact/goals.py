@@ -32,7 +32,7 @@ from topology.cluster import BoolArray, Cluster, IntArray, Level, count_nodes
 from topology.flags import HEALTHY
 
 if TYPE_CHECKING:
-    from ortools.sat.python import cp_model
+    from scheduler.placement import cp_model
 
 # Cells and domains told apart as little as the objective allows: units of cells, and sites where they may go.
 #
@@ -143,6 +143,7 @@ class Sites:
 # model improves a part of a large placement.
 
 
+_MODEL_EFFORT = 0.05  # that making the model of a part is counted as
 _LARGEST_SCALE = 10**9  # Largest common denominator of weights: sums of a model stay far within 64 bits
 
 
@@ -186,7 +187,7 @@ class CellModel:
 
         :param among: shape [sites]: units on these may move, among these; all others stay.  ``None`` = all.
         """
-        from ortools.sat.python import cp_model
+        from scheduler.placement import cp_model
 
         self.answer = site_of_unit  # Shape [units]: the best so far
         self._sites = sites
@@ -255,7 +256,7 @@ class CellModel:
         self._solve(limit, None)
 
     def _solve(self, limit: Slice, goal: Goal | None) -> Reached | None:
-        self._model.clear_hints()  # type: ignore[no-untyped-call]
+        self._model.clear_hints()
         for unit, row in self._x.items():
             for k, choice in row.items():
                 self._model.add_hint(choice, bool(self.answer[unit] == k))
@@ -314,7 +315,7 @@ class CellModel:
         return places
 
     def _expression(self, goal: Goal) -> cp_model.LinearExpr:
-        from ortools.sat.python import cp_model
+        from scheduler.placement import cp_model
 
         spreads = [self.spread(term.family, term.level) for term in goal.terms]
         return cp_model.LinearExpr.weighted_sum(spreads, goal.weights)
@@ -492,6 +493,10 @@ class GoalSearch:
         bound = self.bounds.least(self.goals[goal], among=before)
         if goal == len(self.certified):
             self.certified.append(bound)
+        self.raise_bound(goal, bound)
+
+    def raise_bound(self, goal: int, bound: float) -> None:
+        """Note what no placement is below that is as good in the goals before."""
         self.certified[goal] = max(self.certified[goal], min(bound, self.best.costs[goal]))
 
     def counted(self, goals: Sequence[int]) -> bool:
@@ -513,7 +518,7 @@ class GoalSearch:
             self._search_model(goals)
             return
         for goal in goals:
-            if goal == 0 or choices <= self.params.closer_choices:
+            if goal == 0 or choices <= 2 * self.params.cell_choices:
                 self._search_parts(goal)
 
     def _search_model(self, goals: Sequence[int]) -> None:
@@ -537,11 +542,11 @@ class GoalSearch:
                 if reached.value < before:
                     self.offer(self._nodes(model))
                 bound = reached.bound / goal.scale - self._error(goal)
-                self.certified[number] = max(self.certified[number], min(bound, self.best.costs[number]))
+                self.raise_bound(number, bound)
             model.at_most(goal, self._whole(goal, self.best))
         if self.best is not begun:
             drift = self.reduction.job.alpha in (0.0, 1.0)
-            model.settle(Slice(self.params.tie_effort, self.end - clock(), self.limits.seed), drift=drift)
+            model.settle(Slice(self.params.part_effort, self.end - clock(), self.limits.seed), drift=drift)
             self.offer(self._nodes(model))
 
     def _search_parts(self, number: int) -> None:
@@ -562,7 +567,7 @@ class GoalSearch:
                 model.at_most(known, self._whole(known, self.best))
             limit = Slice(self.params.part_effort, left, self.limits.seed, light=True)
             reached = model.minimise(goal, limit, touches=True)
-            self.effort -= self.params.part_cost + (reached.effort if reached else self.params.part_effort)
+            self.effort -= _MODEL_EFFORT + (reached.effort if reached else self.params.part_effort)
             fruitless += 1
             if not np.array_equal(site_of, model.answer):
                 site_of = model.answer

@@ -169,6 +169,22 @@ class LevelBounds:
             least = max(least, min((dp * a + pp * b for a, b in pairs), default=inf))
         return least
 
+    def allowed(self, name: str, terms: Sequence[Count], most: float) -> list[Pair]:
+        """Return the largest pairs of a level with which some terms, its Eq. 2 among them, may be at most a number."""
+        rest = [term for term in terms if term.level != name or term.family not in _LINES]
+        w, v = _weights(terms)[name]
+        return self._widest(name, w, v, most - (self.least(rest) if rest else 0.0) + TOLERANCE)
+
+    def sees_lines(self, name: str) -> bool:
+        """Return whether columns and rows of the grid are what spread counts at a level: inside TP groups that are held
+        at a broader one a column touches more domains than its DP groups.
+        """
+        reduction = self.reduction
+        if reduction.job.nodes_of_tp == 1:
+            return True
+        held = reduction.job.holds_on(reduction.cluster)[-1].level
+        return reduction.cluster.level_index(name) <= reduction.cluster.level_index(held)
+
     def _widest(self, name: str, w: float, v: float, most: float) -> list[Pair]:
         """Return the largest pairs of a level with w * S + v * R no more than a number, but for those refuted."""
         reduction, known = self.reduction, self.lattices.get(name)
@@ -191,9 +207,10 @@ class LevelBounds:
         if (broader, name) not in self._lines:
             reduction = self.reduction
             nodes = np.flatnonzero(reduction.admitted)
-            levels = reduction.cluster.level(broader), reduction.cluster.level(name)
-            inside, room = np.unique(np.stack([level.domain_of[nodes] for level in levels]), axis=1, return_counts=True)
-            rooms = np.split(room, np.flatnonzero(np.diff(inside[0])) + 1)
+            above, inside = reduction.cluster.level(broader), reduction.cluster.level(name)
+            places = above.domain_of[nodes].astype(np.int64) * len(inside) + inside.domain_of[nodes]
+            place, room = np.unique(places, return_counts=True)
+            rooms = np.split(room, np.flatnonzero(np.diff(place // len(inside))) + 1)
             shape = reduction.job.grid.rows, reduction.job.grid.columns
             self._lines[broader, name] = tuple(
                 LineTouches(length, lines, rooms, self.params.touch_table) for length, lines in (shape, shape[::-1])
@@ -211,10 +228,8 @@ class LevelBounds:
         Where parts of TP groups may lie apart a column touches more domains than its DP groups: counting says nothing.
         """
         reduction = self.reduction
-        if reduction.job.nodes_of_tp > 1:
-            held = reduction.job.holds_on(reduction.cluster)[-1].level
-            if reduction.cluster.level_index(name) > reduction.cluster.level_index(held):
-                return [(1, 1)]
+        if not self.sees_lines(name):
+            return [(1, 1)]
         if name not in self.lattices:
             dp, pp = (sum(of.get(name, (0.0, 0.0))[i] for of in weights) for i in range(2))
             alpha = dp / (dp + pp) if dp + pp else 0.5

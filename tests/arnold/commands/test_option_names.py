@@ -24,11 +24,15 @@ OF_THE_COMMAND = {
     "--node-map": "workers are rows of a pipeline in op traces, and ranks in collectives",
     "--format": "replays have two inputs",
     "--algorithm": "replays may also place nothing",
+    "--running": "what moves is placements, in which each cell is known; who only holds nodes may be in any form",
 }
 """Options whose help differs from command to command, and why."""
 
-OF_OTHER_PACKAGES = {"--from": "profiles are of any package, flags of a few tools"}
-"""Options that take a name of a plug-in in one command and one of fixed words in another, and why."""
+OF_TWO_KINDS = {
+    "--from": "profiles are of any package, flags of a few tools",
+    "--nodes": "a job that runs has names of nodes, a capacity question numbers of them",
+}
+"""Options that take another kind of value in one command than in another, and why."""
 
 RANGES = {"--load", "--repair-hours"}
 """Numbers that questions of `arnold capacity` take as ranges too, so that the type there is a text."""
@@ -71,7 +75,7 @@ def kind(option: click.Option) -> str:
 def test_a_name_means_the_same_everywhere(name: str) -> None:
     """Placeholder, type and help are one for all commands; where they need not be, it is said why."""
     options = [option for _, option in declared()[name]]
-    if name in OF_OTHER_PACKAGES:
+    if name in OF_TWO_KINDS:
         return
     assert len({placeholder(option) for option in options}) == 1
     assert name in RANGES or len({kind(option) for option in options}) == 1

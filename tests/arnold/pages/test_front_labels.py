@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arnold.pages.placement_page import APART, BOLD, Box, LabelledPoint, PlacedLabel, place_labels
+from arnold.pages.placement_page import APART, BOLD, Box, LabelledPoint, place_labels
 from topology.drawing.layout import text_width
 
 WITHIN = (0.0, 0.0, 300.0, 200.0)
@@ -26,16 +26,16 @@ steps = st.lists(st.tuples(st.floats(0, 300), st.floats(0, 200), st.booleans()),
 """Lines through the whole chart, flat or upright."""
 
 
-def box(label: PlacedLabel) -> tuple[float, float, float, float]:
+def box(place: tuple[float, float], point: LabelledPoint) -> tuple[float, float, float, float]:
     """Left, top, right and bottom of a label."""
-    width = text_width(label.point.text, label.point.size) * (BOLD if label.point.kind == "name" else 1.0)
-    return label.x, label.y - 0.8 * label.point.size, label.x + width, label.y + 0.25 * label.point.size
+    (x, y), width = place, text_width(point.text, point.size) * (BOLD if point.kind == "name" else 1.0)
+    return x, y - 0.8 * point.size, x + width, y + 0.25 * point.size
 
 
 @given(wanted=points, lines=steps)
 def test_labels_lie_apart_and_inside(wanted: list[LabelledPoint], lines: list[Box]) -> None:
     """However crowded the points, labels neither touch each other nor leave the chart, nor cover a point or a line."""
-    placed = [box(label) for label in place_labels(wanted, within=WITHIN, lines=lines)]
+    placed = [box(*label) for label in place_labels(wanted, within=WITHIN, lines=lines)]
     for i, (left, top, right, bottom) in enumerate(placed):
         assert left >= 0
         assert top >= 0
@@ -52,9 +52,9 @@ def test_labels_lie_apart_and_inside(wanted: list[LabelledPoint], lines: list[Bo
 
 def test_a_lone_point_has_its_label() -> None:
     """Room all around: the label stands at the upper right."""
-    (label,) = place_labels([LabelledPoint(100, 100, 5, "(4, 4)", 12, "name")], within=WITHIN)
-    assert label.x > 100
-    assert label.y < 100
+    (((x, y), _),) = place_labels([LabelledPoint(100, 100, 5, "(4, 4)", 12, "name")], within=WITHIN)
+    assert x > 100
+    assert y < 100
 
 
 def test_of_two_on_one_spot_both_are_named() -> None:

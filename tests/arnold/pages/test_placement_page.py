@@ -22,7 +22,7 @@ from tests.facts import says
 from tests.markup import tags
 from topology.build import build_cluster
 from topology.cluster import Cluster, Node
-from topology.drawing.page_kit import ramp
+from topology.drawing.page_kit import colour_ramp
 from topology.flags import NodeFlag
 from topology.generate import fragment, hpn_segments, minipods
 
@@ -141,7 +141,7 @@ def test_every_placement_can_be_drawn(outcomes: list[Outcome], page: str) -> Non
         assert {name: domains.count(name) for name in set(domains)} == dict(outcome.evaluation.domains)
     assert data["rank"] == JOB.grid.node_rank.ravel().tolist()
     assert (data["rows"], data["columns"]) == (8, 2)
-    assert data["colours"]["stage"] == list(ramp(2))
+    assert data["colours"]["stage"] == list(colour_ramp(2))
 
 
 def test_boxes_count_the_cells_of_each_placement(page: str) -> None:

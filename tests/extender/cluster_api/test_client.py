@@ -310,7 +310,7 @@ def test_a_kubeconfig_with_a_token(tmp_path: Path) -> None:
     credentials = found(kubeconfig(tmp_path, token="secret"))
     assert credentials.configuration.host == "https://127.0.0.1:6443"
     assert credentials.configuration.api_key["BearerToken"] == "Bearer secret"
-    assert credentials.keep is None
+    assert credentials.renew_token is None
 
 
 def test_a_kubeconfig_with_a_plugin(tmp_path: Path) -> None:
@@ -319,7 +319,7 @@ def test_a_kubeconfig_with_a_plugin(tmp_path: Path) -> None:
     user = {"exec": {"apiVersion": answer["apiVersion"], "command": "echo", "args": [json.dumps(answer)]}}
     credentials = found(kubeconfig(tmp_path, **user))
     assert credentials.configuration.api_key["BearerToken"] == "Bearer t"
-    assert credentials.keep is not None
+    assert credentials.renew_token is not None
 
 
 @pytest.mark.parametrize(

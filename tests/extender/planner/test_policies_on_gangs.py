@@ -336,5 +336,5 @@ def test_a_policy_that_stops_by_priority_names_whole_gangs() -> None:
     stopping = asked_to_stop(state, PriorityPreempt()).stopping
     assert (stopping.gangs, stopping.pods) == ((key("spare"),), ())
     held = state.plans[key("spare")].nodes
-    assert stopping.on(held[-1:]) == stopping
-    assert not stopping.on([name for name in (f"m0-{i}" for i in range(6)) if name not in held]).gangs
+    assert stopping.holding(held[-1:]) == stopping
+    assert not stopping.holding([name for name in (f"m0-{i}" for i in range(6)) if name not in held]).gangs

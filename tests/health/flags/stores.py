@@ -12,7 +12,7 @@ from health.flags import Ledger
 def memory_ledger(now: datetime) -> Ledger:
     """Return a new store that begins at a time and is gone with the last reference to it."""
     ledger = _ledger()
-    ledger.open(now)
+    ledger.create(now)
     return ledger
 
 

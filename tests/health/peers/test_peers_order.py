@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ground.errors import InvalidInput
-from health.peers.metrics import Labelled, largest_z, learn_order
+from health.peers.metrics import largest_z, learn_order
 from tests.facts import saying
 from tests.health.peers.made import recording, values
 
@@ -35,7 +35,7 @@ def test_the_metric_that_shows_the_faults_comes_first() -> None:
             name: values(10 * k + j) for j, name in enumerate(("pfc_tx_packet_rate", "cpu_usage", "gpu_power_draw"))
         }
         made["gpu_power_draw"][k, 200:400] *= 0.3
-        examples.append(Labelled(recording(made), [(200.0, 400.0)]))
+        examples.append((recording(made), [(200.0, 400.0)]))
     learnt = learn_order(examples)
     assert learnt.order[0] == "gpu_power_draw"
     assert set(learnt.order[1:]) == {"pfc_tx_packet_rate", "cpu_usage"}
@@ -47,7 +47,7 @@ def test_the_metric_that_shows_the_faults_comes_first() -> None:
 def test_nothing_can_be_learnt_from_one_kind_of_time(faults: list[tuple[float, float]]) -> None:
     """Without a fault, or with nothing but faults, there is nothing to tell apart."""
     with pytest.raises(InvalidInput, match=saying("with a fault and times without")):
-        learn_order([Labelled(recording({"m": values()}), faults)])
+        learn_order([(recording({"m": values()}), faults)])
 
 
 def test_wrong_times_are_told_before_a_missing_package(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -55,6 +55,6 @@ def test_wrong_times_are_told_before_a_missing_package(monkeypatch: pytest.Monke
     monkeypatch.setitem(sys.modules, "sklearn.tree", None)
     example = recording({"m": values()})
     with pytest.raises(InvalidInput, match=saying("with a fault and times without")):
-        learn_order([Labelled(example, [])])
+        learn_order([(example, [])])
     with pytest.raises(InvalidInput, match="needs scikit-learn"):
-        learn_order([Labelled(example, [(200.0, 400.0)])])
+        learn_order([(example, [(200.0, 400.0)])])

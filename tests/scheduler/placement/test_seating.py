@@ -231,11 +231,11 @@ def test_turns_move_the_burden_and_nothing_else() -> None:
     parcel = Parcel(rows, columns, np.array([16], dtype=np.int32), np.arange(16, dtype=np.int32), {})
     piece = parcel.pieces[0]
     child = rows // 2 * 3 + columns
-    for turn in parcel.turns:
+    for turn in parcel.symmetries:
         assert sorted(turn.tolist()) == list(range(16))
         assert (piece[turn] == piece).all()
         assert spread(rows, child[turn]) == 3
-    assert len({turn.tobytes() for turn in parcel.turns}) == 5
+    assert len({turn.tobytes() for turn in parcel.symmetries}) == 5
 
 
 def test_domains_make_up_for_each_other() -> None:

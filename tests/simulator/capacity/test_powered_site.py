@@ -51,7 +51,7 @@ def test_the_largest_job(tmp_path: Path) -> None:
 def test_remedies_change_what_they_say(tmp_path: Path) -> None:
     """A floor only adds power and lifts the lowest; storage takes none more and swings no more."""
     site, values = site_of(tmp_path, "8x2x4")
-    remedies = site.remedies(site.loads(values))
+    remedies = site.power_by_remedy(site.loads(values))
     now, _ = remedies["as it comes"]
     assert [more for name, (_, more) in remedies.items() if not name.startswith("floor")] == [0.0] * 4
     ((floored, more),) = (found for name, found in remedies.items() if name.startswith("floor"))

@@ -1,0 +1,193 @@
+"""The answers of ``arnold explain --when`` and ``--stop``, as JSON and as text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from math import inf
+from typing import TYPE_CHECKING
+
+from arnold.console.output import BAD, GOOD, SO_SO
+from arnold.documents.place_answer import ExplainDocument, Frame, passed_over, print_head
+from ground.quantities import decimal, plural
+from ground.records import JsonRecord, NotNegative
+from scheduler.job_files.job_file import JobDocument, job_document
+from scheduler.objective import Spread
+from scheduler.outcome import Instance, Outcome, status_words
+from scheduler.placement.types import Status
+from scheduler.start_times import StartTimes, StopProposal
+from topology.node_names import spell_names
+from topology.summary import ClusterSummary, summarise_cluster
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+@dataclass(frozen=True, slots=True)
+class StartRange(JsonRecord):
+    """When a job starts; ISO 8601, null = not before a running job ends of which no end is known."""
+
+    earliest: str | None
+    """Not before that, if every job with a time limit ended at once."""
+    p10: str | None
+    """One start in ten is earlier."""
+    p50: str | None
+    """Half of all starts are earlier."""
+    p90: str | None
+    """Nine starts in ten are earlier."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceThen(JsonRecord):
+    """What the job has if it starts at an instant."""
+
+    at: str
+    """ISO 8601."""
+    status: Status
+    """As of `arnold place`."""
+    objective: float | None
+    """Objective of the placement; null = there is none."""
+    bound: float | None
+    """No placement then has a smaller objective; null = there is none."""
+    spread: Spread | None
+    """Spread at the level that counts."""
+    reason: str | None
+    """Why there is no placement."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WhenDocument(JsonRecord):
+    """When a job starts, and whether waiting gives it a better place."""
+
+    start: StartRange
+    """When it starts, as a range over what is not known of the ends of running jobs."""
+    now: PlaceThen
+    """What it has at once."""
+    later: PlaceThen
+    """The best that waiting for ends that are known gives, and from when on; as now = waiting gives nothing."""
+    notes: tuple[str, ...]
+    """What was counted and what was not, one sentence each."""
+    job: JobDocument
+    """The job as it was understood."""
+    cluster: ClusterSummary
+    """The cluster as it was read."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoppedJob(JsonRecord):
+    """A running job that is to be stopped."""
+
+    name: str
+    """Its name."""
+    gpu_hours_lost: NotNegative
+    """GPUs times hours since its last checkpoint, else since its start."""
+    owner: str | None
+    """Whose it is; null = not said."""
+    nodes: tuple[str, ...]
+    """Its nodes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StopDocument(JsonRecord):
+    """Whom to stop so that a job starts at once."""
+
+    status: Status
+    """optimal: no other choice of jobs loses less; feasible: one may; infeasible: the job does not fit either way."""
+    stop: tuple[StoppedJob, ...]
+    """The jobs to stop; empty = none need be, or it does not help."""
+    gpu_hours_lost: NotNegative | None
+    """GPU-hours that they lose in all; null = the job does not fit."""
+    bound: NotNegative | None
+    """No choice loses less; null = the job does not fit, whoever is stopped."""
+    placement: PlaceThen
+    """What the job has then."""
+    notes: tuple[str, ...]
+    """Who was not to be stopped, and why, one sentence each."""
+    job: JobDocument
+    """The job as it was understood."""
+    cluster: ClusterSummary
+    """The cluster as it was read."""
+
+
+ExplainOutput = ExplainDocument | WhenDocument | StopDocument  # One of the three
+
+
+def _iso(time: float) -> str | None:
+    return None if time == inf else datetime.fromtimestamp(round(time), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _then(outcome: Outcome, at: float) -> PlaceThen:
+    reason = outcome.reason or None
+    return PlaceThen(_iso(at) or "", outcome.status, outcome.objective, outcome.bound, outcome.spread, reason)
+
+
+def when_document(instance: Instance, starts: StartTimes, *, now: float) -> WhenDocument:
+    """Return the document of the start of a job; ``now``: seconds since 1970."""
+    return WhenDocument(
+        start=StartRange(*map(_iso, (starts.earliest, starts.p10, starts.p50, starts.p90))),
+        now=_then(starts.now, now),
+        later=_then(starts.later, starts.later_at),
+        notes=(*instance.notes, *starts.notes),
+        job=job_document(instance),
+        cluster=summarise_cluster(instance.cluster, instance.source),
+    )
+
+
+def stop_document(instance: Instance, stopping: StopProposal, *, now: float) -> StopDocument:
+    """Return the document of whom to stop; ``now``: seconds since 1970."""
+    fits = stopping.outcome.evaluation is not None
+    return StopDocument(
+        status=stopping.status,
+        stop=tuple(
+            StoppedJob(other.name, stopping.lost[other.name], other.owner or None, other.nodes)
+            for other in stopping.jobs
+        ),
+        gpu_hours_lost=stopping.gpu_hours if fits else None,
+        bound=stopping.bound if fits else None,
+        placement=_then(stopping.outcome, now),
+        notes=(*instance.notes, *stopping.notes),
+        job=job_document(instance),
+        cluster=summarise_cluster(instance.cluster, instance.source),
+    )
+
+
+def print_when(out: Console, instance: Instance, document: WhenDocument) -> None:
+    """Print when a job starts."""
+    start, now, later = document.start, document.now, document.later
+    if now.objective is not None:
+        frame = Frame(out, f"starts now: objective {decimal(now.objective)} ({status_words(now.status)})", GOOD)
+    elif start.p50 is None:
+        frame = Frame(out, "no start can be told: it waits for jobs of which no end is known", BAD)
+    else:
+        between = "" if start.p10 == start.p90 else f", likely {start.p10} to {start.p90 or 'not known'}"
+        frame = Frame(out, f"starts {start.p50}{between}, not before {start.earliest}", SO_SO)
+    print_head(out, instance)
+    rows = [
+        (words, then.at, None if then.objective is None else decimal(then.objective),
+         then.reason or status_words(then.status))
+        for words, then in (("now", now), ("later", later))
+    ]  # fmt: skip
+    frame.rows(("start", "at", "objective", ""), rows, title="Whether waiting gives a better place", left=("at", ""))
+    frame.end([*passed_over(instance), *document.notes], "")
+
+
+def print_stop(out: Console, instance: Instance, document: StopDocument) -> None:
+    """Print whom to stop."""
+    then, hours = document.placement, document.gpu_hours_lost
+    if then.objective is None or hours is None:
+        frame = Frame(out, f"it does not fit, whoever is stopped: {then.reason or status_words(then.status)}", BAD)
+    elif not document.stop:
+        frame = Frame(out, f"nobody need be stopped: objective {decimal(then.objective)}", GOOD)
+    else:
+        sure = "no other choice loses less" if document.status == "optimal" else f"no less than {document.bound:,.1f}"
+        lost = f"losing {hours:,.1f} GPU-hours ({sure})"
+        frame = Frame(
+            out, f"stop {plural(len(document.stop), 'job')}, {lost}: objective {decimal(then.objective)}", SO_SO
+        )
+    print_head(out, instance)
+    rows = [
+        (job.name, job.owner, f"{job.gpu_hours_lost:,.1f}", len(job.nodes), spell_names(job.nodes, most=60))
+        for job in document.stop
+    ]
+    frame.rows(("job", "owner", "GPU-hours lost", "nodes", ""), rows, title="Jobs to stop", left=("owner", ""))
+    frame.end([*passed_over(instance), *document.notes], "")

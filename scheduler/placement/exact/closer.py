@@ -1,0 +1,439 @@
+"""Eq. 2 at a closer level by the search of pairs, among placements that are as good at the level above.
+
+The level above allows some pairs (S, R), mostly one.  With S = R = 1 the job lies in one of its domains, and each that
+has room is a grid problem of its own.  With S = 1, or R = 1, lines lie whole in domains: say pods, and rows of the
+grid.  At most S pods are in use, each with a number of whole rows, and what is left is to share out the rows: counting
+says how many racks the columns of a pod touch at least, for each number of rows, and a knapsack over the pods adds that
+up; and each pod with its rows is a small grid problem again, which the search decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from math import inf
+
+import numpy as np
+
+from scheduler.job import Hold, Job
+from scheduler.objective import TOLERANCE, closer_levels
+from scheduler.placement.admission import blocks_at
+from scheduler.placement.exact.closed_forms import closed_form
+from scheduler.placement.exact.goals import GoalSearch
+from scheduler.placement.exact.lattice import Lattice, PairSearch
+from scheduler.placement.exact.level_bounds import LevelBounds
+from scheduler.placement.exact.params import ExactParams
+from scheduler.placement.exact.problem import GridProblem, GridReduction
+from scheduler.placement.exact.schedule import search_pairs
+from scheduler.placement.exact.solve import seat_cells, seating_seconds, usable_part
+from scheduler.placement.types import Limits, Pair
+from scheduler.work_clock import clock, spend
+from topology.cluster import BoolArray, FloatArray, IntArray, Level
+
+
+@dataclass
+class TargetLattice(Lattice):
+    """A lattice on which one pair alone is looked for."""
+
+    target: Pair = (1, 1)
+
+    def open(self) -> list[Pair]:
+        """Return the pair while it is neither refuted nor built."""
+        return [] if self.is_refuted(self.target) or self.is_built(self.target) else [self.target]
+
+
+class Decisions:
+    """Whether grids have a placement of a pair, each asked of the search and kept."""
+
+    def __init__(self, limits: Limits, params: ExactParams) -> None:
+        self._limits = limits
+        self._params = params
+        self._searches: dict[GridProblem, tuple[TargetLattice, PairSearch]] = {}
+        self._left_open: set[tuple[GridProblem, Pair, float]] = set()
+
+    def decide(self, problem: GridProblem, pair: Pair, seconds: float) -> IntArray | None:
+        """Return a placement of a pair, shape [rows, columns]; ``None`` = there is none, or none was found in time."""
+        pair = min(pair[0], problem.largest_pair[0]), min(pair[1], problem.largest_pair[1])
+        if problem not in self._searches:
+            made = TargetLattice(problem, 0.5, 0.5, target=pair)
+            self._searches[problem] = made, PairSearch(made, replace(self._limits, seconds=seconds), self._params)
+        lattice, search = self._searches[problem]
+        lattice.target = pair
+        if (not lattice.built or lattice.open()) and (problem, pair, seconds) not in self._left_open:
+            search.limits = replace(self._limits, seconds=seconds)
+            search.extend(seconds)
+            search_pairs(search)
+        for (dp, pp), cells in lattice.built.items():
+            if dp <= pair[0] and pp <= pair[1]:
+                return cells
+        self._left_open.add((problem, pair, seconds))
+        return None
+
+
+# Whole lines in pods: how many racks their columns touch at least, and a knapsack over the pods.
+
+
+_ELEMENT_SECONDS = 2e-9  # Of work for an element of a table
+
+
+@dataclass(frozen=True)
+class ColumnTouches:
+    """What the columns of a pod touch at least, for each number of whole rows in it, by Lagrangian relaxation.
+
+    A rack that h rows and w columns touch holds min(c, h * w) cells.  For all prices lam of a row's touch and mu > 0 of
+    a column's ``a P <= lam r a + mu T + sum over racks of max over (h <= a, w) of [min(c, h w) - lam h - mu w]^+``,
+    where each of a rows touches r racks at most and the columns T together.
+    """
+
+    rows: int  # of the grid
+    columns: int
+    racks: tuple[tuple[int, ...], ...]  # of each pod its racks' capacities, descending
+    points: int = 16  # Prices of each kind
+
+    @cached_property
+    def _gains(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Prices of row and column touches, and the sum of the gains, shape [lams, mus, pods, rows + 1]."""
+        kinds, of_rack = np.unique(np.concatenate([np.asarray(racks) for racks in self.racks]), return_inverse=True)
+        pod_of = np.repeat(np.arange(len(self.racks)), [len(racks) for racks in self.racks])
+        count = np.zeros((len(self.racks), len(kinds)))
+        np.add.at(count, (pod_of, of_rack), 1.0)
+        lams = np.concatenate([[0.0], np.geomspace(0.05, self.columns, self.points)])
+        mus = np.geomspace(0.05, self.rows, self.points)
+        widths = np.arange(1, self.columns + 1)
+        rows = np.arange(self.rows + 1)
+        # shape [2, widths, kinds, rows + 1]: below and above the height that fills a rack
+        heights = np.stack([kinds // widths[:, None], -(-kinds // widths[:, None])])[..., None]
+        heights = np.minimum(heights, rows)
+        cells = np.minimum(heights * widths[:, None, None], kinds[:, None])
+        gains = np.empty((len(lams), len(mus), len(self.racks), len(rows)))
+        for i, lam in enumerate(lams):
+            net = (cells - lam * heights).max(axis=0)
+            for j, mu in enumerate(mus):
+                best = np.maximum((net - mu * widths[:, None, None]).max(axis=0), 0.0)
+                gains[i, j] = count @ best
+        spend(_ELEMENT_SECONDS * cells.size * len(lams) * (1 + len(mus)))
+        return lams, mus, gains
+
+    def least(self, most: int) -> FloatArray:
+        """Return what the columns touch together, shape [pods, rows + 1], where no row touches more racks than so many;
+        infinite where a pod has no room for the rows.
+        """
+        lams, mus, gains = self._gains
+        rows = np.arange(self.rows + 1)
+        bound = (rows * (self.columns - lams[:, None, None, None] * most) - gains) / mus[:, None, None]
+        touched: FloatArray = np.ceil(bound.max(axis=(0, 1)) - 1e-6)
+        touched[:, 1:] = np.maximum(touched[:, 1:], self.columns)
+        touched[:, 0] = 0.0
+        for pod, racks in enumerate(self.racks):
+            touched[pod, sum(racks) // self.columns + 1 :] = inf
+            if most == 1:
+                # each row lies in a rack whole, and each column touches all of these
+                whole = np.cumsum(np.asarray(racks) // self.columns)
+                racks_of = np.searchsorted(whole, rows[1:]) + 1.0
+                touched[pod, 1:] = np.where(racks_of > len(racks), inf, racks_of * self.columns)
+        return touched
+
+
+def share_rows(cost: FloatArray, rows: int, most: int) -> tuple[float, list[int]]:
+    """Share whole rows out among pods at the least cost; return the cost, and the rows of each pod.
+
+    :param cost: shape [pods, rows + 1], of so many rows in a pod; ``most``: pods that may be in use.
+    """
+    best = np.full((most + 1, rows + 1), inf)
+    best[:, 0] = 0.0
+    taken = np.zeros((len(cost), most + 1, rows + 1), dtype=np.int32)
+    for pod, of_pod in enumerate(cost):
+        onward = best.copy()
+        for some in np.flatnonzero(of_pod[1 : rows + 1] < inf) + 1:
+            through = best[:-1, : rows + 1 - some] + of_pod[some]
+            less = through < onward[1:, some:] - TOLERANCE
+            onward[1:, some:][less] = through[less]
+            taken[pod, 1:, some:][less] = some
+        best = onward
+    spend(_ELEMENT_SECONDS * cost.size * best.size)
+    if best[most, rows] == inf:
+        return inf, []
+    shares, left, pods = [0] * len(cost), rows, most
+    for pod in reversed(range(len(cost))):
+        shares[pod] = int(taken[pod, pods, left])
+        left -= shares[pod]
+        pods -= bool(shares[pod])
+    return float(best[most, rows]), shares
+
+
+@dataclass
+class WholeLines:
+    """The pairs of a closer level where rows lie whole in pods, of which so many may be in use."""
+
+    lattice: Lattice  # of the grid on all racks
+    racks: tuple[tuple[int, ...], ...]  # of each pod its racks' capacities, descending
+    most: int  # pods that may be in use
+    tied: int  # rows that stay together in a pod: a pod has a multiple of so many
+    decisions: Decisions
+    _least: dict[int, FloatArray] = field(default_factory=dict)  # by R, what the columns of each pod touch at least
+
+    @cached_property
+    def _touches(self) -> ColumnTouches:
+        return ColumnTouches(self.lattice.problem.rows, self.lattice.problem.columns, self.racks)
+
+    def count(self, pp: int) -> None:
+        """Refute what counting can where no row touches more racks than so many."""
+        if pp in self._least:
+            return
+        problem = self.lattice.problem
+        self._least[pp] = self._touches.least(pp)
+        self._least[pp][:, np.arange(problem.rows + 1) % self.tied > 0] = inf
+        total, _ = share_rows(self._least[pp], problem.rows, self.most)
+        fewest = problem.largest_pair[0] + 1 if total == inf else int(-(-total // problem.columns))
+        self.lattice.refute((fewest - 1, pp), "whole lines", "")
+
+    def build(self, pair: Pair, seconds: float, end: float) -> list[tuple[int, IntArray]] | None:
+        """Return the rows of each pod in use, with a placement of each in its racks; ``None`` = none was found.
+
+        :param seconds: limit of each question about one pod; ``end``: of the time.
+        """
+        dp, pp = pair
+        problem = self.lattice.problem
+        self.count(pp)
+        # racks that a column touches in each pod at least, as far as is known
+        fewest = np.ceil(self._least[pp] / problem.columns)
+        while clock() < end:
+            total, shares = share_rows(fewest, problem.rows, self.most)
+            if total > dp:
+                return None
+            parts: list[tuple[int, IntArray]] = []
+            for pod, rows in enumerate(shares):
+                if not rows:
+                    continue
+                of_pod = GridProblem(rows, problem.columns, self.racks[pod])
+                cells = self.decisions.decide(of_pod, (int(fewest[pod, rows]), pp), seconds)
+                if cells is None:
+                    # so it is in all pods alike, and with more rows
+                    for other, racks in enumerate(self.racks):
+                        if racks == self.racks[pod]:
+                            fewest[other, rows:] = np.maximum(fewest[other, rows:], fewest[pod, rows] + 1)
+                    break
+                parts.append((pod, cells))
+            else:
+                return parts
+        return None
+
+
+# All closer levels of a job, one after another.
+
+
+@dataclass(frozen=True)
+class PodRacks:
+    """A domain of the level above, with its racks: domains of the closer level with room, the roomiest first."""
+
+    racks: IntArray  # shape [racks], by their index at the closer level
+    room: tuple[int, ...]  # blocks that each can take
+
+
+@dataclass(frozen=True)
+class Region:
+    """Nodes among which all best placements that are in question lie whole, and the pods there."""
+
+    nodes: BoolArray  # shape [nodes]
+    pods: tuple[PodRacks, ...]
+
+    @property
+    def racks(self) -> IntArray:
+        """All racks, shape [racks]."""
+        return np.concatenate([pod.racks for pod in self.pods])
+
+
+class CloserSearch:
+    """The search of one job's closer levels, after its objective is settled.
+
+    :param end: of the time, by ``scheduler.work_clock``.
+    """
+
+    def __init__(self, goals: GoalSearch, bounds: LevelBounds, limits: Limits, params: ExactParams, end: float) -> None:
+        self._goals = goals
+        self._bounds = bounds
+        self._limits = limits
+        self._params = params
+        self._end = end
+        self._decisions = Decisions(limits, params)
+
+    def search(self) -> None:
+        """Search each closer level in turn, as long as those before are settled."""
+        goals, reduction = self._goals, self._goals.reduction
+        cluster, above, before, job = reduction.cluster, reduction.level, 0, self._forced()
+        names = closer_levels(cluster, reduction.job)
+        nodes = [reduction.admitted]
+        for number, name in enumerate(names, start=len(goals.goals) - len(names)):
+            goals.count(number)
+            if not all(goals.settled(earlier) for earlier in range(number)) or not self._bounds.sees_lines(name):
+                return
+            if cluster.level_index(name) != cluster.level_index(above.name) + 1:
+                return  # a level between them counts in the objective
+            pairs = self._bounds.allowed(above.name, goals.goals[before], goals.best.costs[before])
+            if not pairs:
+                return
+            if pairs == [(1, 1)]:
+                nodes = [inside for region in nodes for inside in self._each(above, region)]
+            if not goals.settled(number):
+                closer = GridReduction(cluster, job.replace(level=name), reduction.slowest)
+                regions = [Region(region, self._pods(closer, above, region)) for region in nodes]
+                nodes = self._search_level(number, closer, regions, pairs)
+            before, above = number, cluster.level(name)
+
+    def _forced(self) -> Job:
+        """Return the job with its soft terms as holds where all placements as good in the objective keep them so: a
+        spread of 2 would cost more than the objective leaves beside the least of all other terms.
+        """
+        goals, job = self._goals, self._goals.reduction.job
+        terms, held = goals.goals[0], []
+        for term in job.soft:
+            others = [other for other in terms if other is not term]
+            if 2 * term.weight > goals.best.costs[0] - self._bounds.least(others) + TOLERANCE:
+                held.append(Hold(term.family, term.level))
+        kept = [term for term in job.counts if Hold(term.family, term.level) not in held]
+        return job.replace(holds=(*job.holds, *held), counts=tuple(kept)) if held else job
+
+    def _each(self, level: Level, nodes: BoolArray) -> list[BoolArray]:
+        """Return the nodes of each domain of a level that has room for the job."""
+        room = np.bincount(level.domain_of[nodes], minlength=len(level))
+        return [nodes & (level.domain_of == k) for k in np.flatnonzero(room >= self._goals.reduction.job.grid.cells)]
+
+    @staticmethod
+    def _pods(closer: GridReduction, above: Level, nodes: BoolArray) -> tuple[PodRacks, ...]:
+        pods = []
+        for pod in np.unique(above.domain_of[nodes]):
+            racks = np.flatnonzero((closer.level.parent_of == pod) & (closer.room > 0)).astype(np.int32)
+            racks = racks[np.argsort(-closer.room[racks], kind="stable")]
+            if len(racks):
+                pods.append(PodRacks(racks, tuple(closer.room[racks].tolist())))
+        return tuple(pods)
+
+    def _search_level(
+        self, number: int, closer: GridReduction, regions: Sequence[Region], pairs: Sequence[Pair]
+    ) -> list[BoolArray]:
+        """Search one level in some regions; return the nodes of those where the best placements may lie.
+
+        :param pairs: the largest that the level above may have.
+        """
+        goals = self._goals
+        fitting = [region for region in regions if int(closer.room[region.racks].sum()) >= closer.problem.cells]
+        if pairs == [(1, 1)]:
+            bounds = self._search_inside(number, closer, fitting)
+        else:
+            bounds = [
+                min((self._search_held(number, closer, region, pair) for pair in pairs), default=inf)
+                for region in fitting
+            ]
+        goals.raise_bound(number, min(bounds, default=-inf))
+        reached = goals.best.costs[number] + TOLERANCE
+        return [region.nodes for region, bound in zip(fitting, bounds, strict=True) if bound <= reached]
+
+    def _search_inside(self, number: int, closer: GridReduction, regions: Sequence[Region]) -> list[float]:
+        """Search the pairs of the grid inside each region; return what each costs at least."""
+        goals, job = self._goals, closer.job
+        # of regions alike the first serves for all
+        where: dict[GridProblem, Region] = {}
+        problems = []
+        for region in regions:
+            room = np.sort(closer.room[region.racks])[::-1].tolist()
+            problem = usable_part(closer.problem.rows, closer.problem.columns, room)
+            problems.append(problem)
+            where.setdefault(problem, region)
+        forms = {problem: closed_form(problem, job.alpha) for problem in where}
+        bounds = {problem: form.bound for problem, form in forms.items()}
+        order = sorted(forms, key=lambda problem: forms[problem].cost)
+        for place, problem in enumerate(order):
+            if bounds[problem] >= goals.best.costs[number] - TOLERANCE:
+                continue  # counting says that nothing better is inside
+            lattice, racks = Lattice(problem, job.alpha, job.beta), where[problem].racks
+            lattice.most = goals.best.costs[number]
+            search = PairSearch(lattice, self._limits, self._params)
+            search.extend(max(self._params.least_seconds, (self._end - clock()) / (len(order) - place)))
+            search_pairs(search)
+            bounds[problem] = max(bounds[problem], lattice.bound())
+            if lattice.cost(lattice.best) < goals.best.costs[number] - TOLERANCE:
+                racks = racks[np.argsort(-closer.room[racks], kind="stable")]
+                self._offer(closer, racks[lattice.built[lattice.best]], [racks])
+        return [bounds[problem] for problem in problems]
+
+    def _search_held(self, number: int, closer: GridReduction, region: Region, pair: Pair) -> float:
+        """Search the pairs of a region with the level above held to a pair; return what they cost at least."""
+        goals, grid, job = self._goals, closer.problem, closer.job
+        if min(pair) > 1:
+            return -inf
+        transposed = pair[1] > 1
+        rows, columns = (grid.columns, grid.rows) if transposed else (grid.rows, grid.columns)
+        alpha, beta = (job.beta, job.alpha) if transposed else (job.alpha, job.beta)
+        tied = self._tied_lines(closer, transposed=transposed)
+        lines = WholeLines(
+            Lattice(
+                GridProblem(rows, columns, tuple(sorted(closer.room[region.racks].tolist(), reverse=True))), alpha, beta
+            ),
+            tuple(pod.room for pod in region.pods),
+            max(pair),
+            len(tied) // len(np.unique(tied)),
+            self._decisions,
+        )
+        together = np.argsort(tied, kind="stable")
+        lattice = lines.lattice
+        lattice.most = goals.best.costs[number]
+        for pp in range(1, lattice.problem.largest_pair[1] + 1):
+            if lattice.cost((1, pp)) >= lattice.most - TOLERANCE:
+                break
+            lines.count(pp)
+        for seconds in self._params.pod_seconds:
+            tried: set[Pair] = set()
+            while clock() < self._end and (left := [target for target in lattice.open() if target not in tried]):
+                tried.add(left[0])
+                if (parts := lines.build(left[0], seconds, self._end)) is not None:
+                    cells = np.empty((rows, columns), dtype=np.int32)
+                    cells[together] = _laid_out([region.pods[pod].racks[part] for pod, part in parts])
+                    used = [region.pods[pod].racks for pod, _ in parts]
+                    self._offer(closer, cells.T if transposed else cells, used)
+                    lattice.most = goals.best.costs[number]
+        return lattice.bound()
+
+    def _tied_lines(self, closer: GridReduction, *, transposed: bool) -> IntArray:
+        """Return for each row of the grid (column, where that is transposed) which others holds keep with it in a pod:
+        the same number, as often each.
+        """
+        above = blocks_at(closer.cluster, closer.job, closer.cluster.level_index(closer.level.name) - 1)
+        own, broader = ((blocks.column_of if transposed else blocks.row_of) for blocks in (closer.blocks, above))
+        tied: IntArray = broader[np.unique(own, return_index=True)[1]]
+        alike = len(np.unique(np.bincount(tied))) == 1
+        return tied if alike else np.arange(len(tied), dtype=np.int32)
+
+    def _offer(self, closer: GridReduction, rack_of_block: IntArray, inside: Sequence[IntArray]) -> None:
+        """Offer a placement on racks; in each of some sets of racks cells move to the tightest that hold them.
+
+        :param rack_of_block: shape [rows, columns] of blocks, domains of the closer level.
+        """
+        room, moved = closer.room, rack_of_block.copy()
+        for racks in inside:
+            loads = [(int(np.count_nonzero(rack_of_block == rack)), int(rack)) for rack in racks]
+            free = sorted((int(room[rack]), int(rack)) for rack in racks)
+            for load, rack in sorted(loads, reverse=True):
+                if load:
+                    at = next(i for i, (most, _) in enumerate(free) if most >= load)
+                    moved[rack_of_block == rack] = free.pop(at)[1]
+        blocks = closer.blocks
+        cells = moved[blocks.row_of[:, None], blocks.column_of[None, :]].astype(np.int32)
+        seconds = seating_seconds(self._limits, self._params)
+        self._goals.offer(seat_cells(closer, cells, seconds, self._params, end=self._end))
+
+
+def _laid_out(parts: Sequence[IntArray]) -> IntArray:
+    """Return the rack of each cell, the rows of one pod after those of another: columns that touch many racks in one
+    touch few in the next.
+
+    :param parts: shape [rows, columns] each.
+    """
+    touched, laid = np.zeros(parts[0].shape[1], dtype=np.int64), []
+    for racks in parts:
+        own = np.array([len(np.unique(column)) for column in racks.T])
+        order = np.empty(len(own), dtype=np.int64)
+        order[np.argsort(touched, kind="stable")] = np.argsort(-own, kind="stable")
+        laid.append(racks[:, order])
+        touched = touched + own[order]
+    return np.concatenate(laid)

@@ -1,0 +1,253 @@
+"""When a job starts where others run, and whom to stop so that it starts at once.
+
+*Whom to stop*: preemptible jobs that lose the least GPU-hours since their last checkpoints, so that the job fits.  To
+stop more never takes room away, so what does not make room gives a cut: of each set of jobs that makes none, one more
+has to go.  An integer program chooses the cheapest set that frees enough nodes and heeds all cuts; whether the job fits
+is asked of the search for placements; a set that makes no room is first grown as far as it makes none, so that its cut
+says most.  The first set that does is the cheapest of all.
+
+*When*: nodes come free as jobs end.  An end that somebody says is taken as it is.  Of a time limit the end is the
+latest; a job may end at any time before, all as likely: requested times were found to be used so (Mu'alem and
+Feitelson, 2001).  The start is the first end at which the job fits, found by bisection, for each of many draws.  A job
+of which no end is known never ends.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import inf
+
+import numpy as np
+
+from scheduler.algorithm_run import fits, run
+from scheduler.job import Job
+from scheduler.objective import TOLERANCE
+from scheduler.outcome import Outcome
+from scheduler.placement.admission import admissible
+from scheduler.placement.stop_program import StopProgram
+from scheduler.placement.types import Limits, PlacementAlgorithm, Status
+from scheduler.work_clock import clock, on_clock
+from topology.cluster import Cluster
+from topology.running_jobs import LiveJob
+
+HOUR = 3600.0
+DRAWS = 99  # Of the ends of jobs with a time limit: the 10th, 50th and 90th are the quantiles
+
+
+def without(cluster: Cluster, jobs: Collection[LiveJob]) -> Cluster:
+    """Return the cluster, which shows the GPUs of running jobs as in use, after some have gone."""
+    free = cluster.free_gpus.copy()
+    for job in jobs:
+        at = [cluster.index_of[name] for name in job.nodes]
+        free[at] += cluster.gpus[at] if job.gpus is None else job.gpus
+    return cluster.replace(free_gpus=np.minimum(free, cluster.gpus))
+
+
+@dataclass(frozen=True, slots=True)
+class StopProposal:
+    """Whom to stop so that a job starts at once."""
+
+    status: Status  # optimal: nobody loses less; infeasible: not even without all that may be stopped
+    jobs: tuple[LiveJob, ...]
+    lost: Mapping[str, float]  # GPU-hours of each of them, by its name
+    bound: float  # GPU-hours that are lost at least; infinite where the job fits in no way
+    outcome: Outcome  # what the job has then; without a placement where it does not fit
+    notes: tuple[str, ...]
+
+    @property
+    def gpu_hours(self) -> float:
+        """GPU-hours lost in all."""
+        return sum(self.lost.values())
+
+
+def whom_to_stop(
+    cluster: Cluster, job: Job, running: Sequence[LiveJob], *, now: float, solver: PlacementAlgorithm, limits: Limits
+) -> StopProposal:
+    """Return the cheapest set of jobs to stop so that a job fits.
+
+    :param cluster: with the GPUs of the running jobs in use.
+    :param now: seconds since 1970.
+    """
+    costs = {other.name: other.lost_gpu_hours(cluster, now) for other in running if other.preemptible}
+    silent = [name for name, cost in costs.items() if cost is None]
+    choices = [other for other in running if costs.get(other.name) is not None]
+    lost = {name: cost for name, cost in costs.items() if cost is not None}
+    notes = []
+    if protected := len(running) - len(costs):
+        notes.append(f"not said to be preemptible, and so not stopped: {protected} of {len(running)} jobs")
+    if silent:
+        unknown = f"{len(silent)} preemptible jobs that say neither their start nor a checkpoint"
+        notes.append(f"what they would lose is not known, so they are not stopped: {unknown}")
+
+    def settled(chosen: Sequence[LiveJob], bound: float, *, proved: bool) -> StopProposal:
+        outcome = run(solver, without(cluster, chosen), job, limits)
+        status: Status = "optimal" if proved else "feasible"
+        if outcome.evaluation is None:
+            status = outcome.status
+        ordered = sorted(chosen, key=running.index)
+        return StopProposal(
+            status, tuple(ordered), {other.name: lost[other.name] for other in ordered}, bound, outcome, tuple(notes)
+        )
+
+    def room(chosen: Sequence[LiveJob]) -> bool | None:
+        return fits(without(cluster, chosen), job, solver=solver, limits=limits)
+
+    if room([]):
+        return settled([], 0.0, proved=True)
+    if not choices or room(choices) is False:
+        return replace(settled(choices, inf, proved=False), jobs=(), lost={})
+    before, after = admissible(cluster, job), admissible(without(cluster, choices), job)
+    holders: dict[str, list[int]] = {}
+    for number, other in enumerate(choices):
+        for name in other.nodes:
+            holders.setdefault(name, []).append(number)
+    # nodes with the same jobs on them come free together
+    freed = Counter(tuple(holders[cluster.names[node]]) for node in np.flatnonzero(after & ~before).tolist())
+    seconds = [round(lost[other.name] * HOUR) for other in choices]
+    program = StopProgram(seconds, freed, job.grid.cells - int(np.count_nonzero(before)))
+    bound = 0.0
+    with on_clock(limits.clock, limits.seconds):
+        end, unsure = clock() + limits.seconds, False
+        while clock() < end:
+            answer = program.cheapest(end - clock(), seed=limits.seed)
+            if answer is None:
+                break
+            chosen = [choices[number] for number in answer]
+            bound = sum(seconds[number] for number in answer) / HOUR
+            makes_room = room(chosen)
+            if makes_room:
+                return settled(chosen, bound, proved=not unsure)
+            # one that was not settled in time is passed over: what comes after it is not proved
+            unsure |= makes_room is None
+            barren = [*chosen]
+            for other in sorted(choices, key=lambda other: (-lost[other.name], running.index(other))):
+                if other not in barren and clock() < end and room([*barren, other]) is False:
+                    barren.append(other)
+            program.cut({number for number, other in enumerate(choices) if other in barren})
+    # out of time: all, but for those, the dearest first, without whom there is room still
+    chosen = [*choices]
+    for other in sorted(choices, key=lambda other: -lost[other.name]):
+        rest = [kept for kept in chosen if kept is not other]
+        if room(rest):
+            chosen = rest
+    return settled(chosen, bound, proved=False)
+
+
+@dataclass(frozen=True, slots=True)
+class StartTimes:
+    """When a job starts, seconds since 1970; infinite = not before a job ends of which no end is known."""
+
+    earliest: float
+    p10: float
+    p50: float
+    p90: float
+    now: Outcome  # what it has at once; without a placement where it has to wait
+    later: Outcome  # the best that waiting for ends that are known can give
+    later_at: float  # from when on
+    notes: tuple[str, ...]
+
+
+def start_times(
+    cluster: Cluster, job: Job, running: Sequence[LiveJob], *, now: float, solver: PlacementAlgorithm, limits: Limits
+) -> StartTimes:
+    """Return when a job starts as running ones end, and whether waiting gives it a better place.
+
+    :param cluster: with the GPUs of the running jobs in use.
+    :param now: seconds since 1970.
+    """
+    known: dict[frozenset[str], bool] = {}
+
+    def room(gone: Collection[LiveJob]) -> bool:
+        key = frozenset(other.name for other in gone)
+        if key not in known:
+            known[key] = bool(fits(without(cluster, gone), job, solver=solver, limits=limits))
+        return known[key]
+
+    def start_at(ends: Mapping[str, float]) -> float:
+        return _first(running, ends, now, room)
+
+    limited = [other for other in running if other.ends_by == "time limit" and other.ends is not None]
+    said = {other.name: max(now, other.ends) for other in running if other.ends_by == "said" and other.ends is not None}
+
+    def all_ends(parts: Sequence[float]) -> dict[str, float]:
+        """Return the ends when each job with a limit uses so much of what is left of it."""
+        drawn = {
+            other.name: now + part * max(0.0, other.ends - now)
+            for other, part in zip(limited, parts, strict=True)
+            if other.ends is not None
+        }
+        return said | drawn
+
+    generator = random.Random(limits.seed)
+    starts = [start_at(all_ends([generator.random() for _ in limited])) for _ in range(DRAWS if limited else 1)]
+    starts.sort()
+    p10, p50, p90 = (starts[len(starts) * share // 100] for share in (10, 50, 90))
+    earliest = start_at(all_ends([0.0] * len(limited)))
+    outcome = run(solver, cluster, job, limits)
+    middle = all_ends([0.5] * len(limited))
+    later, later_at = _best(
+        running, middle, now, lambda gone: run(solver, without(cluster, gone), job, limits), outcome
+    )
+    endless = [other for other in running if other.name not in middle]
+    notes = [f"ends are known of {len(middle)} of {len(running)} running jobs"]
+    if endless:
+        notes = [f"{notes[0]}; of the others none is, so they never end here: {len(endless)}"]
+    if limited:
+        notes.append(
+            f"a time limit is the latest end: {len(limited)} jobs end at any time before theirs, all as likely"
+        )
+    notes.append("not counted: jobs that wait before this one, reservations and maintenance to come")
+    return StartTimes(earliest, p10, p50, p90, outcome, later, later_at, tuple(notes))
+
+
+def _first(
+    running: Sequence[LiveJob],
+    ends: Mapping[str, float],
+    now: float,
+    room: Callable[[Collection[LiveJob]], bool],
+) -> float:
+    """Return the first instant at which there is room, now or an end; infinite = none."""
+    instants = [now, *sorted({end for end in ends.values() if end > now})]
+
+    def gone(time: float) -> list[LiveJob]:
+        return [other for other in running if other.name in ends and ends[other.name] <= time and time > now]
+
+    low, high = 0, len(instants)
+    while low < high:
+        middle = (low + high) // 2
+        if room(gone(instants[middle])):
+            high = middle
+        else:
+            low = middle + 1
+    return instants[low] if low < len(instants) else inf
+
+
+def _best(
+    running: Sequence[LiveJob],
+    ends: Mapping[str, float],
+    now: float,
+    ask: Callable[[Collection[LiveJob]], Outcome],
+    at_once: Outcome,
+) -> tuple[Outcome, float]:
+    """Return the best outcome that ends give, and the first instant at which it can be had."""
+    best = ask([other for other in running if other.name in ends])
+    if best.objective is None:
+        return at_once, now
+    if at_once.objective is not None and at_once.objective <= best.objective + TOLERANCE:
+        return at_once, now
+    outcomes: dict[frozenset[str], Outcome] = {}
+
+    def as_good(gone: Collection[LiveJob]) -> bool:
+        key = frozenset(other.name for other in gone)
+        outcomes[key] = outcomes.get(key) or ask(gone)
+        worth = outcomes[key].objective
+        return worth is not None and worth <= best.objective + TOLERANCE  # type: ignore[operator]
+
+    at = _first(running, ends, now, as_good)
+    if at == inf:
+        return best, max(ends.values())
+    gone = frozenset(other.name for other in running if other.name in ends and ends[other.name] <= at and at > now)
+    return outcomes.get(gone, best), at

@@ -1,0 +1,124 @@
+"""`arnold score`, `explain --when` and `explain --stop`, and running jobs of every form before `place`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from arnold.documents.score_answer import ScoreDocument
+from arnold.documents.start_answers import StopDocument, WhenDocument
+from ground.records import json_data, read_json
+from tests.facts import says
+
+Arnold = Callable[..., Any]
+
+AT = "2026-11-29T01:30:00Z"
+JOBS = """\
+jobs:
+- {name: a, nodes: "n[0-2]", preemptible: true, started: 2026-11-29T00:00:00Z, ends: 2026-11-29T05:00:00Z, owner: ann}
+- {name: b, nodes: "n[3-4]", preemptible: true, started: 2026-11-28T00:00:00Z, last_checkpoint: 2026-11-29T01:00:00Z,
+   ends: 2026-11-29T03:00:00Z}
+- {name: c, nodes: n5, ends: 2026-11-29T02:00:00Z}
+"""
+
+
+@pytest.fixture
+def question(tmp_path: Path) -> list[str | Path]:
+    """Eight nodes in two racks of four, and a job of 2 x 2 nodes."""
+    cluster, job = tmp_path / "eight.csv", tmp_path / "four.yaml"
+    rows = [f"n{i},r{i // 4},8" for i in range(8)]
+    cluster.write_text("\n".join(["node,rack,gpus", *rows, ""]))
+    job.write_text("{name: new, parallelism: {tp: 8, dp: 2, pp: 2}, gpus_per_node: 8, alpha: 0.5}\n")
+    return ["--cluster", cluster, "--job", job]
+
+
+@pytest.fixture
+def running(tmp_path: Path) -> list[str | Path]:
+    """Three jobs on six of the nodes."""
+    file = tmp_path / "jobs.yaml"
+    file.write_text(JOBS)
+    return ["--running", file]
+
+
+def test_it_starts_when_enough_jobs_have_ended(arnold: Arnold, question: list[Any], running: list[Any]) -> None:
+    """n6 and n7 are free, n5 from 2 o'clock, n3 and n4 from 3: five at 3, of which four in one rack, so 1.0 at once."""
+    ran = arnold("explain", *question, *running, "--when", "--at", AT, "--json")
+    assert ran.code == 0
+    three = "2026-11-29T03:00:00Z"
+    assert ran.json["start"] == {"earliest": three, "p10": three, "p50": three, "p90": three}
+    assert (ran.json["now"]["objective"], ran.json["now"]["at"]) == (None, AT)
+    assert (ran.json["later"]["objective"], ran.json["later"]["at"], ran.json["later"]["status"]) == (
+        1.0,
+        three,
+        "optimal",
+    )
+    assert json_data(WhenDocument, read_json(WhenDocument, ran.json)) == ran.json
+    assert says(arnold("explain", *question, *running, "--when", "--at", AT).out, three)
+
+
+def test_the_job_that_loses_least_is_stopped(arnold: Arnold, question: list[Any], running: list[Any]) -> None:
+    """Of a 36 GPU-hours would be lost, of b 8, two nodes since half an hour; c is protected; b's two are enough."""
+    ran = arnold("explain", *question, *running, "--stop", "--at", AT, "--json")
+    assert ran.code == 0
+    assert [(job["name"], job["gpu_hours_lost"]) for job in ran.json["stop"]] == [("b", 8.0)]
+    assert (ran.json["gpu_hours_lost"], ran.json["bound"], ran.json["status"]) == (8.0, 8.0, "optimal")
+    assert json_data(StopDocument, read_json(StopDocument, ran.json)) == ran.json
+    assert says(arnold("explain", *question, *running, "--stop", "--at", AT).out, "b", "8.0")
+
+
+def test_nobody_is_stopped_in_vain(arnold: Arnold, question: list[Any], tmp_path: Path) -> None:
+    """With five nodes in protected jobs nothing helps: exit 3, and no job is named."""
+    file = tmp_path / "protected.yaml"
+    file.write_text(
+        'jobs: [{name: a, nodes: "n[0-4]"}, {name: b, nodes: n5, preemptible: true, started: 2026-01-01T00:00:00Z}]'
+    )
+    ran = arnold("explain", *question, "--running", file, "--stop", "--json")
+    assert (ran.code, ran.json["status"], ran.json["stop"], ran.json["gpu_hours_lost"]) == (3, "infeasible", [], None)
+
+
+def test_a_job_is_scored_where_it_runs(arnold: Arnold, question: list[Any], tmp_path: Path) -> None:
+    """Its stages lie across both racks: 2.0; on the same four nodes no order is better than 1.5, anew it has 1.0."""
+    nodes = tmp_path / "nodes"
+    nodes.write_text("n0\nn4\nn5\nn1\n")
+    ran = arnold("score", *question, "--nodes", nodes, "--json")
+    assert ran.code == 0
+    assert (ran.json["objective"], ran.json["spread"]) == (2.0, {"dp": 2, "pp": 2})
+    objectives = {
+        name: ran.json[name]["objective"] for name in ("same_nodes", "free_nodes", "restart", "empty_cluster")
+    }
+    # the cluster shows its nodes as free, so they are among those that are free now
+    assert objectives == {"same_nodes": 1.5, "free_nodes": 1.0, "restart": 1.0, "empty_cluster": 1.0}
+    # ranks 0 and 1 are stage 0: with n1 in place of n4 it lies in one rack, and stage 1 in the other
+    assert ran.json["swap"]["objective"] == 1.5
+    assert json_data(ScoreDocument, read_json(ScoreDocument, ran.json)) == ran.json
+    assert says(arnold("score", *question, "--nodes", nodes).out, "2.0", "1.5")
+
+
+def test_jobs_of_every_form_hold_their_nodes(arnold: Arnold, question: list[Any], running: list[Any]) -> None:
+    """`place` beside jobs on six of eight nodes has no room for four."""
+    ran = arnold("place", *question, *running, "--at", AT, "--json")
+    assert ran.code == 3
+    assert says(ran.json["reason"], "4", "2")
+
+
+@pytest.mark.parametrize(
+    ("options", "facts"),
+    [
+        (["--when"], ("--running",)),
+        (["--stop", "--when", "--running", "JOBS"], ("--when", "--stop")),
+        (["--running", "JOBS"], ("--when", "--stop")),
+        (["--when", "--running", "JOBS", "--at", "yesterday"], ("--at",)),
+        (["--when", "--running", "JOBS", "--at", "2027-01-01"], ("'a'", "--at")),
+    ],
+)
+def test_what_cannot_be_asked(
+    arnold: Arnold, question: list[Any], running: list[Any], options: list[str], facts: tuple[str, ...]
+) -> None:
+    """Each exits 2 and says what to do."""
+    given = [running[1] if option == "JOBS" else option for option in options]
+    ran = arnold("explain", *question, *given)
+    assert ran.code == 2
+    assert says(ran.err, *facts)

@@ -1,0 +1,145 @@
+"""Closer levels by the search of pairs: the least on larger clusters, never worse than a weight on the level says."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scheduler.algorithm_run import run
+from scheduler.job import Count, Job, LevelWeight, Parallelism
+from scheduler.outcome import Outcome
+from scheduler.placement.exact.algorithm import Exact
+from scheduler.placement.types import Limits
+from tests.case_counts import examples
+from tests.scheduler.placement.exact.test_exact_holds import racks
+from topology.cluster import Cluster
+
+# racks of two minipods, the second too small for the jobs that are asked about
+WIDE = ((1, 2, 8, 6, 2, 6, 1, 3, 1, 8, 3, 7, 8, 1, 5, 2, 5, 6, 2, 5, 1, 7, 1, 5), (4, 4))
+WIDER = (
+    (
+        8,
+        2,
+        7,
+        4,
+        2,
+        3,
+        6,
+        8,
+        8,
+        6,
+        7,
+        4,
+        8,
+        5,
+        7,
+        6,
+        7,
+        4,
+        7,
+        2,
+        3,
+        6,
+        2,
+        1,
+        7,
+        8,
+        1,
+        8,
+        2,
+        4,
+        8,
+        6,
+        2,
+        6,
+        1,
+        5,
+        6,
+        3,
+        3,
+        7,
+    ),
+    (4, 4),
+)
+THREE = ((1, 6, 5, 6, 8, 2, 7, 8, 1, 5), (3, 4, 3, 3, 7, 2, 8, 5, 2, 8, 8, 4), (5, 4, 4, 6, 7, 7, 4, 4))
+
+
+def placed(cluster: Cluster, job: Job, seconds: float = 10.0) -> Outcome:
+    """The outcome on the clock of counted work."""
+    return run(Exact(), cluster, job, Limits(seconds=seconds, workers=1, clock="work"))
+
+
+@pytest.mark.parametrize(
+    ("minipods", "shape", "alpha", "objective", "pair"),
+    [
+        # all in the first minipod: (4, 4) in its racks, as the job is told to count there alone (4.0)
+        pytest.param(WIDE, (7, 12), 0.5, 1.0, (4, 4), marks=pytest.mark.many_cases),
+        # the same: 0.3 * 7 + 0.7 * 4 = 4.9
+        (WIDER, (14, 12), 0.3, 1.0, (7, 4)),
+        # two minipods: 0.3 * 5 + 0.7 * 2 = 2.9, as a weight of 0.001 on racks finds it
+        (THREE, (5, 12), 0.3, 1.3, (5, 2)),
+    ],
+)
+def test_the_least_in_racks_of_minipods(
+    minipods: tuple[tuple[int, ...], ...], shape: tuple[int, int], alpha: float, objective: float, pair: tuple[int, int]
+) -> None:
+    """Proved, at both levels."""
+    job = Job("job", Parallelism(tp=8, dp=shape[0], pp=shape[1]), alpha=alpha, level="minipod")
+    outcome = placed(racks(*minipods), job)
+    assert (outcome.status, outcome.objective) == ("optimal", pytest.approx(objective))
+    closer = outcome.closer["rack"]
+    assert (closer.dp, closer.pp, closer.proved) == (*pair, True)
+
+
+def test_a_gang_over_minipods_takes_the_fewest_racks() -> None:
+    """Nine nodes need two minipods.  With the roomiest racks of the first two that is 4 + 1 + 1 + 3, of the first and
+    the last 4 + 5: the racks of the minipods chosen count, not how roomy these are.
+    """
+    outcome = placed(racks((4, 1, 1, 1), (3, 3, 1, 1), (5,)), Job("job", Parallelism(tp=8, dp=9), level="minipod"))
+    closer = outcome.closer["rack"]
+    assert (closer.dp, closer.proved) == (2, True)
+
+
+def test_whole_pipelines_share_minipods_by_their_racks() -> None:
+    """Four pipelines of four, each in a minipod: two in each of two minipods, where a rack holds one.
+
+    S is 2 at least, as no minipod holds all.  A column touches a rack for each pipeline unless a rack holds two: 4.
+    """
+    job = Job("job", Parallelism(tp=8, dp=4, pp=4), alpha=0.2, level="minipod")
+    outcome = placed(racks((4, 4, 1), (4, 4, 1), (2, 2, 2, 2)), job)
+    assert outcome.evaluation is not None
+    assert (outcome.evaluation.dp, outcome.evaluation.pp) == (2, 1)
+    closer = outcome.closer["rack"]
+    assert (closer.dp, closer.pp, closer.proved) == (4, 1, True)
+
+
+def test_a_soft_term_that_is_met_is_held_at_closer_levels() -> None:
+    """Expert groups of four in one rack each, which the objective wants: of racks of 4, 4 and 8 the last one serves."""
+    job = Job("job", Parallelism(tp=8, dp=8, ep=4), alpha=0.5, level="minipod", counts=(Count("ep", "rack", 1.0),))
+    outcome = placed(racks((4, 4), (8, 1)), job)
+    assert (outcome.status, outcome.objective) == ("optimal", pytest.approx(2.0))
+    assert (outcome.closer["rack"].dp, outcome.closer["rack"].proved) == (1, True)
+
+
+@given(seed=st.integers(0, 10**9))
+@examples(8)
+def test_never_worse_than_with_a_weight_on_racks(seed: int) -> None:
+    """On clusters of some tens of racks: where the objective is proved, racks cost no more than with a weight on them
+    that decides among equals alone.
+    """
+    chance = random.Random(seed)
+    cluster = racks(*(tuple(chance.choices(range(1, 9), k=chance.randint(3, 9))) for _ in range(chance.randint(2, 5))))
+    stages = chance.choice((1, 2, 4, 8))
+    rows = max(1, int(len(cluster) * chance.uniform(0.2, 0.95)) // stages)
+    job = Job("job", Parallelism(tp=8, dp=rows, pp=stages), alpha=chance.choice((0.2, 0.5, 0.7)), level="minipod")
+    alone, weighed = placed(cluster, job, 2.0), placed(cluster, job.replace(levels=(LevelWeight("rack", 0.001),)), 2.0)
+    assert alone.evaluation is not None
+    assert weighed.evaluation is not None
+    there = weighed.evaluation.by_level["rack"]
+    other = job.alpha * there["dp"] + job.beta * there["pp"]
+    as_good = weighed.evaluation.objective - 0.001 * other <= alone.evaluation.objective + 1e-9
+    if alone.status == "optimal" and as_good:
+        assert alone.evaluation.closer["rack"] <= other + 1e-9

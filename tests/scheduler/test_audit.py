@@ -1,0 +1,133 @@
+"""How good a placement lies: the best swap against all swaps, and what is compared with what."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ground.errors import InvalidInput, InvalidPlacement
+from ground.files import Source
+from scheduler.audit import audit, best_swap
+from scheduler.job import Count, Hold, Job, Parallelism
+from scheduler.job_files.placement_file import load_order
+from scheduler.objective import evaluate, worth_of
+from scheduler.placement.types import ALGORITHMS, Limits
+from tests.case_counts import examples
+from tests.facts import says
+from topology.build import build_cluster
+from topology.cluster import Cluster, Node
+
+
+def cluster_of(domains: list[tuple[str, str]]) -> Cluster:
+    """Return nodes n0, n1, ... of 8 free GPUs, each in a pod and a rack of its own."""
+    return build_cluster(["pod", "rack"], [Node(f"n{i}", path, 8, 8) for i, path in enumerate(domains)])
+
+
+@st.composite
+def placements(draw: st.DrawFn) -> tuple[Cluster, Job, np.ndarray]:
+    """Draw a cluster of up to 12 nodes, a job with soft and hard terms or without, and any valid placement."""
+    count = draw(st.integers(2, 12))
+    racks = [(f"p{draw(st.integers(0, 1))}", draw(st.integers(0, 2))) for _ in range(count)]
+    cluster = cluster_of([(pod, f"{pod}r{rack}") for pod, rack in racks])
+    dp, pp = draw(st.sampled_from([(a, b) for a in range(1, 5) for b in range(1, 5) if a * b <= count]))
+    counts = draw(st.sampled_from([(), (Count("pp", "rack", 0.3),)]))
+    level, alpha = draw(st.sampled_from(["pod", "rack"])), draw(st.sampled_from([0.3, 0.5, 1.0]))
+    job = Job("j", Parallelism(tp=8, dp=dp, pp=pp), gpus_per_node=8, level=level, counts=counts, alpha=alpha)
+    chosen = draw(st.permutations(range(count)))[: dp * pp]
+    return cluster, job, np.array(chosen, dtype=np.int32).reshape(dp, pp)
+
+
+@given(placed=placements())
+@examples(500)
+def test_no_swap_helps_more(placed: tuple[Cluster, Job, np.ndarray]) -> None:
+    """The best of all pairs of cells, each tried, is as good as the one returned; where none helps none is returned."""
+    cluster, job, nodes = placed
+    now = evaluate(cluster, job, nodes)
+    best, complete = best_swap(cluster, job, nodes, now)
+    least = now.goals
+    for first, second in combinations(np.ndindex(nodes.shape), 2):
+        swapped = nodes.copy()
+        swapped[first], swapped[second] = nodes[second], nodes[first]
+        worth = worth_of(cluster, job, swapped)
+        least = least if worth is None else min(least, worth.goals)
+    assert complete
+    assert (now.goals if best is None else best.evaluation.goals) == least
+    assert (best is None) == (least == now.goals)
+
+
+RACKS = [("p", "r0")] * 3 + [("p", "r1")] * 3 + [("p", "r2")] * 2
+
+
+def two_by_two(**changes: object) -> Job:
+    """Return a job of 2 x 2 nodes that counts racks, alpha 0.5."""
+    return Job("j", Parallelism(tp=8, dp=2, pp=2), gpus_per_node=8, level="rack", alpha=0.5).replace(**changes)
+
+
+def test_four_questions_and_a_swap() -> None:
+    """A job on n0 and n1 of r0, n3 of r1 and n6 of r2; n2 and n4 are free, n5 and n7 in use by others.
+
+    It has 2.0 to 2.5; on its own nodes two lie together, and the others apart, so one of the two spreads is 2 at least.
+    """
+    cluster = cluster_of(RACKS).with_busy([5, 7])
+    nodes = np.array([[0, 3], [6, 1]], dtype=np.int32)
+    result = audit(cluster, two_by_two(), nodes, solver=ALGORITHMS.load("exact"), limits=Limits())
+    # rows {r0, r1}, {r2, r0}, columns {r0, r2}, {r1, r0}: two domains each
+    assert (result.evaluation.dp, result.evaluation.pp, result.broken) == (2, 2, "")
+    objectives = {name: outcome.objective for name, outcome in result.possible.items()}
+    # with the two of r0 in one row the other row has r1 and r2: 2 for rows, 2 for columns; no order is better
+    assert objectives["same_nodes"] == 2.0
+    # free are n0 to n4 and n6, as the cluster shows the job's own nodes free: 2 and 2, one group to a rack
+    assert objectives["restart"] == 1.5
+    assert objectives["empty_cluster"] == 1.5
+    assert result.swap is None
+
+
+def test_a_placement_that_breaks_a_hold_is_weighed_all_the_same() -> None:
+    """PP groups are to stay in a rack, and one does not: that is said, and the spreads are counted."""
+    job = two_by_two(holds=(Hold("pp", "rack"),))
+    nodes = np.array([[0, 3], [1, 2]], dtype=np.int32)
+    result = audit(cluster_of(RACKS), job, nodes, solver=ALGORITHMS.load("exact"), limits=Limits())
+    assert says(result.broken, "pp", "rack")
+    assert (result.evaluation.dp, result.evaluation.pp) == (2, 2)
+    assert result.possible["same_nodes"].status == "infeasible"
+    assert result.possible["restart"].spread is not None
+    assert result.possible["restart"].spread.pp == 1
+
+
+ORDERS = {
+    "host file": "n0\nn1\nn3\nn6\n",
+    "a line a rank": "".join(f"{node}\n" * 8 for node in ("n0", "n1", "n3", "n6")),
+    "rankfile": "rank 1=n1 slot=0\nrank 0=n0 slot=0\nrank 3=n6 slot=0\nrank 2=n3 slot=0\n",
+    "batch script": "#!/bin/bash\n#SBATCH --nodes=4\n<< 'END OF NODES'\nn0\nn1\nn3\nn6\nEND OF NODES\nsrun\n",
+    "hostlist": "n[0-1],n[3,6]\n",
+    "with comments": "# mine\nn0 # first\n\nn1\nn3.example.com\nn6\n",
+}
+
+
+@pytest.mark.parametrize("text", ORDERS.values(), ids=ORDERS.keys())
+def test_files_that_say_the_order_of_ranks(text: str) -> None:
+    """Node rank 0 is row 0 of stage 0, rank 1 row 1 of stage 0: ranks run down the columns."""
+    nodes = load_order(Source("file", text), cluster_of(RACKS), two_by_two())
+    assert nodes.tolist() == [[0, 3], [1, 6]]
+
+
+@pytest.mark.parametrize(
+    ("text", "facts"),
+    [
+        ("n0\nn1\nn3\n", ("3 nodes", "4")),
+        ("n0\nn1\nn3\nn3\n", ("'n3'", "file:3")),
+        ("n0\nn1\nn3\nx\n", ("'x'",)),
+        ("rank 0=n0\nrank 0=n1\n", ("rank 0",)),
+        ("n0\nn1\nn[3\n", ("character",)),
+    ],
+)
+def test_files_that_say_none(text: str, facts: tuple[str, ...]) -> None:
+    """Too few lines, a node twice, a stranger, a rank twice, a broken hostlist: each with file and line."""
+    with pytest.raises((InvalidInput, InvalidPlacement)) as error:
+        load_order(Source("file", text), cluster_of(RACKS), two_by_two())
+    assert says(error.value.message, *facts)
+    assert error.value.where.startswith("file")

@@ -1,0 +1,135 @@
+"""When a job starts and whom to stop, against all subsets and all ends of tiny clusters, counted apart."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from math import inf
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scheduler.job import Hold, Job, Parallelism
+from scheduler.placement.types import ALGORITHMS, Limits
+from scheduler.start_times import start_times, whom_to_stop
+from tests.case_counts import examples
+from topology.build import build_cluster
+from topology.cluster import Cluster, Node
+from topology.running_jobs import LiveJob, with_running
+
+HOUR = 3600.0
+NOW = 1e9  # seconds since 1970, any instant
+
+
+def rack_cluster(racks: list[int]) -> Cluster:
+    """Return nodes n0, n1, ... of 8 free GPUs, so many in each rack."""
+    rows = [f"r{rack}" for rack, count in enumerate(racks) for _ in range(count)]
+    return build_cluster(["rack"], [Node(f"n{i}", (rack,), 8, 8) for i, rack in enumerate(rows)])
+
+
+def fits(racks: list[int], free: set[int], job: Job) -> bool:
+    """Return whether the free nodes take the job, by trying all: where its PP groups are held, each in one rack."""
+    rows, columns = job.grid.rows, job.grid.columns
+    if not job.holds:
+        return len(free) >= rows * columns
+    rack_of = [rack for rack, count in enumerate(racks) for _ in range(count)]
+    groups = [len([node for node in free if rack_of[node] == rack]) // columns for rack in range(len(racks))]
+    return sum(groups) >= rows
+
+
+@st.composite
+def questions(draw: st.DrawFn) -> tuple[list[int], list[LiveJob], Job]:
+    """Draw up to 4 racks, up to 5 jobs on nodes of their own or halves of them, and a job with or without a hold."""
+    racks = draw(st.lists(st.integers(1, 4), min_size=1, max_size=4))
+    nodes = draw(st.permutations(range(sum(racks))))
+    jobs, at = list[LiveJob](), 0
+    for number in range(draw(st.integers(0, 5))):
+        size = draw(st.integers(1, 3))
+        own, at = nodes[at : at + size], at + size
+        if not own:
+            break
+        for half in range(draw(st.sampled_from([1, 1, 2]))):
+            ends = draw(st.sampled_from([None, 1, 2, 3]))
+            jobs.append(
+                LiveJob(
+                    f"j{number}{half}",
+                    tuple(f"n{node}" for node in own),
+                    "test",
+                    gpus=draw(st.sampled_from([4])) if half or draw(st.booleans()) else 4,
+                    preemptible=draw(st.booleans()),
+                    started=draw(st.sampled_from([None, NOW - HOUR, NOW - 2 * HOUR, NOW - 5 * HOUR])),
+                    last_checkpoint=draw(st.sampled_from([None, NOW - HOUR / 2])),
+                    ends=None if ends is None else NOW + ends * HOUR,
+                    ends_by="" if ends is None else "said",
+                )
+            )
+    holds = (Hold("pp", "rack"),) if draw(st.booleans()) else ()
+    degrees = Parallelism(tp=8, dp=draw(st.integers(1, 4)), pp=draw(st.integers(1, 3)))
+    return racks, jobs, Job("new", degrees, gpus_per_node=8, holds=holds)
+
+
+def free_without(racks: list[int], jobs: list[LiveJob], gone: set[str]) -> set[int]:
+    """Return the nodes that no job is on but those that are gone."""
+    busy = {int(name[1:]) for job in jobs if job.name not in gone for name in job.nodes}
+    return set(range(sum(racks))) - busy
+
+
+@given(question=questions())
+@examples(1_000)
+def test_nobody_can_lose_less(question: tuple[list[int], list[LiveJob], Job]) -> None:
+    """The GPU-hours lost are the least of all subsets of jobs that may be stopped and say what they lose."""
+    racks, jobs, job = question
+    cluster, _ = with_running(rack_cluster(racks), jobs)
+    stopping = whom_to_stop(cluster, job, jobs, now=NOW, solver=ALGORITHMS.load("exact"), limits=Limits())
+    lost = {
+        other.name: (other.gpus or 8)
+        * len(other.nodes)
+        * (NOW - (other.last_checkpoint or other.started or 0.0))
+        / HOUR
+        for other in jobs
+        if other.preemptible and (other.last_checkpoint or other.started)
+    }
+    least = min(
+        (
+            sum(lost[name] for name in chosen)
+            for size in range(len(lost) + 1)
+            for chosen in combinations(lost, size)
+            if fits(racks, free_without(racks, jobs, {*chosen}), job)
+        ),
+        default=None,
+    )
+    if least is None:
+        assert (stopping.status, stopping.jobs) == ("infeasible", ())
+    else:
+        assert stopping.status == "optimal"
+        assert stopping.gpu_hours == pytest.approx(least)
+        assert stopping.bound == pytest.approx(least)
+        assert {other.name for other in stopping.jobs} <= {*lost}
+        assert fits(racks, free_without(racks, jobs, {other.name for other in stopping.jobs}), job)
+
+
+@given(question=questions())
+@examples(1_000)
+def test_it_starts_at_the_first_end_at_which_it_fits(question: tuple[list[int], list[LiveJob], Job]) -> None:
+    """Where all ends are said, all quantiles are the first instant at which the jobs left leave it room."""
+    racks, jobs, job = question
+    cluster, _ = with_running(rack_cluster(racks), jobs)
+    starts = start_times(cluster, job, jobs, now=NOW, solver=ALGORITHMS.load("exact"), limits=Limits())
+    first = next(
+        (
+            NOW + hour * HOUR
+            for hour in range(4)
+            if fits(
+                racks,
+                free_without(
+                    racks, jobs, {other.name for other in jobs if other.ends and other.ends <= NOW + hour * HOUR}
+                ),
+                job,
+            )
+        ),
+        inf,
+    )
+    assert (starts.earliest, starts.p10, starts.p50, starts.p90) == (first,) * 4
+    assert (starts.now.objective is not None) == (first == NOW)
+    if starts.later.objective is not None and starts.now.objective is not None:
+        assert starts.later.objective <= starts.now.objective

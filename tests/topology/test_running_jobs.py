@@ -1,0 +1,181 @@
+"""Jobs that run, read from what Slurm prints and from a file of one's own."""
+
+from __future__ import annotations
+
+import json
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from ground.errors import InvalidInput
+from ground.files import Source, read_source
+from ground.formats import recognise
+from tests.facts import says
+from topology.build import build_cluster
+from topology.cluster import Cluster, Node
+from topology.load import load_topology
+from topology.running_jobs import RUNNING_READERS, LiveJob, read_running, with_running
+
+NOW = datetime(2026, 11, 28, 16, 0, tzinfo=UTC)
+
+
+def cluster_of(count: int = 8) -> Cluster:
+    """Return nodes n1, n2, ... of 8 free GPUs in one rack."""
+    return build_cluster(["rack"], [Node(f"n{i + 1}", ("r",), 8, 8) for i in range(count)])
+
+
+def read(text: str, cluster: Cluster | None = None) -> list[LiveJob]:
+    """Return the jobs of a text, on eight nodes unless said."""
+    return read_running([Source("jobs", text)], cluster or cluster_of(), now=NOW)[0]
+
+
+SCONTROL = (
+    "JobId=7 JobName=llm UserId=ann(1000) Account=lab Priority=12 JobState=RUNNING RunTime=01:00:00 TimeLimit=02:00:00 "
+    "StartTime=2026-11-28T15:00:00 EndTime=2026-11-28T17:00:00 NodeList=n[1-2] AllocTRES=cpu=4,node=2,gres/gpu=8\n"
+    "JobId=8 JobName=w UserId=ann(1000) JobState=PENDING NodeList= TimeLimit=UNLIMITED\n"
+    "JobId=10 ArrayJobId=9 ArrayTaskId=1 JobName=sweep UserId=bob(2) Account=(null) Priority=1 JobState=COMPLETING "
+    "TimeLimit=UNLIMITED StartTime=2026-11-28T15:30:00 NodeList=n3 JOB_GRES=gpu:h100:8\n"
+)
+
+
+def test_scontrol_says_all_but_who_may_be_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """8 GPUs on 2 nodes are 4 on each; a limit of two hours is the latest end; what waits holds nothing."""
+    monkeypatch.setenv("TZ", "UTC")
+    llm, sweep = read(SCONTROL)
+    start = datetime.fromisoformat("2026-11-28T15:00:00").timestamp()
+    assert (llm.name, llm.nodes, llm.gpus, llm.owner, llm.group, llm.priority) == (
+        "7 llm",
+        ("n1", "n2"),
+        4,
+        "ann",
+        "lab",
+        12.0,
+    )
+    assert (llm.started, llm.ends, llm.ends_by, llm.preemptible) == (start, start + 7200, "time limit", False)
+    assert (sweep.name, sweep.gpus, sweep.ends, sweep.ends_by) == ("9_1 sweep", 8, None, "")
+
+
+def test_squeue_says_how_long_and_where() -> None:
+    """A name with blanks; 1-02:00:03 before now it began; without a column for the limit no end is known."""
+    table = (
+        "   JOBID PARTITION NAME USER ST TIME NODES NODELIST(REASON)\n"
+        "  12+0 main a big job ann R 1-02:00:03 2 n[4-5]\n"
+        "    13 main waits ann PD 0:00 2 (Resources)\n"
+    )
+    (job,) = read(table)
+    assert (job.name, job.nodes, job.owner, job.gpus, job.ends) == ("12+0 a big job", ("n4", "n5"), "ann", None, None)
+    assert job.started == NOW.timestamp() - (26 * 3600 + 3)
+
+
+def test_sacct_lists_allocations_that_run() -> None:
+    """Steps, what has ended and what waits are passed over; 8 GPUs of one node."""
+    table = (
+        "JobID|JobName|User|Account|Priority|Start|Timelimit|State|AllocTRES|NodeList\n"
+        "3|train|ann|lab|5|2026-11-28T15:00:00|1-00:00:00|RUNNING|cpu=1,gres/gpu=8,node=1|n6\n"
+        "3.batch|batch||lab||2026-11-28T15:00:00||RUNNING|cpu=1|n6\n"
+        "2|old|ann|lab|5|2026-11-27T15:00:00|1-00:00:00|COMPLETED|gres/gpu=8|n7\n"
+        "4|new|ann|lab|5|Unknown|1-00:00:00|PENDING||None assigned\n"
+    )
+    (job,) = read(table)
+    assert (job.name, job.gpus, job.group, job.ends_by) == ("3 train", 8, "lab", "time limit")
+
+
+OWN = """\
+jobs:
+- {name: a, nodes: "n[1-2]", preemptible: true, started: 2026-11-28T10:00:00Z, ends: 2026-11-28T20:00:00Z}
+- name: b
+  nodes: [n4, n3]
+  gpus: 4
+  owner: ann
+  priority: 3
+  last_checkpoint: 2026-11-28T17:00:00+02:00
+"""
+
+
+def test_a_file_of_ones_own() -> None:
+    """All but the name and the nodes is optional; a list of nodes is in the order of ranks."""
+    a, b = read(OWN)
+    assert (a.nodes, a.gpus, a.preemptible, a.ends_by, a.ranked) == (("n1", "n2"), None, True, "said", False)
+    assert (b.nodes, b.gpus, b.owner, b.priority, b.preemptible, b.ranked) == (("n4", "n3"), 4, "ann", 3.0, False, True)
+    # a has two nodes of 8 GPUs since six hours, b two of 4 since its checkpoint an hour ago
+    assert a.lost_gpu_hours(cluster_of(), NOW.timestamp()) == 96.0
+    assert b.lost_gpu_hours(cluster_of(), NOW.timestamp()) == 8.0
+
+
+def test_what_a_job_loses_is_not_known_without_a_time() -> None:
+    """Neither start nor checkpoint: not zero."""
+    (job,) = read("jobs: [{name: a, nodes: n1}]")
+    assert job.lost_gpu_hours(cluster_of(), NOW.timestamp()) is None
+
+
+def test_gpus_of_jobs_are_in_use_whatever_the_cluster_shows() -> None:
+    """n1 to n4 by jobs a and b; n8 is in use by none that is known, which is said."""
+    cluster = cluster_of().with_busy([7])
+    jobs = read(OWN, cluster)
+    laid, notes = with_running(cluster, jobs)
+    assert laid.free_gpus.tolist() == [0, 0, 4, 4, 8, 8, 8, 0]
+    assert len(notes) == 1
+    assert says(notes[0], "n8")
+
+
+@pytest.mark.parametrize(
+    ("text", "facts"),
+    [
+        ("jobs: [{name: a, nodes: n1}, {name: a, nodes: n2}]", ("'a'",)),
+        ("jobs: [{name: a, nodes: n1}, {name: b, nodes: n1}]", ("'b'", "'n1'", "'a'", "gpus")),
+        ("jobs: [{name: a, nodes: n1, gpus: 9}]", ("9 GPUs", "'n1'")),
+        ("jobs: [{name: a, nodes: 'n1,x1'}]", ("'a'", "x1")),
+        ("jobs: [{name: a, nodes: []}]", ("'a'",)),
+        ("jobs: [{name: a, nodes: [n1, n1]}]", ("'a'",)),
+        ("jobs: [{name: a, nodes: n1, ends: 2026-11-28T15:00:00Z}]", ("'a'", "--at")),
+        ("jobs: [{name: a, nodes: n1, started: 2026-11-28T21:00:00Z, ends: 2026-11-28T20:00:00Z}]", ("'a'",)),
+        ("jobs: [{name: a, nodes: n1, ends: 2026-11-28T20:00:00}]", ("ends",)),
+        ("jobs: [{name: a, nodes: n1, colour: red}]", ("colour",)),
+        ("JOBID NAME NODELIST(REASON)\n1 a\n", ("2 columns", "3")),
+    ],
+)
+def test_what_cannot_be(text: str, facts: tuple[str, ...]) -> None:
+    """Each is refused with its place and what to do."""
+    with pytest.raises(InvalidInput) as error:
+        read(text)
+    assert says(f"{error.value.message} {error.value.fix}", *facts)
+    assert error.value.where.startswith("jobs")
+    assert error.value.fix
+
+
+def test_jobs_of_another_cluster_are_left_out_and_said() -> None:
+    """Slurm lists jobs on CPU nodes, too."""
+    jobs, notes = read_running([Source("jobs", "jobs: [{name: cpu, nodes: c1}]")], cluster_of(), now=NOW)
+    assert jobs == []
+    assert says(notes[0], "cpu")
+
+
+@pytest.mark.parametrize("version", ["22.05", "24.11", "26.05"])
+def test_recordings_of_real_slurms_say_the_same_in_every_form(version: str) -> None:
+    """The nodes and starts of all jobs that run are the same in scontrol's text, its JSON and squeue's JSON."""
+    data = os.environ.get("ARNOLD_DATA")
+    if not data:
+        pytest.skip("ARNOLD_DATA is not set: the recordings are not part of the project")
+    folder = Path(data) / "real" / "slurm_live" / version
+    cluster = load_topology(folder / "topology.txt", gpus_per_node=8).cluster
+    answers = []
+    for name in ("jobs.txt", "jobs.json.gz", "squeue.json.gz"):
+        file = folder / name
+        if file.exists():
+            jobs, _ = read_running([read_source(str(file))], cluster, now=NOW)
+            answers.append({(job.name, job.nodes, job.gpus, job.owner, job.started) for job in jobs})
+    # 57 nodes in one job in each of the three, and 22.05 has no other
+    assert max(len(nodes) for _, nodes, *_ in answers[0]) == 57
+    assert len(answers[0]) == {"22.05": 1, "24.11": 8, "26.05": 5}[version]
+    assert all(answer == answers[0] for answer in answers)
+
+
+def test_each_form_is_recognised() -> None:
+    """By its content alone."""
+    slurm = json.dumps({"jobs": [{"job_id": 1, "job_state": ["RUNNING"]}]})
+    texts = {"scontrol-jobs": SCONTROL, "jobs": OWN, "slurm-jobs-json": slurm}
+    assert {name: recognise(RUNNING_READERS, Source("f", text)).format.name for name, text in texts.items()} == {
+        name: name for name in texts
+    }

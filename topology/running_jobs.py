@@ -1,0 +1,491 @@
+"""Jobs that run on a cluster: whose they are, where, since when and until when.
+
+Read from what clusters say of themselves, each told by its content:
+
+- Slurm: ``squeue``, ``squeue --json``, ``scontrol show jobs`` (text or JSON), ``sacct --parsable2``.  Who holds nodes
+  is what counts: also a job that is suspended, completing or being configured.  Its end is the latest that its time
+  limit allows.
+- A file of one's own: ``jobs: [{name, nodes: "n[01-08]", gpus, owner, priority, preemptible, started, ends,
+  last_checkpoint, parallelism}]``, all but the name and the nodes optional.
+
+What a record does not say is not known: a job of which no end is said may run for ever, one that is not said to be
+preemptible is protected, and of one whose GPUs are not said all GPUs of its nodes are taken.
+
+Source: squeue(1), scontrol(1), sacct(1).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Annotated, Literal, Protocol
+
+import numpy as np
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+
+from ground.documents import Document, load_document
+from ground.errors import InvalidInput, did_you_mean, some
+from ground.files import Source
+from ground.formats import FileFormat, Format, FormatGroup, recognise
+from ground.quantities import MINUTE, plural
+from topology.cluster import MAX_GPUS, Cluster
+from topology.node_names import NodeNames, expand_hostlist
+from topology.slurm_nodes import SlurmNumber, fields_of, slurm_time
+from topology.slurm_snapshot import slurm_seconds, time_limit
+
+EndsBy = Literal["", "said", "time limit"]
+"""How the end of a job is known: not at all, as somebody says it, as the latest that its time limit allows."""
+
+_HOLDS = {"RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING", "STOPPED", "SIGNALING", "STAGE_OUT", "RESIZING"}
+"""States of Slurm in which a job holds its nodes."""
+_SHORT = {"R": "RUNNING", "S": "SUSPENDED", "CG": "COMPLETING", "CF": "CONFIGURING", "ST": "STOPPED"}
+_GRES_GPUS = re.compile(
+    r"gres/gpu=(\d{1,9})(?:,|$)|(?:^|,)(?:gres[:/])?gpu(?:[:=][^:=,()]*[a-zA-Z][^:=,()]*)?[:=](\d{1,9})"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LiveJob:
+    """A job that runs; times in seconds since 1970, ``None`` = not said."""
+
+    name: str  # unique among the jobs of a cluster
+    nodes: tuple[str, ...]  # in the order of its ranks where that is known
+    source: str  # the file and line that say so
+    ranked: bool = False  # whether the order of its nodes is that of its ranks
+    gpus: int | None = None  # on each of its nodes; None = all of them
+    owner: str = ""  # user
+    group: str = ""  # account or namespace
+    priority: float | None = None
+    preemptible: bool = False  # whether it may be stopped for others
+    parallelism: Mapping[str, int | str] | None = None  # degrees of parallelism, as a job file has them
+    started: float | None = None
+    ends: float | None = None
+    ends_by: EndsBy = ""
+    last_checkpoint: float | None = None
+
+    def lost_gpu_hours(self, cluster: Cluster, now: float) -> float | None:
+        """Return the GPU-hours that are lost if it is stopped: since its last checkpoint, else since its start;
+        ``None`` = it says neither.
+        """
+        since = self.started if self.last_checkpoint is None else self.last_checkpoint
+        return None if since is None else self.gpus_on(cluster) * max(0.0, now - since) / 3600.0
+
+    def gpus_on(self, cluster: Cluster) -> int:
+        """Return how many GPUs it has, on a cluster that has its nodes."""
+        if self.gpus is not None:
+            return self.gpus * len(self.nodes)
+        return int(cluster.gpus[[cluster.index_of[name] for name in self.nodes]].sum())
+
+
+class RunningReader(Format, Protocol):
+    """Reads one format of running jobs; an entry point in the group ``arnold.running_readers``."""
+
+    def read(self, source: Source, *, now: datetime) -> Iterable[LiveJob]:
+        """Yield the jobs of a text that hold nodes.
+
+        :param now: timezone-aware; when the text was written, where it says how long jobs have been running.
+        :raises InvalidInput: the text is damaged.
+        """
+
+
+RUNNING_READERS: FormatGroup[RunningReader] = FormatGroup("arnold.running_readers", kind="running jobs")
+"""All formats of running jobs that can be read."""
+
+
+def read_running(sources: Iterable[Source], cluster: Cluster, *, now: datetime) -> tuple[list[LiveJob], list[str]]:
+    """Return the jobs that run on a cluster, their nodes by the names of the cluster, and notes.
+
+    Of a job all of whose nodes are strangers nothing is kept but a note; one on both is an error.
+
+    :raises InvalidInput: a file is damaged, two jobs have one name, a job ends before it starts, or more GPUs of a node
+        are in use than it has.
+    """
+    names = NodeNames(cluster.index_of)
+    jobs: dict[str, LiveJob] = {}
+    elsewhere, over = list[str](), list[str]()
+    for source in sources:
+        for job in recognise(RUNNING_READERS, source).read(source, now=now):
+            inside = [names.find(name, where=job.source) for name in job.nodes]
+            own = tuple(name for name in inside if name is not None)
+            if not own:
+                elsewhere.append(job.name)
+                continue
+            if len(own) < len(job.nodes):
+                strangers = [name for name, node in zip(job.nodes, inside, strict=True) if node is None]
+                meant = did_you_mean(strangers[0], cluster.index_of)
+                raise InvalidInput(
+                    f"the job {job.name!r} is on nodes that the cluster does not have: {some(strangers)}",
+                    where=job.source,
+                    fix=f"{meant}give the jobs of this cluster",
+                )
+            if job.name in jobs:
+                twice = f"two jobs are called {job.name!r}: that of {jobs[job.name].source} is the other"
+                raise InvalidInput(twice, where=job.source, fix="give each running job once, under a name of its own")
+            if job.started is not None and job.ends is not None and job.ends < job.started:
+                early = f"the job {job.name!r} ends before it starts"
+                raise InvalidInput(early, where=job.source, fix="correct one of the two times")
+            if job.ends is not None and job.ends <= now.timestamp():
+                if job.ends_by == "said":
+                    ended = f"the job {job.name!r} is said to end at {datetime.fromtimestamp(job.ends, now.tzinfo)}"
+                    fix = "leave it out if it has ended, correct its end, or say when it was so with --at"
+                    raise InvalidInput(f"{ended}, which is over", where=job.source, fix=fix)
+                over.append(job.name)
+            jobs[job.name] = replace(job, nodes=own)
+    check_shares(cluster, jobs.values())
+    notes = []
+    if elsewhere:
+        notes.append(f"left out, as they run on nodes that the cluster does not have: {some(elsewhere)}")
+    if over:
+        notes.append(f"past the end that is said of them, and still here, so they may end at any time: {some(over)}")
+    return [*jobs.values()], notes
+
+
+def check_shares(cluster: Cluster, jobs: Iterable[LiveJob]) -> None:
+    """Raise InvalidInput if jobs have more GPUs of a node together than it has."""
+    left = dict(zip(cluster.names, cluster.gpus.tolist(), strict=True))
+    holders: dict[str, str] = {}
+    for job in jobs:
+        for name in job.nodes:
+            has = int(cluster.gpus[cluster.index_of[name]])
+            wants = has if job.gpus is None else job.gpus
+            if left[name] < wants:
+                others = f", of which {holders[name]!r} has {has - left[name]}" if name in holders else ""
+                raise InvalidInput(
+                    f"the job {job.name!r} has {plural(wants, 'GPU')} of the node {name!r}, which has {has}{others}",
+                    where=job.source,
+                    fix="give each running job once, leave out those that have ended, and say the GPUs of those that "
+                    "share nodes (gpus)",
+                )
+            left[name] -= wants
+            holders.setdefault(name, job.name)
+
+
+def with_running(cluster: Cluster, jobs: Sequence[LiveJob]) -> tuple[Cluster, tuple[str, ...]]:
+    """Return the cluster with the GPUs of running jobs in use, whether it shows them so or not; and notes: what is in
+    use and in no job.
+    """
+    held = np.zeros_like(cluster.gpus)
+    for job in jobs:
+        at = [cluster.index_of[name] for name in job.nodes]
+        held[at] += cluster.gpus[at] if job.gpus is None else job.gpus
+    unnamed = np.flatnonzero(cluster.gpus - cluster.free_gpus > held)
+    notes: tuple[str, ...] = ()
+    if unnamed.size:
+        nodes = some([cluster.names[node] for node in unnamed.tolist()])
+        notes = (f"in use, and by no job that is known, so nothing says when they are free: {nodes}",)
+    return cluster.replace(free_gpus=np.minimum(cluster.free_gpus, cluster.gpus - held)), notes
+
+
+# A file of one's own
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+_Time = Annotated[AwareDatetime | None, Field(strict=False)]
+
+
+class OwnLiveJob(_Strict):
+    """A job that runs, in a file of one's own."""
+
+    name: Annotated[str, Field(min_length=1)]
+    """Its name, unique."""
+    nodes: str | list[str]
+    """A hostlist, or names of nodes; in the order of ranks where it is a list or `parallelism` is said."""
+    gpus: Annotated[int | None, Field(ge=1, le=MAX_GPUS)] = None
+    """GPUs that it has on each node; null = all."""
+    owner: str = ""
+    """Whose it is."""
+    priority: float | None = None
+    """The higher, the more it counts; null = not said."""
+    preemptible: bool = False
+    """Whether it may be stopped for others."""
+    started: _Time = None
+    """When it began, ISO 8601 with an offset."""
+    ends: _Time = None
+    """When it is expected to end."""
+    last_checkpoint: _Time = None
+    """When it wrote its last checkpoint."""
+    parallelism: dict[str, int | str] | None = None
+    """Its degrees of parallelism, as in a job file."""
+
+
+class OwnLiveJobs(_Strict):
+    """The file."""
+
+    jobs: list[OwnLiveJob]
+
+
+class OwnJobs:
+    """Reads a file of one's own."""
+
+    format = FileFormat(
+        name="jobs",
+        source="Running jobs in a file of one's own, YAML or JSON",
+        export='write it: `jobs: [{name: a, nodes: "n[01-08]"}]`',
+        read="name, nodes, GPUs, owner, priority, preemptible, start, end, last checkpoint, degrees of parallelism",
+        left_out="",
+        marks=("jobs", "name", "nodes"),
+    )
+
+    def likeness(self, head: bytes) -> float:
+        """Return whether a mapping begins with the list of jobs, none of which is Slurm's."""
+        return float(
+            re.search(rb'^\s*(?:\{\s*)?"?jobs"?\s*:', head, re.MULTILINE) is not None and b'"job_id"' not in head
+        )
+
+    def read(self, source: Source, *, now: datetime) -> Iterator[LiveJob]:  # noqa: ARG002
+        """Yield the jobs in the order of the file."""
+        document = load_document(source)
+        for i, job in enumerate(document.parse(OwnLiveJobs).jobs):
+            place = document.where("jobs", i, "nodes")
+            listed = [job.nodes] if isinstance(job.nodes, str) else job.nodes
+            nodes = [name for text in listed for name in expand_hostlist(text, where=place)]
+            if len({*nodes}) < len(nodes) or not nodes:
+                fault = "is on a node twice" if nodes else "is on no node"
+                raise InvalidInput(f"the job {job.name!r} {fault}", where=place, fix="name each of its nodes once")
+            yield LiveJob(
+                job.name, tuple(nodes), place, isinstance(job.nodes, list) or job.parallelism is not None, job.gpus,
+                job.owner, "", job.priority, job.preemptible, job.parallelism, _seconds(job.started),
+                _seconds(job.ends), "" if job.ends is None else "said", _seconds(job.last_checkpoint),
+            )  # fmt: skip
+
+
+def _seconds(time: datetime | None) -> float | None:
+    return None if time is None else time.timestamp()
+
+
+# Slurm
+
+
+def _slurm_job(
+    *, number: str, name: str, nodes: str, source: str, gpus: int | None, owner: str, group: str,
+    priority: float | None, started: float | None, limit: float | None,
+) -> LiveJob:  # fmt: skip
+    """Return a job that Slurm says runs; it is called by its number and its name.
+
+    :param gpus: in all; None = not said.
+    :param limit: seconds that it may run; None or infinite = not said, or for ever.
+    """
+    hosts = tuple(expand_hostlist(nodes, where=source))
+    each = gpus // len(hosts) if gpus and hosts and gpus % len(hosts) == 0 else None
+    ends = started + limit if started is not None and limit is not None and limit < np.inf else None
+    return LiveJob(
+        f"{number} {name}".strip(), hosts, source, False, each, owner, group, priority,
+        started=started, ends=ends, ends_by="" if ends is None else "time limit",
+    )  # fmt: skip
+
+
+def _gpus_in(*texts: str) -> int | None:
+    """Return the GPUs of the first of some texts of Slurm that says any: ``gres/gpu=16``, ``gpu:h100:8``."""
+    for text in texts:
+        if counts := [int(one or other) for one, other in _GRES_GPUS.findall(text)]:
+            return counts[0]
+    return None
+
+
+class ScontrolJobs:
+    """Reads ``scontrol show jobs``."""
+
+    format = FileFormat(
+        name="scontrol-jobs",
+        source="Jobs of Slurm",
+        export="`scontrol show jobs --all --oneliner`",
+        read="nodes, GPUs, user, account, priority, start and time limit of jobs that hold nodes",
+        left_out="jobs that wait or have ended; who may be preempted, which Slurm decides by QOS and partition",
+        marks=("jobid", "jobname", "jobstate"),
+    )
+
+    def likeness(self, head: bytes) -> float:
+        """Return whether it begins with the record of a job, or says that there is none."""
+        return float(re.match(rb"\s*(?:JobId=\d|No jobs in the system)", head) is not None)
+
+    def read(self, source: Source, *, now: datetime) -> Iterator[LiveJob]:  # noqa: ARG002
+        """Yield the jobs in the order of the records."""
+        starts = [match.start() for match in re.finditer(r"^[ \t]*JobId=", source.text, re.MULTILINE)]
+        for start, end in zip(starts, [*starts[1:], len(source.text)], strict=True):
+            fields = fields_of(source.text[start:end])
+            nodes = _word(fields.get("NodeList", ""))
+            if fields.get("JobState") not in _HOLDS or not nodes:
+                continue
+            number = fields["JobId"]
+            if "ArrayJobId" in fields:
+                number = f"{fields['ArrayJobId']}_{fields.get('ArrayTaskId', '')}"
+            elif "HetJobId" in fields:
+                number = f"{fields['HetJobId']}+{fields.get('HetJobOffset', '')}"
+            priority = fields.get("Priority", "")
+            yield _slurm_job(
+                number=number,
+                name=_word(fields.get("JobName", "")),
+                nodes=nodes,
+                source=source.at(source.text.count("\n", 0, start) + 1),
+                gpus=_gpus_in(fields.get("AllocTRES", ""), fields.get("TRES", ""), fields.get("JOB_GRES", "")),
+                owner=re.sub(r"\(\d+\)$", "", fields.get("UserId", "")),
+                group=_word(fields.get("Account", "")),
+                priority=float(priority) if priority.isdecimal() else None,
+                started=slurm_time(fields.get("StartTime", "")),
+                limit=time_limit(fields.get("TimeLimit", "")),
+            )
+
+
+class SqueueTable:
+    """Reads the table of ``squeue``, by its header."""
+
+    format = FileFormat(
+        name="squeue",
+        source="Jobs of Slurm as squeue prints them",
+        export="`squeue --all`",
+        read="nodes, user, how long it has run, time limit where there is such a column",
+        left_out="GPUs: all of its nodes count as taken; priorities, accounts",
+        marks=("jobid", "nodelist(reason)"),
+    )
+
+    def likeness(self, head: bytes) -> float:
+        """Return whether its header names jobs and their nodes."""
+        first = head.lstrip().split(b"\n", 1)[0].split()
+        return float(
+            first[:1] == [b"JOBID"] and b"START_TIME" not in first and any(b"NODELIST" in word for word in first)
+        )
+
+    def read(self, source: Source, *, now: datetime) -> Iterator[LiveJob]:
+        """Yield the jobs in the order of the lines."""
+        header: list[str] = []
+        for number, line in enumerate(source.text.splitlines(), 1):
+            words = line.split()
+            if not words:
+                continue
+            if words[0] == "JOBID":
+                header = words
+                continue
+            # a name may have blanks: what stands before it is counted from the left, what stands behind from the right
+            place, at = source.at(number), header.index("NAME") if "NAME" in header else 0
+            behind = len(header) - 1 - at
+            if len(words) < len(header):
+                short = f"has {plural(len(words), 'column')}, and the header {len(header)}"
+                raise InvalidInput(short, where=place, fix="give what squeue prints, as it is")
+            head = words[:at]
+            tail = words[len(words) - behind :] if behind else []
+            row = dict(zip(header, [*head, " ".join(words[at : len(words) - behind]), *tail], strict=True))
+            state = row.get("ST", row.get("STATE", ""))
+            if _SHORT.get(state, state) not in _HOLDS:
+                continue
+            elapsed = slurm_seconds(row.get("TIME", ""))
+            limit = next((row[name] for name in ("TIME_LIMIT", "TIMELIMIT") if name in row), "")
+            listed = next(row[name] for name in header if name.startswith("NODELIST"))
+            yield _slurm_job(
+                number=row["JOBID"], name=row.get("NAME", ""), nodes=listed, source=place, gpus=None,
+                owner=row.get("USER", ""), group=row.get("ACCOUNT", ""), priority=None,
+                started=None if elapsed is None else now.timestamp() - elapsed, limit=time_limit(limit),
+            )  # fmt: skip
+
+
+class SacctTable:
+    """Reads the table of ``sacct --parsable2``, by its header."""
+
+    format = FileFormat(
+        name="sacct",
+        source="Jobs of Slurm's accounting that run",
+        export="`sacct --allusers --allocations --state=RUNNING --parsable2 --format=JobID,JobName,User,Account,"
+        "Priority,Start,Timelimit,State,AllocTRES,NodeList`",
+        read="nodes, GPUs, user, account, priority, start and time limit of jobs that run",
+        left_out="jobs that wait or have ended, steps",
+        marks=("jobid", "state", "nodelist"),
+    )
+
+    def likeness(self, head: bytes) -> float:
+        """Return whether its header has columns for a job, its state and its nodes."""
+        columns = {*head.lstrip().split(b"\n", 1)[0].strip().split(b"|")}
+        return float(columns >= {b"JobID", b"State", b"NodeList"})
+
+    def read(self, source: Source, *, now: datetime) -> Iterator[LiveJob]:  # noqa: ARG002
+        """Yield the jobs in the order of the lines."""
+        header, *lines = source.text.splitlines()
+        columns = header.strip().split("|")
+        for number, line in enumerate(lines, 2):
+            if not line.strip():
+                continue
+            words = line.split("|")
+            if len(words) < len(columns):
+                short = f"has {plural(len(words), 'column')}, and the header {len(columns)}"
+                raise InvalidInput(short, where=source.at(number), fix="give what sacct --parsable2 prints, as it is")
+            row = dict(zip(columns, words, strict=False))
+            if row["State"] not in _HOLDS or "." in row["JobID"] or not _word(row["NodeList"]):
+                continue
+            priority = row.get("Priority", "")
+            yield _slurm_job(
+                number=row["JobID"], name=row.get("JobName", ""), nodes=row["NodeList"], source=source.at(number),
+                gpus=_gpus_in(row.get("AllocTRES", "")), owner=row.get("User", ""), group=row.get("Account", ""),
+                priority=float(priority) if priority.isdecimal() else None, started=slurm_time(row.get("Start", "")),
+                limit=time_limit(row.get("Timelimit", "")),
+            )  # fmt: skip
+
+
+class _JsonJob(BaseModel):
+    """A job of ``squeue --json`` or ``scontrol show jobs --json``, 22.05 to 26.05."""
+
+    job_id: int
+    name: str = ""
+    user_name: str = ""
+    account: str = ""
+    priority: SlurmNumber = None
+    nodes: str | None = ""
+    job_state: list[str] | str
+    start_time: SlurmNumber = None
+    time_limit: SlurmNumber = None
+    array_job_id: SlurmNumber = None
+    array_task_id: SlurmNumber = None
+    het_job_id: SlurmNumber = None
+    het_job_offset: SlurmNumber = None
+    tres_alloc_str: str = ""
+    gres_detail: list[str] = []
+
+
+class _JsonJobs(BaseModel):
+    jobs: list[_JsonJob]
+
+
+class SlurmJobsJson:
+    """Reads ``squeue --json`` and ``scontrol show jobs --json``."""
+
+    format = FileFormat(
+        name="slurm-jobs-json",
+        source="Jobs of Slurm as JSON",
+        export="`squeue --all --json` or `scontrol show jobs --all --json`",
+        read="nodes, GPUs, user, account, priority, start and time limit of jobs that hold nodes",
+        left_out="jobs that wait or have ended; who may be preempted",
+        marks=("jobs", "job_id", "job_state"),
+    )
+
+    def likeness(self, head: bytes) -> float:
+        """Return whether there is a list of jobs with numbers."""
+        return float(
+            head.lstrip()[:1] == b"{" and b'"jobs"' in head and (b'"job_id"' in head or b'"job_state"' in head)
+        )
+
+    def read(self, source: Source, *, now: datetime) -> Iterator[LiveJob]:  # noqa: ARG002
+        """Yield the jobs in the order of the list."""
+        document: Document = load_document(source)
+        for i, job in enumerate(document.parse(_JsonJobs).jobs):
+            states = {job.job_state} if isinstance(job.job_state, str) else {*job.job_state}
+            if not states & _HOLDS or not job.nodes:
+                continue
+            number = f"{job.job_id}"
+            if job.array_job_id and job.array_task_id is not None:
+                number = f"{job.array_job_id:.0f}_{job.array_task_id:.0f}"
+            elif job.het_job_id:
+                number = f"{job.het_job_id:.0f}+{job.het_job_offset or 0:.0f}"
+            details = [_gpus_in(detail) for detail in job.gres_detail]
+            total = sum(gpus or 0 for gpus in details) if details else _gpus_in(job.tres_alloc_str)
+            yield _slurm_job(
+                number=number, name=job.name, nodes=job.nodes, source=document.where("jobs", i), gpus=total,
+                owner=job.user_name, group=job.account, priority=job.priority, started=job.start_time,
+                limit=None if job.time_limit is None else job.time_limit * MINUTE,
+            )  # fmt: skip
+
+
+def _word(text: str) -> str:
+    """Return a word of Slurm's, empty where it stands for nothing."""
+    return "" if text in ("(null)", "None", "N/A", "None assigned") else text
