@@ -43,7 +43,7 @@ def run(args):
     from scheduler.placement.exact import schedule
 
     def run_stage(stage, search):
-        if stage is schedule.build_peels:
+        if stage is schedule.build_quick_flows:
             print("searching", file=sys.stderr, flush=True)
         stage(search)
 
