@@ -143,6 +143,7 @@ class Sites:
 # model improves a part of a large placement.
 
 
+_MODEL_EFFORT = 0.05  # that making the model of a part is counted as
 _LARGEST_SCALE = 10**9  # Largest common denominator of weights: sums of a model stay far within 64 bits
 
 
@@ -517,7 +518,7 @@ class GoalSearch:
             self._search_model(goals)
             return
         for goal in goals:
-            if goal == 0 or choices <= self.params.closer_choices:
+            if goal == 0 or choices <= 2 * self.params.cell_choices:
                 self._search_parts(goal)
 
     def _search_model(self, goals: Sequence[int]) -> None:
@@ -545,7 +546,7 @@ class GoalSearch:
             model.at_most(goal, self._whole(goal, self.best))
         if self.best is not begun:
             drift = self.reduction.job.alpha in (0.0, 1.0)
-            model.settle(Slice(self.params.tie_effort, self.end - clock(), self.limits.seed), drift=drift)
+            model.settle(Slice(self.params.part_effort, self.end - clock(), self.limits.seed), drift=drift)
             self.offer(self._nodes(model))
 
     def _search_parts(self, number: int) -> None:
@@ -566,7 +567,7 @@ class GoalSearch:
                 model.at_most(known, self._whole(known, self.best))
             limit = Slice(self.params.part_effort, left, self.limits.seed, light=True)
             reached = model.minimise(goal, limit, touches=True)
-            self.effort -= self.params.part_cost + (reached.effort if reached else self.params.part_effort)
+            self.effort -= _MODEL_EFFORT + (reached.effort if reached else self.params.part_effort)
             fruitless += 1
             if not np.array_equal(site_of, model.answer):
                 site_of = model.answer
