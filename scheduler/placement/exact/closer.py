@@ -231,8 +231,8 @@ class WholeLines:
 # Bands in two levels: one model of how many rows each rack holds of each band.
 #
 # The columns are cut into r bands, in each of which a row lies in one rack.  The bands are joined in R wide ones, in
-# each of which a row lies in one pod.  What is left to choose is how many rows of each wide band lie in each pod, and of
-# each band in each rack there.
+# each of which a row lies in one pod.  What is left to choose is how many rows of each wide band lie in each pod, and
+# of each band in each rack there.
 
 
 @dataclass(frozen=True)
@@ -248,7 +248,7 @@ class TwoLevelBands:
 
         :param pair: (S, R) at the level of racks; ``above``: at that of pods.
         """
-        from ortools.sat.python import cp_model
+        from scheduler.placement import cp_model
 
         (dp, pp), (pods, wide) = pair, above
         bands = min(pp, self.columns)
@@ -433,15 +433,15 @@ class CloserSearch:
     def _search_held(self, number: int, closer: GridReduction, region: Region, pair: Pair) -> float:
         """Search the pairs of a region with the level above held to a pair; return what they cost at least."""
         transposed = pair[1] > 1 if min(pair) == 1 else closer.problem.rows < closer.problem.columns
-        lattice = self._counted(number, closer, region, transposed=transposed)
+        lattice = self._counted(number, closer, region, pair, transposed=transposed)
         if lattice.open() and min(pair) == 1:
             self._share_lines(number, closer, region, lattice, max(pair), transposed=transposed)
         if lattice.open():
             self._lay_bands(number, closer, region, lattice, pair, transposed=transposed)
         return lattice.bound()
 
-    def _counted(self, number: int, closer: GridReduction, region: Region, *, transposed: bool) -> Lattice:
-        """Return the pairs of a region, with those refuted that counting refutes wherever the racks lie."""
+    def _counted(self, number: int, closer: GridReduction, region: Region, above: Pair, *, transposed: bool) -> Lattice:
+        """Return the pairs of a region, with those refuted that counting refutes."""
         room, grid, job = np.sort(closer.room[region.racks])[::-1].tolist(), closer.problem, closer.job
         problem = GridProblem(grid.rows, grid.columns, tuple(room))
         lattice = Lattice(problem, job.alpha, job.beta)
@@ -454,6 +454,10 @@ class CloserSearch:
             stage(search)
             # what is built knows nothing of pods
             lattice.built.clear()
+        fewest, most = self._bounds.touched(closer, above), lattice.problem.largest_pair
+        dp, pp = fewest[::-1] if transposed else fewest
+        lattice.refute((dp - 1, most[1]), "line touches", "")
+        lattice.refute((most[0], pp - 1), "line touches", "")
         return lattice
 
     def _share_lines(

@@ -507,8 +507,7 @@ class GoalSearch:
     def search(self, goals: Sequence[int]) -> None:
         """Meet some goals, in order, as far as time and effort allow.
 
-        Where one model of all cells would be too large, goals are improved part by part; closer levels only where a
-        part is a good share of the whole, for the worst of many groups hardly ever gives way to less.
+        Where one model of all cells would be too large, goals are improved part by part.
         """
         if self.counted(goals):
             return
@@ -517,8 +516,7 @@ class GoalSearch:
             self._search_model(goals)
             return
         for goal in goals:
-            if goal == 0 or choices <= self.params.closer_choices:
-                self._search_parts(goal)
+            self._search_parts(goal)
 
     def _search_model(self, goals: Sequence[int]) -> None:
         """Solve the model of all cells for one goal after another; an earlier one that is not met limits the later."""

@@ -203,12 +203,10 @@ class ExactParams:
     touch_table: float = 3e7
     # Seconds for each question whether a pod holds its rows at a pair: at first, and for those that this leaves open
     pod_seconds: tuple[float, ...] = (0.1, 1.0)
-    band_effort: float = 0.5  # Effort of one model of bands in two levels
-    band_share: float = 0.2  # Part of the time limit that these may take for one pair of the level above
+    band_effort: float = 0.3  # Effort of one model of bands in two levels
+    band_share: float = 0.1  # Part of the time limit that these may take for one pair of the level above
     # Choices (units x sites) up to which all cells are put into one model: built and searched in tenths of a second
     cell_choices: int = 3_000
-    # Choices up to which parts of a placement are laid anew for closer levels: two such models
-    closer_choices: int = 6_000
     # Effort of all models of cells, for each second of the time limit: a small part, as what they decide comes after
     goal_effort: float = 0.03
     # The same for the objective, where soft terms count
