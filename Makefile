@@ -24,7 +24,7 @@ help: ## show the commands
 demo: $(DEMO_STAMP) ## place a 9,600-GPU job on a fragmented cluster and write arnold-demo.html
 	$(BIN)/arnold demo
 
-test: $(STAMP) ## run the tests, all but those on a control plane, of launchers and of pages with axe-core; properties with a twelfth of their examples
+test: $(STAMP) ## run the tests, all but those on a control plane, of launchers and of pages with axe-core; properties with a twentieth of their examples
 	$(BIN)/python -m pytest -m "not control_plane and not launchers and not accessibility"
 
 properties: $(STAMP) ## run the property tests with all their examples

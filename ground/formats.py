@@ -84,11 +84,22 @@ class FormatGroup(PluginGroup[F]):
         kind: str,
         option: str = "--format",
         error: type[InvalidInput] = InvalidInput,
+        first: str = "",
     ) -> None:
         super().__init__(group, unknown=f"no format of {kind} is called", where=option)
         self.kind = kind  # as ``arnold formats`` calls it
         self.option = option  # names the format
         self.error = error  # of a file that no reader recognises, or more than one
+        self.first = first  # our own format that is asked first; what is of it is of none of our others
+
+    def asked(self, head: bytes) -> list[F]:
+        """Return the readers to ask about a file: all; or, where the first says that it is of its own format, that one
+        and those of other packages, so that what is not used is not imported.
+        """
+        if self.first and (reader := self.load(self.first)).likeness(head) == 1.0:
+            package = type(reader).__module__.partition(".")[0]
+            return [reader, *self.load_all(but=self.names(inside=package))]
+        return list(self.load_all())
 
     def formats(self) -> list[FileFormat]:
         """Return all formats that can be read."""
@@ -104,7 +115,8 @@ def recognise(
         ``None`` = it is nothing that is known.
     :raises InvalidInput: (of the group's class) no reader, or more than one, recognises it.
     """
-    readers, head = list(group.load_all()), source.head
+    head = source.head
+    readers = group.asked(head)
     likeness = [reader.likeness(head) for reader in readers]
     best = max(likeness, default=0.0)
     fitting = [reader for reader, like in zip(readers, likeness, strict=True) if like == best]

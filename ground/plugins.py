@@ -10,7 +10,7 @@ from ground import DISTRIBUTION
 from ground.errors import ArnoldError, UnknownName, did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
     from importlib.metadata import EntryPoint, EntryPoints
 
 T = TypeVar("T")
@@ -73,13 +73,13 @@ class PluginGroup(Generic[T]):
             raise _failed(chosen, error) from error
         return made
 
-    def load_all(self) -> Iterator[T]:
-        """Yield what is on offer, in the order of the names.
+    def load_all(self, *, but: Collection[str] = ()) -> Iterator[T]:
+        """Yield what is on offer, in the order of the names, but for some names.
 
         What another package offers and cannot be imported is left out with a warning: it must not be in the way of
         whoever asks for none by name.
         """
-        for name in self.names():
+        for name in sorted({*self.names()} - {*but}):
             try:
                 yield self.load(name)
             except PluginFailed as error:

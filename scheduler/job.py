@@ -198,6 +198,8 @@ class Job:
     data_level: str | None = None  # whose domains have a cache in common; None = the closest of the cluster
     images: tuple[ContainerImage, ...] = ()
     tolerations: tuple[Toleration, ...] = ()  # taints that it puts up with, so that their nodes are its too
+    expected_hours: float | None = None  # how long it runs; None = not said
+    interruptible: bool = False  # whether it may lose nodes before it ends: those then have a price
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.alpha <= 1.0:

@@ -5,12 +5,15 @@ leaves them to the cluster.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 
-from ground.errors import InvalidJob
+from ground.errors import InvalidJob, some
 from scheduler.job import Job, NodeSize, Parallelism
 from topology.cluster import SECOND, Cluster, Level
+from topology.flags import NodeFlag
+from topology.taints import PREFER_NO_SCHEDULE
 
 
 def named_in_full(job: Job, levels: Collection[str], beside: Collection[str]) -> Job:
@@ -26,6 +29,41 @@ def named_in_full(job: Job, levels: Collection[str], beside: Collection[str]) ->
     return job.replace(
         holds=holds, counts=tuple(replace(count, level=bare.get(count.level, count.level)) for count in job.counts)
     )
+
+
+def before_it_goes(cluster: Cluster, job: Job, now: datetime) -> Cluster:
+    """Return the cluster without the nodes that become faulty before a job ends that starts now and says how long it
+    runs; an interruptible one may have them, at the price of a node that is better left to others.
+    """
+    if job.expected_hours is None or not cluster.upcoming:
+        return cluster
+    end = now + timedelta(hours=job.expected_hours)
+    leaving: dict[int, NodeFlag] = {}
+    for flag in sorted(cluster.upcoming, key=lambda flag: flag.since or now):
+        if flag.kind == "faulty" and flag.since is not None and flag.since < end and flag.node in cluster.index_of:
+            leaving.setdefault(cluster.index_of[flag.node], flag)
+    words = {node: f"going away at {_utc(flag.since)}" for node, flag in leaving.items()}
+    if not job.interruptible:
+        return cluster.with_kept_out(words)
+    names = cluster.names
+    return cluster.with_flags(
+        NodeFlag(names[node], "degraded", PREFER_NO_SCHEDULE, source=leaving[node].source, evidence=evidence)
+        for node, evidence in words.items()
+    )
+
+
+def _utc(time: datetime | None) -> str:
+    return "" if time is None else f"{time.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+
+
+def going_away(cluster: Cluster, nodes: Iterable[int]) -> tuple[str, ...]:
+    """Return of some nodes which go away later, and when: a sentence for each instant."""
+    names = {cluster.names[node] for node in nodes}
+    by_time: dict[datetime, list[str]] = {}
+    for flag in cluster.upcoming:
+        if flag.kind == "faulty" and flag.since is not None and flag.node in names:
+            by_time.setdefault(flag.since, []).append(flag.node)
+    return tuple(f"of this placement go away at {_utc(since)}: {some(by_time[since])}" for since in sorted(by_time))
 
 
 def hierarchies_beside(cluster: Cluster, job: Job) -> tuple[Level, ...]:

@@ -315,3 +315,15 @@ class RefusedPlacement(InvalidPlacement):
             f"the algorithm {outcome.algorithm!r} proposed an invalid placement: {outcome.reason}",
             fix="use --algorithm exact, which heeds all constraints; if that is refused, report it as a bug",
         )
+
+
+@dataclass(frozen=True, slots=True)
+class TurnResult(JsonRecord):
+    """What the jobs get when each is placed on what those before it left."""
+
+    order: tuple[str, ...]
+    """Names of the jobs, first to last."""
+    objective: float | None
+    """The weighted sum; null = some job finds no place."""
+    stuck: str | None
+    """The first job that finds no place; null = all do."""

@@ -16,7 +16,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -44,12 +43,10 @@ from scheduler.placement.moves import (
 )
 from scheduler.placement.node_classes import NodeKinds
 from scheduler.placement.node_order import natural
-from scheduler.placement.types import ALGORITHMS, Limits, PlacementAlgorithm
+from scheduler.placement.types import ALGORITHMS, Limits, PlacementAlgorithm, Prefer
 from scheduler.work_clock import LEAST_SECONDS, clock, on_clock, stopwatch
 from topology.cluster import BoolArray, Cluster, FloatArray, IntArray
 from topology.flags import FAULTY, HEALTHY
-
-Prefer = Literal["moves", "objective"]  # What comes first: the fewest moved cells, or the best objective
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,12 +54,7 @@ from scheduler.objective import (
 )
 from scheduler.outcome import Instance, Outcome, PredictedStep, TypeOption
 from scheduler.placement.admission import TypeChoice, admissible, least_spread, room_beside, shortage
-from scheduler.placement.cell_choice import MOST_CHOICES
-from scheduler.placement.cell_search import CellSearch
-from scheduler.placement.cpsat import load_solver
 from scheduler.placement.heuristic import AsksRules
-from scheduler.placement.moves import MoveChoices, MoveModel
-from scheduler.placement.node_classes import seat_in_classes
 from scheduler.placement.types import (
     Limits,
     ParetoPoint,
@@ -203,8 +198,6 @@ class SecondConstraints:
         for asked in room_beside(cluster, job, admissible(cluster, job)):
             if asked.refusal:
                 return Proposal(None, infeasible=asked.refusal)
-        if isinstance(self.algorithm, AsksRules):
-            load_solver()  # no part of the solve time
         job, end = with_levels_named(cluster, job), clock() + limits.seconds
         part = replace(limits, seconds=RELAXED_SHARE * limits.seconds)
         relaxed = propose(self.algorithm, cluster, within_the_tree(cluster, job), part)
@@ -222,6 +215,8 @@ class SecondConstraints:
             relaxed = on_tree
         if isinstance(self.algorithm, AsksRules):
             start = min(answers, key=lambda answer: answer.rank).proposal.nodes
+            from scheduler.placement.cell_search import CellSearch
+
             program = CellSearch(cluster, job, replace(limits, seconds=share_until(end, 2)), start, relaxed)
             if program.few and (decided := program.propose()) is not None:
                 if decided.infeasible or decided.complete:
@@ -689,6 +684,10 @@ def _by_cells(question: Preference, outcome: Outcome, which: int, nodes: IntArra
     """Yield the cheapest placement as good as that of a choice of types, in each trunk: by the program, where there are
     few choices.
     """
+    from scheduler.placement.cell_choice import MOST_CHOICES
+    from scheduler.placement.moves import MoveChoices, MoveModel
+    from scheduler.placement.node_classes import seat_in_classes
+
     cluster, job = question.instance.cluster, _job_on(question, outcome, which)
     if (worth := _as_good(question, outcome, which, nodes)) is None:
         return

@@ -254,7 +254,7 @@ class SimulatedCluster:
     def activate(self, job: SimJob) -> None:
         """Count a job among those that have nodes, and its nodes as taken."""
         self.version += 1
-        self.pool.take(job)
+        self.pool.occupy(job)
         self._in_use[job.namespace] += job.units
         self.active[job.key] = job
         if self._ending is not None:
@@ -301,7 +301,7 @@ class SimulatedCluster:
         if self.policy.round_seconds is not None:
             job.count(self.now)
         changes = self.pace.stopped(job) if self.pace is not None else None
-        self.pool.give(job)
+        self.pool.vacate(job)
         self._in_use[job.namespace] -= job.units
         del self.active[job.key]
         if self._ending is not None:
@@ -391,10 +391,10 @@ class Driver:
         pool = cluster.pool
         victims = [victim for victim in candidate.victims if isinstance(victim, SimJob)] if candidate.victims else ()
         for victim in victims:
-            pool.give(victim)
+            pool.vacate(victim)
         room, allocation = self._room(candidate)
         for victim in victims:
-            pool.take(victim)
+            pool.occupy(victim)
         candidate.found, candidate.objective = room is not None, inf if room is None else room.objective
         if room is not None and not candidate.trial:
             for victim in victims:

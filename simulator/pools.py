@@ -115,10 +115,10 @@ class Pool(Protocol):
     def find(self, job: SimJob, keep: Keep) -> Found | None:
         """Return where the job goes; ``None`` = it has no room."""
 
-    def take(self, job: SimJob) -> None:
+    def occupy(self, job: SimJob) -> None:
         """Give the job its places."""
 
-    def give(self, job: SimJob) -> None:
+    def vacate(self, job: SimJob) -> None:
         """Take the job's places back."""
 
     def zone(self, job: SimJob, taken: Collection[int]) -> tuple[int, ...]:
@@ -395,11 +395,11 @@ class NodePool:
         whole = Need(job.nodes, max(1, job.gpus // UNITS) * UNITS, job.units)
         return self._job(whole, replace(job.record, parallelism=None))
 
-    def take(self, job: SimJob) -> None:
+    def occupy(self, job: SimJob) -> None:
         """Give the job its places."""
         self.occupancy.add(job.places, -job.gpus)
 
-    def give(self, job: SimJob) -> None:
+    def vacate(self, job: SimJob) -> None:
         """Take the job's places back."""
         self.occupancy.add(job.places, job.gpus)
 
@@ -552,11 +552,11 @@ class GpuPool:
         free = self._free if keep is None else self._free - int(keep[0])
         return _THE_POOL if job.units <= free else None
 
-    def take(self, job: SimJob) -> None:
+    def occupy(self, job: SimJob) -> None:
         """Count its GPUs as held."""
         self._free -= job.units
 
-    def give(self, job: SimJob) -> None:
+    def vacate(self, job: SimJob) -> None:
         """Count its GPUs as free."""
         self._free += job.units
 

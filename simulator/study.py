@@ -178,7 +178,7 @@ METRICS = (
     ComparedMetric("wait_p95", "Wait, 95th percentile", "seconds", "less"),
     ComparedMetric("jct_mean", "Mean completion time", "seconds", "less"),
     ComparedMetric("makespan_seconds", "Makespan", "seconds", "less"),
-    ComparedMetric("utilization", "Utilisation", "share", "more"),
+    ComparedMetric("utilization", "Utilization", "share", "more"),
     ComparedMetric("fragmentation", "Fragmentation", "share", "less"),
     ComparedMetric("dp_spread", "Mean DP spread", "count", "less"),
     ComparedMetric("throughput_lost", "Throughput lost to slower steps", "share", "less"),

@@ -11,7 +11,7 @@ from hypothesis import settings
 Case = TypeVar("Case")
 
 ALL_CASES = os.environ.get("ARNOLD_CASES") == "all"
-SHARE = 12  # a twelfth of the examples: with an eighth `make test` takes more than its four minutes on two cores
+SHARE = 20  # a twentieth of the examples: with a twelfth `make test` takes more than its four minutes on two cores
 STEP = 4  # every fourth instance of a list: fewer would leave lists of a few with one
 FEWEST = 5  # no fewer than these: two or three examples would be a weak test
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import gc
 import json
 import os
+import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +18,7 @@ from hypothesis import settings
 from arnold.commands.run import run
 from tests.case_counts import examples
 
-CONTROL_PLANES = {"shared_plane", "bare_plane"}
+CONTROL_PLANES = {"shared_plane", "older_plane"}
 """Fixtures that start Kubernetes: etcd, kube-apiserver and more, built from Go modules unless they are there."""
 
 LEFT_OPEN = "ignore:unclosed <ssl.SSLSocket:ResourceWarning"
@@ -70,6 +72,18 @@ class Ran:
 
 
 Arnold = Callable[..., Ran]
+
+
+@contextmanager
+def busy_loops() -> Iterator[None]:
+    """Let two programs do nothing as fast as they can."""
+    loops = [subprocess.Popen([sys.executable, "-S", "-c", "while True: pass"]) for _ in range(2)]
+    try:
+        yield
+    finally:
+        for loop in loops:
+            loop.kill()
+            loop.wait()
 
 
 @pytest.fixture

@@ -16,7 +16,10 @@ EXCEPTIONS: Mapping[str, Elsewhere] = {
         "make test ": ("make -n test", "would run itself"),
         ". .venv/bin/activate": ("", "the environment that runs the tests may be another"),
         "uv tool install '.[tables]'": ("", "takes minutes; .ci/installs tries it, and pipx"),
-        "arnold demo --save try": ("arnold demo --save try --time-limit 0.01", "all algorithms take half a minute"),
+        "arnold demo --save try": (
+            "arnold demo --save try --time-limit 0.01 && cd try",
+            "all algorithms take half a minute",
+        ),
     },
     "docs/how-it-works/calibration.md": {
         "arnold simulate": (SLOW, "takes seconds"),
@@ -100,7 +103,7 @@ EXCEPTIONS: Mapping[str, Elsewhere] = {
         "scontrol": ("", "needs Slurm; the demo has what it would print"),
         "sinfo": ("", "needs Slurm; the demo has what it would print"),
         "sbatch ": ("", LAUNCHERS),
-        "arnold place --cluster slurm:": ("", "needs Slurm"),
+        "arnold place job.yaml --time": ("", "needs Slurm"),
     },
     "docs/how-to/what-to-buy.md": {
         "arnold capacity minipods": (

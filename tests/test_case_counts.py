@@ -14,13 +14,13 @@ from tests.case_counts import cases, every_fourth, examples
 TESTS = Path(__file__).parent
 SELF = {"case_counts.py", "test_case_counts.py"}
 
-SHARED = [(1, 1), (5, 5), (8, 5), (60, 5), (72, 6), (100, 8), (400, 33)]
-"""How many cases a test has, and a twelfth of them or five, whichever is more, but no more than it has."""
+SHARED = [(1, 1), (5, 5), (8, 5), (100, 5), (120, 6), (400, 20)]
+"""How many cases a test has, and a twentieth of them or five, whichever is more, but no more than it has."""
 
 
 @pytest.mark.parametrize(("count", "share"), SHARED)
 def test_a_share_of_the_cases(monkeypatch: pytest.MonkeyPatch, count: int, share: int) -> None:
-    """In ``make test`` a twelfth, and never fewer than five; of a list every fourth."""
+    """In ``make test`` a twentieth, and never fewer than five; of a list every fourth."""
     monkeypatch.setattr(case_counts, "ALL_CASES", False)
     assert cases(count) == share
     assert examples(count, deadline=None).max_examples == share

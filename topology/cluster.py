@@ -123,6 +123,10 @@ class Cluster:
     taints: Mapping[int, tuple[Taint, ...]] = field(default_factory=dict)  # of nodes that taints keep some jobs off
     # nodes that hand out GPUs in parts -> how, such as time-slicing x4; all of them kept out (`with_sharing`)
     sharing: Mapping[int, str] = field(default_factory=dict)
+    upcoming: tuple[NodeFlag, ...] = ()  # of its nodes, that begin later: maintenance
+    # nodes -> network cards of each for traffic between nodes; nodes left out = not said.  The index of a card within
+    # its node is its rail
+    rails: Mapping[int, int] = field(default_factory=dict)
     node_limit: NodeLimit | None = None  # None = nothing limits how many nodes a job may have
     # where the closest level is the base blocks of Slurm; None = its levels are no blocks
     blocks: SlurmBlocks | None = None
@@ -390,6 +394,7 @@ class Cluster:
             kept_out={int(new_index[node]): why for node, why in self.kept_out.items() if kept[node]},
             taints={int(new_index[node]): of_node for node, of_node in self.taints.items() if kept[node]},
             sharing={int(new_index[node]): how for node, how in self.sharing.items() if kept[node]},
+            rails={int(new_index[node]): cards for node, cards in self.rails.items() if kept[node]},
         )
 
 

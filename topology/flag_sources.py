@@ -256,15 +256,26 @@ def with_flags(cluster: Cluster, path: str | Path, *, now: datetime) -> tuple[Cl
         flags, notes = _of_nodes(merge_by_node(read_flags(path, now=now)), cluster.index_of, path)
         return cluster.with_flags(flags), notes
     source = read_source(path)
+    begun = len(cluster.upcoming)
     cluster, expired = with_flag_file(cluster, source, now=now)
-    return cluster, (f"flags of {source.name} not active now, left out: {expired}",) if expired else ()
+    sentences = [f"flags of {source.name} not active any more, left out: {expired}"] if expired else []
+    if upcoming := cluster.upcoming[begun:]:
+        first = min(flag.since for flag in upcoming if flag.since is not None)
+        when = f"{len(upcoming)}, the first at {first.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+        keep = "a job that says its expected_hours is kept off nodes that are faulty before it ends"
+        sentences.append(f"flags of {source.name} that begin later: {when}; {keep}")
+    return cluster, tuple(sentences)
 
 
 def with_flag_file(cluster: Cluster, source: Source, *, now: datetime) -> tuple[Cluster, int]:
-    """Return the cluster with the flags of a file that are active now, and the number of those that are not."""
+    """Return the cluster with the flags of a file that are active now, and those that begin later; and the number of
+    those that are over.
+    """
     flags = _flags_of(source, cluster.index_of)
     active = [flag for flag in flags if flag.active(now)]
-    return cluster.with_flags(active), len(flags) - len(active)
+    later = [flag for flag in flags if flag.since is not None and flag.since > now]
+    laid = cluster.with_flags(active).replace(upcoming=(*cluster.upcoming, *later))
+    return laid, len(flags) - len(active) - len(later)
 
 
 def flags_over_time(path: str | Path, nodes: Collection[str]) -> tuple[list[NodeFlag], tuple[str, ...]]:

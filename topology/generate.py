@@ -322,6 +322,7 @@ def with_domain(cluster: Cluster, nodes: int, *, level: str | None = None) -> Cl
         joined=cluster.joined,
         kept_out=cluster.kept_out,
         sharing=cluster.sharing,
+        rails=cluster.rails,
     )
 
 

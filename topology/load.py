@@ -26,6 +26,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property, partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -37,25 +38,19 @@ from ground.plugins import noted
 from ground.quantities import plural
 from topology.build import with_level_names, with_second_levels
 from topology.cluster import DEFAULT_GPUS, MAX_GPUS, MAX_NODES, Cluster, NodeLimit
-from topology.flag_sources import with_flags
 from topology.flags import NodeFlag
-from topology.kubernetes.labels import check_labels, label_of
 from topology.node_gpus import NodeGpus, SharedGpus, alike_types
 from topology.node_names import NodeNames, expand_hostlist
 from topology.readers.reading import TOPOLOGY_READERS, ChoosesTopology, CountsResource, Reading, TopologyReader
-from topology.slurm_nodes import Use, powered_off, use_of
-from topology.slurm_snapshot import (
-    NO_REQUEST,
-    UNLISTED,
-    SlurmRequest,
-    SlurmSnapshot,
-    Unlisted,
-    named_topology,
-    read_snapshot,
-)
 from topology.taints import Toleration, taint_notes
 
+if TYPE_CHECKING:
+    from topology.slurm_nodes import Use
+    from topology.slurm_snapshot import SlurmRequest, SlurmSnapshot, Unlisted
+
 _LOG = logging.getLogger(__name__)
+
+RAILS_AS_NODES = ("@rail", "@rails")  # Names of second hierarchies that cannot be what they are called
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +78,7 @@ def load_topology(
     gpu_resource: str | None = None,
     tolerations: tuple[Toleration, ...] = (),
     shared_gpus: SharedGpus = "unusable",
-    request: SlurmRequest = NO_REQUEST,
+    request: SlurmRequest | None = None,
     exclude: str = "",
     unlisted: Unlisted | None = None,
     now: datetime | None = None,
@@ -122,7 +117,12 @@ def load_topology(
             raise InvalidInput(nameless, where="--gpu-resource", fix="leave --gpu-resource out")
         reader = reader.counting(gpu_resource)
     listings = [file if isinstance(file, Source) else read_source(file, may_be_empty=True) for file in busy]
-    topology, chosen = named_topology([source, *listings], request)
+    topology = chosen = ""
+    # most clusters are read without a word of Slurm; to look for one takes a thousandth of a second
+    if partitions := [text for text in (source, *listings) if "artition" in text.text]:
+        from topology.slurm_snapshot import NO_REQUEST, named_topology
+
+        topology, chosen = named_topology(partitions, request or NO_REQUEST)
     if topology and isinstance(reader, ChoosesTopology):
         reader = reader.choosing(topology)
 
@@ -144,7 +144,11 @@ def load_topology(
 
     if reading.has_states:
         listings = [source, *listings]
-    lists = read_node_lists(listings, cluster, request, now=now, unlisted=unlisted, own=source)
+    lists: list[NodeList] = []
+    if listings or request is not None or unlisted is not None:
+        from topology.slurm_snapshot import NO_REQUEST
+
+        lists = read_node_lists(listings, cluster, request or NO_REQUEST, now=now, unlisted=unlisted, own=source)
     if cluster.gpus_assumed:
         cluster, more = with_gpus(cluster, lists, gpus_per_node, source=source.name)
         notes += more
@@ -155,6 +159,8 @@ def load_topology(
         cluster, more = with_node_list(cluster, node_list)
         notes += more
     for flag_file in flags:
+        from topology.flag_sources import with_flags
+
         cluster, more = with_flags(cluster, flag_file, now=now)
         notes += more
     if exclude:
@@ -168,6 +174,12 @@ def load_topology(
         else:
             refused = f"GPUs are shared, so no job of whole GPUs gets them: {nodes}"
             notes.append(f"{refused}; --shared-gpus whole counts them as whole ones")
+    for level in cluster.second_levels:
+        if level.name in RAILS_AS_NODES:
+            notes.append(
+                f"{level.name} is taken as domains of nodes; a rail is a network card of every node: say how many each "
+                f"has in the column rails of a CSV"
+            )
     if alike := alike_types(cluster.gpu_types):
         notes.append(f"{alike}; write each in one way, as no gang is on both unless it says gpu_types: any")
     name = path.name if isinstance(path, Source) else str(path)
@@ -189,6 +201,10 @@ def _read(
         error.where = error.where or source.name
         raise
     _LOG.info("%s is of the format %s: %d nodes", source.name, reader.format.name, len(reading.cluster))
+    if not domains:
+        return reading
+    from topology.kubernetes.labels import check_labels, label_of
+
     labels, notes = reading.labels, []
     for name, label in domains.items():
         check_labels([label], labels, where="--domains")
@@ -266,7 +282,10 @@ def read_node_lists(
     :raises InvalidTopology: a list has no node of the cluster, or a name that is that of several.
     :raises InvalidInput: a list is damaged; the request is none, or asks for what no list says.
     """
-    names = NodeNames(cluster.index_of if sources else {})
+    from topology.slurm_nodes import Use
+    from topology.slurm_snapshot import read_snapshot
+
+    names = NodeNames(cluster.index_of)
     lists: list[NodeList] = []
     parts: list[tuple[Source, SlurmSnapshot]] = []
     for source in sources:
@@ -357,6 +376,9 @@ def _slurm_list(
     own: Source | None,
 ) -> NodeList:
     """Return all that Slurm said of itself as one list: what its nodes are to a job."""
+    from topology.slurm_nodes import use_of
+    from topology.slurm_snapshot import SlurmSnapshot
+
     own_name: dict[str, str] = {}
     strangers: dict[str, str] = {}
     for source, part in parts:
@@ -482,6 +504,8 @@ def with_node_list(cluster: Cluster, node_list: NodeList) -> tuple[Cluster, tupl
     cannot be used is faulty, as emptying the cluster would not free it; one that the job may not have is kept out; one
     whose GPUs are cut into slices is shared.
     """
+    from topology.slurm_nodes import Use
+
     here = {cluster.index_of[name]: listed for name, listed in node_list.nodes.items() if name in cluster.index_of}
     busy = [i for i, listed in here.items() if listed.use is Use.IN_USE]
     flags = [
@@ -499,6 +523,9 @@ def with_node_list(cluster: Cluster, node_list: NodeList) -> tuple[Cluster, tupl
 
 def _notes(cluster: Cluster, node_list: NodeList, here: Mapping[int, Listed]) -> Iterator[str]:
     """Yield what a user should know of a list, whose nodes of the cluster are ``here`` by index."""
+    from topology.slurm_nodes import Use, powered_off
+    from topology.slurm_snapshot import UNLISTED
+
     yield from node_list.notes
     source = node_list.source
     if node_list.states:

@@ -515,9 +515,7 @@ def named_topology(sources: Iterable[Source], request: SlurmRequest) -> tuple[st
 
     :raises InvalidInput: as :meth:`SlurmSnapshot.chosen_partition`.
     """
-    # to look for the word alone takes a hundredth of the time, and the text may be a cluster's of 100,000 nodes
-    naming = (source for source in sources if "artition" in source.text)
-    parts = [read_snapshot(source, ()) for source in naming if _OF_PARTITIONS.search(source.text)]
+    parts = [read_snapshot(source, ()) for source in sources if _OF_PARTITIONS.search(source.text)]
     snapshot = SlurmSnapshot.merged(part for part in parts if part is not None)
     if len({partition.topology for partition in snapshot.partitions or ()}) < 2:
         return "", ""

@@ -26,17 +26,6 @@ class Domain:
     children: tuple[Domain, ...]  # domains that hang on it
     own: IntArray  # indices of the nodes that hang on it without a switch between
 
-    @property
-    def key(self) -> tuple[str, str]:
-        """Level and name: unique in the cluster."""
-        return self.level, self.name
-
-    def walk(self) -> Iterator[Domain]:
-        """Yield the domain itself and all below it, parents first, siblings in order."""
-        yield self
-        for child in self.children:
-            yield from child.walk()
-
 
 def domain_tree(cluster: Cluster) -> Domain:
     """Return the cluster as one domain, the root, with everything below it in the order of the levels.  Implicit

@@ -31,7 +31,7 @@ from ground.plugins import PluginGroup
 from topology.cluster import DEFAULT_GPUS, ROOT, BoolArray, Cluster, IntArray, Level
 from topology.flags import FAULTY, HEALTHY
 from topology.node_names import check_name, fold_hostlist, outgrows_slurm
-from topology.readers.cluster_csv import ATTRIBUTES, CACHE, GPU_TYPE, NODE, SHARING, TAINTS, TIMES
+from topology.readers.cluster_csv import ATTRIBUTES, CACHE, GPU_TYPE, NODE, RAILS, SHARING, TAINTS, TIMES
 from topology.readers.slurm import Switch
 from topology.taints import is_price, kept_out_by
 
@@ -74,6 +74,7 @@ def bare_tree_losses(cluster: Cluster, format_name: str, *, as_blocks: bool = Fa
         "GPUs in use": np.count_nonzero(cluster.free_gpus < cluster.gpus),
         "flags": len(cluster.flags),
         "nodes kept out": len(cluster.kept_out),
+        "numbers of rails": len(cluster.rails),
     }
     kept = _BLOCK_LEVEL if as_blocks and cluster.blocks is not None else None
     levels = ", ".join(level.name for level in cluster.levels if kept is None or not kept.fullmatch(level.name))
@@ -144,7 +145,7 @@ class ClusterCsvWriter:
         for node in kept_out_otherwise(cluster):
             slowdowns[node] = _cell(FAULTY)
         columns += [cluster.gpus.tolist(), cluster.free_gpus.tolist(), slowdowns]
-        attributes = {*ATTRIBUTES} - {*TIMES, GPU_TYPE, SHARING, CACHE, TAINTS}
+        attributes = {*ATTRIBUTES} - {*TIMES, GPU_TYPE, SHARING, CACHE, TAINTS, RAILS}
         nodes = range(len(cluster))
         if any(flag.since or flag.until for flag in cluster.flags.values()):
             attributes |= {*TIMES}
@@ -167,6 +168,9 @@ class ClusterCsvWriter:
             attributes.add(TAINTS)
             every_taint = (cluster.taints.get(node, ()) for node in nodes)
             columns.append([" ".join(f"{taint}:{taint.effect}" for taint in of_node) for of_node in every_taint])
+        if cluster.rails:
+            attributes.add(RAILS)
+            columns.append([cluster.rails.get(node, "") for node in nodes])
         written = [name for name in ATTRIBUTES if name in attributes]
         writer.writerow([NODE, *(level.name for level in every), *written])
         writer.writerows(zip(cluster.names, *columns, strict=True))

@@ -6,7 +6,7 @@ A question is a dataclass: its fields are the options, with those of a cluster f
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import partial, wraps
+from functools import cache, partial, wraps
 from inspect import getdoc
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -144,6 +144,7 @@ command = QuestionGroup(
 )
 
 
+@cache
 def question_command(name: str, kind: type[CapacityQuestion[Any]]) -> click.Command:
     """Return the command that asks a question; exits 3 where what the question aims at cannot be had.
 

@@ -47,7 +47,10 @@ SECTIONS: Mapping[str, Mapping[str, CommandRow]] = {
         "repair": command_row("repair", "Replace lost nodes of a placement, moving little."),
         "defragment": command_row("defragment", "Move running jobs, at least cost, to make room for a new one."),
     },
-    "Describe the cluster": {"topology": command_row("topology", "Convert, show or validate a cluster file.")},
+    "Describe the cluster": {
+        "topology": command_row("topology", "Convert, show or validate a cluster file."),
+        "use": command_row("use", "Say once which cluster it is: arnold place job.yaml."),
+    },
     "Find slow and faulty nodes": {
         "stragglers": command_row("stragglers", "Say what a job loses to slow workers, and why."),
         "health": command_row("health", "Find faults in metrics, collectives and stacks, and decide."),
@@ -149,6 +152,13 @@ class LazyGroup(Group):
         """
         name = args[0]
         command = self.get_command(ctx, name)
+        if command is None and name == "help":
+            if len(args) == 1:
+                click.echo(ctx.get_help())
+                ctx.exit()
+            return self.resolve_command(ctx, [*args[1:], "--help"])
+        if command is None and args == ["version"]:
+            _print_version(ctx, None, wanted=True)
         if command is None and not name.startswith("-"):
             raise UnknownName(
                 f"there is no command {name!r}",
@@ -168,7 +178,7 @@ class LazyGroup(Group):
                     formatter.write_dl(rows)
 
 
-def _print_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
+def _print_version(ctx: click.Context, _: click.Parameter | None, wanted: bool) -> None:
     if wanted:
         from importlib.metadata import version
 
@@ -187,7 +197,13 @@ def _print_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None
     "Each command explains itself: arnold place --help.",
 )
 @click.option(
-    "--version", is_flag=True, expose_value=False, is_eager=True, callback=_print_version, help="Show the version."
+    "-V",
+    "--version",
+    is_flag=True,
+    expose_value=False,
+    is_eager=True,
+    callback=_print_version,
+    help="Show the version.",
 )
 def arnold() -> None:
     """Place large GPU training jobs on a cluster, proved optimal or with a certified gap."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime
 
 import click
 
@@ -12,7 +11,7 @@ from arnold.console.output import answer, exit_code, progress
 from arnold.options.command import JsonCommand, said_again
 from arnold.options.field_options import file_option
 from arnold.options.job_options import PlacementInputs, placement_inputs, running_files
-from arnold.options.shared_options import RUNNING_JOBS_HELP, at_option, html_option, parse_time
+from arnold.options.shared_options import RUNNING_JOBS_HELP, html_option
 from ground.errors import InvalidInput
 from ground.files import read_source, write_file
 
@@ -31,7 +30,6 @@ Examples:
 @file_option("--running", metavar="FILES", multiple=True, help=RUNNING_JOBS_HELP)
 @click.option("--when", is_flag=True, help="When the job starts as running ones end, and whether waiting pays.")
 @click.option("--stop", is_flag=True, help="Which running jobs to stop, at the least loss, so that it starts at once.")
-@at_option
 @html_option
 def command(
     *,
@@ -41,7 +39,6 @@ def command(
     running: tuple[str, ...],
     when: bool,
     stop: bool,
-    at: str | None,
 ) -> int:
     """Say why a placement cannot be better, or why the job does not fit and what would help.
 
@@ -54,15 +51,15 @@ def command(
     from scheduler.explanation import diagnose, weigh
     from scheduler.placement.types import ALGORITHMS
 
-    if not (when or stop) and (running or at):
+    if running and not (when or stop):
         fix = "add --when or --stop, or leave it out"
-        raise InvalidInput("of running jobs nothing is asked", where="--running" if running else "--at", fix=fix)
+        raise InvalidInput("of running jobs nothing is asked", where="--running", fix=fix)
     if when and stop:
         raise InvalidInput("--when and --stop are both given", where="arnold explain", fix="ask one after the other")
     if (when or stop) and html is not None:
         raise InvalidInput("there is no page of running jobs", where="--html", fix="leave --html out")
     if when or stop:
-        return _beside_running(inputs, running, at, when=when, as_json=as_json)
+        return _beside_running(inputs, running, when=when, as_json=as_json)
     solver = ALGORITHMS.load("exact")
     instance = inputs.read()
     cluster, job = instance.cluster, instance.job
@@ -84,9 +81,7 @@ def command(
     return exit_code(outcome.status)
 
 
-def _beside_running(
-    inputs: PlacementInputs, running: tuple[str, ...], at: str | None, *, when: bool, as_json: bool
-) -> int:
+def _beside_running(inputs: PlacementInputs, running: tuple[str, ...], *, when: bool, as_json: bool) -> int:
     """Say when the job starts beside those that run, or which of them to stop."""
     from arnold.documents.start_answers import print_stop, print_when, stop_document, when_document
     from scheduler.placement.types import ALGORITHMS
@@ -96,7 +91,7 @@ def _beside_running(
     if not running:
         fix = "give what `squeue --all` or `scontrol show jobs` prints, placements, or a file of your own"
         raise InvalidInput("which jobs run is not said", where="--running", fix=fix)
-    now = datetime.now(UTC) if at is None else parse_time(at, option="--at")[0]
+    now = inputs.files.now
     instance = inputs.read()
     jobs, notes = read_running([read_source(file) for file in running_files(running)], instance.cluster, now=now)
     cluster, more = with_running(instance.cluster, jobs)

@@ -23,7 +23,8 @@ from scheduler.placement.types import Limits, Proposal
 if TYPE_CHECKING:
     from arnold.documents.place_answer import RepairDocument
     from scheduler.job import Job
-    from scheduler.repair import Prefer, Repair
+    from scheduler.placement.types import Prefer
+    from scheduler.repair import Repair
     from topology.cluster import Cluster
 
 EXAMPLES = """\b

@@ -41,8 +41,6 @@ class _Fault(ArnoldError):
 class _SystemRefused(ArnoldError):
     """The system refused something that no file of the user's is to blame for: a full disk, mostly."""
 
-    exit_code = FAULT
-
 
 class _NotInstalled(ArnoldError):
     """The command needs a library of an extra."""

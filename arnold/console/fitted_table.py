@@ -22,7 +22,6 @@ from rich.table import Table
 from rich.text import Text
 
 from ground.files import write_file
-from topology.drawing.page_kit import render
 
 GAP, TIGHT = 2, 1  # Blanks between columns; where nothing else is left to save
 T = TypeVar("T")
@@ -139,6 +138,8 @@ def save_answer(file: str, document: T, show: Callable[[Console, T], None]) -> N
     """
     printed = _Printed()
     show(printed, document)
+    from topology.drawing.page_kit import render
+
     page = render(
         "arnold.pages",
         "printed.html.j2",

@@ -35,6 +35,7 @@ from scheduler.explanation import (
 )
 from scheduler.job import FAMILIES, Family
 from scheduler.job_files.job_file import JobDocument, job_document
+from scheduler.job_on_cluster import going_away
 from scheduler.objective import TOLERANCE, Spread, objective_of
 from scheduler.outcome import (
     CloserSpread,
@@ -42,15 +43,14 @@ from scheduler.outcome import (
     Instance,
     Outcome,
     RefusedPlacement,
+    TurnResult,
     TypeOption,
     proof_in_words,
     status_words,
 )
 from scheduler.placement.admission import held_nodes, typed
-from scheduler.placement.types import ALGORITHMS, ParetoPoint, PriceOption, Status
-from scheduler.repair import Prefer, Repair
-from scheduler.several.defragmentation import Defragmentation, MoveBudget
-from scheduler.several.together import JointOutcome, TurnResult
+from scheduler.placement.types import ALGORITHMS, ParetoPoint, Prefer, PriceOption, Status
+from scheduler.rails import RailUse, rail_use
 from scheduler.subproblems import in_words as types_in_words
 from topology.cluster import IntArray, count_nodes
 from topology.flags import FAULTY, NodeFlag, in_words
@@ -59,6 +59,10 @@ from topology.summary import ClusterSummary, summarise_cluster
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from scheduler.repair import Repair
+    from scheduler.several.defragmentation import Defragmentation, MoveBudget
+    from scheduler.several.together import JointOutcome
 
 LONGEST, SHORT = 40, 3  # Most rows of a table, and most sentences of a list: with -v, and without
 LONGEST_NAMES = 72  # Most characters of a list of nodes without -v
@@ -195,6 +199,9 @@ class PlaceDocument(PlacementAnswer):
     """Level -> spread there, for levels closer than the one that counts, from the broadest: of placements still equal
     the one with the least alpha * dp + beta * pp at the first is better, then at the next.  Levels that the
     objective weighs are left out."""
+    rails: RailUse | None
+    """Which groups talk on one rail, a network card of every node: that depends on the order of the parallelism, not on
+    the nodes; null = of some node nothing says how many cards it has, or nodes differ."""
     bound: float | None
     gap: Share | None
     step_time: float | None
@@ -235,6 +242,7 @@ def place_document(instance: Instance, outcome: Outcome, *, would_fit_if_empty: 
     cluster, job, proposal, worth = instance.cluster, instance.job, outcome.proposal, outcome.evaluation
     used = tuple(cluster.names[i] for i in worth.flagged) if worth else ()
     avoided = {flag.node for flag in instance.flags} - {*used}
+    leaving = () if proposal.nodes is None else going_away(cluster, proposal.nodes.ravel().tolist())
     return record_of(
         PlaceDocument,
         outcome,
@@ -243,6 +251,7 @@ def place_document(instance: Instance, outcome: Outcome, *, would_fit_if_empty: 
         alpha=job.alpha,
         beta=job.beta,
         level=instance.level.name,
+        rails=rail_use(cluster, instance.settled(outcome).job, proposal.nodes),
         solve_seconds=proposal.solve_seconds,
         pareto=proposal.corners if worth else (),
         spread_by_level=worth.by_level if worth else {},
@@ -252,7 +261,7 @@ def place_document(instance: Instance, outcome: Outcome, *, would_fit_if_empty: 
         domains=worth.domains if worth else {},
         prices=proposal.prices,
         assignment=placed_cells(instance, proposal.nodes),
-        notes=(*instance.notes, *outcome.notes),
+        notes=(*instance.notes, *outcome.notes, *leaving),
         job=job_document(instance),
         cluster=summarise_cluster(cluster, instance.source),
     )
@@ -374,6 +383,7 @@ def print_placement(out: Console, instance: Instance, outcome: Outcome, document
             for words, names in (("left out", document.avoided), ("in use", document.used_flagged))
             if names
         ]
+        frame.details("rails", [*document.rails.sentences] if document.rails is not None else [])
         frame.details("flagged nodes", [*flagged, *flag_sentences(document.flags)])
         assumed += slow_nodes(document)
     elif document.would_fit_if_empty is not None:

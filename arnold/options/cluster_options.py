@@ -9,10 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal
+
+import click
 
 from arnold.console.output import note
 from arnold.options.field_options import options_of
+from arnold.options.shared_options import AT_HELP, parse_time
 from ground.errors import InvalidInput
 from ground.files import Source
 from ground.records import AtLeastOne
@@ -24,6 +28,7 @@ if TYPE_CHECKING:
 
 
 KUBERNETES, SLURM = "kube:", "slurm:"  # With what the name of a live cluster begins
+CONTEXT_NOTES = "arnold.context"  # Key of click's notes: what options a context gave (:mod:`arnold.options.context`)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +105,12 @@ class ClusterFiles:
     """What a node is that no list of --busy has."""
     flags: tuple[str, ...] = field(default=(), metadata={"file": True})
     """Slow and faulty nodes: YAML, JSON or a flag store."""
+    at: str | None = field(default=None, metadata={"metavar": "TIME", "help": f"{AT_HELP}  [default: now]"})
+
+    @property
+    def now(self) -> datetime:
+        """The time that counts as now; raises as :func:`~arnold.options.shared_options.parse_time`."""
+        return datetime.now(UTC) if self.at is None else parse_time(self.at, option="--at")[0]
 
     def read(self) -> LoadedTopology:
         """Return the cluster with what lies over it.
@@ -120,9 +131,9 @@ class ClusterFiles:
             if self.cluster != SLURM:
                 fix = "write slurm: and choose the Slurm by SLURM_CONF, its partition by --partition"
                 raise InvalidInput(f"{self.cluster!r}: nothing follows slurm:", where="--cluster", fix=fix)
-            from topology.slurm_snapshot import ask_slurm
+            from topology.slurm_snapshot import NO_REQUEST, ask_slurm
 
-            return OpenedCluster(*ask_slurm(self.request()))
+            return OpenedCluster(*ask_slurm(self.request() or NO_REQUEST))
         if self.cluster.startswith(KUBERNETES):
             from extender.cluster_api.connect import WhichCluster
             from extender.live_cluster import list_cluster
@@ -134,8 +145,10 @@ class ClusterFiles:
             )
         return OpenedCluster(self.cluster)
 
-    def request(self) -> SlurmRequest:
-        """Return what the job asks of Slurm."""
+    def request(self) -> SlurmRequest | None:
+        """Return what the job asks of Slurm; ``None`` = nothing."""
+        if not self.asked_of_slurm:
+            return None
         from topology.slurm_snapshot import SlurmRequest
 
         return SlurmRequest(self.partition, self.constraint, self.reservation, self.time)
@@ -148,9 +161,14 @@ class ClusterFiles:
 
     def over(self, opened: OpenedCluster) -> LoadedTopology:
         """Return a cluster that was read already, with what lies over it; raise as :meth:`read`."""
-        from topology.kubernetes.labels import parse_domains
         from topology.load import load_topology
         from topology.taints import parse_tolerations
+
+        domains = None
+        if self.domains is not None:
+            from topology.kubernetes.labels import parse_domains
+
+            domains = parse_domains(self.domains)
 
         def listed(names: str | None) -> list[str] | None:
             return None if names is None else [name.strip() for name in names.split(",")]
@@ -160,7 +178,7 @@ class ClusterFiles:
             format=self.format,
             levels=listed(self.levels),
             level_names=listed(self.level_names),
-            domains=None if self.domains is None else parse_domains(self.domains),
+            domains=domains,
             gpus_per_node=self.gpus_per_node,
             gpu_type=self.gpu_type,
             gpu_resource=self.gpu_resource,
@@ -171,8 +189,11 @@ class ClusterFiles:
             request=self.request(),
             exclude=self.exclude,
             unlisted=self.unlisted,
+            now=self.now,
         )
-        return replace(loaded, notes=(*loaded.notes, *opened.notes))
+        running = click.get_current_context(silent=True)
+        from_context = () if running is None else running.meta.get(CONTEXT_NOTES, ())
+        return replace(loaded, notes=(*from_context, *loaded.notes, *opened.notes))
 
     def read_aloud(self) -> LoadedTopology:
         """Return the same, for a command that prints notes in its answer: that GPUs are assumed is said at once, too,

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import logging
 import shlex
 from collections import Counter
 from collections.abc import Collection
@@ -49,8 +50,8 @@ class Command(click.Command):
         :raises InvalidInput: an option of one value is given twice, or a result would replace an input or another.
         """
         # the parser eats the list that it is given
-        _, _, given = self.make_parser(ctx).parse_args(args=list(args))
-        ctx.meta[_WORDS] = list(args)
+        values, _, given = self.make_parser(ctx).parse_args(args=list(args))
+        ctx.meta[_WORDS], from_context = list(args), ""
         if not ctx.resilient_parsing and self.get_help_option(ctx) not in given:
             for option, count in Counter(given).items():
                 if count == 1 or not isinstance(option, click.Option):
@@ -61,7 +62,13 @@ class Command(click.Command):
                     raise InvalidInput(
                         f"{name} is given twice", where=ctx.command_path, fix="give it once: it takes one value"
                     )
+            from arnold.options.context import take_from_context
+
+            named = {one.name for one in given if isinstance(one, click.Option) or isinstance(values[one.name], str)}
+            from_context = take_from_context(self, ctx, named)
         left = super().parse_args(ctx, args)
+        if from_context:  # said once it is known how much is to be said
+            logging.getLogger(__name__).info("%s", from_context)
         if not ctx.resilient_parsing:
             check_results(ctx)
         return left
@@ -79,7 +86,9 @@ def said_again(name: str, *more: str, without: Collection[str] = ()) -> str:
     context = click.get_current_context()
     root = context.find_root()
     other = root.command.get_command(root, name) if isinstance(root.command, click.Group) else None
-    kept = {spelling for option in (other or context.command).params for spelling in option.opts}
+    parameters = (other or context.command).params
+    takes_arguments = any(isinstance(parameter, click.Argument) for parameter in parameters)
+    kept = {spelling for parameter in parameters for spelling in parameter.opts}
     kept -= {*without, "--json", "--verbose", "--quiet"}
     options = {spelling: option for option in context.command.params for spelling in option.opts}
     words, left = list[str](), iter(context.meta.get(_WORDS, ()))
@@ -88,7 +97,9 @@ def said_again(name: str, *more: str, without: Collection[str] = ()) -> str:
         option = options.get(spelling) if word.startswith("-") else None
         takes_value = isinstance(option, click.Option) and not option.is_flag and not value
         of_option = [word, next(left)] if takes_value else [word]
-        if option is None or kept.issuperset(option.opts):
+        if option is None:  # the value of an argument
+            words += of_option if takes_arguments else []
+        elif kept.issuperset(option.opts):
             words += of_option
     return f"arnold {name} {shlex.join([*words, *more])}"
 
@@ -144,7 +155,7 @@ def option_help(option: click.Option) -> OptionHelp:
     words += " May be repeated." if option.multiple else ""
     in_words = in_words.removesuffix("]") or (option.show_default if isinstance(option.show_default, str) else "")
     if option.required:
-        default = "required"
+        default = "required, or the context's" if option.name in ("cluster", "clusters") else "required"
     elif in_words or option.is_flag:
         default = in_words
     else:

@@ -57,6 +57,14 @@ class EarlierResult(click.Path):
     """What an earlier run wrote and this one reads, and may replace by what is true now."""
 
 
+class FieldOption(click.Option):
+    """An option that gives the value of a field of a record."""
+
+    def __init__(self, *args: Any, record: type, **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self.record = record
+
+
 FILE = click.Path()  # Any file name; what is wrong with the file is said by its reader.  Shells complete it
 RESULT = ResultFile()
 EARLIER = EarlierResult()
@@ -224,7 +232,8 @@ def _option(kind: type, field: Field[Any], default: Any, completion: Completion 
         settings["default"] = separator.join(default) or None if separator is not None else default
         # an empty default is not shown; 0 is, although it equals False
         settings["show_default"] = words.get("default") or not (default is False or default in (None, (), ""))
-    return click.option(*([words["short"]] if "short" in words else []), name, field.name, **settings)
+    names = [*([words["short"]] if "short" in words else []), name, field.name]
+    return click.option(*names, cls=FieldOption, record=kind, **settings)
 
 
 def complete_names(names: Iterable[str], typed: str) -> list[str]:

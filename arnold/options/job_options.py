@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from functools import wraps
 from glob import glob
 from math import nan
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+import click
+
 from arnold.options.cluster_options import ClusterFiles
-from arnold.options.field_options import file_option, options_of, takes
+from arnold.options.field_options import FILE, file_option, options_of, takes
 from arnold.options.shared_options import PLACEMENT_HELP, RUNNING_JOBS_HELP
 from ground.errors import InvalidInput, InvalidJob, UnknownName, did_you_mean
 from ground.files import read_source
@@ -36,7 +37,7 @@ LEAST_WEIGHT, MOST_WEIGHT = 1e-3, 1e6  # Of a job: beyond these one job is all t
 class JobFiles:
     """The files that describe a job."""
 
-    job: str = field(metadata={"file": True})
+    job: str = field(default="", metadata={"file": True, "default": "the argument JOB"})
     """The job, YAML or JSON; - for standard input."""
 
 
@@ -44,7 +45,7 @@ class JobFiles:
 class SeveralJobFiles:
     """The files that describe one job or several, and how much each counts."""
 
-    job: tuple[str, ...] = field(metadata={"file": True})
+    job: tuple[str, ...] = field(default=(), metadata={"file": True, "default": "the arguments JOB"})
     """The job, YAML or JSON; - for standard input."""
     weight: tuple[str, ...] = field(default=(), metadata={"metavar": "NAME=NUMBER", "default": "1 for each"})
     """Weight of a job's objective in the sum of several. """
@@ -78,10 +79,12 @@ class _Inputs:
 
     def _instance(self, loaded: LoadedTopology, job: JobFile) -> Instance:
         """Return a job and the cluster; raises as :meth:`JobFile.check_names`."""
+        from scheduler.job_on_cluster import before_it_goes
         from scheduler.outcome import Instance
 
         job.check_names(loaded.cluster)
-        return Instance(loaded.cluster, job.job, loaded.source, (*loaded.notes, *job.notes))
+        cluster = before_it_goes(loaded.cluster, job.job, self.files.now)
+        return Instance(cluster, job.job, loaded.source, (*loaded.notes, *job.notes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +110,7 @@ class PlacementInputs(_Inputs):
         sources = {file: read_source(file) for file in running_files(self.running)}
         placed = [file for file, source in sources.items() if recognise(RUNNING_READERS, source).format.name == PLACED]
         others = [source for file, source in sources.items() if file not in placed]
-        jobs, notes = read_running(others, instance.cluster, now=datetime.now(UTC))
+        jobs, notes = read_running(others, instance.cluster, now=self.files.now)
         cluster, more = with_running(instance.cluster, jobs)
         instance = replace(instance, cluster=cluster, notes=(*instance.notes, *notes, *(more if others else ())))
         return near_running_jobs(instance, [running_job(file, cluster) for file in placed])
@@ -156,7 +159,16 @@ class JointInputs(_Inputs):
 
 def placement_inputs(command: F) -> F:
     """Give a command the options of a cluster, of a job, and of the limits of a solver, as one record ``inputs``."""
-    return options_of(PlacementInputs)(takes(inputs=PlacementInputs)(command))
+    given = takes(inputs=PlacementInputs)(command)
+
+    @wraps(command)
+    def call(jobs: tuple[str, ...], **options: Any) -> Any:
+        named = [*filter(None, [options["job"]]), *jobs]
+        if len(named) > 1:
+            raise click.UsageError(f"One job is expected, and {len(named)} are named: {', '.join(named)}.")
+        return given(**options | {"job": _named(named)[0]})
+
+    return _job_argument(options_of(PlacementInputs)(cast("F", call)))
 
 
 def joint_inputs(command: F) -> F:
@@ -166,15 +178,29 @@ def joint_inputs(command: F) -> F:
     A job with a weight is one of several, too.
     """
 
-    @wraps(command)
-    def call(*, inputs: JointInputs, **options: Any) -> Any:
+    def placed(*, inputs: JointInputs, **options: Any) -> Any:
         if len(inputs.job.job) > 1 or inputs.job.weight:
             return command(inputs=inputs, **options)
         job = JobFiles(inputs.job.job[0])
         alone = PlacementInputs(inputs.files, job, inputs.own, inputs.overrides, inputs.limits, inputs.running)
         return command(inputs=alone, **options)
 
-    return options_of(JointInputs)(takes(inputs=JointInputs)(cast("F", call)))
+    given = takes(inputs=JointInputs)(placed)
+
+    @wraps(command)
+    def call(jobs: tuple[str, ...], **options: Any) -> Any:
+        return given(**options | {"job": _named((*options["job"], *jobs))})
+
+    return _job_argument(options_of(JointInputs)(cast("F", call)))
+
+
+def _named(jobs: Sequence[str]) -> tuple[str, ...]:
+    if not jobs:
+        raise click.UsageError("No job is named: give its file, or '--job'.")
+    return tuple(jobs)
+
+
+_job_argument = click.argument("jobs", nargs=-1, type=FILE, metavar="[JOB]...")
 
 
 def running_files(patterns: Sequence[str]) -> list[str]:

@@ -78,7 +78,7 @@ def wait_chart(rows: Sequence[SizeWaits]) -> str:
     return row_chart(drawn, name="waits", title="Wait by size of job", kind="seconds", log_from=LEAST_WAIT)
 
 
-def spread_rows(past: RunHistory) -> list[tuple[int, int, float, float | None, float]]:
+def gangs_by_spread(past: RunHistory) -> list[tuple[int, int, float, float | None, float]]:
     """Return gangs that ended, by DP spread.
 
     :returns: DP spread; gangs; GPU-hours that they held; share that they lost of what they could do at the trace's pace
@@ -244,11 +244,11 @@ def panels(over_time: TimeSeries, *, placed: bool) -> tuple[list[Chart], list[st
     def draw(key: str, title: str, note: str, kind: Kind, *lines: Series) -> None:
         charts.append(Chart(title, "", "", lines, floor=0.0, kind=kind, key=key, note=note))
 
-    use, note = [line("utilisation", 0, over_time.utilization, filled=True)], "Share of all GPUs that jobs hold."
+    use, note = [line("utilization", 0, over_time.utilization, filled=True)], "Share of all GPUs that jobs hold."
     if over_time.away.any():
         use.append(line("allocation", 1, over_time.allocation))
-        note = "GPUs that jobs hold, as a share of all (utilisation) and of those that are not away (allocation)."
-    draw("use", "Utilisation and allocation", note, "share", *use)
+        note = "GPUs that jobs hold, as a share of all (utilization) and of those that are not away (allocation)."
+    draw("use", "Utilization and allocation", note, "share", *use)
     if over_time.waiting.any():
         waiting = line("jobs waiting", 2, over_time.waiting, filled=True)
         draw("queue", "Queue", "Jobs that wait.", "count", waiting)
@@ -358,7 +358,7 @@ def simulation_page(
         slow=bool(past.slow),
         others=bool((past.usable <= 0).any()),
         wait_rows=waits,
-        spread=spread_rows(past),
+        spread=gangs_by_spread(past),
         tables=tables,
         listed=len(listed["id"]),
         jobs=len(past.jobs),
@@ -381,7 +381,7 @@ def _facts(past: RunHistory, summary: RunSummary) -> list[tuple[str, str, str]]:
     recorded = f"; {duration(real.mean)} in the trace" if real else ""
     facts = [
         (duration(summary.makespan_seconds), "makespan", "first submission to last end"),
-        (percent(summary.utilization), "utilisation", f"of {past.capacity:,.0f} GPUs over the makespan"),
+        (percent(summary.utilization), "utilization", f"of {past.capacity:,.0f} GPUs over the makespan"),
         (
             duration(wait.mean if wait else None),
             "mean wait",

@@ -97,7 +97,7 @@ def _over_time(compared: Comparison, colours: Mapping[str, int]) -> Iterator[Cha
         words += " Bands: 95% over seeds."
     kinds: tuple[tuple[str, str, str, Kind], ...] = (
         ("waiting", "Queue over time", "Jobs that wait, from the first to the last submission.", "count"),
-        ("allocation", "Utilisation over time", "Share of GPUs that jobs hold, in the same time.", "share"),
+        ("allocation", "Utilization over time", "Share of GPUs that jobs hold, in the same time.", "share"),
     )
     for name, title, note, kind in kinds:
         lines = []

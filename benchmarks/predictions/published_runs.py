@@ -60,7 +60,7 @@ def _gpt(hidden: int, layers: int, gpu: str, *, micro_batch: int = 1) -> Model:
 class Scaling:
     """The same training on more GPUs.
 
-    :param published: throughput of a GPU on many relative to few: the ratio of utilisations, in whole percent.
+    :param published: throughput of a GPU on many relative to few: the ratio of utilizations, in whole percent.
     """
 
     name: str

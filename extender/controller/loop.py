@@ -653,12 +653,12 @@ class SinglePods:
                 self._opened.clear()
                 async with SideWrites() as writes:
                     for pod in hears:
-                        writes.start(key_of_pod(pod), self._write(pod))
+                        writes.start(key_of_pod(pod), self._tell_of_room(pod))
                         await writes.place()
         finally:
             self._telling = None
 
-    async def _write(self, pod: Pod) -> None:
+    async def _tell_of_room(self, pod: Pod) -> None:
         try:
             await self.shared.writer.tell_of_room(pod)
         except ArnoldError as error:

@@ -208,7 +208,7 @@ def make_view(
     missing = [name for name in own.nodes if name not in table.index_of]
     short &= occupancy.available > 0
     if missing:
-        cluster = _with_missing(cluster, missing, own)
+        cluster = _with_gone_nodes(cluster, missing, own)
         rows = np.concatenate([rows, np.arange(len(tree), len(cluster))])
         short = np.append(short, np.zeros(len(missing), dtype=np.bool_))
     here = np.where(rows < len(tree), rows, -1)
@@ -241,7 +241,7 @@ def _leave_out(kept: BoolArray, refused: BoolArray, why: str, left_out: Counter[
     kept &= ~refused
 
 
-def _with_missing(cluster: Cluster, names: Sequence[str], own: Own) -> Cluster:
+def _with_gone_nodes(cluster: Cluster, names: Sequence[str], own: Own) -> Cluster:
     """Return the cluster with nodes that are gone, faulty, at the places of others."""
     first = len(cluster)
     likenesses = (own.likenesses.get(name) for name in names)

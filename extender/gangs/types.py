@@ -13,14 +13,20 @@ from topology.kubernetes.objects import START_OF_TIME
 from topology.kubernetes.pods import Pod
 
 
-class GangKey(NamedTuple):
-    """What tells a gang from others: its name is unique in its namespace."""
+class NamespacedName(NamedTuple):
+    """What tells one of our objects from others of its kind: a name is unique in its namespace."""
 
     namespace: str
     name: str
 
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name}"
+
+
+class GangKey(NamespacedName):
+    """What tells a gang from others."""
+
+    __slots__ = ()
 
 
 class InvalidGang(InvalidInput):

@@ -11,13 +11,13 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from enum import StrEnum
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
 from extender.fleet.hosts import Demand
 from extender.gangs.job import understand
-from extender.gangs.types import GangKey, GangRequest, InvalidGang
+from extender.gangs.types import GangKey, GangRequest, InvalidGang, NamespacedName
 from extender.kubernetes_names import GANG_SIZE, GROUP, RESERVATION_KIND
 from extender.plans.custom_resource import (
     CustomResource,
@@ -37,14 +37,10 @@ PATIENCE = timedelta(hours=1)
 """A reservation that does not say when it expires waits for its gang so long after the announced arrival."""
 
 
-class ReservationKey(NamedTuple):
-    """What tells a reservation from others: its name is unique in its namespace."""
+class ReservationKey(NamespacedName):
+    """What tells a reservation from others."""
 
-    namespace: str
-    name: str
-
-    def __str__(self) -> str:
-        return f"{self.namespace}/{self.name}"
+    __slots__ = ()
 
 
 class ReservationPhase(StrEnum):

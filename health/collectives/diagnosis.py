@@ -199,8 +199,8 @@ def _slower(life: _Life, ends: Seconds, time: float, window: float, settings: Tr
     total = np.concatenate([[0.0], np.cumsum(life.bytes[: len(ends)])])
     ratios = []
     for amount in (total, np.arange(len(total), dtype=np.float64)):
-        before = _within(ends, amount, starts, window)
-        now = float(_within(ends, amount, np.array([time - window]), window)[0])
+        before = _amount_within(ends, amount, starts, window)
+        now = float(_amount_within(ends, amount, np.array([time - window]), window)[0])
         usual = float(np.median(before))
         if usual > 0 and now * settings.factor <= usual and now < 0.9 * float(before.min()):
             ratios.append(usual / now if now else np.inf)
@@ -209,7 +209,7 @@ def _slower(life: _Life, ends: Seconds, time: float, window: float, settings: Tr
     return Alarm(time, "straggler", life.member, max(ratios), time - window)
 
 
-def _within(ends: Seconds, amount: Seconds, starts: Seconds, window: float) -> Seconds:
+def _amount_within(ends: Seconds, amount: Seconds, starts: Seconds, window: float) -> Seconds:
     """Return how much of a running total falls into each window."""
     first, last = (np.searchsorted(ends, edge, side="right") for edge in (starts, starts + window))
     return np.asarray(amount[last] - amount[first])

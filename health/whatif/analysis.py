@@ -58,7 +58,7 @@ def compute_seconds(replayed: Replayed) -> Floats:
 
 def plain_ratios(seconds: Floats) -> Floats:
     """Return [pp, dp, steps] -> time of each worker over that of its peers; 1 where there is nothing to compare."""
-    return np.ones_like(seconds) if seconds.shape[1] == 1 else over(seconds, _median_of_others(seconds, axis=1))
+    return np.ones_like(seconds) if seconds.shape[1] == 1 else ratio_to(seconds, _median_of_others(seconds, axis=1))
 
 
 def factors(seconds: Floats) -> Floats:
@@ -67,7 +67,7 @@ def factors(seconds: Floats) -> Floats:
     if 1 in plain.shape[:2]:
         return plain
     # of an even number the lower: with three stages, one other slow stage does not acquit this one
-    return over(plain, _median_of_others(plain, axis=0, lower=True))
+    return ratio_to(plain, _median_of_others(plain, axis=0, lower=True))
 
 
 def ranks_with_more_work(replayed: Replayed) -> dict[int, float]:
@@ -75,7 +75,7 @@ def ranks_with_more_work(replayed: Replayed) -> dict[int, float]:
     seconds = compute_seconds(replayed)
     if min(seconds.shape[:2]) == 1:
         return {}
-    of_stage = np.median(over(seconds, _median_of_others(seconds, axis=1)), axis=2)
+    of_stage = np.median(ratio_to(seconds, _median_of_others(seconds, axis=1)), axis=2)
     # of an even number of stages the lower: more than half are slow
     factor = np.sort(of_stage, axis=0)[(len(seconds) - 1) // 2]
     return {int(rank): float(factor[rank]) for rank in np.flatnonzero(factor >= NOTICED)}
@@ -90,7 +90,7 @@ def slower_than_peers(replayed: Replayed) -> dict[tuple[int, int], WorkerSlownes
     for stage, rank in np.argwhere(np.maximum(late, half) >= NOTICED):
         others = np.delete(ratio[stage], rank, axis=0)
         # beside each other: beside a slow worker they look fast
-        beside = over(others, np.median(others, axis=0))
+        beside = ratio_to(others, np.median(others, axis=0))
         if slowness := _judged(ratio[stage, rank], plain[stage, rank], beside):
             slower[int(rank), int(stage)] = slowness
     return slower
@@ -137,7 +137,7 @@ def _onset(own: Floats, peers: Floats) -> int | None:
     return first if np.median(own[:first]) < NOTICED and np.median(own[first:]) >= past else None
 
 
-def over(values: Floats, usual: Any) -> Floats:
+def ratio_to(values: Floats, usual: Any) -> Floats:
     """Return values / usual, 1 where the usual is 0."""
     ratio: Floats = np.divide(values, usual, out=np.ones_like(values), where=usual > 0)
     return ratio
@@ -195,7 +195,7 @@ def share_of_links(replayed: Replayed, seconds: float, ideal: float) -> LinkShar
         for rank in range(len(ranks)):
             others = np.delete(took, rank)
             usual = np.median(others)
-            ratio = over(took, usual)
+            ratio = ratio_to(took, usual)
             if ratio[rank] >= max(SLOW, 1.0 + SPREADS * spread_of(np.delete(ratio, rank))):
                 factor[stages][rank] = max(factor[stages][rank], ratio[rank])
                 lost_by[stages][rank] += (took[rank] - usual) * len(pairs)

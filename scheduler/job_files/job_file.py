@@ -223,6 +223,9 @@ class ParallelismFile(StrictModel):
     """How ranks run, the fastest first; null = tp-cp-ep-dp-pp. May stand here or beside `parallelism`."""
 
 
+LONGEST_HOURS = 100_000.0  # Of a job: eleven years, beyond it is a slip
+
+
 class JobDocument(StrictModel):
     """What a job file says; job.md of the docs explains each key."""
 
@@ -264,6 +267,10 @@ class JobDocument(StrictModel):
     """Image that every node needs -> GB to pull; null = none are named."""
     tolerations: TolerationFiles = ()
     """Taints that it puts up with, so that their nodes are its too: those of Kubernetes, or KEY, or KEY=VALUE."""
+    expected_hours: Annotated[float, Field(gt=0.0, le=LONGEST_HOURS)] | None = None
+    """Hours that it runs: nodes that go away before it ends are not used; null = not known."""
+    interruptible: bool = False
+    """Whether it may lose nodes before it ends: such nodes then have a price, as slow ones have."""
 
 
 MAX_CELLS = 1_000_000  # Most nodes of one job; ten times the largest cluster that is known
@@ -403,6 +410,8 @@ def job_of(
             data_level=content.data_level,
             images=tuple(ContainerImage(name, gb) for name, gb in (content.images or {}).items()),
             tolerations=tuple(toleration.toleration for toleration in content.tolerations),
+            expected_hours=content.expected_hours,
+            interruptible=content.interruptible,
         )
         if cluster is not None:
             tree, beside = ([level.name for level in some] for some in (cluster.levels, cluster.second_levels))
@@ -473,4 +482,6 @@ def job_document(instance: Instance) -> JobDocument:
         data_level=job.data_level,
         images={image.name: image.gb for image in job.images} or None,
         tolerations=tuple(TolerationFile.model_validate(asdict(toleration)) for toleration in job.tolerations),
+        expected_hours=job.expected_hours,
+        interruptible=job.interruptible,
     )

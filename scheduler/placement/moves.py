@@ -118,11 +118,6 @@ class MoveChoices:
         class_of_block[self.block_of] = self.kinds.class_of[nodes]
         return self._index(class_of_block[self.movers])
 
-    @property
-    def target_at_home(self) -> IntArray:
-        """Shape [movers], the index into ``targets`` of the class each mover comes from; -1 where it has no room."""
-        return self._index(self.home[self.movers])
-
     def touched(self, term: Hold | Count) -> TouchedDomains:
         """Return the groups of a family, and the domain of each class."""
         domain_of = self.cluster.level(term.level).domain_of[self.kinds.example]

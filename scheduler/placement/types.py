@@ -40,6 +40,7 @@ def corners(pairs: Iterable[P]) -> list[P]:
     return front
 
 
+Prefer = Literal["moves", "objective"]  # What a repair puts first: the fewest moved cells, or the best objective
 Told = Literal["everything", "placement", "spread"]
 """What a caller wants to be told: all that an algorithm can find out; or a placement, with the proof of its objective
 alone: closer levels are good and not proved, and no other corners of the trade are looked for; or that where nothing

@@ -25,12 +25,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ground.quantities import plural
-from ground.records import JsonRecord
 from scheduler.algorithm_run import judge, run
 from scheduler.job import Job
 from scheduler.job_on_cluster import named_beside
 from scheduler.objective import TOLERANCE, evaluate, slowest_in_use, trivial_bound, worth_of
-from scheduler.outcome import LATE, Outcome, proved_down_to
+from scheduler.outcome import LATE, Outcome, TurnResult, proved_down_to
 from scheduler.placement.admission import admissible
 from scheduler.placement.cpsat import Slice
 from scheduler.placement.node_classes import NodeClasses, classify
@@ -313,18 +312,6 @@ class OrderDraw:
     def weigh(self, order: tuple[int, ...], objective: float) -> None:
         """Take in the sum that an order came to."""
         self._best = min(self._best, (objective, order))
-
-
-@dataclass(frozen=True, slots=True)
-class TurnResult(JsonRecord):
-    """What the jobs get when each is placed on what those before it left."""
-
-    order: tuple[str, ...]
-    """Names of the jobs, first to last."""
-    objective: float | None
-    """The weighted sum; null = some job finds no place."""
-    stuck: str | None
-    """The first job that finds no place; null = all do."""
 
 
 def in_turn(

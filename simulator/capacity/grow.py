@@ -272,6 +272,10 @@ class GrowQuestion(ShapesQuestion[GrowAnswer], QueueSettings, NodePrices):
         from simulator.capacity.wait_curve import HIGHEST, wait_curve
         from topology.generate import with_domain
 
+        # What cannot be asked of the cluster is refused before minutes of replays.
+        now = self.now
+        level = now.levels[now.level_index(self.level, where="--level")]
+        _ = self.compared
         draws = [scenario.values[: self.draws] for scenario in self.inputs]
         objective = MINUTE * self.objective_wait
         least = min(at["load"] * min(1.0, 1.0 + at["growth"]) ** self.quarters for drawn in draws for at in drawn)
@@ -291,8 +295,6 @@ class GrowQuestion(ShapesQuestion[GrowAnswer], QueueSettings, NodePrices):
         def order(at: Mapping[str, float]) -> float:
             return round(breaks(at) - at["lead_time"] / MONTHS, 1)
 
-        now = self.now
-        level = now.levels[now.level_index(self.level, where="--level")]
         added = self.domain_nodes or int(np.bincount(np.bincount(level.domain_of)).argmax())
         rows, grown = [], now
         for more in range(max(self.more) + 1):

@@ -157,7 +157,7 @@ class ReserveCase(JsonRecord):
     """Median price of the idle and the lost node-hours; null = no price was given."""
 
 
-def case_over(
+def case_of_runs(
     name: str, notice: float, share: float, runs: Sequence[ReservePolicy], *, node_hour: float | None
 ) -> ReserveCase:
     """Return a case over what its replays came to.
@@ -514,7 +514,7 @@ class ReserveQuestion(ClusterQuestion[ReserveAnswer], NodePrices):
         late = {run: replay.late for run, replay in zip(self._runs, [*first, *rest], strict=True)}
         starts = [late[int(at["workload"]), at["load"]] for at in self.points.values]
         start = self.points.range_of("hours from arrival to start", starts)
-        case = partial(case_over, node_hour=self.node_hour(self.empty.node_size))
+        case = partial(case_of_runs, node_hour=self.node_hour(self.empty.node_size))
         cases = [case(runs[0].policy, self.notice_hours, 0.0, runs) for runs in by_policy]
         remaining = percentiles([run.remaining_hours for run in first])
         # whole hours; announced when the watch begins at the earliest

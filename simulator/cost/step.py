@@ -148,11 +148,6 @@ class StepTime:
         """By what the placement stretches the job: 1 = no spread and no slow node."""
         return self.total / self.ideal
 
-    @property
-    def communication(self) -> float:
-        """Share of the step that is not compute."""
-        return 1.0 - self.compute / self.total
-
 
 class CommModel(Protocol):
     """A model of communication.  Registered as an entry point in the group ``arnold.cost``: a class (or any callable

@@ -213,7 +213,7 @@ class Clock:
     """
 
     def __init__(self, rows: TraceRows) -> None:
-        self._rows = rows
+        self.rows = rows
         self._pattern = None if rows.time_format in UNITS else rows.time_format
         self._kind = ""
         self._zone: object = None
@@ -228,13 +228,13 @@ class Clock:
         elif isinstance(cell, str) and (self._pattern is not None or not is_number(cell)):
             kind, value = self._of_date(self._parsed(cell, column))
         else:
-            kind, value = "a number", number(cell, column) / UNITS[self._rows.unit]
+            kind, value = "a number", number(cell, column) / UNITS[self.rows.unit]
         self._kind = self._kind or kind
         if kind != self._kind:
             problem = f"{column} is {kind}, the first time of the file is {self._kind}"
             raise BadRow("mixed clocks", problem, fix=_ALIKE)
         if abs(value) > MAX_SECONDS:
-            raise BadRow("not a time", f"{column} is {value:g} seconds", fix=self._rows.unit_fix)
+            raise BadRow("not a time", f"{column} is {value:g} seconds", fix=self.rows.unit_fix)
         return value
 
     def optional(self, cell: object, column: str) -> float | None:
@@ -247,7 +247,7 @@ class Clock:
         :param each: seconds of what the format counts in this column where it counts seconds elsewhere: 60 = minutes.
         :raises BadRow: empty, or not a finite number.
         """
-        return number(cell, column) * each / UNITS[self._rows.unit]
+        return number(cell, column) * each / UNITS[self.rows.unit]
 
     def optional_length(self, cell: object, column: str, *, each: float = 1.0) -> float | None:
         """Return the length in a cell as :meth:`length` does, or ``None`` where it is empty."""
@@ -256,7 +256,7 @@ class Clock:
     def text(self, seconds: float) -> str:
         """Return a time as the file writes its times."""
         if self._kind == "a number":
-            return f"{seconds * UNITS[self._rows.unit]:.15g}"
+            return f"{seconds * UNITS[self.rows.unit]:.15g}"
         return datetime.fromtimestamp(seconds, UTC).isoformat(sep=" ").removesuffix("+00:00")
 
     def _parsed(self, cell: str, column: str) -> datetime:
@@ -277,10 +277,10 @@ class Clock:
         offset = date.utcoffset()
         if offset is not None:
             if self._zone not in (None, offset):
-                self._rows.note("Dates have several UTC offsets: all were made UTC.")
+                self.rows.note("Dates have several UTC offsets: all were made UTC.")
             self._zone = offset
             return "a date with a time zone", date.timestamp()
-        self._rows.note("Dates without a time zone were read as UTC.")
+        self.rows.note("Dates without a time zone were read as UTC.")
         return "a date without a time zone", date.replace(tzinfo=UTC).timestamp()
 
 

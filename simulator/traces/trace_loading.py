@@ -10,8 +10,9 @@ from __future__ import annotations
 import csv
 import logging
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from difflib import get_close_matches
+from functools import partial
 from io import StringIO
 from itertools import pairwise
 from pathlib import Path
@@ -25,7 +26,7 @@ from ground.plugins import noted
 from ground.rows import BadRow, CsvRows, header_of, share
 from scheduler.job import DEFAULT_ALPHA
 from simulator.job_record import JobRecord
-from simulator.traces.cells import TraceRows, doubts
+from simulator.traces.cells import Clock, TraceRows, doubts
 from simulator.traces.job_trace import JobTrace, in_order
 
 Numbered = tuple[int, JobRecord]  # A job and its line in the file, from 1
@@ -145,10 +146,10 @@ class NamedColumns:
         table = CsvRows(source, bad_rows)
         table.need(*self.columns, format=self.format.name)
         rows = ((line, dict(zip(table.header, cells, strict=True))) for line, cells in table)
-        yield from bad_rows.keep(rows, self.jobs(bad_rows), source)
+        yield from bad_rows.keep(rows, partial(self.job, clock=Clock(bad_rows)), source)
 
-    def jobs(self, bad_rows: TraceRows) -> Callable[[Cells], JobRecord]:
-        """Return the function from a row of one file to its job; it raises BadRow for what no job can be."""
+    def job(self, cells: Cells, clock: Clock) -> JobRecord:
+        """Return the job of a row; raise BadRow for what no job can be."""
         raise NotImplementedError
 
 

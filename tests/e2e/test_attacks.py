@@ -18,7 +18,7 @@ from tests.e2e.harness.client import ApiError, Client, Object, path
 from tests.e2e.harness.invariants import guarded
 from tests.e2e.harness.nodes import level_labels, make_real
 from tests.e2e.harness.plane import ControlPlane
-from tests.e2e.harness.plans import all_plans, plan_in
+from tests.e2e.harness.plans import all_plans, judged, plan_in
 from tests.e2e.harness.pods import bound, gang, gated, pod, priority_class
 from tests.e2e.harness.waiting import stays, wait_until
 from topology.cluster import Cluster
@@ -109,7 +109,7 @@ def test_a_gang_that_pins_itself(arnold_plane: ControlPlane, namespace: str, clu
         for thing in first:
             thing["spec"]["priorityClassName"] = "urgent"
         plane.admin.create_all(first)
-        wait_until(lambda: plan_in(plane.admin, "first", namespace, "Queued"), "the first gang to wait for one node")
+        wait_until(lambda: judged(plane.admin, "first", namespace), "the first gang to wait for one node")
         mallory.create_all(self_pinned("jumper", namespace, cluster.names[1:9]))
         plan = wait_until(lambda: plan_in(plane.admin, "jumper", namespace, "Invalid"), "the other to be refused")
         assert plan.status["reason"] == "ChoosesNodes"

@@ -12,7 +12,7 @@ from tests.e2e.harness.client import Object
 from tests.e2e.harness.invariants import guarded
 from tests.e2e.harness.nodes import level_labels, make_real
 from tests.e2e.harness.plane import ControlPlane
-from tests.e2e.harness.plans import plan_in
+from tests.e2e.harness.plans import judged, plan_in
 from tests.e2e.harness.pods import bound, gang, gated, indexed_job, pod
 from tests.e2e.harness.waiting import stays, wait_until
 from topology.generate import generate
@@ -93,7 +93,7 @@ def test_flags_keep_gangs_off_slow_nodes(arnold_plane: ControlPlane, namespace: 
         wait_until(lambda: len(bound(plane.admin, namespace)) == 14, "14 pods on the 14 nodes without flags")
         assert set(bound(plane.admin, namespace).values()) == set(cluster.names) - {"n01", "n02"}
         plane.admin.create_all(gang("more", namespace, size=2, parallelism="tp=8,dp=2", annotations=strict))
-        wait_until(lambda: plan_in(plane.admin, "more", namespace, "Queued"), "the next gang to wait")
+        wait_until(lambda: judged(plane.admin, "more", namespace), "the next gang to wait")
         _flags(plane, "clear", "n01", "n02")
         wait_until(lambda: plan_in(plane.admin, "more", namespace, "Bound"), "the next gang on the cleared nodes")
 

@@ -9,7 +9,7 @@ from tests.e2e.harness.demands import apart, asking, claims_for, storage_class, 
 from tests.e2e.harness.invariants import guarded
 from tests.e2e.harness.nodes import level_labels, make_real
 from tests.e2e.harness.plane import ControlPlane
-from tests.e2e.harness.plans import plan_in
+from tests.e2e.harness.plans import judged, plan_in
 from tests.e2e.harness.pods import bound, gang, pod
 from tests.e2e.harness.waiting import wait_until
 from tests.facts import says
@@ -38,12 +38,12 @@ def test_cpu_that_the_nodes_have_not(arnold_plane: ControlPlane, namespace: str,
     plane.admin.create_all(asking(tenants, cpu="60"))
     with running(plane, levels=levels), guarded(plane):
         plane.admin.create_all(asking(gang("greedy", namespace, size=4), cpu="500"))
-        greedy = wait_until(lambda: plan_in(plane.admin, "greedy", namespace, "Queued"), "it to be told")
+        greedy = wait_until(lambda: judged(plane.admin, "greedy", namespace), "it to be told")
         assert "8 with less than 500 CPU" in greedy.message
         plane.admin.create_all(asking(gang("modest", namespace, size=4), cpu="100"))
         plan = wait_until(lambda: plan_in(plane.admin, "modest", namespace, "Bound"), "the other gang to be bound")
         plane.admin.create_all(asking(gang("third", namespace, size=4), cpu="100"))
-        third = wait_until(lambda: plan_in(plane.admin, "third", namespace, "Queued"), "the third to be told")
+        third = wait_until(lambda: judged(plane.admin, "third", namespace), "the third to be told")
     assert not {*plan.nodes} & {*taken}
     assert says(third.message, "4 with less than 100 CPU free")
 

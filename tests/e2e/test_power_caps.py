@@ -9,7 +9,7 @@ from tests.e2e.harness.client import Object
 from tests.e2e.harness.invariants import guarded
 from tests.e2e.harness.nodes import level_labels, make_real
 from tests.e2e.harness.plane import ControlPlane
-from tests.e2e.harness.plans import plan_in
+from tests.e2e.harness.plans import judged, plan_in
 from tests.e2e.harness.pods import bound, gang
 from tests.e2e.harness.waiting import stays, wait_until
 from tests.facts import says
@@ -40,7 +40,7 @@ def test_a_gang_waits_for_power(arnold_plane: ControlPlane, namespace: str) -> N
         wait_until(lambda: plan_in(plane.admin, "first", namespace, "Bound"), "the first gang on its nodes")
         assert drawn() == {"feed-0": 4, "feed-1": 4}
         plane.admin.create_all(_drawing("second", namespace, 4))
-        plan = wait_until(lambda: plan_in(plane.admin, "second", namespace, "Queued"), "the second gang to wait")
+        plan = wait_until(lambda: judged(plane.admin, "second", namespace), "the second gang to wait")
         assert says(plan.message, "8 whose power domain")
         stays(lambda: len(bound(plane.admin, namespace)) == 8, "no pod of the second gang comes to a node")
         for thing in first:

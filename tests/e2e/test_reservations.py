@@ -10,7 +10,7 @@ from tests.e2e.harness.client import Object
 from tests.e2e.harness.invariants import guarded
 from tests.e2e.harness.nodes import level_labels, make_real
 from tests.e2e.harness.plane import ControlPlane
-from tests.e2e.harness.plans import plan_in
+from tests.e2e.harness.plans import judged, plan_in
 from tests.e2e.harness.pods import bound, gang, gated, indexed_job, pod
 from tests.e2e.harness.waiting import stays, wait_until
 from tests.facts import says
@@ -85,7 +85,7 @@ def test_a_zone_is_emptied_for_the_gang_that_was_announced(arnold_plane: Control
         )
 
         submit(plane, namespace, "long", 4, expected_duration="36h")
-        plan = wait_until(lambda: plan_in(plane.admin, "long", namespace, "Queued"), "the long gang to be told")
+        plan = wait_until(lambda: judged(plane.admin, "long", namespace), "the long gang to be told")
         assert f"reserved for {namespace}/llm" in plan.message
         stays(lambda: not on_nodes(plane, namespace, "long"), "the long gang waits")
 

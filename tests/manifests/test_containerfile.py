@@ -149,8 +149,8 @@ CALLS = [
     (["schema"], "capacity spares"),
     (["topology", "validate", "cluster.csv"], "4 nodes"),
     (["simulate", "--cluster", "cluster.csv", "--trace", "jobs.csv", "--html", "page.html"], "2 of 2 jobs ended"),
-    (default_arguments(), "simulate"),
     (["place", "--cluster", "cluster.csv", "--job", "job.yaml"], "proved optimal"),
+    (default_arguments(), "simulate"),
 ]
 """Arguments, and what is said then, among other things; the first and the last are always called."""
 

@@ -191,7 +191,7 @@ def test_spread_comes_before_warm_nodes() -> None:
     assert outcome.spread is not None
     assert outcome.spread.dp == 1
     assert says(outcome.notes[-1], "2 of 4 nodes", "18 GB", "proved optimal", "DP spread 2")
-    assert outcome.notes[-1].endswith("objective 1.3.")
+    assert "objective 1.3" in outcome.notes[-1]
 
 
 def test_a_slow_node_is_not_taken_for_being_warm() -> None:

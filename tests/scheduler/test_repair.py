@@ -15,8 +15,8 @@ from scheduler.job import Count, Hold, Job, Parallelism
 from scheduler.objective import evaluate
 from scheduler.placement.admission import admissible, blocks_at
 from scheduler.placement.moves import MoveModel
-from scheduler.placement.types import Limits, Proposal
-from scheduler.repair import Prefer, Repair, repair
+from scheduler.placement.types import Limits, Prefer, Proposal
+from scheduler.repair import Repair, repair
 from tests.case_counts import examples
 from tests.facts import saying, says
 from topology.build import build_cluster

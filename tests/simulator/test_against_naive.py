@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -15,7 +17,7 @@ from scheduler.queue.run_times import Prediction
 from simulator.engine import Engine
 from simulator.job_record import JobRecord
 from simulator.pools import GpuPool
-from tests.case_counts import examples
+from tests.case_counts import every_fourth, examples
 from tests.simulator.clusters import racks
 from tests.simulator.naive import Naive, replay
 
@@ -56,12 +58,13 @@ def test_starts_are_those_of_a_naive_simulator(
     assert [job.started for job in engine.jobs] == replay(naive, GPUS, policy.name, WEIGHTS)
 
 
-@pytest.mark.parametrize("seed", range(6))
-@pytest.mark.parametrize("factors", [(1.0, 5.0), (0.3, 3.0)], ids=["too long", "too long or too short"])
-def test_easy_where_users_are_wrong(seed: int, factors: tuple[float, float]) -> None:
+@pytest.mark.many_cases
+@pytest.mark.parametrize(("factors", "seed"), every_fourth([*product([(1.0, 5.0), (0.3, 3.0)], range(6))]))
+def test_easy_where_users_are_wrong(factors: tuple[float, float], seed: int) -> None:
     """All of 250 jobs start when the naive simulator says: also behind jobs that have outlived their estimates.
 
-    Of several that are overdue more than was kept for the first comes free now, so that a job refused before has room.
+    Estimates are too long, or too long or too short.  Of several jobs that are overdue more than was kept for the first
+    comes free now, so that a job refused before has room.
     """
     numbers = np.random.default_rng(seed)
     submits = np.cumsum(numbers.exponential(8.0, 250)).round(3)

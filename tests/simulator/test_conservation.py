@@ -87,7 +87,7 @@ def test_gpu_time_held_is_work_and_what_was_lost(policy: QueuePolicy, records: l
         assert summary.utilization == pytest.approx(float(exact / room), rel=1e-12)
 
 
-def test_utilisation_of_a_full_cluster_is_one() -> None:
+def test_utilization_of_a_full_cluster_is_one() -> None:
     """Jobs of the whole cluster back to back, of lengths that no float holds: exactly 1, and not a bit more."""
     records = [JobRecord(f"j{i}", 0.1, 0.1 + i / 7, 16, nodes=2) for i in range(50)]
     engine = placed_run(racks(2), records, Fifo())
@@ -96,7 +96,7 @@ def test_utilisation_of_a_full_cluster_is_one() -> None:
 
 @given(records=traces())
 @examples(50)
-def test_utilisation_never_exceeds_one(records: list[JobRecord]) -> None:
+def test_utilization_never_exceeds_one(records: list[JobRecord]) -> None:
     """Also where ends and starts coincide."""
     engine = counted_run(racks(6), records, FifoBackfill())
     utilization = summary_of(engine).utilization

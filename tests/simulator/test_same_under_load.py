@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from arnold.commands.run import run
 from scheduler.placement.exact.solve import GRIDS
+from tests.conftest import busy_loops
 
 ROOT = Path(__file__).parents[2]
 SIZES = (23, 23, 22, 21, 17, 16, 16, 15, 12, 11, 10, 10, 9, 9, 6, 6, 6, 6, 4, 3)
@@ -22,18 +19,6 @@ CLUSTER = "node,pod,gpus\n" + "".join(f"p{pod}n{node},p{pod},8\n" for pod in ran
 JOBS = "job_id,submit_time,duration,gpus,tp,pp,dp\na,0,10,1920,8,12,20\nb,20,10,1920,8,20,12\n"
 TIMES = ("policy_seconds", "wall_seconds")
 """What the result says of the run itself."""
-
-
-@contextmanager
-def busy() -> Iterator[None]:
-    """Let two programs do nothing as fast as they can."""
-    loops = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2)]
-    try:
-        yield
-    finally:
-        for loop in loops:
-            loop.kill()
-            loop.wait()
 
 
 def replayed(folder: Path, capsys: pytest.CaptureFixture[str], limit: float) -> tuple[str, bytes]:
@@ -51,7 +36,7 @@ def replayed(folder: Path, capsys: pytest.CaptureFixture[str], limit: float) -> 
 def test_load_changes_no_byte(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A run alone and one beside busy loops; the limit bites, for with ten times as much the gangs lie elsewhere."""
     alone = replayed(tmp_path, capsys, 0.1)
-    with busy():
+    with busy_loops():
         beside = replayed(tmp_path, capsys, 0.1)
     assert beside == alone
     assert replayed(tmp_path, capsys, 1.0) != alone

@@ -40,7 +40,7 @@ def test_integrals_are_those_of_a_sum_by_hand(rows: list[tuple[float, float, int
 @examples(12)
 @given(seed=st.integers(0, 10_000), policy=st.sampled_from(["fifo", "fifo-backfill", "priority-preempt"]))
 def test_the_series_add_up_to_the_summary(seed: int, policy: str) -> None:
-    """Utilisation, fragmentation and ETTR of all buckets together are those that the run itself reports."""
+    """Utilization, fragmentation and ETTR of all buckets together are those that the run itself reports."""
     _, history = replayed(random_records(seed), policy=policy)
     found = time_series(history, step=70.0)
     width = np.diff(found.edges)

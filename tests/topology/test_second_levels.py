@@ -168,3 +168,11 @@ def test_other_formats_have_no_labels(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="names its own domains") as caught:
         load_topology(file, domains={"@power": "x"})
     assert caught.value.where == "--domains"
+
+
+def test_rails_as_sets_of_nodes_are_noted(tmp_path: Path) -> None:
+    """A rail is a network card of every node, so @rail cannot be what it is called; @power can."""
+    for name, count in (("@rail", 1), ("@power", 0)):
+        file = tmp_path / f"{name}.csv"
+        file.write_text(f"node,rack,{name},gpus\nn1,r1,a,8\nn2,r1,b,8\n", encoding="utf-8")
+        assert sum(says(note, "@rail", "the column rails") for note in load_topology(file).notes) == count

@@ -4,9 +4,10 @@
 (default gpus), ``slowdown`` (empty or 1.0 healthy, 1.3 = 30 % slower, ``faulty`` = never use), ``since`` and ``until``
 (when it began and ends, with a time zone; empty = open), ``gpu_type`` (such as ``H100``; empty = not said),
 ``sharing`` (how the node hands out its GPUs in parts, such as ``time-slicing x4``; empty = whole), ``cache`` (names
-of the images that the node has, between spaces) and ``taints`` (``KEY=VALUE:EFFECT``, as kubectl writes them, between
-spaces: they keep jobs off that do not tolerate them). Columns whose name begins with ``@`` (``@power``) are second
-hierarchies, wherever they stand; an empty cell = the node is in none of its domains.
+of the images that the node has, between spaces), ``taints`` (``KEY=VALUE:EFFECT``, as kubectl writes them, between
+spaces: they keep jobs off that do not tolerate them) and ``rails`` (network cards of the node for traffic between
+nodes; empty = not said). Columns whose name begins with ``@`` (``@power``) are second hierarchies, wherever they stand;
+an empty cell = the node is in none of its domains.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ from topology.taints import Taint, parse_taint
 
 NODE = "node"
 GPUS, FREE_GPUS, GPU_TYPE, SHARING, CACHE = "gpus", "free_gpus", "gpu_type", "sharing", "cache"
-TAINTS, SLOWDOWN, TIMES = "taints", "slowdown", ("since", "until")
-ATTRIBUTES = (GPUS, FREE_GPUS, SLOWDOWN, *TIMES, GPU_TYPE, SHARING, CACHE, TAINTS)
+TAINTS, SLOWDOWN, TIMES, RAILS = "taints", "slowdown", ("since", "until"), "rails"
+ATTRIBUTES = (GPUS, FREE_GPUS, SLOWDOWN, *TIMES, GPU_TYPE, SHARING, CACHE, TAINTS, RAILS)
 
 _SEPARATORS = (";", "\t", "|")
 _LEVELS = ("spine", "slice")  # Terms of networks that a misspelt "since" looks like
@@ -132,7 +133,8 @@ class ClusterCsv:
         notes = (left_out,) if len(active) < len(flags) else ()
         images = {image: frozenset(having) for image, having in cached.items()}
         assumed = not {GPUS, FREE_GPUS} & {*table.header}
-        return Reading(cluster.with_taints(taints).replace(gpus_assumed=assumed, cached=images), notes)
+        cluster = cluster.with_taints(taints).replace(gpus_assumed=assumed, cached=images, rails=_rails(table))
+        return Reading(cluster, notes)
 
 
 def _levels(header: tuple[str, ...]) -> list[int]:
@@ -207,6 +209,17 @@ def _flags(table: Table) -> list[NodeFlag]:
             kind: FlagKind = "faulty" if slowdown == FAULTY else "straggler"
             flags.append(NodeFlag(node, kind, slowdown, source="cluster file", since=since, until=until))
     return flags
+
+
+def _rails(table: Table) -> dict[int, int]:
+    """Return the network cards of each node of which they are said."""
+    counts = _integers(table, RAILS, repeat(0)) if RAILS in table.header else []
+    rails = {row: counts[row] for row, _ in table.filled(RAILS)}
+    for row, count in rails.items():
+        if count < 1:
+            fix = "give its network cards for traffic between nodes, such as 8, or leave the cell empty"
+            raise InvalidTopology(f"node {table.columns[0][row]!r} has {count} rails", where=table.place(row), fix=fix)
+    return rails
 
 
 def _taints(table: Table, row: int, cell: str) -> tuple[Taint, ...]:

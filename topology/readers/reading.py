@@ -59,7 +59,7 @@ class ChoosesTopology(Protocol):
         """Return a reader that reads the topology of that name."""
 
 
-TOPOLOGY_READERS: FormatGroup[TopologyReader] = FormatGroup("arnold.topology_readers", kind="clusters")
+TOPOLOGY_READERS: FormatGroup[TopologyReader] = FormatGroup("arnold.topology_readers", kind="clusters", first="csv")
 """All formats that can be read."""
 
 ONE_LEVEL = "cluster"  # The level, and its only domain, of nodes of which nothing says where they are

@@ -143,7 +143,7 @@ def _collectives(rank: RankOps, begin: float, end: float) -> Iterable[tuple[str,
             if call.call.collective != OTHER and begin <= call.start < end:
                 yield call.call.backend, call.call.collective, call.start, call.end
         return
-    kernels = rank.launched(begin, end)
+    kernels = rank.kernels_launched(begin, end)
     for kernel in kernels[rank.communicates[kernels]]:
         kind = profile.kinds[profile.kind[kernel]]
         if kind.collective != OTHER:
@@ -157,7 +157,7 @@ def breakdown_of(rank: RankOps) -> StepBreakdown:
     length = sum(end - start for _, start, end in steps) / count
     waiting = idle = None
     if len(profile.launch):
-        kernels = np.concatenate([rank.launched(start, end) for _, start, end in steps])
+        kernels = np.concatenate([rank.kernels_launched(start, end) for _, start, end in steps])
         own = kernels[~rank.communicates[kernels]]
         computing = CoveredTime.of(profile.start[own], profile.end[own]).total / count
         busy = CoveredTime.of(profile.start[kernels], profile.end[kernels]).total / count

@@ -476,7 +476,7 @@ class RankOps:
             # collectives that no range names, told by their process group and their place in the step
             step = (start, end)
             profile = self.profile
-            kernels = self.launched(*step)
+            kernels = self.kernels_launched(*step)
             have = {optype for range_ in inside for optype in range_.meaning.optypes}
             computing = [range_ for range_ in inside if {FORWARD, BACKWARD} & set(range_.meaning.optypes)]
             forward = [range_ for range_ in computing if FORWARD in range_.meaning.optypes]
@@ -515,7 +515,7 @@ class RankOps:
             if self.profile.on_cpu and not len(self.profile.launch):
                 yield from self._from_calls(inside, (start, end), number)
 
-    def launched(self, start: float, end: float) -> NDArray[np.int64]:
+    def kernels_launched(self, start: float, end: float) -> NDArray[np.int64]:
         """Return kernels launched in a stretch of the host."""
         first, stop = np.searchsorted(self.profile.launch, (start, end))
         return np.arange(first, stop)
@@ -552,7 +552,7 @@ class RankOps:
         A compute operation waits while kernels of other ranks' collectives run and none of its own does: its start is
         moved by as much.
         """
-        kernels = self.launched(range_.start, range_.end)
+        kernels = self.kernels_launched(range_.start, range_.end)
         compute = any(optype in _COMPUTE for optype in range_.meaning.optypes)
         chosen = kernels[(self._computes if compute else self.communicates)[kernels]]
         if compute:

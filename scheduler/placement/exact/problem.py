@@ -136,17 +136,27 @@ class GridReduction:
         :param closer_first: before that, fewest domains of the next closer level, if there is one.
         :returns: shape [rows, columns] of cells, the domain of each by its index at the job's level.
         """
-        from ortools.graph.python import linear_sum_assignment
-
         parts, sizes = np.unique(part_of_block, return_counts=True)
         room = self.room[self.domains].astype(np.int64)
         part, domain = np.nonzero(sizes[:, None] <= room[None, :])
         flagged = np.maximum(sizes[part] * self.blocks.size - self.healthy[self.domains].astype(np.int64)[domain], 0)
+        depth = self.cluster.level_index(self.level.name) + 1
+        closer_first = closer_first and depth < len(self.cluster.levels)
+        if not closer_first and not flagged.any():
+            # best fit: the smallest part has the tightest domain that holds it, and so on, which no matching is below
+            tightest, taken = np.argsort(room, kind="stable"), 0
+            domain_of = np.zeros(int(parts.max()) + 1, dtype=np.int32)
+            for smallest in np.argsort(sizes, kind="stable"):
+                taken += int(np.searchsorted(room[tightest[taken:]], sizes[smallest]))
+                domain_of[parts[smallest]] = self.domains[tightest[taken]]
+                taken += 1
+            return self._cells_of(domain_of[part_of_block])
+        from ortools.graph.python import linear_sum_assignment
+
         # one flagged node costs more than all room together, which makes the order lexicographic
         total = int(room.sum()) * self.blocks.size + 1
         cost = flagged * total + room[domain] * self.blocks.size
-        depth = self.cluster.level_index(self.level.name) + 1
-        if closer_first and depth < len(self.cluster.levels):
+        if closer_first:
             # how many domains of the next closer level each part touches in each domain, at least; one of them costs
             # more than all flagged nodes together
             closer = self.cluster.levels[depth]
@@ -167,7 +177,10 @@ class GridReduction:
         domain_of_part = np.zeros(int(parts.max()) + 1, dtype=np.int32)
         for i, p in enumerate(parts):
             domain_of_part[p] = self.domains[assignment.right_mate(i)]
-        domain_of_block = domain_of_part[part_of_block]
+        return self._cells_of(domain_of_part[part_of_block])
+
+    def _cells_of(self, domain_of_block: IntArray) -> IntArray:
+        """Return shape [rows, columns] of cells from that of blocks."""
         return domain_of_block[self.blocks.row_of[:, None], self.blocks.column_of[None, :]]
 
     def part_of_block(self, nodes: IntArray) -> IntArray:

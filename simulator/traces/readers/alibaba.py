@@ -23,7 +23,7 @@ All count seconds from the beginning of each trace.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -210,33 +210,28 @@ class Pai2023(NamedColumns):
             raise TraceFormatError("has no times: it is a list of pods, not a trace", where=source.at(1), fix=fix)
         yield from super().read(source, bad_rows)
 
-    def jobs(self, bad_rows: TraceRows) -> Callable[[Cells], JobRecord]:
-        """Return the function from a row to its job."""
-        clock = Clock(bad_rows)
-
-        def job(cells: Cells) -> JobRecord:
-            name, scheduled, deleted = cells["name"], cells["scheduled_time"], cells["deletion_time"]
-            if not scheduled or not deleted:
-                reason = "has not ended" if scheduled else "never ran"
-                raise BadRow(reason, f"pod {name} {reason}", fix="leave out pods that did not run to their end")
-            gpus = whole(cells["num_gpu"], "num_gpu")
-            cores, mebibytes = optional(cells["cpu_milli"], "cpu_milli"), optional(cells["memory_mib"], "memory_mib")
-            submit = clock.seconds(cells["creation_time"], "creation_time")
-            start = clock.seconds(scheduled, "scheduled_time")
-            return record(
-                job_id=name,
-                submit=submit,
-                duration=clock.seconds(deleted, "deletion_time") - start,
-                gpus=whole(cells["gpu_milli"], "gpu_milli") / MILLI if gpus == 1 else float(gpus),
-                nodes=1 if gpus else None,
-                queue=cells["qos"],
-                cpus=None if cores is None else cores / MILLI,
-                memory=None if mebibytes is None else mebibytes * MEBIBYTE,
-                status=status(cells["pod_phase"]),
-                waited=start - submit,
-            )
-
-        return job
+    def job(self, cells: Cells, clock: Clock) -> JobRecord:
+        """Return the job of a row."""
+        name, scheduled, deleted = cells["name"], cells["scheduled_time"], cells["deletion_time"]
+        if not scheduled or not deleted:
+            reason = "has not ended" if scheduled else "never ran"
+            raise BadRow(reason, f"pod {name} {reason}", fix="leave out pods that did not run to their end")
+        gpus = whole(cells["num_gpu"], "num_gpu")
+        cores, mebibytes = optional(cells["cpu_milli"], "cpu_milli"), optional(cells["memory_mib"], "memory_mib")
+        submit = clock.seconds(cells["creation_time"], "creation_time")
+        start = clock.seconds(scheduled, "scheduled_time")
+        return record(
+            job_id=name,
+            submit=submit,
+            duration=clock.seconds(deleted, "deletion_time") - start,
+            gpus=whole(cells["gpu_milli"], "gpu_milli") / MILLI if gpus == 1 else float(gpus),
+            nodes=1 if gpus else None,
+            queue=cells["qos"],
+            cpus=None if cores is None else cores / MILLI,
+            memory=None if mebibytes is None else mebibytes * MEBIBYTE,
+            status=status(cells["pod_phase"]),
+            waited=start - submit,
+        )
 
 
 SPOT, HIGH = "spot", "hp"  # Types of jobs of 2026, in small letters
@@ -255,38 +250,33 @@ class Pai2025(NamedColumns):
         marks=columns,
     )
 
-    def jobs(self, bad_rows: TraceRows) -> Callable[[Cells], JobRecord]:
-        """Return the function from a row to its job."""
-        clock = Clock(bad_rows)
-
-        def job(cells: Cells) -> JobRecord:
-            times = [
-                None if cells[name].lower() == "nan" else clock.optional(cells[name], name) for name in self.columns[4:]
-            ]
-            gpus, (created, started, ended) = number(cells["gpu_request"], "gpu_request"), times
-            name = f"instance {cells['instance_sn']}"
-            if not gpus:
-                raise BadRow("no GPUs", f"{name} has no GPUs", fix="leave out instances of CPUs alone")
-            if created is None or started is None:
-                reason = "began before the trace" if created is None else "never ran"
-                raise BadRow(reason, f"{name} {reason}", fix="leave out instances whose beginning is not known")
-            if ended is None:
-                raise BadRow("has not ended", f"{name} has not ended", fix="leave out instances that outlive the trace")
-            memory = optional(cells.get("memory_request"), "memory_request")
-            return record(
-                job_id=cells["instance_sn"],
-                submit=created,
-                duration=ended - started,
-                gpus=gpus,
-                nodes=1,
-                queue=cells["role"],
-                group=cells["app_name"],
-                cpus=optional(cells.get("cpu_request"), "cpu_request"),
-                memory=None if memory is None else memory * GIBIBYTE,
-                waited=started - created,
-            )
-
-        return job
+    def job(self, cells: Cells, clock: Clock) -> JobRecord:
+        """Return the job of a row."""
+        times = [
+            None if cells[name].lower() == "nan" else clock.optional(cells[name], name) for name in self.columns[4:]
+        ]
+        gpus, (created, started, ended) = number(cells["gpu_request"], "gpu_request"), times
+        name = f"instance {cells['instance_sn']}"
+        if not gpus:
+            raise BadRow("no GPUs", f"{name} has no GPUs", fix="leave out instances of CPUs alone")
+        if created is None or started is None:
+            reason = "began before the trace" if created is None else "never ran"
+            raise BadRow(reason, f"{name} {reason}", fix="leave out instances whose beginning is not known")
+        if ended is None:
+            raise BadRow("has not ended", f"{name} has not ended", fix="leave out instances that outlive the trace")
+        memory = optional(cells.get("memory_request"), "memory_request")
+        return record(
+            job_id=cells["instance_sn"],
+            submit=created,
+            duration=ended - started,
+            gpus=gpus,
+            nodes=1,
+            queue=cells["role"],
+            group=cells["app_name"],
+            cpus=optional(cells.get("cpu_request"), "cpu_request"),
+            memory=None if memory is None else memory * GIBIBYTE,
+            waited=started - created,
+        )
 
 
 class Spot2026(NamedColumns):
@@ -302,23 +292,18 @@ class Spot2026(NamedColumns):
         marks=columns,
     )
 
-    def jobs(self, bad_rows: TraceRows) -> Callable[[Cells], JobRecord]:
-        """Return the function from a row to its job."""
-        clock = Clock(bad_rows)
-
-        def job(cells: Cells) -> JobRecord:
-            workers, each = whole(cells["worker_num"], "worker_num"), number(cells["gpu_request"], "gpu_request")
-            cpus, kind = optional(cells.get("cpu_request"), "cpu_request"), cells["job_type"]
-            return record(
-                job_id=cells["job_name"],
-                submit=clock.seconds(cells["submit_time"], "submit_time"),
-                duration=clock.length(cells["duration"], "duration"),
-                gpus=summed_shares(workers * each, workers),
-                queue=kind,
-                group=cells.get("organization", ""),
-                cpus=None if cpus is None else cpus * workers,
-                priority=int(kind.lower() == HIGH),
-                preemptible=kind.lower() == SPOT,
-            )
-
-        return job
+    def job(self, cells: Cells, clock: Clock) -> JobRecord:
+        """Return the job of a row."""
+        workers, each = whole(cells["worker_num"], "worker_num"), number(cells["gpu_request"], "gpu_request")
+        cpus, kind = optional(cells.get("cpu_request"), "cpu_request"), cells["job_type"]
+        return record(
+            job_id=cells["job_name"],
+            submit=clock.seconds(cells["submit_time"], "submit_time"),
+            duration=clock.length(cells["duration"], "duration"),
+            gpus=summed_shares(workers * each, workers),
+            queue=kind,
+            group=cells.get("organization", ""),
+            cpus=None if cpus is None else cpus * workers,
+            priority=int(kind.lower() == HIGH),
+            preemptible=kind.lower() == SPOT,
+        )

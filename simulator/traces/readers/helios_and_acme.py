@@ -16,7 +16,7 @@ Datacenter", NSDI 2024, github.com/InternLM/AcmeTrace.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import ClassVar
 
 from ground.files import ByteStream
@@ -65,46 +65,41 @@ class Helios(NamedColumns):
             taken = "the column duration" if self.trusts_duration else "end_time - start_time"
             bad_rows.note(f"{self._others:,} jobs have a duration other than end_time - start_time: {taken} was taken.")
 
-    def jobs(self, bad_rows: TraceRows) -> Callable[[Cells], JobRecord]:
-        """Return the function from a row to its job."""
-        clock = Clock(bad_rows)
-
-        def job(cells: Cells) -> JobRecord:
-            submit = clock.seconds(cells["submit_time"], "submit_time")
-            start = clock.optional(cells.get("start_time"), "start_time")
-            end = clock.optional(cells.get("end_time"), "end_time")
-            if end is not None and end < submit:
-                times = f"ends at {cells['end_time']} and is submitted at {clock.text(submit)}"
-                fix = "give times in their order: submit_time, start_time, end_time"
-                raise BadRow("submitted too late", f"job {cells['job_id']} {times}", fix=fix)
-            if start is None and "start_time" in cells and not self.trusts_duration:
-                raise BadRow("never ran", f"job {cells['job_id']} never started", fix="leave out jobs that never ran")
-            count = whole(cells["node_num"], "node_num") if cells["node_num"] else None
-            memory = optional(cells.get("mem_per_pod_GB"), "mem_per_pod_GB")
-            written = clock.optional_length(cells["duration"], "duration")
-            between = None if start is None or end is None else end - start
-            if written is not None and between is not None:
-                self._others += abs(written - between) > TOLERANCE
-            first, second = (written, between) if self.trusts_duration else (between, written)
-            duration = second if first is None else first
-            if duration is None:
-                raise BadRow("has not ended", f"job {cells['job_id']} has not ended", fix="give its duration")
-            return record(
-                job_id=cells["job_id"],
-                submit=submit,
-                gpus=number(cells["gpu_num"], "gpu_num"),
-                duration=duration,
-                nodes=count,
-                user=cells.get("user", ""),
-                queue=cells.get("vc", ""),
-                group=cells.get("type", ""),
-                cpus=optional(cells.get("cpu_num"), "cpu_num"),
-                memory=None if memory is None else memory * (count or 1) * GIGABYTE,
-                status=status(cells["state"]),
-                waited=None if start is None else start - submit,
-            )
-
-        return job
+    def job(self, cells: Cells, clock: Clock) -> JobRecord:
+        """Return the job of a row."""
+        submit = clock.seconds(cells["submit_time"], "submit_time")
+        start = clock.optional(cells.get("start_time"), "start_time")
+        end = clock.optional(cells.get("end_time"), "end_time")
+        if end is not None and end < submit:
+            times = f"ends at {cells['end_time']} and is submitted at {clock.text(submit)}"
+            fix = "give times in their order: submit_time, start_time, end_time"
+            raise BadRow("submitted too late", f"job {cells['job_id']} {times}", fix=fix)
+        if start is None and "start_time" in cells and not self.trusts_duration:
+            raise BadRow("never ran", f"job {cells['job_id']} never started", fix="leave out jobs that never ran")
+        count = whole(cells["node_num"], "node_num") if cells["node_num"] else None
+        memory = optional(cells.get("mem_per_pod_GB"), "mem_per_pod_GB")
+        written = clock.optional_length(cells["duration"], "duration")
+        between = None if start is None or end is None else end - start
+        if written is not None and between is not None:
+            self._others += abs(written - between) > TOLERANCE
+        first, second = (written, between) if self.trusts_duration else (between, written)
+        duration = second if first is None else first
+        if duration is None:
+            raise BadRow("has not ended", f"job {cells['job_id']} has not ended", fix="give its duration")
+        return record(
+            job_id=cells["job_id"],
+            submit=submit,
+            gpus=number(cells["gpu_num"], "gpu_num"),
+            duration=duration,
+            nodes=count,
+            user=cells.get("user", ""),
+            queue=cells.get("vc", ""),
+            group=cells.get("type", ""),
+            cpus=optional(cells.get("cpu_num"), "cpu_num"),
+            memory=None if memory is None else memory * (count or 1) * GIGABYTE,
+            status=status(cells["state"]),
+            waited=None if start is None else start - submit,
+        )
 
 
 class Acme(Helios):

@@ -15,7 +15,7 @@ end are passed over, and counted in a note.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import count
 from typing import Any
 
@@ -41,20 +41,20 @@ class Philly(NamedColumns):
     )
     asked_to_explain = True
 
-    def jobs(self, bad_rows: TraceRows) -> Callable[[Cells], JobRecord]:
-        """Return the function from a row to its job."""
-        clock, place = Clock(bad_rows), count(1)
+    def read(self, source: ByteStream, bad_rows: TraceRows) -> Iterator[Numbered]:
+        """Yield the jobs with their lines, in the order of the file."""
+        self._places = count(1)
+        return super().read(source, bad_rows)
 
-        def job(cells: Cells) -> JobRecord:
-            return record(
-                job_id=f"philly-{next(place)}",
-                submit=clock.seconds(cells["timestamp"], "timestamp"),
-                duration=clock.length(cells["duration"], "duration"),
-                gpus=number(cells["num_gpus"], "num_gpus"),
-                queue=cells["cluster"],
-            )
-
-        return job
+    def job(self, cells: Cells, clock: Clock) -> JobRecord:
+        """Return the job of a row."""
+        return record(
+            job_id=f"philly-{next(self._places)}",
+            submit=clock.seconds(cells["timestamp"], "timestamp"),
+            duration=clock.length(cells["duration"], "duration"),
+            gpus=number(cells["num_gpus"], "num_gpus"),
+            queue=cells["cluster"],
+        )
 
 
 class PhillyLog:

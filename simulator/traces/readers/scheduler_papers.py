@@ -23,8 +23,9 @@ batch size (:mod:`simulator.throughputs`), or a column ``duration`` if there is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import count
+from typing import ClassVar
 
 from ground.files import ByteStream
 from ground.formats import FileFormat
@@ -107,7 +108,7 @@ ONLY_MURI = ("iteration_time", "resource_time_0")
 class Tiresias(NamedColumns):
     """Reader of Tiresias traces."""
 
-    columns = ("job_id", "num_gpu", "submit_time", "model_name", "duration")
+    columns: ClassVar[tuple[str, ...]] = ("job_id", "num_gpu", "submit_time", "model_name", "duration")
     format = FileFormat(
         "tiresias",
         source="Tiresias (NSDI 2019), a CSV: `job_id,num_gpu,submit_time,iterations,model_name,duration,interval`",
@@ -118,13 +119,12 @@ class Tiresias(NamedColumns):
     )
 
     def likeness(self, head: bytes) -> float:
-        """Return the share of the columns that the header has; nothing when it has those of Muri."""
-        return 0.0 if set(ONLY_MURI) <= set(header_of(head)) else super().likeness(head)
+        """Return the share of the columns that the header has; nothing when it has others that are Muri's alone."""
+        return 0.0 if set(ONLY_MURI) <= {*header_of(head)} - {*self.columns} else super().likeness(head)
 
-    def jobs(self, bad_rows: TraceRows) -> Callable[[Cells], JobRecord]:
-        """Return the function from a row to its job."""
-        clock = Clock(bad_rows)
-        return lambda cells: record(
+    def job(self, cells: Cells, clock: Clock) -> JobRecord:
+        """Return the job of a row."""
+        return record(
             job_id=cells["job_id"],
             submit=clock.seconds(cells["submit_time"], "submit_time"),
             duration=clock.length(cells["duration"], "duration"),
@@ -133,7 +133,7 @@ class Tiresias(NamedColumns):
         )
 
 
-class Muri(NamedColumns):
+class Muri(Tiresias):
     """Reader of Muri's traces: milliseconds, unless ``--time-format`` says otherwise."""
 
     columns = (*Tiresias.columns, *ONLY_MURI)
@@ -146,12 +146,12 @@ class Muri(NamedColumns):
         marks=columns,
     )
 
-    def jobs(self, bad_rows: TraceRows) -> Callable[[Cells], JobRecord]:
-        """Return the function from a row to its job."""
+    def read(self, source: ByteStream, bad_rows: TraceRows) -> Iterator[Numbered]:
+        """Yield the jobs with their lines, in the order of the file."""
         if bad_rows.time_format is None:
             bad_rows.unit = "milliseconds"
             bad_rows.note("Times were read as milliseconds, which is what Muri's traces count.")
-        return Tiresias().jobs(bad_rows)
+        return super().read(source, bad_rows)
 
 
 class Pollux(NamedColumns):
@@ -167,28 +167,17 @@ class Pollux(NamedColumns):
         marks=columns,
     )
 
-    def jobs(self, bad_rows: TraceRows) -> Callable[[Cells], JobRecord]:
-        """Return the function from a row to its job."""
-        clock = Clock(bad_rows)
-
-        def job(cells: Cells) -> JobRecord:
-            gpus = whole(cells["num_replicas"], "num_replicas")
-            given = cells.get("duration")
-            return record(
-                job_id=cells["name"],
-                submit=clock.seconds(cells["time"], "time"),
-                duration=clock.length(given, "duration") if given else measured(cells, gpus),
-                gpus=gpus,
-                model=cells["application"],
-            )
-
-        def measured(cells: Cells, gpus: int) -> float:
+    def job(self, cells: Cells, clock: Clock) -> JobRecord:
+        """Return the job of a row."""
+        gpus, submit = whole(cells["num_replicas"], "num_replicas"), clock.seconds(cells["time"], "time")
+        if given := cells.get("duration"):
+            duration = clock.length(given, "duration")
+        else:
             batch = whole(cells["batch_size"], "batch_size")
-            seconds = POLLUX_SECONDS.get(cells["application"], {}).get((gpus, batch))
-            if seconds is None:
+            measured = POLLUX_SECONDS.get(cells["application"], {}).get((gpus, batch))
+            if measured is None:
                 what = f"{cells['application'][:60]!r} on {gpus} GPUs with batches of {batch}"
                 raise BadRow("unknown duration", f"how long {what} runs is not known", fix="add a column duration")
-            bad_rows.note("Run times are those that Pollux measured on T4 GPUs, for jobs that keep their GPUs.")
-            return seconds
-
-        return job
+            clock.rows.note("Run times are those that Pollux measured on T4 GPUs, for jobs that keep their GPUs.")
+            duration = measured
+        return record(job_id=cells["name"], submit=submit, duration=duration, gpus=gpus, model=cells["application"])

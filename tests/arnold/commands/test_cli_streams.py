@@ -24,9 +24,9 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-# Only the streams matter, so no solver is imported.
+# Only the streams matter, so no solver is imported, nor any command where the message is all there is.
 QUICK = ("place", "--cluster", "c.csv", "--job", "j.yaml", "--algorithm", "best-fit")
-MISSING = ("place", "--cluster", "c.csv", "--job", "none.yaml")
+MISTYPED = ("plaec",)
 
 
 def arnold(
@@ -84,8 +84,8 @@ def test_closed_streams(folder: Path) -> None:
     written = (*QUICK, "--output", "placement.json")
     assert arnold(folder, *written, stdout=None, preexec_fn=closed(1)) == (0, b"", b"")
     assert (folder / "placement.json").read_text().startswith("{")
-    assert arnold(folder, *MISSING, stderr=None, preexec_fn=closed(2))[0] == 2
-    assert arnold(folder, *MISSING, stdout=None, stderr=None, preexec_fn=closed(1, 2))[0] == 2
+    assert arnold(folder, *MISTYPED, stderr=None, preexec_fn=closed(2))[0] == 2
+    assert arnold(folder, *MISTYPED, stdout=None, stderr=None, preexec_fn=closed(1, 2))[0] == 2
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
@@ -94,11 +94,11 @@ def test_full_streams(folder: Path) -> None:
     message on stderr, and no traceback.
     """
     with Path("/dev/full").open("wb") as full:
-        assert arnold(folder, *MISSING, stderr=full)[0] == 2
+        assert arnold(folder, *MISTYPED, stderr=full)[0] == 2
         result = arnold(folder, *QUICK, stdout=full)
         error = arnold(folder, "plaec", "--json", stdout=full)
     for (code, _, err), status, words in (
-        (result, 1, b"the system refused: No space left"),
+        (result, 2, b"the system refused: No space left"),
         (error, 2, b"no command 'plaec'"),
     ):
         assert code == status

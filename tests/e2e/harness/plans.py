@@ -11,6 +11,8 @@ from typing import Any
 
 from tests.e2e.harness.client import Client
 
+IN_LINE = "InLine"
+"""Reason of a gang that stands in the queue and was not looked at yet."""
 HOLDING = ("Planned", "Released", "Bound")
 """Phases in which the nodes are promised to the gang."""
 
@@ -65,6 +67,12 @@ def plan_in(client: Client, gang: str, namespace: str, *phases: str) -> GangPlan
     """The plan of a gang, if it is in one of these phases."""
     plan = plan_of(client, gang, namespace)
     return plan if plan is not None and plan.phase in phases else None
+
+
+def judged(client: Client, gang: str, namespace: str) -> GangPlan | None:
+    """The plan of a gang that waits, if the solver was asked about it; before, it says that its turn will come."""
+    plan = plan_in(client, gang, namespace, "Queued")
+    return plan if plan is not None and plan.status.get("reason") != IN_LINE else None
 
 
 def read_plan(thing: Mapping[str, Any]) -> GangPlan:

@@ -34,14 +34,15 @@ from simulator.hooks import Incident, Why
 from simulator.job_record import JobRecord
 from simulator.pools import Found, NodePool
 from simulator.sim_job import SimJob
-from tests.case_counts import every_fourth
+from tests.case_counts import ALL_CASES, every_fourth
 from tests.extender.things import Json, member_json, node, reservation_json, state_of
 from tests.simulator.incidents import Scripted
 from topology.build import build_cluster
 from topology.cluster import Cluster, Node
 
-LIMITS = Limits(seconds=20.0, workers=1)
+LIMITS = Limits(seconds=20.0, workers=1, clock="work")
 DRAIN = 40
+GANGS = 100 if ALL_CASES else 50
 START = datetime.fromisoformat("2026-11-21T12:00:00Z")
 MINIPODS, RACKS, PER_RACK = 3, 2, 4
 WEIGHTS = {"team-1": 2.0, "team-2": 0.5}
@@ -85,10 +86,10 @@ def node_names() -> list[str]:
 
 
 def history(seed: int) -> History:
-    """A hundred gangs of 2 to 8 of the 24 nodes, every tenth announced; twelve failures."""
+    """A hundred gangs of 2 to 8 of the 24 nodes, every tenth announced, and twelve failures; in `make test` half."""
     rng = np.random.default_rng(seed)
     gangs, at = [], 0
-    for number in range(100):
+    for number in range(GANGS):
         at += int(rng.integers(10, 130))
         runs = int(rng.integers(60, 500))
         says = runs if rng.random() < 0.7 else int(runs * rng.uniform(0.5, 2.0))
@@ -100,7 +101,7 @@ def history(seed: int) -> History:
         priority = 1 if large else 0
         gangs.append(Submitted(f"g{number:03d}", at, size, runs, says, priority, stops, namespace, announced))
     troubles = []
-    for name in rng.choice(node_names(), 12, replace=False).tolist():
+    for name in rng.choice(node_names(), GANGS // 8, replace=False).tolist():
         down = int(rng.integers(0, at))
         troubles += [(down, name, True), (down + int(rng.integers(100, 900)), name, False)]
     return History(gangs, sorted(troubles))

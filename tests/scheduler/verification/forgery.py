@@ -22,7 +22,7 @@ from scheduler.witnesses import Multipliers, PatternPrices
 from tests.scheduler.placement.exact.every_placement import least
 from topology.cluster import Cluster
 
-LIMITS = Limits(seconds=10.0, workers=1)
+LIMITS = Limits(seconds=10.0, workers=1, clock="work")
 
 
 def certified(cluster: Cluster, job: Job, algorithm: str = "exact") -> Certificate:

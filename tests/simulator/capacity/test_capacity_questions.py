@@ -29,13 +29,16 @@ QUESTIONS: list[CapacityQuestion[Any]] = [
     GrowQuestion(made="2x8", shapes=("8x2",), more=(1,), days=0.02, workloads=1, draws=10),
     PowerQuestion(made="2x8", jobs=("8x2x4", "8x2x2"), feed_nodes=3, seconds=20.0, draws=10),
     ReserveQuestion(made="2x8", job="8x2x3", notice_hours=0.5, after_hours=0.5, warm_hours=3.0, workloads=1),
-    GenerationsQuestion(jobs=6, seeds=2, loads=(1.0,), gpus=8),
+    GenerationsQuestion(jobs=6, seeds=2, loads=(1.0,), gpus=8, policies=("fifo", "gavel")),
 ]
 
 
 @pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: type(question).__name__)
-def test_an_answer_is_its_json(question: CapacityQuestion[Any]) -> None:
-    """It comes back from JSON as it went; question, verdict and figure stand first; each step is called once."""
+def test_an_answer_is_its_json_and_its_sheet_is_complete(question: CapacityQuestion[Any]) -> None:
+    """It comes back from JSON as it went; question, verdict and figure stand first; each step is called once.
+
+    Its tables have rows as wide as their headers, and error bars of its charts belong to points.
+    """
     steps: list[str] = []
     answer = question.answer(step=steps.append)
     assert len(steps) == question.steps
@@ -47,12 +50,7 @@ def test_an_answer_is_its_json(question: CapacityQuestion[Any]) -> None:
     assert len(answer.assumptions) >= 4
     sentences = (*answer.assumptions, *answer.changes)
     assert all(line.endswith(".") and line == " ".join(line.split()) for line in sentences)
-
-
-@pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: type(question).__name__)
-def test_a_sheet_is_complete(question: CapacityQuestion[Any]) -> None:
-    """Tables whose rows are as wide as their headers, charts whose error bars belong to points."""
-    sheet = question.sheet(question.answer())
+    sheet = question.sheet(answer)
     assert sheet.tables
     assert all(len(row) == len(table.headers) for table in sheet.tables for row in table.rows)
     assert sheet.charts

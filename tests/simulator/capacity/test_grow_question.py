@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ground.errors import InvalidInput, UnknownName
+from ground.errors import InvalidInput, InvalidJob, UnknownName
 from simulator.capacity.grow import GrowAnswer, GrowQuestion, order_words, quarters_words
 from simulator.capacity.question import range_words
 from tests.facts import says
@@ -178,11 +178,15 @@ def test_growing_never_hurts_placement() -> None:
         ({"price_gpu_hour": 2.0, "price_node": 1e5}, InvalidInput, "holds"),
         ({"policy": "fifa"}, UnknownName, "fifa"),
         ({"level": "pod"}, UnknownName, "pod"),
+        ({"shapes": ("3x1",)}, InvalidJob, "3x1"),
         ({"made": "22"}, InvalidInput, "'22' is no size"),
     ],
 )
 def test_impossible_questions(fields: dict[str, Any], error: type[Exception], words: str) -> None:
-    """Out of bounds, nothing to compare, prices that contradict, or a name that is not known."""
+    """Out of bounds, nothing to compare, prices that contradict, or a name that is not known: before any replay."""
     small = {"made": "2x4", "days": 0.02, "workloads": 1, "shapes": ("8x1",)}
+    steps: list[str] = []
     with pytest.raises(error, match=words):
-        GrowQuestion(**(small | fields)).answer()
+        GrowQuestion(**(small | fields)).answer(step=steps.append)
+    # a policy is looked up as the first workload is about to be replayed
+    assert steps == ["workload 0"] * ("policy" in fields)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache, partial
+from itertools import product
 from math import inf
 
 import numpy as np
@@ -20,7 +21,7 @@ from simulator.capacity.wait_curve import HIGHEST, ReplayedLoad, WaitCurve, wait
 from simulator.engine import Engine
 from simulator.pools import GpuPool, NodePool, Pool
 from simulator.replay_settings import QueueSettings
-from tests.case_counts import examples
+from tests.case_counts import every_fourth, examples
 from topology.generate import minipods
 
 
@@ -73,9 +74,9 @@ def small_curve(seed: int, objective: float) -> WaitCurve:
     return wait_curve(cluster, settings, days=DAYS, seed=seed, objective=objective, least=0.3)
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
-@pytest.mark.parametrize("minutes", [10.0, 60.0])
-def test_the_load_that_breaks_the_objective_is_replayed(seed: int, minutes: float) -> None:
+@pytest.mark.many_cases
+@pytest.mark.parametrize(("minutes", "seed"), every_fourth([*product([60.0, 10.0], [1, 2, 3])]))
+def test_the_load_that_breaks_the_objective_is_replayed(minutes: float, seed: int) -> None:
     """A replay at the load that is told has the wait that breaks: within 10 %, a little below and above it not."""
     curve = small_curve(seed, minutes * MINUTE)
     load, wait = curve.breaks(minutes * MINUTE), partial(independent_wait, seed)
@@ -86,7 +87,8 @@ def test_the_load_that_breaks_the_objective_is_replayed(seed: int, minutes: floa
     assert curve.replays[-1].wait() / MINUTE == pytest.approx(wait(HIGHEST))
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.many_cases
+@pytest.mark.parametrize("seed", every_fourth([1, 2]))
 def test_between_replays_the_curve_is_a_replay(seed: int) -> None:
     """At loads of .3 to .97 that were not replayed: inside what the runs beside it know, P10 to P90, or 3 minutes."""
     curve = small_curve(seed, 60.0 * MINUTE)

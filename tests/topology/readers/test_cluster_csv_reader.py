@@ -3,6 +3,7 @@
 import math
 from datetime import UTC, datetime
 
+import numpy as np
 import pytest
 
 from ground.errors import InvalidInput, InvalidTopology
@@ -126,6 +127,9 @@ def test_spaces_windows_lines_and_quotes_are_harmless() -> None:
         ("node,@p\nn1,a\x07\n", "control characters", "f:2", "printable"),
         ("node," + ",".join(f"@p{i}" for i in range(9)) + "\nn" + ",x" * 9, "9 second hierarchies", "f:1", "at most 8"),
         ("node,rack,gpus,power\nn1,r,8,1\n", "unknown column 'power'", "f:1", "only gpus, free_gpus, slowdown"),
+        ("node,rack,rails\nn1,r,0\n", "'n1' has 0 rails", "f:2", "such as 8"),
+        ("node,rack,rails\nn1,r,a\n", "rails of node 'n1' is 'a'", "f:2", "write a number"),
+        ("node,rail,gpus\nn1,1,8\n", "'rail' looks like", "f:1", "did you mean 'rails'?"),
         ("node,rack,cache\nn1,r,a\x07\n", "control characters", "f:2", "printable"),
         ("node," + ",".join(f"l{i}" for i in range(41)) + "\nn" + ",x" * 41, "42 columns", "f:1", "at most"),
     ],
@@ -154,6 +158,15 @@ def test_columns_with_an_at_are_second_hierarchies_wherever_they_stand() -> None
     assert power.domain_of.tolist() == [0, 1, 0]
     assert power.own_names() == ["p1", "", "p1"]
     assert [node.gpus for node in cluster] == [8, 8, 4]
+
+
+def test_rails_are_network_cards_of_each_node() -> None:
+    """A node without a number has none that is said; what is written is read again."""
+    cluster = read("node,rack,rails\nn1,r1,8\nn2,r1,\nn3,r2,4\n").cluster
+    assert cluster.rails == {0: 8, 2: 4}
+    assert read(TOPOLOGY_WRITERS.load("csv").write(cluster).text).cluster.rails == cluster.rails
+    assert cluster.subset(np.array([1, 2], dtype=np.int32)).rails == {1: 4}
+    assert says(TOPOLOGY_WRITERS.load("slurm-conf").write(cluster).notes, "numbers of rails (2 of 3 nodes)")
 
 
 def test_a_node_called_like_a_domain_is_not_in_it() -> None:

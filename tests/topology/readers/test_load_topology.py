@@ -156,7 +156,7 @@ def test_state_is_laid_over(csv_file: Path, tmp_path: Path) -> None:
     topology = load_topology(csv_file, busy=[tmp_path / "busy"], flags=[tmp_path / "flags"], now=NOW)
     assert topology.cluster.free_gpus.tolist() == [0, 0]
     assert topology.cluster.slowdown.tolist() == [float("inf"), 1.0]
-    assert topology.notes[-1].endswith("not active now, left out: 1")
+    assert topology.notes[-1].endswith("left out: 1")
 
 
 def test_levels_have_a_meaning_for_some_formats_only(csv_file: Path) -> None:

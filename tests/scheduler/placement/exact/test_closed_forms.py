@@ -16,7 +16,7 @@ from scheduler.placement.exact.lattice import Lattice, PairSearch, pair_cost
 from scheduler.placement.exact.problem import GridProblem
 from scheduler.placement.exact.schedule import search_pairs
 from scheduler.placement.types import Limits, Pair
-from tests.case_counts import examples
+from tests.case_counts import every_fourth, examples
 from tests.scheduler.placement.exact import brute_force
 from tests.scheduler.placement.exact.tiny import ALPHAS, all_problems, corners, problems
 
@@ -35,9 +35,10 @@ def check_against_every_assignment(problem: GridProblem, alpha: float) -> None:
         assert form.bound == form.cost == pytest.approx(least)
 
 
+@pytest.mark.many_cases
 def test_all_tiny_problems() -> None:
     """1,032 grids of up to 3 x 3 cells on up to four domains, each with six affinities."""
-    for problem, alpha in product(all_problems(rows=3, columns=3, domains=4, largest=5), ALPHAS):
+    for problem, alpha in product(every_fourth(all_problems(rows=3, columns=3, domains=4, largest=5)), ALPHAS):
         check_against_every_assignment(problem, alpha)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise, product
 from math import inf
+from typing import Any
 
 import numpy as np
 import pytest
@@ -30,8 +31,8 @@ from topology.generate import paper_cluster
 
 def placed(cluster: Cluster, job: Job, **limits: float) -> Outcome:
     """The outcome, with time enough unless said otherwise."""
-    options: dict[str, float] = {"seconds": 60, "workers": 1, **limits}
-    return run(Exact(), cluster, job, Limits(**options))  # type: ignore[arg-type]
+    options: dict[str, Any] = {"seconds": 5, "workers": 1, "clock": "work", **limits}
+    return run(Exact(), cluster, job, Limits(**options))
 
 
 def minipods(*sizes: int) -> Cluster:

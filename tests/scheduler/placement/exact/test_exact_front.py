@@ -23,7 +23,7 @@ def test_a_better_pair_of_the_front_is_placed(monkeypatch: pytest.MonkeyPatch) -
     had a pair that costs less than the placement beside it.
     """
     cluster = fragment(minipods(minipods=6, nodes=72), 0.5, 0)
-    limits = Limits(seconds=30, workers=1)
+    limits = Limits(seconds=3, workers=1, clock="work")
     full = run(Exact(), cluster, JOB, limits)
     missed: dict[tuple[int, int], Any] = {}
 

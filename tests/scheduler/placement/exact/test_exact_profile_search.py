@@ -11,7 +11,7 @@ from scheduler.placement.cpsat import Answer, Slice
 from scheduler.placement.exact.problem import GridProblem
 from scheduler.placement.exact.profiles import PairProfiles, Realised, SkeletonModel, WidthProfiles
 from scheduler.placement.types import Pair
-from tests.case_counts import examples
+from tests.case_counts import every_fourth, examples
 from tests.scheduler.placement.exact.tiny import (
     Planted,
     alike,
@@ -40,9 +40,10 @@ def searched(problem: GridProblem, pair: Pair) -> Answer:
     return "unknown"
 
 
+@pytest.mark.many_cases
 def test_all_tight_tiny_problems() -> None:
     """Grids of up to 3 x 3 cells on up to 4 domains of up to 5 with no cell to spare, at all S and R of 2 or more."""
-    for problem in all_problems(rows=3, columns=3, domains=4, largest=5):
+    for problem in every_fourth(all_problems(rows=3, columns=3, domains=4, largest=5)):
         if sum(problem.capacities) == problem.cells:
             for pair in pairs(problem):
                 if min(pair) >= 2:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from scheduler.placement.exact.bounds import CoverageBound, OutOfEntries, RectangleBound, regrets_refute
 from scheduler.placement.exact.problem import GridProblem
 from scheduler.witnesses import Multipliers
-from tests.case_counts import examples
+from tests.case_counts import every_fourth, examples
 from tests.scheduler.placement.exact.tiny import all_problems, corners, pairs, problems
 
 MANY = 10_000_000  # Entries: more than any grid here takes
@@ -26,9 +27,10 @@ def test_prices_never_change_the_verdict(problem: GridProblem, data: st.DataObje
             assert regrets_refute(view, pair, prices, entries=MANY) == table.refutes(pair)
 
 
+@pytest.mark.many_cases
 def test_no_tiny_placement_is_refuted() -> None:
     """All 1,032 grids of up to 3 x 3 cells on up to 4 domains of up to 5, with the prices of the coverage bound."""
-    for problem in all_problems(rows=3, columns=3, domains=4, largest=5):
+    for problem in every_fourth(all_problems(rows=3, columns=3, domains=4, largest=5)):
         coverage = CoverageBound(problem)
         for pair in corners(problem):
             assert not regrets_refute(problem, pair, coverage.least(*pair)[1], entries=MANY)

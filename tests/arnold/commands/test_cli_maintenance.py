@@ -1,0 +1,84 @@
+"""Nodes that go away later, and jobs that say how long they run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.facts import says
+
+Arnold = Callable[..., Any]
+
+NOW = "2026-12-03T12:00:00Z"
+FRIDAY = (
+    '- {node: "n[0-3]", kind: faulty, since: 2026-12-04T06:00:00Z, until: 2026-12-04T18:00:00Z, evidence: cooling}\n'
+)
+
+
+def job_with(tmp_path: Path, text: str) -> Path:
+    """Return a job file of 2 x 2 nodes with more keys."""
+    file = tmp_path / "job.yaml"
+    file.write_text("{parallelism: {tp: 8, dp: 2, pp: 2}, gpus_per_node: 8" + text + "}\n")
+    return file
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> list[Any]:
+    """Two racks of four nodes, of which the first goes away on Friday at six; it is Thursday noon."""
+    cluster, flags = tmp_path / "eight.csv", tmp_path / "friday.yaml"
+    cluster.write_text("\n".join(["node,rack,gpus", *(f"n{i},r{i // 4},8" for i in range(8)), ""]))
+    flags.write_text(FRIDAY)
+    return ["--cluster", cluster, "--flags", flags, "--at", NOW]
+
+
+def nodes_of(ran: Any) -> set[str]:
+    """Return the nodes of a placement."""
+    return {cell["node"] for cell in ran.json["assignment"]}
+
+
+def test_a_job_that_ends_before_may_have_the_nodes(arnold: Arnold, cluster: list[Any], tmp_path: Path) -> None:
+    """18 hours are left; n4 is in use, so the four together are those of the first rack, and a note names them."""
+    busy = tmp_path / "busy"
+    busy.write_text("n4\n")
+    ran = arnold("place", *cluster, "--busy", busy, "--job", job_with(tmp_path, ", expected_hours: 18"), "--json")
+    assert nodes_of(ran) == {"n0", "n1", "n2", "n3"}
+    assert says(ran.json["notes"], "2026-12-04 06:00 UTC", "n0")
+
+
+@pytest.mark.parametrize(("hours", "status"), [("18.1", "infeasible"), ("1000", "infeasible")])
+def test_a_job_that_does_not_is_kept_off(
+    arnold: Arnold, cluster: list[Any], tmp_path: Path, hours: str, status: str
+) -> None:
+    """It needs four nodes, and three are left; the reason is said."""
+    busy = tmp_path / "busy"
+    busy.write_text("n4\n")
+    ran = arnold("place", *cluster, "--busy", busy, "--job", job_with(tmp_path, f", expected_hours: {hours}"), "--json")
+    assert (ran.code, ran.json["status"]) == (3, status)
+    assert says(ran.json["cluster"]["kept_out"], "going away at 2026-12-04 06:00 UTC")
+
+
+def test_an_interruptible_job_takes_them_last(arnold: Arnold, cluster: list[Any], tmp_path: Path) -> None:
+    """Both racks are free: it lies in the second; with n4 in use it still has a placement, on nodes that go away."""
+    job = job_with(tmp_path, ", expected_hours: 100, interruptible: true")
+    assert nodes_of(arnold("place", *cluster, "--job", job, "--json")) == {"n4", "n5", "n6", "n7"}
+    busy = tmp_path / "busy"
+    busy.write_text("n4\n")
+    ran = arnold("place", *cluster, "--busy", busy, "--job", job, "--json")
+    assert ran.code == 0
+    assert nodes_of(ran) & {"n0", "n1", "n2", "n3"}
+
+
+def test_without_hours_the_flags_are_told(arnold: Arnold, cluster: list[Any], tmp_path: Path) -> None:
+    """A note says how many begin later and what would keep the job off."""
+    ran = arnold("place", *cluster, "--job", job_with(tmp_path, ""), "--json")
+    assert says(ran.json["notes"], "4", "2026-12-04 06:00 UTC", "expected_hours")
+
+
+def test_hours_that_cannot_be(arnold: Arnold, cluster: list[Any], tmp_path: Path) -> None:
+    """None and less than none are refused with the line."""
+    ran = arnold("place", *cluster, "--job", job_with(tmp_path, ", expected_hours: 0"))
+    assert ran.code == 2
+    assert says(ran.err, "expected_hours", "job.yaml:1")
