@@ -500,11 +500,15 @@ class CloserSearch:
             best = self._goals.best
             for turned in (False, True):
                 grid = problem.transposed if turned else problem
+                if len(region.racks) * (target[0] if turned else target[1]) > params.band_choices:
+                    continue
                 bands = TwoLevelBands(grid.rows, grid.columns, rooms)
                 wanted, held = (target[::-1], above[::-1]) if turned else (target, above)
                 # the pair above is of the job, the lattice may be of its transpose
                 held = held[::-1] if transposed else held
-                cells = bands.build(wanted, held, Slice(params.band_effort, end - clock(), self._limits.seed))
+                cells = bands.build(
+                    wanted, held, Slice(params.band_effort, end - clock(), self._limits.seed, light=True)
+                )
                 if cells is None:
                     continue
                 laid = region.racks[cells]

@@ -203,6 +203,7 @@ class ExactParams:
     touch_table: float = 3e7
     # Seconds for each question whether a pod holds its rows at a pair: at first, and for those that this leaves open
     pod_seconds: tuple[float, ...] = (0.1, 1.0)
+    band_choices: int = 600  # Racks times bands up to which they are made: to presolve more takes seconds
     band_effort: float = 0.3  # Effort of one model of bands in two levels
     band_share: float = 0.1  # Part of the time limit that these may take for one pair of the level above
     # Choices (units x sites) up to which all cells are put into one model: built and searched in tenths of a second

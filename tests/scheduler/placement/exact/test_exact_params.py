@@ -114,6 +114,7 @@ def test_the_defaults() -> None:
         "price_unit": 1000,
         "touch_table": 3e7,
         "pod_seconds": (0.1, 1.0),
+        "band_choices": 600,
         "band_effort": 0.3,
         "band_share": 0.1,
         "cell_choices": 3_000,
