@@ -2,7 +2,7 @@
 
 The search of pairs alone is run, on the clock of counted work, so that the same question has the same answer on any
 machine at any load.  A run without a stage can differ from the whole one only where the stage changed what is known
-(the lattice, or a table that others read), or took time that others lacked.  So the whole search is run everywhere, and
+(the lattice, or prices that others read), or took time that others lacked.  So the whole search is run everywhere, and
 a stage is left out where it did one of the two; elsewhere the answer stands, less the work of the stage.
 """
 
@@ -125,7 +125,7 @@ class StageRun:
     seconds: float  # of the processor
     refuted: int  # refutations that it added
     built: int  # pairs that it built
-    told: bool  # whether it left a table or prices that later stages read
+    told: bool  # whether it left prices that later stages read
 
     @property
     def changed(self) -> bool:
@@ -168,7 +168,7 @@ def search(problem: GridProblem, alpha: float, *, limit: float, seed: int, off: 
     def run(stage: schedule.Stage, pairs: PairSearch) -> None:
         if (name := stage.__name__) in off:
             return
-        known = len(lattice.refutations), len(lattice.built), (id(pairs.table), len(pairs.patterns))
+        known = len(lattice.refutations), len(lattice.built), len(pairs.patterns)
         begun = clock(), process_time()
         stage(pairs)
         stages.append(
@@ -178,7 +178,7 @@ def search(problem: GridProblem, alpha: float, *, limit: float, seed: int, off: 
                 round(process_time() - begun[1], 4),
                 len(lattice.refutations) - known[0],
                 len(lattice.built) - known[1],
-                (id(pairs.table), len(pairs.patterns)) != known[2],
+                len(pairs.patterns) != known[2],
             )
         )
 

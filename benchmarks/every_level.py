@@ -119,8 +119,8 @@ def _bare(cluster: Cluster, job: Job, limits: Limits) -> None:
         return
     search = search_reduction(reduction, limits, limits.seconds, DEFAULTS)
     cells = reduction.domain_of_cell(search.lattice.built[search.lattice.best])
-    seat_cells(reduction, cells, DEFAULTS.seating_share * limits.seconds, DEFAULTS)
-    fill_front(search, seconds=DEFAULTS.front_share * limits.seconds)
+    seat_cells(reduction, cells, DEFAULTS.short_share * limits.seconds, DEFAULTS)
+    fill_front(search, seconds=DEFAULTS.short_share * limits.seconds)
 
 
 def _without_racks(cluster: Cluster) -> Cluster:

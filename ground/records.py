@@ -172,12 +172,17 @@ class JsonRecord:
     @classmethod
     def __get_pydantic_json_schema__(cls, core: Any, handler: Any) -> dict[str, Any]:
         """Return the JSON Schema with docstrings of inherited fields, where pydantic reads those of one class only."""
-        schema: dict[str, Any] = handler(core)
-        docs = field_docs(cast("Any", cls))
-        for name, described in handler.resolve_ref_schema(schema).get("properties", {}).items():
-            if name in docs:
-                described.setdefault("description", docs[name])
-        return schema
+        return described(cast("Any", cls), core, handler)
+
+
+def described(kind: type, core: Any, handler: Any) -> dict[str, Any]:
+    """Return the JSON Schema of a dataclass or model, with the docstrings under its fields as descriptions."""
+    schema: dict[str, Any] = handler(core)
+    docs = field_docs(kind)
+    for name, content in handler.resolve_ref_schema(schema).get("properties", {}).items():
+        if name in docs:
+            content.setdefault("description", docs[name])
+    return schema
 
 
 class NullForInfinity:

@@ -6,11 +6,11 @@ counts, and a proof for each is a proof for the cluster.
 *Second hierarchies* may nest with nothing, and algorithms search a tree.  First the job is placed without constraints
 at them: where its placement keeps them, it is the answer, with its proof.  Where one nests in the tree by itself, it is
 a level there, and the answer for that tree is the answer.  Else the program that decides each cell
-(:mod:`scheduler.placement.cell_search`) finds the best placement and proves it, up to some thousands of choices.  For
-what is larger, and for algorithms that prove nothing, the hierarchy is laid into the tree, after none, one or all of
-its levels: what lies in the same domain there and in the same domain of the hierarchy is a domain of the new level, and
-closer levels are cut along it.  Every placement on such a tree is one on the cluster, not the other way round: the best
-of them is taken, and the only bound is that of the job without the constraints, with the least that its soft ones add.
+(:mod:`scheduler.placement.cell_search`) finds the best placement and proves it.  Where there is much to decide, and for
+algorithms that prove nothing, the hierarchy is laid into the tree, after none, one or all of its levels: what lies in
+the same domain there and in the same domain of the hierarchy is a domain of the new level, and closer levels are cut
+along it.  Every placement on such a tree is one on the cluster, not the other way round: the best of them is where the
+program starts.
 
 *Types of GPU*: all nodes of a gang have GPUs of one type, unless its job says that it may mix them.  So a job is placed
 once for each type that it admits; and the choice is what has the least ``objective / speed``, the speed of the job on
@@ -213,21 +213,32 @@ class SecondConstraints:
             if set(closer_levels(cluster, job)) <= set(on_tree.closer_bounds):
                 return on_tree
             relaxed = on_tree
-        if isinstance(self.algorithm, AsksRules):
-            start = min(answers, key=lambda answer: answer.rank).proposal.nodes
-            from scheduler.placement.cell_search import CellSearch
+        from scheduler.placement.cell_choice import MOST_CHOICES
+        from scheduler.placement.cell_search import CellSearch
+        from scheduler.placement.moves import LARGEST
 
-            program = CellSearch(cluster, job, replace(limits, seconds=share_until(end, 2)), start, relaxed)
-            if program.few and (decided := program.propose()) is not None:
-                if decided.infeasible or decided.complete:
+        choices = (
+            CellSearch(cluster, job, limits, None, relaxed).choices if isinstance(self.algorithm, AsksRules) else 0
+        )
+        # few choices are decided first, and that mostly is the end; of many, what trees and rules find is improved
+        for few in (True, False):
+            if 0 < choices <= LARGEST and few == (choices <= MOST_CHOICES):
+                start = min(answers, key=lambda answer: answer.rank).proposal.nodes
+                part = replace(limits, seconds=share_until(end, 1 + few))
+                decided = CellSearch(cluster, job, part, start, relaxed).propose()
+                if decided is not None and (decided.infeasible or decided.complete):
                     return _with_pairs(decided, cluster, job, relaxed)
-                answers.append(_weighed_whole(cluster, job, decided))
-                relaxed = _raised(relaxed, decided)
-        if depth is None:
-            left = replace(limits, seconds=share_until(end))
-            return self._on_trees(cluster, job, name, left, known=answers, relaxed=relaxed)
-        best = min((*answers, *self._of_rules(cluster, job, limits)), key=lambda answer: answer.rank)
-        return replace(relaxed, nodes=best.proposal.nodes)
+                if decided is not None:
+                    answers.append(_weighed_whole(cluster, job, decided))
+                    relaxed = _raised(relaxed, decided)
+            if few:
+                part = replace(limits, seconds=share_until(end, 2))
+                answers += (
+                    self._on_trees(cluster, job, name, part) if depth is None else self._of_rules(cluster, job, part)
+                )
+        best = min(answers, key=lambda answer: answer.rank)
+        note = f"{name} nests with no level of the tree: what is not proved was searched on trees that it is laid into."
+        return _with_claims(best, job, relaxed, (note,) if depth is None else ())
 
     def _nested(self, cluster: Cluster, job: Job, name: str, depth: int, limits: Limits) -> Proposal:
         """Return the best placement where a hierarchy is a level of the tree after so many levels, with its proof.
@@ -245,25 +256,15 @@ class SecondConstraints:
         # domains of that tree may be cut: what was counted there cannot be recounted on the cluster
         return replace(on_tree, closer_bounds=bounds, proofs=())
 
-    def _on_trees(
-        self, cluster: Cluster, job: Job, name: str, limits: Limits, *, known: list[WeighedProposal], relaxed: Proposal
-    ) -> Proposal:
-        """Return the best of some answers, and of placements on trees that a hierarchy is laid into, with the bounds of
-        the job without some constraints: where there is too much for the program, or no algorithm that proves.
-        """
-        end, depths, answers = clock() + limits.seconds, whole_first(cluster, job, name), list(known)
+    def _on_trees(self, cluster: Cluster, job: Job, name: str, limits: Limits) -> Iterator[WeighedProposal]:
+        """Yield the placement on each tree that a hierarchy is laid into, as time allows, and those of quick rules."""
+        end, depths = clock() + limits.seconds, whole_first(cluster, job, name)
         for place, depth in enumerate(depths):
-            if clock() > end and any(answer.evaluation is not None for answer in answers):
-                relaxed = replace(relaxed, complete=False)
-                break
+            if clock() > end:
+                return
             part = replace(limits, seconds=share_until(end, len(depths) - place))
-            answers.append(_weighed_whole(cluster, job, self.place(laid_into_tree(cluster, name, depth), job, part)))
-        answers += self._of_rules(cluster, job, limits)
-        note = (
-            f"{name} nests with no level of the tree, and there is too much to decide for each node: searched were "
-            f"placements on trees that it is laid into."
-        )
-        return _with_claims(min(answers, key=lambda answer: answer.rank), job, relaxed, (note,))
+            yield _weighed_whole(cluster, job, self.place(laid_into_tree(cluster, name, depth), job, part))
+        yield from self._of_rules(cluster, job, limits)
 
     def _of_rules(self, cluster: Cluster, job: Job, limits: Limits) -> Iterator[WeighedProposal]:
         """Yield what quick rules propose, each on all those trees, until their share of the time is used up: on a tree

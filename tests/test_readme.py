@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import Arnold
 from tests.page_blocks import blocks_of, compare_outputs, run_commands, unused
 from tests.page_exceptions import EXCEPTIONS
 
@@ -76,3 +77,20 @@ def test_every_size_is_held() -> None:
     assert sorted(said) == sorted(re.findall(r"install_pinned,[a-z]+\.lock,(\d+)\)", makefile))
     compared = re.findall(r'^stated_size "([^"]+)"', (ROOT / ".ci" / "run").read_text(encoding="utf-8"), re.MULTILINE)
     assert sorted(re.findall(r"about [\d.]+ [MG]B ([\w ]+)", prose)) == sorted(compared)
+
+
+def test_the_drawing_counts_as_the_program_does(arnold: Arnold, tmp_path: Path) -> None:
+    """Sixteen cells on two minipods of eight nodes: spreads and objective of the drawing, proved, and its cells.
+
+    Stages 0 and 1 of the drawing share a minipod, and 2 and 3; which stages do is any two, by symmetry.
+    """
+    cluster, job = tmp_path / "cluster.csv", tmp_path / "job.yaml"
+    cluster.write_text("node,minipod\n" + "".join(f"n{i:02},{'AB'[i // 8]}\n" for i in range(16)))
+    job.write_text("parallelism: {tp: 8, dp: 4, pp: 4}\nalpha: 0.7\n")
+    placed = arnold("place", job, "--cluster", cluster, "--json").json
+    drawing = (ROOT / "docs" / "idea.svg").read_text(encoding="utf-8")
+    assert (placed["status"], placed["spread"], placed["objective"]) == ("optimal", {"dp": 1, "pp": 2}, 1.3)
+    assert all(fact in drawing for fact in ("DP spread 1", "PP spread 2", "1.3, proved the least"))
+    # each cell once in the grid, once on a node
+    drawn = sorted(re.findall(r">(\d,\d)</text>", drawing))
+    assert drawn == sorted(2 * [f"{row},{stage}" for row in range(4) for stage in range(4)])

@@ -17,7 +17,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from ground.documents import load_document
 from ground.errors import InvalidInput, InvalidJob, InvalidTopology, TooLarge, UnknownName, did_you_mean
 from ground.files import Source
-from ground.records import AtLeastOne, Share
+from ground.records import AtLeastOne, Share, described
 from scheduler.affinity import Gains, Model, Size, job_affinity, named_model
 from scheduler.grid import filling
 from scheduler.job import (
@@ -47,9 +47,12 @@ Factor = Annotated[float, Field(ge=0.0, le=1e6)]
 class StrictModel(BaseModel):
     """Part of a file: unknown keys, text for numbers, NaN and infinities are refused."""
 
-    model_config = ConfigDict(
-        extra="forbid", strict=True, frozen=True, allow_inf_nan=False, use_attribute_docstrings=True
-    )
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False, defer_build=True)
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: Any, handler: Any) -> dict[str, Any]:
+        """Return the JSON Schema with the docstrings of fields, for which a job that is placed need read no source."""
+        return described(cls, core, handler)
 
 
 class ConstraintFile(StrictModel):
@@ -367,7 +370,7 @@ def job_of(
     overrides = overrides or Overrides()
     gpu_types = tuple(dict.fromkeys(content.gpu_types)) if isinstance(content.gpu_types, tuple) else None
     try:
-        degrees = content.parallelism.model_dump(exclude={"order"})
+        degrees = {name: degree for name, degree in content.parallelism if name != "order"}
         if content.order is not None and content.parallelism.order is not None:
             raise InvalidJob("order is given twice", where="order", fix="keep one of the two")
         given = content.parallelism.order if content.order is None else content.order

@@ -18,6 +18,7 @@ from scheduler.job_on_cluster import closest_named
 from scheduler.objective import TOLERANCE, closer_levels, evaluate, goals, objective_terms, step_time
 from scheduler.placement.admission import admissible, prices_slow_nodes
 from scheduler.placement.cell_choice import MOST_CHOICES
+from scheduler.placement.cpsat import load_solver
 from scheduler.placement.moves import MoveChoices, MoveModel, rounding_error
 from scheduler.placement.node_classes import seat_in_classes
 from scheduler.placement.types import Limits, PriceOption, Proposal
@@ -75,12 +76,13 @@ class CellSearch:
     relaxed: Proposal  # of the job without some of its constraints: its bounds hold
 
     @property
-    def few(self) -> bool:
-        """Whether there are so few choices that they are decided in seconds."""
-        return len(self._choices(admissible(self.cluster, self.job))) <= MOST_CHOICES
+    def choices(self) -> int:
+        """Cells times classes of nodes where they may go."""
+        return len(self._choices(admissible(self.cluster, self.job)))
 
     def propose(self) -> Proposal | None:
         """Propose the best placement, or that there is none; ``None`` = neither was found in the time."""
+        load_solver()  # no part of the time
         job, begun, end = self.job, stopwatch(), clock() + self.limits.seconds
         searched = self._searched(end)
         widest = searched[-1]

@@ -198,7 +198,7 @@ class ThresholdStrategy(ABC):
             return None  # groups that share nodes unequally cannot be held
         reached, search = goals.best.worth.objective + TOLERANCE, None
         if not refused:
-            until = min(end, clock() + self.params.expert_share * limits.seconds)
+            until = min(end, clock() + self.params.short_share * limits.seconds)
             with suppress(SolverTimeout):
                 search = self.search(held, max(self.params.least_seconds, until - clock()))
         if search is not None and search.objective <= reached:
@@ -224,7 +224,7 @@ class GridSearch(ThresholdStrategy):
         if not has_more_terms(reduction.cluster, reduction.job):
             return ThresholdSearch(reduction, search_reduction(reduction, limits, seconds, params))
         until = clock() + seconds
-        search = search_reduction(reduction, limits, params.pair_share * seconds, params)
+        search = search_reduction(reduction, limits, params.long_share * seconds, params)
         goals = goals_of(reduction, search, limits, until, params)
         goals.search([0])
         return ThresholdSearch(reduction, search, goals)
@@ -232,8 +232,8 @@ class GridSearch(ThresholdStrategy):
     def offer_front(self, goals: GoalSearch, claims: ThresholdSearch, end: float) -> None:
         """Fill the front with cheap methods; where time ran out it may have a better pair than the best placement."""
         limits, params, lattice = self.limits, self.params, claims.lattice
-        most, least = (share * limits.seconds for share in (params.front_share, params.front_least))
-        fill_front(claims.search, seconds=min(most, max(least, end - clock())))
+        seconds = min(params.short_share * limits.seconds, max(params.least_seconds, end - clock()))
+        fill_front(claims.search, seconds=seconds)
         if claims.goals is None and lattice.cost(lattice.best) < goals.best.worth.objective - TOLERANCE:
             seconds = seating_seconds(limits, params)
             goals.offer(seat_pair(claims.reduction, lattice, lattice.best, seconds, params, end=end))

@@ -16,7 +16,7 @@ from math import inf
 
 import numpy as np
 
-from scheduler.placement.exact.params import DEFAULTS, ExactParams, TabuEffort
+from scheduler.placement.exact.bounds import TOGETHER
 from scheduler.placement.exact.problem import GridProblem
 from scheduler.placement.types import Pair
 from scheduler.work_clock import clock, spend
@@ -63,6 +63,8 @@ def lay_bands(rows: int, widths: Sequence[int], rows_in: IntArray) -> IntArray:
 # Of work: to make a step, and to look at a swap
 _SWAP_SECONDS, _ELEMENT_SECONDS = 2e-4, 2e-8
 
+_LISTED = 240  # Partitions of the columns that are looked at, the most even first: all of them up to P = 16
+_TRIES = 8  # Of these searched, and swaps in each: what can be had at all mostly takes a handful, in 1-2 ms
 STAY = (5, 12)  # Steps for which a domain that was moved stays: drawn, from the first to below the second
 
 _NEVER = np.int32(1 << 30)  # Cells, more than any cluster has: a swap that must not be made
@@ -180,14 +182,16 @@ class SlotSwaps:
 
 
 def tabu_bands(
-    problem: GridProblem, pair: Pair, *, effort: TabuEffort, seed: int, params: ExactParams = DEFAULTS
+    problem: GridProblem, pair: Pair, *, seed: int, searched: int = _TRIES, steps: int = _TRIES
 ) -> IntArray | None:
     """Return a placement of whole rows in bands; shape [rows, columns], the domain of each cell.
 
     :param pair: at most that many domains in a band, at most that many bands.
+    :param searched: partitions of the columns, those with the fewest cells without room first.
+    :param steps: swaps in each.
     :returns: ``None`` when none was found, which proves nothing.
     """
-    search = _dealt(problem, pair, params)
+    search = _dealt(problem, pair)
     # the partitions with the fewest cells without room first
     order = np.argsort(search.lacking().sum(axis=1), kind="stable").astype(np.int32)
     if search.capacities[0, -1]:
@@ -196,10 +200,10 @@ def tabu_bands(
         rows = np.minimum(search.needs[:, :, None], search.capacities[:, None] // search.widths[:, :, None])
         held = (rows * search.widths[:, :, None]).max(axis=1).sum(axis=1)
         order = order[(held >= (search.needs * search.widths).sum(axis=1))[order]]
-    search = search.take(order[: min(effort.partitions, max(1, params.tabu_elements // search.swaps))])
+    search = search.take(order[: min(searched, max(1, TOGETHER // search.swaps))])
     if not len(search):
         return None
-    left = search.run(effort.steps, np.random.default_rng(seed))
+    left = search.run(steps, np.random.default_rng(seed))
     complete = np.flatnonzero(left == 0)
     for i in complete if len(complete) else range(len(search)):
         rows_in = _shared_rows(problem, search.widths[i], search.capacities[i], search.slots[i])
@@ -208,10 +212,10 @@ def tabu_bands(
     return None
 
 
-def _dealt(problem: GridProblem, pair: Pair, params: ExactParams) -> SlotSwaps:
+def _dealt(problem: GridProblem, pair: Pair) -> SlotSwaps:
     """Deal the largest domains, S to a band, the largest to the widest, for each partition of the columns."""
     dp, bands = pair[0], min(pair[1], problem.columns)
-    listed = islice(partitions(problem.columns, bands), params.tabu_listed)
+    listed = islice(partitions(problem.columns, bands), _LISTED)
     widths = np.array(list(listed), dtype=np.int32)
     count = len(widths)
     capacities = np.zeros(dp * bands, dtype=np.int32)
@@ -517,25 +521,28 @@ class SplitPlan:
         return sum(slots for width, slots in parts if width > 1)
 
 
-_NARROW = 2  # Columns of a band up to which it is not split together with another
-
+_PARTITIONS = 6  # Partitions of the columns for each number of groups, the most even first
+_DOMAINS = 2  # Domains in use, more than suffice
+# Plans that are searched, those that touch fewest rows, and swaps of each; then of each fourth four times as many, and
+# of each fourth of these again. On 50 domains a swap takes a quarter of a millisecond
+_PLANS, _STEPS, _FEWER = 24, 20, 4
+_NEAR = 0.005  # Part of the cells that may be without room after each of these rounds
 _PLAN_SECONDS = 2e-5  # Of work: to make a plan
 
 
-def split_bands(
-    problem: GridProblem, pair: Pair, *, seed: int, params: ExactParams = DEFAULTS, end: float = inf
-) -> IntArray | None:
+def split_bands(problem: GridProblem, pair: Pair, *, seed: int, end: float = inf) -> IntArray | None:
     """Return a placement of split bands; shape [rows, columns], the domain of each cell.
 
     :param end: when to stop, by ``scheduler.work_clock``.
     :returns: ``None`` when none was found, which proves nothing.
     """
     for joined in (False, True):
-        plans = enumerate(_split_plans(problem, pair, params, joined=joined))
+        plans = enumerate(_split_plans(problem, pair, joined=joined))
         left: Iterator[tuple[SplitPlan, SplitSwaps]] = (
             (plan, _search(problem, pair, plan, np.random.default_rng([seed, i]))) for i, plan in plans
         )
-        for steps, kept in params.split_steps:
+        steps, kept = _STEPS, _PLANS
+        while kept > 1:
             near = []
             for plan, search in islice(left, kept):
                 if clock() > end:
@@ -547,9 +554,10 @@ def split_bands(
                     search.tighten()
                     near.append((plan, search))
                 # what is far off after some swaps stays so: its groups ask for other sizes than there are
-                elif search.best <= params.split_near * problem.cells:
+                elif search.best <= _NEAR * problem.cells:
                     near.append((plan, search))
             left = iter(sorted(near, key=lambda plan_and_search: plan_and_search[1].best))
+            steps, kept = steps * _FEWER, -(-kept // _FEWER)
     return None
 
 
@@ -566,7 +574,7 @@ def _search(problem: GridProblem, pair: Pair, plan: SplitPlan, rng: np.random.Ge
     return SplitSwaps(problem.rows, plan.groups, problem.capacities, most_split=most, whole=_whole(plan, pair), rng=rng)
 
 
-def _split_plans(problem: GridProblem, pair: Pair, params: ExactParams, *, joined: bool) -> list[SplitPlan]:
+def _split_plans(problem: GridProblem, pair: Pair, *, joined: bool) -> list[SplitPlan]:
     """Return the plans that touch fewest rows, of those that may touch no more than the pair allows.
 
     :param joined: whether some bands are split together.
@@ -578,16 +586,16 @@ def _split_plans(problem: GridProblem, pair: Pair, params: ExactParams, *, joine
     plans: dict[tuple[SplitGroup, ...], SplitPlan] = {}
     for count in range(-(-pp // 2), pp):
         # more slots than S each, and fewer than twice as many
-        last = min(len(problem.capacities), enough + params.split_domains, (2 * dp - 1) * count)
+        last = min(len(problem.capacities), enough + _DOMAINS, (2 * dp - 1) * count)
         for domains in range(max(enough, dp * count + 1), last + 1):
-            for widths in islice(partitions(problem.columns, count), params.split_partitions):
+            for widths in islice(partitions(problem.columns, count), _PARTITIONS):
                 extra = domains - dp * count
                 for groups in (_joined if joined else _groups)(widths, dp, extra):
                     if groups not in plans:
                         plans[groups] = SplitPlan(_least_touches(held, groups), groups)
     spend(_PLAN_SECONDS * len(plans))
     fitting = [plan for plan in plans.values() if plan.touches <= pp * problem.rows]
-    return sorted(fitting, key=lambda plan: plan.touches)[: params.split_plans]
+    return sorted(fitting, key=lambda plan: plan.touches)[:_PLANS]
 
 
 def _groups(widths: Sequence[int], dp: int, extra: int) -> Iterator[tuple[SplitGroup, ...]]:
@@ -605,7 +613,7 @@ def _joined(widths: Sequence[int], dp: int, extra: int) -> Iterator[tuple[SplitG
     for pairs in (1, 2):
         # bands of two columns would have parts of one and two: hardly narrower than they are
         left, together = list(widths), list[int]()
-        for width in sorted({width for width in widths if width > _NARROW}, reverse=True):
+        for width in sorted({width for width in widths if width > 2}, reverse=True):
             while left.count(width) > 1 and len(together) < pairs:
                 together.append(width)
                 left.remove(width)

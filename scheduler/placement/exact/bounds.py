@@ -8,33 +8,35 @@ rectangle bound of one pair, and the pattern bound adds prices for what a single
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from itertools import accumulate, product
-from math import sqrt
+from math import inf, sqrt
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scheduler.placement.exact.params import DEFAULTS, ExactParams
 from scheduler.placement.exact.problem import GridProblem
 from scheduler.placement.types import Pair
 from scheduler.witnesses import Multipliers, PatternPrices
-from scheduler.work_clock import spend
+from scheduler.work_clock import clock, spend
 from topology.cluster import BoolArray, FloatArray, IndexArray, IntArray
 
 if TYPE_CHECKING:
     from ortools.linear_solver import pywraplp
 
-_SLACK = 1e-6
+SLACK = 1e-6
 """Cells by which a bound in floating point is loosened: far above its error, far below the one cell that counts."""
 
 CELL_PARTS = 2**40
 """Parts of a cell in which multipliers are handed on: 5e-13 cells a touch, so that rounding costs no refutation."""
 
+_POINTS = 24  # Multipliers on each axis of the coverage bound's table besides zero, spaced geometrically
+_LEAST = 0.02  # The least of these, in cells for one row touched: below it a touch is as good as free
+_ZOOMS = 2  # Times that it zooms in on its best multipliers before a pair counts as not refuted
+_ZOOM_POINTS = 9  # Multipliers on each axis of a zoom, so that each is about four times as fine as the one before
 _GAIN_SECONDS = 2e-9  # Of work to weigh a shape of a domain by a pair of multipliers
-_TOGETHER = 200_000  # Elements of an array that stays in a processor's cache
-_NEVER = np.int32(-(10**9))  # Less than any number of cells
+TOGETHER = 30_000  # Elements of an array that stays in a processor's cache
 
 
 def whole_columns(problem: GridProblem) -> IntArray | None:
@@ -103,7 +105,7 @@ def product_bound(problem: GridProblem) -> float:
         left -= taken
         if not left:
             break
-    return total * total / problem.cells - _SLACK
+    return total * total / problem.cells - SLACK
 
 
 class CoverageBound:
@@ -114,14 +116,12 @@ class CoverageBound:
     pair, so one table over a grid of multipliers serves all pairs; :meth:`refutes` then zooms in for its pair.
     """
 
-    def __init__(self, problem: GridProblem, params: ExactParams = DEFAULTS) -> None:
+    def __init__(self, problem: GridProblem) -> None:
         self._problem = problem
-        self._params = params
         self._gain, self._rows, self._count = self._shapes()
         # a row touched is worth at most a cell in each column, a column at most one in each row
-        least, points = params.coverage_least, params.coverage_points
-        self._lambdas = np.concatenate([[0.0], np.geomspace(least, problem.columns, points)])
-        self._mus = np.concatenate([[0.0], np.geomspace(least, problem.rows, points)])
+        self._lambdas = np.concatenate([[0.0], np.geomspace(_LEAST, problem.columns, _POINTS)])
+        self._mus = np.concatenate([[0.0], np.geomspace(_LEAST, problem.rows, _POINTS)])
         self._table = self._sum_of_gains(self._lambdas, self._mus)
         self._known: dict[Pair, tuple[float, float, float]] = {}
 
@@ -141,7 +141,7 @@ class CoverageBound:
         """Return the sum of the G_k for each pair of multipliers, shape [lambdas, mus]."""
         price = mus[None, :, None] * self._widths[:, :, None]
         total = np.zeros((len(lambdas), len(mus)))
-        some = max(1, _TOGETHER // price.size)
+        some = max(1, TOGETHER // price.size)
         for start in range(0, len(self._capacities), some):
             kinds = slice(start, start + some)
             for i, lam in enumerate(lambdas):
@@ -169,7 +169,7 @@ class CoverageBound:
         the bound.  So no domain has a width whose regret alone is more than that.
         """
         covered, lam, mu = self._least(*pair)
-        slack = covered - self._problem.cells + _SLACK
+        slack = covered - self._problem.cells + SLACK
         allowed = {}
         every = (self._gain - lam * self._rows - mu * self._widths).max(axis=0)
         for capacity, net in zip(self._capacities, every.T, strict=True):
@@ -183,13 +183,13 @@ class CoverageBound:
         """Return the bound of a pair and the multipliers that it comes from, looked for once."""
         if (known := self._known.get((dp, pp))) is not None:
             return known
-        problem, zooms = self._problem, self._params.coverage_zooms
+        problem = self._problem
         rows, columns = pp * problem.rows, dp * problem.columns
         lambdas, mus, table = self._lambdas, self._mus, self._table
-        for zoom in range(zooms + 1):
+        for zoom in range(_ZOOMS + 1):
             value = lambdas[:, None] * rows + mus[None, :] * columns + table
             i, j = np.unravel_index(int(value.argmin()), value.shape)
-            if zoom == zooms or value[i, j] < problem.cells - _SLACK:
+            if zoom == _ZOOMS or value[i, j] < problem.cells - SLACK:
                 break
             lambdas, mus = self._around(lambdas, int(i)), self._around(mus, int(j))
             table = self._sum_of_gains(lambdas, mus)
@@ -198,118 +198,16 @@ class CoverageBound:
 
     def refutes(self, dp: int, pp: int) -> bool:
         """Return whether the pair cannot cover all cells."""
-        return self.coverable(dp, pp) < self._problem.cells - _SLACK
+        return self.coverable(dp, pp) < self._problem.cells - SLACK
 
     def _around(self, points: FloatArray, i: int) -> FloatArray:
         """Return a finer grid between the neighbours of one multiplier."""
-        return np.linspace(
-            points[max(i - 1, 0)], points[min(i + 1, len(points) - 1)], self._params.coverage_zoom_points
-        )
+        return np.linspace(points[max(i - 1, 0)], points[min(i + 1, len(points) - 1)], _ZOOM_POINTS)
 
 
-class RectangleBound:
-    """Most cells that pairs can cover, exact, for all pairs at once: a knapsack over domains by dynamic programming.
-
-    ``most_cells((S, R))`` is the largest sum of n under sum r <= R * D and sum q <= S * P: below D * P the pair is
-    impossible.  It is the coverage bound without its integrality gap, in integers throughout.
-
-    Per domain and q only two values of r matter, the full heights floor(c / q) and ceil(c / q), except for at most one
-    domain of the whole cluster: of two domains that are touched by less than their full height, a row moved from the
-    smaller q to the larger loses nothing.  The table carries that one exception as a second layer.
-
-    :param pairs: the pairs that will be asked about; the table is as large as the largest of them needs.
-    """
-
-    def __init__(self, problem: GridProblem, pairs: Iterable[Pair]) -> None:
-        asked = list(pairs)
-        self._problem = problem
-        self._columns = max(dp for dp, _ in asked) * problem.columns
-        self._rows = max(pp for _, pp in asked) * problem.rows
-        # the most cells within each pair of sums, shape [sum q + 1, sum r + 1]
-        full = np.zeros((self._columns + 1, self._rows + 1), dtype=np.int32)
-        self._most = full.copy()
-        for capacity in _of_use(problem):
-            full, self._most = self._with_domain(capacity, full, self._most)
-
-    @staticmethod
-    def work(problem: GridProblem, pairs: Iterable[Pair]) -> float:
-        """Return the array elements that building the table touches, to decide beforehand whether it is worth it."""
-        asked = list(pairs)
-        states = max(dp for dp, _ in asked) * problem.columns * max(pp for _, pp in asked) * problem.rows
-        # two heights in two layers and a window maximum: about ten passes over the table for each domain and width
-        return 10.0 * states * len(_of_use(problem)) * problem.columns
-
-    def knows(self, pair: Pair) -> bool:
-        """Return whether the table reaches as far as the pair."""
-        return pair[0] * self._problem.columns <= self._columns and pair[1] * self._problem.rows <= self._rows
-
-    def most_cells(self, pair: Pair) -> int:
-        """Return the most cells that any choice of rectangles covers with this pair."""
-        dp, pp = pair
-        return int(self._most[dp * self._problem.columns, pp * self._problem.rows])
-
-    def refutes(self, pair: Pair) -> bool:
-        """Return whether no choice of rectangles covers all cells."""
-        return self.most_cells(pair) < self._problem.cells
-
-    def spare_rows(self, pair: Pair) -> int:
-        """Return the row touches that the pair allows beyond the fewest with which rectangles cover all cells."""
-        dp, pp = pair
-        enough = self._most[dp * self._problem.columns] >= self._problem.cells
-        return pp * self._problem.rows - int(enough.argmax())
-
-    def spare_columns(self, pair: Pair) -> int:
-        """Return the column touches that the pair allows beyond the fewest with which rectangles cover all cells."""
-        dp, pp = pair
-        enough = self._most[:, pp * self._problem.rows] >= self._problem.cells
-        return dp * self._problem.columns - int(enough.argmax())
-
-    def _with_domain(self, capacity: int, full: IntArray, any_height: IntArray) -> tuple[IntArray, IntArray]:
-        """Return both layers with one domain more: all at full height, and at most one domain below it."""
-        problem = self._problem
-        new_full, new_any = full.copy(), any_height.copy()
-        ramp = np.arange(self._rows + 1, dtype=np.int32)
-        for q in range(1, min(problem.columns, capacity, self._columns) + 1):
-            for r in {min(capacity // q, problem.rows), min(-(-capacity // q), problem.rows)}:
-                if r <= self._rows:
-                    cells = min(capacity, q * r)
-                    _raise(new_full[q:, r:], full[: self._columns + 1 - q, : self._rows + 1 - r] + cells)
-                    _raise(new_any[q:, r:], any_height[: self._columns + 1 - q, : self._rows + 1 - r] + cells)
-            if (height := min(capacity // q, problem.rows)) > 1:
-                # this domain is the exception: r < height rows give q * r cells, so with s rows in all the best is
-                # q * s + max over r of (full at s - r, less q * (s - r)), a maximum over a window of s - r
-                below = full[: self._columns + 1 - q] - q * ramp
-                _raise(new_any[q:], _window_maximum(below, height) + q * ramp)
-        _raise(new_any, new_full)
-        return new_full, new_any
-
-
-def _of_use(problem: GridProblem) -> tuple[int, ...]:
-    """Return the capacities of the domains that rectangles need at most: as many as there are cells, the largest."""
-    return problem.capacities[: problem.cells]
-
-
-def _raise(target: IntArray, other: IntArray) -> None:
-    np.maximum(target, other, out=target)
-
-
-def _window_maximum(values: IntArray, width: int) -> IntArray:
-    """Return the maximum over the last ``width`` entries along the last axis (van Herk's running maxima of blocks)."""
-    length = values.shape[-1]
-    if width >= length:
-        return np.maximum.accumulate(values, axis=-1)
-    padding = np.full((*values.shape[:-1], -length % width), _NEVER, dtype=np.int32)
-    blocks = np.concatenate([values, padding], axis=-1).reshape(*values.shape[:-1], -1, width)
-    forward = np.maximum.accumulate(blocks, axis=-1).reshape(*values.shape[:-1], -1)[..., :length]
-    backward = np.maximum.accumulate(blocks[..., ::-1], axis=-1)[..., ::-1].reshape(*values.shape[:-1], -1)
-    result: IntArray = forward.copy()
-    # a window spans at most two blocks: the end of one (backward) and the start of the next (forward)
-    _raise(result[..., width - 1 :], backward[..., : length - width + 1])
-    return result
-
-
-# The rectangle bound of one pair by regrets: quick where multipliers leave little slack, on any number of domains.
+# The rectangle bound of one pair, exact, by regrets: quick where multipliers leave little slack, for any domains.
 #
+# It is the coverage bound without its integrality gap.
 # Let n_k be at most ``min(c_k, r q)`` for the shape (r, q) of domain k, lambda and mu prices of a row and a column
 # touched, and G_k the most that a shape of it is worth, ``n - lambda r - mu q``, at least 0.  In every placement the
 # regrets ``G_k - worth`` of all domains, and the prices of touches that the pair allows beyond those made, are together
@@ -318,7 +216,7 @@ def _window_maximum(values: IntArray, width: int) -> IntArray:
 # shapes cover all cells.  Prices are whole parts of a cell, so all of it is in integers.
 
 
-_ENTRY_SECONDS, _SHAPE_SECONDS = 2e-9, 1e-5  # Of work: an entry of the table, and a shape on it
+ENTRY_SECONDS, _SHAPE_SECONDS = 2e-9, 1e-5  # Of work: an entry of the table, and a shape on it
 
 _BEYOND = np.int64(1 << 62)  # More than any slack
 
@@ -335,28 +233,29 @@ def regrets_refute(problem: GridProblem, pair: Pair, prices: Multipliers, *, ent
     :param entries: of all tables together, beyond which :class:`OutOfEntries` is raised.
     """
     touches = pair[1] * problem.rows, pair[0] * problem.columns
+    capacities = problem.capacities[: problem.cells]  # no rectangles need more domains, and the largest serve as well
     if prices.unit * problem.capacities[0] + prices.row * problem.rows + prices.column * problem.columns > _LARGEST:
         raise OutOfEntries
     # the most that a shape of a domain is worth: at the last height that it fills, or the one after
-    best = dict.fromkeys(problem.capacities, 0)
+    best = dict.fromkeys(capacities, 0)
     for c, q in product(best, range(1, problem.columns + 1)):
         for r in (c // q, -(-c // q)):
             height = min(r, problem.rows)
             best[c] = max(best[c], prices.unit * min(c, height * q) - prices.row * height - prices.column * q)
     slack = prices.row * touches[0] + prices.column * touches[1] - prices.unit * problem.cells
-    slack += sum(best[c] for c in problem.capacities)
+    slack += sum(best[c] for c in capacities)
     if not 0 <= slack < _LARGEST:
         return slack < 0
     table, corner = np.zeros((1, 1), dtype=np.int64), (0, 0)
-    for capacity, count in sorted(Counter(problem.capacities).items()):
-        shapes = _shapes(problem, capacity, prices, (best[capacity], slack), entries // len(problem.capacities))
+    for capacity, count in sorted(Counter(capacities).items()):
+        shapes = _shapes(problem, capacity, prices, (best[capacity], slack), entries // len(capacities))
         for _ in range(count):
             # the entries of the table with one domain more, for each shape
             sides = [np.ptp(shapes[:, axis]) + table.shape[axis] for axis in (0, 1)] if len(shapes) else [0]
             size = len(shapes) * int(np.prod(sides))
             if (entries := entries - size) < 0:
                 raise OutOfEntries
-            spend(_ENTRY_SECONDS * size + _SHAPE_SECONDS * len(shapes))
+            spend(ENTRY_SECONDS * size + _SHAPE_SECONDS * len(shapes))
             table, corner = _with_domain(table, corner, shapes, slack)
             if not table.size:
                 return True
@@ -432,7 +331,8 @@ def _with_domain(
 
 
 UNIT = 1 << 16  # Parts of a cell: weights are integers, and this rounds away a thousandth of a cell at most
-_PROGRAM_SECONDS, _ITERATION_SECONDS = 1e-3, 2e-8  # Of work: a program, and an iteration for each variable
+# Of work: a program, an iteration for each variable, and to weigh a size of the last part of a line
+_PROGRAM_SECONDS, _ITERATION_SECONDS, _SIZE_SECONDS = 1e-3, 2e-8, 1e-8
 _AROUND = 3  # Rows around c / q with which shapes are in the program from the start
 _GAIN = 1e-6  # What a shape must gain to join it: the program works in floating point
 _MISSING = 1000.0  # Price in cells of a row or column without a pattern: more than any pattern costs
@@ -486,6 +386,7 @@ def lightest(weights: IndexArray, parts: int, total: int) -> tuple[tuple[int, ..
     sizes = np.arange(total + 1)
     rest = np.maximum(0, sizes[:, None] - sizes[None, :])
     least = np.where(sizes == 0, 0, np.int64(1) << 60)
+    spend(_SIZE_SECONDS * parts * rest.size)
     chosen = []
     for _ in range(parts):
         weighed = least[rest] + weights[None, :]
@@ -499,9 +400,12 @@ def lightest(weights: IndexArray, parts: int, total: int) -> tuple[tuple[int, ..
     return tuple(sorted((size for size in pattern if size), reverse=True)), int(least[total])
 
 
-def least_pattern_bound(problem: GridProblem, pair: Pair, *, rounds: int) -> PatternBound:
-    """Return the bound with the best prices found: it is refuted, or nothing is to be gained, or rounds are over."""
-    return _Master(problem, pair).least(rounds)
+def least_pattern_bound(problem: GridProblem, pair: Pair, *, end: float = inf) -> PatternBound:
+    """Return the bound with the best prices found: it is refuted, or nothing is to be gained, or time is up.
+
+    :param end: of the time, by ``scheduler.work_clock``.
+    """
+    return _Master(problem, pair).least(end)
 
 
 class _Master:
@@ -532,11 +436,14 @@ class _Master:
                 for r in range(max(1, c // q - _AROUND), min(rows, c // q + _AROUND + 1) + 1):
                     self._add_shape(c, q, r)
 
-    def least(self, rounds: int) -> PatternBound:
+    def least(self, end: float) -> PatternBound:
         """Return the bound of the last prices, or the first that refutes."""
         from ortools.linear_solver import pywraplp
 
-        for _ in range(rounds):
+        columns, rows = self._problem.columns, self._problem.rows
+        # of no prices: every domain gives all its cells
+        bound = PatternBound(self._problem, self._pair, PatternPrices(0, 0, (0,) * columns, (0,) * rows, UNIT))
+        while bound.slack >= 0 and clock() < end:
             status = self._solver.Solve()
             spend(_PROGRAM_SECONDS + _ITERATION_SECONDS * self._solver.iterations() * self._solver.NumVariables())
             if status != pywraplp.Solver.OPTIMAL:
@@ -547,8 +454,6 @@ class _Master:
                 tuple(accumulate(_parts(line, -1) for line in lines)) for lines in (self._wide, self._high)
             )
             bound = PatternBound(self._problem, self._pair, PatternPrices(row, column, widths, heights, UNIT))
-            if bound.slack < 0:
-                break
             joined = self._add_pattern(self._wide, self._lines[0], bound.row_pattern)
             joined |= self._add_pattern(self._high, self._lines[1], bound.column_pattern)
             for c, paid in worth.items():

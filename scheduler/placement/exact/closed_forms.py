@@ -188,6 +188,7 @@ def laid_out(rows: Sequence[Sequence[Part]], problem: GridProblem) -> IntArray:
 Counts = tuple[int, ...]
 """Items of each size that are left."""
 
+NODES = 20_000  # of the search for a packing: some hundredths of a second; 500 mostly do
 _NODE_SECONDS = 2e-6  # Of work to look at one count of one size
 
 
@@ -195,7 +196,7 @@ class OutOfNodes(Exception):
     """The packing is not decided within its limit."""
 
 
-def rows_on_two(problem: GridProblem, nodes: int) -> IntArray | None:
+def rows_on_two(problem: GridProblem, nodes: int = NODES) -> IntArray | None:
     """Return the domain of each cell, shape [rows, columns], each row on two domains at most; ``None`` = there is none.
 
     :param nodes: of the search, at most; raises OutOfNodes beyond that.

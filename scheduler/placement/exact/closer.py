@@ -235,6 +235,11 @@ class WholeLines:
 # of each band in each rack there.
 
 
+_BAND_CHOICES = 600  # Racks times bands up to which such a model is made: to presolve more takes seconds
+_BAND_EFFORT = 0.3  # Effort of one
+_BAND_SHARE = 0.1  # Part of the time limit that all of them may take for one pair of the level above
+
+
 @dataclass(frozen=True)
 class TwoLevelBands:
     """Racks in pods, for bands of the columns of a grid."""
@@ -409,7 +414,6 @@ class CloserSearch:
     def _search_inside(self, number: int, closer: GridReduction, regions: Sequence[Region]) -> list[float]:
         """Search the pairs of the grid inside each region; return what each costs at least."""
         goals, job = self._goals, closer.job
-        searches: dict[GridProblem, PairSearch] = {}
         # of regions alike the first serves for all
         where: dict[GridProblem, Region] = {}
         problems = []
@@ -418,17 +422,22 @@ class CloserSearch:
             problem = usable_part(closer.problem.rows, closer.problem.columns, room)
             problems.append(problem)
             where.setdefault(problem, region)
-            searches.setdefault(problem, PairSearch(Lattice(problem, job.alpha, job.beta), self._limits, self._params))
-        order = sorted(searches, key=lambda problem: closed_form(problem, job.alpha).cost)
+        forms = {problem: closed_form(problem, job.alpha) for problem in where}
+        bounds = {problem: form.bound for problem, form in forms.items()}
+        order = sorted(forms, key=lambda problem: forms[problem].cost)
         for place, problem in enumerate(order):
-            lattice, racks = searches[problem].lattice, where[problem].racks
+            if bounds[problem] >= goals.best.costs[number] - TOLERANCE:
+                continue  # counting says that nothing better is inside
+            lattice, racks = Lattice(problem, job.alpha, job.beta), where[problem].racks
             lattice.most = goals.best.costs[number]
-            searches[problem].extend(max(self._params.least_seconds, (self._end - clock()) / (len(order) - place)))
-            search_pairs(searches[problem])
+            search = PairSearch(lattice, self._limits, self._params)
+            search.extend(max(self._params.least_seconds, (self._end - clock()) / (len(order) - place)))
+            search_pairs(search)
+            bounds[problem] = max(bounds[problem], lattice.bound())
             if lattice.cost(lattice.best) < goals.best.costs[number] - TOLERANCE:
                 racks = racks[np.argsort(-closer.room[racks], kind="stable")]
                 self._offer(closer, racks[lattice.built[lattice.best]], [racks])
-        return [searches[problem].lattice.bound() for problem in problems]
+        return [bounds[problem] for problem in problems]
 
     def _search_held(self, number: int, closer: GridReduction, region: Region, pair: Pair) -> float:
         """Search the pairs of a region with the level above held to a pair; return what they cost at least."""
@@ -488,9 +497,9 @@ class CloserSearch:
         self, number: int, closer: GridReduction, region: Region, lattice: Lattice, above: Pair, *, transposed: bool
     ) -> None:
         """Build pairs by bands in two levels, the roomiest of the cheaper half of the open ones first."""
-        params, problem = self._params, lattice.problem
+        problem = lattice.problem
         rooms = tuple(pod.room for pod in region.pods)
-        end = min(self._end, clock() + params.band_share * self._limits.seconds)
+        end = min(self._end, clock() + _BAND_SHARE * self._limits.seconds)
         failed: list[Pair] = []
         while clock() < end:
             waiting = [p for p in lattice.open() if not any(p[0] <= dp and p[1] <= pp for dp, pp in failed)]
@@ -500,15 +509,13 @@ class CloserSearch:
             best = self._goals.best
             for turned in (False, True):
                 grid = problem.transposed if turned else problem
-                if len(region.racks) * (target[0] if turned else target[1]) > params.band_choices:
+                if len(region.racks) * (target[0] if turned else target[1]) > _BAND_CHOICES:
                     continue
                 bands = TwoLevelBands(grid.rows, grid.columns, rooms)
                 wanted, held = (target[::-1], above[::-1]) if turned else (target, above)
                 # the pair above is of the job, the lattice may be of its transpose
                 held = held[::-1] if transposed else held
-                cells = bands.build(
-                    wanted, held, Slice(params.band_effort, end - clock(), self._limits.seed, light=True)
-                )
+                cells = bands.build(wanted, held, Slice(_BAND_EFFORT, end - clock(), self._limits.seed, light=True))
                 if cells is None:
                     continue
                 laid = region.racks[cells]

@@ -9,17 +9,17 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache
+from functools import lru_cache
 from itertools import islice, product
 from math import inf, prod
 
 import numpy as np
 
 from scheduler.placement.cpsat import Answer, Slice
+from scheduler.placement.exact.closed_forms import NODES
 from scheduler.placement.exact.lattice import PairSearch
-from scheduler.placement.exact.params import ExactParams
 from scheduler.placement.exact.problem import GridProblem
-from scheduler.placement.exact.profiles import realise
+from scheduler.placement.exact.profiles import ROUNDING_EFFORT, realise
 from scheduler.work_clock import clock, spend
 from topology.cluster import BoolArray, IndexArray, IntArray
 
@@ -248,8 +248,9 @@ class _Graph:
 # which serve as many columns and hold, with them, all cells of these.
 
 
-# Of work: to look at a shape of a domain beside those before it, and to look for the columns of shapes
-_STATE_SECONDS, _GRAPH_SECONDS = 2e-7, 1e-4
+# Of work: to look at a shape of a domain beside those before it, to look for the columns of shapes, and an element of
+# the tables of trees
+_STATE_SECONDS, _GRAPH_SECONDS, _TREE_SECONDS = 2e-7, 1e-4, 2e-9
 
 NEVER = 1 << 20  # More row touches than any placement has
 _TABLES = 256  # Tables kept at a time: a loose cluster has large ones, some hundred kilobytes each
@@ -410,74 +411,6 @@ class ComponentHeights:
         return good
 
 
-# S = 2: components that are trees, v domains on v - 1 columns, and a quick lower bound on the rows that these touch.
-#
-# The number itself, which takes longer, follows below.
-#
-# Cut the column between a subtree and the rest: what the subtree holds beyond its own columns is its *share* of that
-# column, so its domains alone determine it.  Colour the domains in two classes and give one class the top rows of each
-# of its columns, the other the bottom rows: then the rows of a domain are nested, and it touches as many as its largest
-# share, the fewest that it can.
-
-
-def least_tree(capacities: tuple[int, ...], height: int, waste: int) -> int:
-    """Return a lower bound on the row touches of all trees on these domains, exact where nothing is wasted.
-
-    A subtree may waste nothing or all: its share is between s - waste and s, the least counts on the side of the
-    subtree and the largest on the other.
-
-    :param height: D, cells of a column.
-    :param waste: cells of the domains that stay free.
-    """
-    room = [0] * (1 << len(capacities))
-    for domains in range(1, len(room)):
-        lowest = domains & -domains
-        room[domains] = room[domains ^ lowest] + capacities[lowest.bit_length() - 1]
-
-    def share(domains: int) -> int:
-        """Return what a subtree without waste holds of the column that joins it to the rest."""
-        return room[domains] - (domains.bit_count() - 1) * height
-
-    @cache
-    def branch(domains: int) -> int:
-        """Return the row touches of a subtree: of all its domains as the root the best."""
-        own = max(0, share(domains) - waste)
-        return min(below(domains ^ 1 << k, own) for k in range(len(capacities)) if domains >> k & 1)
-
-    def below(domains: int, own: int) -> int:
-        """Return the row touches of a root that touches so many rows or more, and of all branches that hang on it."""
-        best = NEVER
-        for branches in split(domains):
-            root = max([own, *(height - share(part) for part in branches)])
-            best = min(best, root + sum(branch(part) for part in branches))
-        return best
-
-    @cache
-    def split(domains: int) -> tuple[tuple[int, ...], ...]:
-        """Return all ways to split domains into branches, each with a share of a column."""
-        if not domains:
-            return ((),)
-        lowest = domains & -domains
-        ways = []
-        for others in _subsets(domains ^ lowest):
-            part = others | lowest
-            if 0 <= share(part) <= height + waste:
-                ways += [(part, *rest) for rest in split(domains ^ part)]
-        return tuple(ways)
-
-    return below((1 << len(capacities)) - 2, 0)
-
-
-def _subsets(domains: int) -> Iterator[int]:
-    """Yield all subsets, the set itself first."""
-    some = domains
-    while True:
-        yield some
-        if not some:
-            return
-        some = (some - 1) & domains
-
-
 # S = 2: components that are trees, the fewest rows that these touch, exactly, and columns with which they do.
 #
 # A tree of v domains has v - 1 columns.  Cut the column between a subtree and the rest: what the subtree holds of it is
@@ -602,9 +535,7 @@ def _without(domains: Domains, part: Domains) -> Domains:
 
 _NODE_SECONDS = 5e-5  # Of work to look at a node of the search
 _UNIT = 1000  # Price of a row touch: prices are integers, and a thousandth of a row is as fine as rounding needs
-_FIRST = 2000  # Candidates in the linear program to begin with, the cheapest for their columns
-_MORE = 500  # Candidates that join it in each round, those of least regret
-_ROUNDS = 60
+_JOINING = 500  # Candidates in the linear program to begin with, the cheapest, and that join it in each round
 
 
 @dataclass(frozen=True, slots=True)
@@ -641,8 +572,8 @@ def master_prices(problem: GridProblem, components: Components) -> Prices:
         constraint.SetCoefficient(without, 1.0)
     prices = Prices(np.zeros(len(many), dtype=np.int64), 0)
     joined = np.zeros(len(components), dtype=np.bool_)
-    newest = np.argsort(components.rows / components.columns, kind="stable")[:_FIRST]
-    for _ in range(_ROUNDS):
+    newest = np.argsort(components.rows / components.columns, kind="stable")[:_JOINING]
+    while len(newest):
         for i in newest:
             joined[i] = True
             variable = solver.NumVar(0.0, solver.infinity(), "")
@@ -659,9 +590,7 @@ def master_prices(problem: GridProblem, components: Components) -> Prices:
         regrets = prices.regrets(components)
         # rounding alone makes regrets of a few units
         cheap = np.flatnonzero((regrets < -len(problem.capacities)) & ~joined)
-        if not len(cheap):
-            break
-        newest = cheap[np.argsort(regrets[cheap], kind="stable")[:_MORE]]
+        newest = cheap[np.argsort(regrets[cheap], kind="stable")[:_JOINING]]
     return prices
 
 
@@ -763,32 +692,37 @@ class Packings:
 # or one can be built.
 
 
+_SETS = 100_000  # of domains that may be listed, as numpy does in tenths of a second
+_LOOKS = 240  # at packings in one turn, most of which take a millisecond, as they share components with others
+_STATES = 50_000  # Widths and heights of a component's domains that are compared at a time: milliseconds
+_ROUNDS = 3  # turn by turn with five times as many of these, at last seconds
+
 Key = tuple[tuple[int, ...], int]  # a component: capacities of its domains, descending, and how many columns it has
 Packed = tuple[Key, ...]
 
 
 def pack_components(search: PairSearch) -> None:
     """Decide open pairs with S = 2 (R = 2 on the transpose), the largest R first: a "no" there refutes all below."""
-    _pack(search, search.params)
+    _pack(search, search.params.long_share, rounds=_ROUNDS)
 
 
 def pack_quick_components(search: PairSearch) -> None:
     """Decide them with the least effort alone: what components settle they mostly settle in tenths of a second."""
-    params = search.params
-    first = params.component_states[:1]
-    _pack(search, replace(params, component_share=params.quick_component_share, component_states=first))
+    _pack(search, search.params.quick_share, rounds=1)
 
 
-def _pack(search: PairSearch, params: ExactParams) -> None:
-    end = search.end_of(params.component_share)
+def _pack(search: PairSearch, share: float, *, rounds: int) -> None:
+    """Decide them in a share of the time limit, with five times the effort in each round."""
+    end = search.end_of(share)
     for view in search.views:
-        if view.problem.columns > params.component_columns:
+        # with more columns some are in parallel, and too many sets of domains have little waste
+        if view.problem.columns > search.params.narrow_columns:
             continue
         # v domains have v - 1 columns or more that join them; each component has a column of its own, which makes one
         # domain more
         room = np.cumsum(view.problem.capacities)[: 2 * view.problem.columns]
         numbers = np.flatnonzero(room >= view.problem.cells) + 1
-        known = [UsedDomains(view.problem, domains, params) for domains in numbers.tolist()]
+        known = [UsedDomains(view.problem, domains) for domains in numbers.tolist()]
         tried: set[int] = set()
         while clock() < end:
             pairs = [view.turn(pair) for pair in search.lattice.open()]
@@ -799,7 +733,7 @@ def _pack(search: PairSearch, params: ExactParams) -> None:
             tried.add(pp := sorted(waiting)[len(waiting) // 2] if tried else max(waiting))
             two = view.turn((2, pp))
             search.say(f"components for DP spread {two[0]}, PP spread {two[1]}")
-            answer, cells = _decide(known, pp, end, search.limits.seed)
+            answer, cells = _decide(known, pp, end, search.limits.seed, rounds)
             if cells is not None:
                 search.build(view, cells, "components")
             elif answer == "no":
@@ -812,10 +746,12 @@ def _pack(search: PairSearch, params: ExactParams) -> None:
                 search.lattice.refute(two, "components", sentence)
 
 
-def _decide(known: Sequence[UsedDomains], pp: int, end: float, seed: int) -> tuple[Answer, IntArray | None]:
+def _decide(
+    known: Sequence[UsedDomains], pp: int, end: float, seed: int, rounds: int
+) -> tuple[Answer, IntArray | None]:
     """Try every number of domains, with more effort in each round, until one is built or all are refuted."""
     left = list(known)
-    for effort in range(len(left[0].params.component_states) if left else 0):
+    for effort in range(rounds if left else 0):
         still: list[UsedDomains] = []
         for used in left:
             if len(used.problem.capacities) > used.problem.columns + pp:
@@ -827,7 +763,7 @@ def _decide(known: Sequence[UsedDomains], pp: int, end: float, seed: int) -> tup
                 continue
             if clock() >= end:
                 return "unknown", None
-            answer, cells = used.decide(pp, effort=effort, wall=end - clock(), seed=seed)
+            answer, cells = used.decide(pp, states=_STATES * 5**effort, wall=end - clock(), seed=seed)
             if cells is not None:
                 return "yes", cells
             if answer != "no":
@@ -841,9 +777,8 @@ def _decide(known: Sequence[UsedDomains], pp: int, end: float, seed: int) -> tup
 class UsedDomains:
     """The largest domains of a problem, so many of them, all of which are to be used; bounds are kept from R to R."""
 
-    def __init__(self, problem: GridProblem, domains: int, params: ExactParams) -> None:
+    def __init__(self, problem: GridProblem, domains: int) -> None:
         self.problem = GridProblem(problem.rows, problem.columns, problem.capacities[:domains])
-        self.params = params
         self._heights = ComponentHeights(problem.rows, sum(self.problem.capacities) - problem.cells)
         self._trees = TreeShares(self.problem)
         self._touches: dict[Key, Touches] = {}
@@ -852,30 +787,30 @@ class UsedDomains:
         self.too_many = False  # Whether there are too many sets of domains to list
         self._tried: set[tuple[int, Packed]] = set()  # R and packings that were not realised
 
-    def decide(self, pp: int, *, effort: int, wall: float, seed: int) -> tuple[Answer, IntArray | None]:
+    def decide(self, pp: int, *, states: int, wall: float, seed: int) -> tuple[Answer, IntArray | None]:
         """Look at packings one after another and try to build them, with more effort for each turn by turn.
 
         What is found out of a component in one packing is kept, and rules out others.
 
+        :param states: widths and heights of a component's domains that are compared at a time.
         :returns: ``"yes"`` with the domain of each cell, shape [rows, columns]; ``"no"`` when there is no packing.
         """
         end = clock() + wall
         components = self._listed.get(pp)
         if components is None and not self.too_many:
-            components = list_components(self.problem, pp, most=self.params.component_sets)
+            components = list_components(self.problem, pp, most=_SETS)
         if components is None:
             self.too_many = True
             return "unknown", None
         prices = master_prices(self.problem, components)
-        packings = Packings(self.problem, pp, components, prices, most=self.params.component_nodes)
-        states = self.params.component_states[effort]
+        packings = Packings(self.problem, pp, components, prices, most=NODES)
         unsettled = False
         for looks, packing in enumerate(packings, start=1):
             cells = self._look(packings, packing, states, end, seed)
             if cells is not None:
                 return "yes", cells
             unsettled |= packings.rows_left(packing) >= 0
-            if looks >= self.params.component_looks or clock() >= end:
+            if looks >= _LOOKS or clock() >= end:
                 unsettled = True
                 break
         self._listed[pp] = packings.components
@@ -886,15 +821,14 @@ class UsedDomains:
         known = self._touches.get(key)
         if known is None:
             rows = max(at_least, self._heights.rectangles(capacities, columns))
-            if columns == len(capacities) - 1 and columns < self.params.component_trees:
-                waste = sum(capacities) - columns * self.problem.rows
-                rows = max(rows, least_tree(capacities, self.problem.rows, waste))
             known = Touches(rows)
-        tree = columns == len(capacities) - 1 and self._trees.work(capacities) <= self.params.tree_elements * states
+        tree = (
+            columns == len(capacities) - 1 and _TREE_SECONDS * self._trees.work(capacities) <= _STATE_SECONDS * states
+        )
         if known.columns is None and known.rows <= at_most and tree:
             known = self._trees.least(capacities)
         elif known.columns is None and known.rows <= at_most and self._ended.get(key, 0) < states:
-            graphs = self.params.component_graphs * states // 1000
+            graphs = int(_STATE_SECONDS * states / _GRAPH_SECONDS)
             known = self._heights.touches(
                 capacities, columns, at_least=known.rows, at_most=at_most, states=states, graphs=graphs, end=end
             )
@@ -921,7 +855,7 @@ class UsedDomains:
         if len(known_columns) < len(columns) or (packings.pp, tuple(packed)) in self._tried:
             return None
         self._tried.add((packings.pp, tuple(packed)))
-        limit = Slice(self.params.component_rounding, end - clock(), seed)
+        limit = Slice(ROUNDING_EFFORT, end - clock(), seed)
         # which domain serves which column, shape [domains, columns]; of equal domains one after another
         free: dict[int, list[int]] = defaultdict(list)
         for k, capacity in enumerate(self.problem.capacities):
@@ -933,4 +867,4 @@ class UsedDomains:
             for column in own:
                 serves[[domains[place] for place in column], p] = True
                 p += 1
-        return realise(self.problem, serves, pp=packings.pp, limit=limit, params=self.params).cells
+        return realise(self.problem, serves, pp=packings.pp, limit=limit).cells

@@ -143,6 +143,7 @@ class Sites:
 # model improves a part of a large placement.
 
 
+_MODEL_EFFORT = 0.05  # that making the model of a part is counted as
 _LARGEST_SCALE = 10**9  # Largest common denominator of weights: sums of a model stay far within 64 bits
 
 
@@ -507,7 +508,8 @@ class GoalSearch:
     def search(self, goals: Sequence[int]) -> None:
         """Meet some goals, in order, as far as time and effort allow.
 
-        Where one model of all cells would be too large, goals are improved part by part.
+        Where one model of all cells would be too large, goals are improved part by part; closer levels only where a
+        part is a good share of the whole, for the worst of many groups hardly ever gives way to less.
         """
         if self.counted(goals):
             return
@@ -516,7 +518,8 @@ class GoalSearch:
             self._search_model(goals)
             return
         for goal in goals:
-            self._search_parts(goal)
+            if goal == 0 or choices <= 2 * self.params.cell_choices:
+                self._search_parts(goal)
 
     def _search_model(self, goals: Sequence[int]) -> None:
         """Solve the model of all cells for one goal after another; an earlier one that is not met limits the later."""
@@ -543,7 +546,7 @@ class GoalSearch:
             model.at_most(goal, self._whole(goal, self.best))
         if self.best is not begun:
             drift = self.reduction.job.alpha in (0.0, 1.0)
-            model.settle(Slice(self.params.tie_effort, self.end - clock(), self.limits.seed), drift=drift)
+            model.settle(Slice(self.params.part_effort, self.end - clock(), self.limits.seed), drift=drift)
             self.offer(self._nodes(model))
 
     def _search_parts(self, number: int) -> None:
@@ -564,7 +567,7 @@ class GoalSearch:
                 model.at_most(known, self._whole(known, self.best))
             limit = Slice(self.params.part_effort, left, self.limits.seed, light=True)
             reached = model.minimise(goal, limit, touches=True)
-            self.effort -= self.params.part_cost + (reached.effort if reached else self.params.part_effort)
+            self.effort -= _MODEL_EFFORT + (reached.effort if reached else self.params.part_effort)
             fruitless += 1
             if not np.array_equal(site_of, model.answer):
                 site_of = model.answer

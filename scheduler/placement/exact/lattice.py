@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from ground.quantities import decimal, plural
 from scheduler.objective import TOLERANCE
-from scheduler.placement.exact.bounds import CoverageBound, PatternBound, RectangleBound
+from scheduler.placement.exact.bounds import SLACK, CoverageBound, PatternBound
 from scheduler.placement.exact.params import DEFAULTS, ExactParams
 from scheduler.placement.exact.problem import GridProblem
 from scheduler.placement.types import Limits, Pair, ParetoPoint, Refutation, corners
@@ -181,7 +181,6 @@ class PairSearch:
         self.views = (GridView(self.problem, False), GridView(self.problem.transposed, True))
         self.limits = limits
         self.params = params
-        self.table: RectangleBound | None = None
         self.patterns: dict[Pair, PatternBound] = {}  # of the pairs that were asked about
         self._coverage: dict[bool, CoverageBound] = {}  # of the problem, and of its transpose
         self.stopped = False  # Whether time ran out with methods left to try
@@ -195,7 +194,7 @@ class PairSearch:
     def coverage_of(self, view: GridView) -> CoverageBound:
         """Return the coverage bound of a view, with its table, which is made once."""
         if view.transposed not in self._coverage:
-            self._coverage[view.transposed] = CoverageBound(view.problem, self.params)
+            self._coverage[view.transposed] = CoverageBound(view.problem)
         return self._coverage[view.transposed]
 
     @property
@@ -234,7 +233,11 @@ class PairSearch:
         return side_by_side(searches, workers=min(2, self.limits.workers))
 
     def spare_rows(self, view: GridView, pair: Pair) -> int:
-        """Return the row touches of the view to spare for a pair; all rows where the rectangle table does not reach."""
-        if self.table is None or not self.table.knows(pair):
-            return view.problem.rows
-        return self.table.spare_columns(pair) if view.transposed else self.table.spare_rows(pair)
+        """Return the row touches of the view that a pair allows beyond those it needs, at most.
+
+        With so few rows in all that the bound of the same multipliers is below the cells no placement exists.
+        """
+        covered, prices = self.coverage.least(*pair)
+        price = prices.column if view.transposed else prices.row
+        spare = (covered - self.problem.cells + SLACK) * prices.unit
+        return int(min(spare / price, view.problem.rows)) if price else view.problem.rows

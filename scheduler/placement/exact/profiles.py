@@ -18,7 +18,6 @@ import numpy as np
 from scheduler.placement.cpsat import Answer, Slice, solve
 from scheduler.placement.exact.bounds import usable_domains
 from scheduler.placement.exact.lattice import GridView, PairSearch
-from scheduler.placement.exact.params import DEFAULTS, ExactParams
 from scheduler.placement.exact.problem import GridProblem
 from scheduler.placement.types import Pair
 from scheduler.work_clock import clock, spend
@@ -41,17 +40,16 @@ class WidthModel:
     ``count[i, q]`` domains that serve q columns, and ``rows_at[i, q]`` rows touched by these together.
 
     :param spare_rows: a domain with c cells in q columns may touch so many more rows than ceil(c / q).  With ``R * D``
-        minus the least sum of rows of the rectangle bound nothing is lost, as the sum of ceil(n / q) over the domains
-        is at least that; with less the search is faster and its ``"no"`` proves nothing.
+        minus any lower bound on the sum of ceil(n / q) over the domains nothing is lost; with less the search is faster
+        and its ``"no"`` proves nothing.
     """
 
-    def __init__(self, problem: GridProblem, pair: Pair, spare_rows: int, params: ExactParams) -> None:
+    def __init__(self, problem: GridProblem, pair: Pair, spare_rows: int) -> None:
         from scheduler.placement import cp_model
 
         self.cp = cp_model.CpModel()
         self.problem = problem
         self.dp, self.pp = pair
-        self.params = params
         self.capacities = problem.capacities[: usable_domains(problem, pair)]
         self._spare_rows = spare_rows
         self._tallest: dict[tuple[int, int], int] = {}
@@ -112,7 +110,7 @@ class WidthModel:
         Each weighing of heights that reaches its least sum in every such choice holds for each of the P columns, hence
         for all together; a domain of width q counts in q of them.
         """
-        for weight, least in cover_weights(self.problem.rows, self.dp, self._tallest.values(), self.params):
+        for weight, least in cover_weights(self.problem.rows, self.dp, self._tallest.values()):
             touches = [key[1] * weight[height] * self.count[key] for key, height in self._tallest.items()]
             self.cp.add(sum(touches) >= least * self.problem.columns)
 
@@ -120,8 +118,8 @@ class WidthModel:
 class DomainTotals(WidthModel):
     """The totals of every single domain: widths as booleans, so that a model of the columns can speak of each."""
 
-    def __init__(self, problem: GridProblem, pair: Pair, *, spare_rows: int, params: ExactParams = DEFAULTS) -> None:
-        super().__init__(problem, pair, spare_rows, params)
+    def __init__(self, problem: GridProblem, pair: Pair, *, spare_rows: int) -> None:
+        super().__init__(problem, pair, spare_rows)
         self.domains = range(len(self.capacities))
         self.width_is = [
             {q: self.cp.new_bool_var("") for q in range(min(problem.columns, c) + 1)} for c in self.capacities
@@ -174,8 +172,8 @@ class WidthProfiles(WidthModel):
     hundredths of a second.
     """
 
-    def __init__(self, problem: GridProblem, pair: Pair, *, spare_rows: int, params: ExactParams = DEFAULTS) -> None:
-        super().__init__(problem, pair, spare_rows, params)
+    def __init__(self, problem: GridProblem, pair: Pair, *, spare_rows: int) -> None:
+        super().__init__(problem, pair, spare_rows)
         self._more: dict[tuple[int, int, int], cp_model.IntVar] = {}
         cells = []
         for capacity, domains in Counter(self.capacities).items():
@@ -257,9 +255,11 @@ class WidthProfiles(WidthModel):
         return self._more[key]
 
 
-def cover_weights(
-    total: int, parts: int, heights: Iterable[int], params: ExactParams = DEFAULTS
-) -> Iterator[tuple[dict[int, int], int]]:
+_OFFSETS = 12  # The largest useful ones, from which weights of column covers are made: each adds four constraints
+_SCALES = 3  # Largest numerator of the rounded weights: 1 counts domains, 2 and 3 see one that does half or a third
+
+
+def cover_weights(total: int, parts: int, heights: Iterable[int]) -> Iterator[tuple[dict[int, int], int]]:
     """Yield weights that every choice of at most ``parts`` heights with sum >= ``total`` must reach together.
 
     For an offset d < total / parts such a choice has ``sum (h - d)^+ >= total - parts * d``, and rounding each term up
@@ -269,12 +269,12 @@ def cover_weights(
     """
     distinct = sorted(set(heights))
     low = [h for h in distinct if h * parts < total]
-    for offset in [0, *low[-params.cover_offsets :]]:
+    for offset in [0, *low[-_OFFSETS:]]:
         left = total - parts * offset
         above = {h: max(0, h - offset) for h in distinct}
         # a term beyond the least sum reaches it alone: no more is to be gained
         yield {h: min(left, a) for h, a in above.items()}, left
-        for scale in params.cover_scales:
+        for scale in range(1, _SCALES + 1):
             yield {h: min(scale, -(-scale * a // left)) for h, a in above.items()}, scale
 
 
@@ -294,6 +294,9 @@ def minimal_patterns(total: int, parts: int) -> Iterator[tuple[int, ...]]:
             yield from extend((*pattern, width), left - width)
 
     yield from extend((), total)
+
+
+_ORDERED = 20  # Domains that enter the order of columns: its weights are powers of two, and small integers
 
 
 # Which columns each domain serves: one model for every S, and one for S = 2 in which no two columns are told apart.
@@ -321,7 +324,7 @@ class FreeColumns:
             cp.add(sum(self.serves[k][p] for k in totals.domains) <= totals.dp)
             cp.add(sum(gives[k][p] for k in totals.domains) == problem.rows)
         # columns are interchangeable: in descending order as binary numbers, the first domain its highest digit
-        ordered = min(len(totals.capacities), totals.params.ordered_domains)
+        ordered = min(len(totals.capacities), _ORDERED)
         value = [
             sum((1 << (ordered - 1 - k)) * self.serves[k][p] for k in range(ordered)) for p in range(problem.columns)
         ]
@@ -468,9 +471,9 @@ class Skeleton:
 class SkeletonModel:
     """The model of one pair, made once and solved as often as wanted; ``spare_rows`` as in ``WidthModel``."""
 
-    def __init__(self, problem: GridProblem, pair: Pair, *, spare_rows: int, params: ExactParams = DEFAULTS) -> None:
+    def __init__(self, problem: GridProblem, pair: Pair, *, spare_rows: int) -> None:
         self._fits = sum(problem.capacities[: usable_domains(problem, pair)]) >= problem.cells
-        self._totals = DomainTotals(problem, pair, spare_rows=spare_rows, params=params)
+        self._totals = DomainTotals(problem, pair, spare_rows=spare_rows)
         self._columns: ColumnPairs | FreeColumns
         self._row_pairs: RowsOnDomainPairs | None = None
         # pairs of rows need columns that can be told apart, so for (2, 2) the rows are counted and not the columns
@@ -618,6 +621,10 @@ class RowsOnDomainPairs:
 # Of work: to solve a linear program of patterns and look for better ones, and to look at a domain of a cover for that
 _ROUND_SECONDS, _COVER_SECONDS = 2e-3, 1e-7
 
+_COVERS = 20_000  # Sets of domains kept; where there are more a skeleton is realised with some of them
+_PRICING_ROUNDS = 60  # of pricing, before it gives up
+_PATTERNS = 24  # that a round adds, the cheapest: a few make the prices settle in fewer rounds
+_PRICE_UNIT = 1000  # Price of the dearest cell of a domain: fine enough to tell rows apart, and small for CP-SAT
 _EPS = 1e-6  # Prices and numbers of rows closer than this are equal: the linear program works in floating point
 
 
@@ -632,18 +639,16 @@ class Realised:
     prices: IntArray | None = None
 
 
-def realise(
-    problem: GridProblem, serves: BoolArray, *, pp: int, limit: Slice, params: ExactParams = DEFAULTS
-) -> Realised:
+def realise(problem: GridProblem, serves: BoolArray, *, pp: int, limit: Slice) -> Realised:
     """Place each cell of column p in a domain k with ``serves[k, p]``, in every row at most ``pp`` of them."""
-    covers = _covers(serves, pp, params.most_covers)
+    covers = _covers(serves, pp, _COVERS)
     if not len(covers):
         # no row at all, so any prices will do
         return Realised(None, np.zeros(serves.shape[0], dtype=np.int32))
-    chosen, price = _column_generation(problem, serves, covers, pp, params)
+    chosen, price = _column_generation(problem, serves, covers, pp)
     if chosen is None:
         dearest = max(float(price.max()), _EPS)
-        return Realised(None, np.floor(params.price_unit * price / dearest).astype(np.int32))
+        return Realised(None, np.floor(_PRICE_UNIT * price / dearest).astype(np.int32))
     return Realised(_round(problem, serves, chosen, limit))
 
 
@@ -703,7 +708,7 @@ def _cheapest_patterns(serves: BoolArray, covers: BoolArray, price: FloatArray) 
 
 
 def _column_generation(
-    problem: GridProblem, serves: BoolArray, covers: BoolArray, pp: int, params: ExactParams
+    problem: GridProblem, serves: BoolArray, covers: BoolArray, pp: int
 ) -> tuple[BoolArray | None, FloatArray]:
     """Return covers with rows that can reach D under the capacities, in fractions, or ``None``; and the last prices.
 
@@ -724,12 +729,12 @@ def _column_generation(
     rows_on: list[pywraplp.Variable] = []
     # before the first duals: cells of small domains are dear, and any pattern is welcome
     price, wanted = 1.0 / capacity, np.inf
-    for _ in range(params.pricing_rounds):
+    for _ in range(_PRICING_ROUNDS):
         candidates = _fill_up(serves, covers, pp, price)
         spend(_ROUND_SECONDS + _COVER_SECONDS * covers.size)
         cost, domain = _cheapest_patterns(serves, candidates, price)
         before = len(used)
-        for cover in np.argsort(cost, kind="stable")[: params.patterns_per_round]:
+        for cover in np.argsort(cost, kind="stable")[:_PATTERNS]:
             if cost[cover] >= wanted - _EPS:
                 break
             pattern = np.bincount(domain[cover], minlength=len(capacity))
@@ -799,6 +804,21 @@ def _round(problem: GridProblem, serves: BoolArray, covers: BoolArray, limit: Sl
 # excluded, the pair is refuted; every single verdict of that is confirmed by a second search with another seed first.
 
 
+_FIRST_EFFORT = 0.25  # Effort of the first round over all open pairs, in the unit of ``_PROFILES``
+_GROWTH = 2.0  # Factor on the effort from round to round: all rounds before one cost together no more than it
+# New profiles looked at for each unit of a round's effort: eight in the first round, with an effort of 0.25 each. Of 18
+# instances left open before, such looks settled eight, shorter ones five
+_PROFILES = 32
+# Effort of confirming a verdict, for each unit of the round's, and of finding the next profile, which is hardly ever
+# needed: a proof that is nearly there should not fail
+_SURE = 16.0
+# How a skeleton is looked for, one way after another, as CP-SAT's linearization level and whether presolve is light: by
+# search alone, with a linear program, with presolve. They succeed on different instances
+_WAYS = ((0, True), (2, True), (1, False))
+_SKELETONS = 12  # that may fail to be realised, each with a row asked for, before the profile is left undecided
+# Effort of the integer program that makes whole rows of fractions: little, for another skeleton may do as well
+ROUNDING_EFFORT = 0.5
+
 _SEEDS_OF_A_ROUND = 1000
 """Seeds between two rounds, more than the first ones have profiles; a seed that comes twice would do no harm."""
 
@@ -822,11 +842,11 @@ def enumerate_profiles(search: PairSearch) -> None:
     @cache
     def profiles_of(pair: Pair, view: GridView) -> PairProfiles:
         spare = search.spare_rows(view, pair)
-        return PairProfiles(view.problem, view.turn(pair), spare_rows=spare, params=search.params)
+        return PairProfiles(view.problem, view.turn(pair), spare_rows=spare)
 
     if search.problem.cells > search.params.many_cells:
         return
-    effort, seed = search.params.first_effort, 0
+    effort, seed = _FIRST_EFFORT, 0
     while search.left > 0 and not search.lattice.proved:
         tasks = [
             _Task(pair, view, partial(profiles_of(pair, view).search, effort=effort, seed=seed))
@@ -836,7 +856,7 @@ def enumerate_profiles(search: PairSearch) -> None:
         if not tasks:
             return
         _run_by_twos(search, tasks)
-        effort, seed = effort * search.params.effort_growth, seed + 1
+        effort, seed = effort * _GROWTH, seed + 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -852,7 +872,7 @@ def _narrow_views(search: PairSearch) -> list[GridView]:
     """Return the views on which skeleton models are quick; if there is none, those on which they are of any use."""
     params = search.params
     narrow = [view for view in search.views if view.problem.columns <= params.narrow_columns]
-    return narrow or [view for view in search.views if view.problem.columns <= params.widest_columns]
+    return narrow or [view for view in search.views if view.problem.columns <= params.wide_columns]
 
 
 def _run_by_twos(search: PairSearch, tasks: Sequence[_Task]) -> None:
@@ -882,13 +902,12 @@ class PairProfiles:
     Models and profiles are kept from one slice of time to the next.
     """
 
-    def __init__(self, problem: GridProblem, pair: Pair, *, spare_rows: int, params: ExactParams = DEFAULTS) -> None:
+    def __init__(self, problem: GridProblem, pair: Pair, *, spare_rows: int) -> None:
         self._problem = problem
         self._pair = pair
-        self._params = params
-        self._profiles = WidthProfiles(problem, pair, spare_rows=spare_rows, params=params)
-        self._skeletons = SkeletonModel(problem, pair, spare_rows=spare_rows, params=params)
-        self._ways = list(params.skeleton_attempts)
+        self._profiles = WidthProfiles(problem, pair, spare_rows=spare_rows)
+        self._skeletons = SkeletonModel(problem, pair, spare_rows=spare_rows)
+        self._ways = list(_WAYS)
         self._undecided: list[IntArray] = []
         self._excluded: list[IntArray] = []
         self._used_up = False
@@ -898,7 +917,7 @@ class PairProfiles:
     ) -> tuple[Answer, IntArray | None]:
         """Go on for a while.
 
-        :param effort: 1 stands for ``profiles_per_effort`` new profiles with CP-SAT's effort 1 for each, or as much for
+        :param effort: 1 stands for ``_PROFILES`` new profiles with CP-SAT's effort 1 for each, or as much for
             the undecided ones.
         :param side_by_side: runs the confirmations, two at once where a core is idle else.
         :returns: ``"yes"`` with the domain of each cell, shape [rows, columns]; ``"no"`` when the pair is refuted.
@@ -912,7 +931,7 @@ class PairProfiles:
         # a second search has to say "no" to all profiles, and to there being another.  It starts with presolve, which
         # the first comes to last, so that it is another search and not the same again: a false "infeasible" of CP-SAT
         # with one worker has been reported
-        effort, seed = self._params.confirm_effort * effort + self._params.confirm_least, seed + _SEEDS_OF_A_SEARCH
+        effort, seed = _SURE * effort, seed + _SEEDS_OF_A_SEARCH
         answer, missed = self._profiles.next(Slice(effort, end - clock(), seed))
         if missed is not None:
             self._undecided.append(missed)
@@ -923,9 +942,9 @@ class PairProfiles:
         return ("no" if confirmed else "unknown"), None
 
     def _new_profiles(self, effort: float, end: float, seed: int) -> IntArray | None:
-        for step in range(int(self._params.profiles_per_effort * effort)):
+        for step in range(int(_PROFILES * effort)):
             step_seed = _SEEDS_OF_A_ROUND * seed + step
-            limit = Slice(self._params.profile_effort * effort, end - clock(), step_seed, light=True)
+            limit = Slice(_SURE * effort, end - clock(), step_seed, light=True)
             answer, widths = self._profiles.next(limit)
             self._used_up = answer == "no"
             if widths is None:
@@ -940,7 +959,7 @@ class PairProfiles:
             if clock() > end:
                 self._undecided += waiting[i:]
                 return None
-            if (cells := self._try(widths, self._params.retry_effort * effort, end, seed)) is not None:
+            if (cells := self._try(widths, effort, end, seed)) is not None:
                 return cells
         return None
 
@@ -949,7 +968,7 @@ class PairProfiles:
 
         A skeleton that cannot be realised says which rows are missing; the model learns to ask for them.
         """
-        for _ in range(self._params.skeletons_per_profile):
+        for _ in range(_SKELETONS):
             answer, skeleton = self._skeleton(widths, effort, end, seed)
             if answer == "no":
                 # where possible the one with the same widths on the largest domains, which says more
@@ -963,8 +982,8 @@ class PairProfiles:
                 break
             if skeleton.cells is not None:
                 return skeleton.cells
-            rounding = Slice(self._params.rounding_effort, end - clock(), seed)
-            made = realise(self._problem, skeleton.serves, pp=self._pair[1], limit=rounding, params=self._params)
+            rounding = Slice(ROUNDING_EFFORT, end - clock(), seed)
+            made = realise(self._problem, skeleton.serves, pp=self._pair[1], limit=rounding)
             if made.cells is not None:
                 return made.cells
             if made.prices is None:
@@ -980,8 +999,8 @@ class PairProfiles:
 
         :param backwards: in the opposite order of those that are given, for a confirmation.
         """
-        for way in self._params.skeleton_attempts[::-1] if backwards else self._ways:
-            limit = Slice(way.share * effort, end - clock(), seed, way.linearization, light=way.light)
+        for way in _WAYS[::-1] if backwards else self._ways:
+            limit = Slice(effort, end - clock(), seed, linearization=way[0], light=way[1])
             answer, skeleton = self._skeletons.find(limit, widths)
             if answer != "unknown":
                 if not backwards:

@@ -9,15 +9,14 @@ unless the wall clock runs out first.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from functools import cache, partial
 
 from ground.quantities import plural
 from scheduler.placement.exact.bands import split_bands, tabu_bands
 from scheduler.placement.exact.bounds import (
+    ENTRY_SECONDS,
     UNIT,
     OutOfEntries,
-    RectangleBound,
     contiguous,
     fewest_for_lines,
     least_pattern_bound,
@@ -27,17 +26,34 @@ from scheduler.placement.exact.bounds import (
 )
 from scheduler.placement.exact.closed_forms import FILLS, OutOfNodes, cut_outs, fills_without_affinity, rows_on_two
 from scheduler.placement.exact.components import pack_components, pack_quick_components
-from scheduler.placement.exact.flows import FlowLimit, count_intervals, interval_flow, peeled_bands
+from scheduler.placement.exact.flows import (
+    COLUMNS,
+    INTERVALS,
+    PROGRAMS,
+    FlowLimit,
+    count_intervals,
+    interval_flow,
+)
 from scheduler.placement.exact.lattice import GridView, PairSearch
-from scheduler.placement.exact.params import FlowEffort
 from scheduler.placement.exact.problem import GridProblem
 from scheduler.placement.exact.profiles import enumerate_profiles
 from scheduler.placement.exact.shapes import decide_shapes
 from scheduler.placement.types import Pair
-from scheduler.work_clock import clock, spend
+from scheduler.work_clock import clock
 from topology.cluster import IntArray
 
 Stage = Callable[[PairSearch], None]
+
+# Cells beyond the grid's that multipliers cover, up to which rectangles are counted: with 22 some pairs were refuted,
+# and with hundreds the tables of one take all the time
+_BEYOND_CELLS = 24
+# Part of the free nodes in use from which a cluster is full: whole rows of bands waste more than is to spare, and bands
+# are split
+_FULL = 0.97
+# Intervals up to which flows come before the longer methods: two segments on eight columns, with domains of twenty
+# capacities. On gangs of 16 to 128 nodes they build nearly all that quick bands do not
+_FIRST_INTERVALS = 400
+_DIVES = 14  # Rounds of flows, with more programs in each; of sixty seeds the first twenty found all there was
 """A method, applied to all open pairs of a search."""
 
 Attempt = Callable[[GridView, Pair], IntArray | None]
@@ -117,7 +133,7 @@ def group_rows(search: PairSearch) -> None:
     if alpha not in (0.0, 1.0) or not any(view.turn(pair)[1] == 2 for pair in search.lattice.open()):
         return
     try:
-        cells = rows_on_two(view.problem, search.params.group_nodes)
+        cells = rows_on_two(view.problem)
     except OutOfNodes:
         return
     if cells is not None:
@@ -149,49 +165,38 @@ def apply_coverage(search: PairSearch, pairs: Sequence[Pair]) -> None:
 
 
 def count_rectangles(search: PairSearch) -> None:
-    """Make the exact rectangle table for the open pairs where that takes less time than a search."""
-    pairs, params = search.lattice.open(), search.params
-    if not pairs or (work := RectangleBound.work(search.problem, pairs)) > params.quick_table:
-        return
-    search.say("counting rectangles")
-    search.table = RectangleBound(search.problem, pairs)
-    spend(work / params.table_speed)
-    for pair in reversed(pairs):
-        if not search.lattice.is_refuted(pair) and search.table.refutes(pair):
-            covered, (_, charges) = search.table.most_cells(pair), search.coverage.least(*pair)
-            search.lattice.refute(pair, "rectangles", _too_few_covered(search.problem, pair, covered), charges)
-
-
-def count_regrets(search: PairSearch) -> None:
-    """Apply the rectangle bound by regrets to the open pairs with little slack which the rectangle table leaves out."""
-    params, problem = search.params, search.problem
-    for pair in reversed(search.lattice.open()):
-        if search.left <= 0:
+    """Apply the rectangle bound to the open pairs, those first where multipliers leave least, as far as time goes."""
+    problem, coverage = search.problem, search.coverage
+    end = search.end_of(search.params.quick_share)
+    for pair in sorted(search.lattice.open(), key=lambda pair: coverage.least(*pair)[0]):
+        if search.lattice.is_refuted(pair):
+            continue
+        covered, prices = coverage.least(*pair)
+        if covered - problem.cells > _BEYOND_CELLS:
             return
-        if search.lattice.is_refuted(pair) or (search.table is not None and search.table.knows(pair)):
-            continue
-        covered, prices = search.coverage.least(*pair)
-        if covered - problem.cells > params.regret_slack:
-            continue
-        with suppress(OutOfEntries):
-            if regrets_refute(problem, pair, prices, entries=params.regret_entries):
-                sentence = _too_few_covered(problem, pair, problem.cells - 1)
-                search.lattice.refute(pair, "rectangles", sentence, prices)
+        entries = int((end - clock()) / ENTRY_SECONDS)
+        try:
+            refuted = regrets_refute(problem, pair, prices, entries=entries)
+        except OutOfEntries:
+            return
+        if refuted:
+            sentence = _too_few_covered(problem, pair, problem.cells - 1)
+            search.lattice.refute(pair, "rectangles", sentence, prices)
 
 
 def count_patterns(search: PairSearch) -> None:
     """Apply the pattern bound to the open pairs, the cheapest first: each that is refuted raises the bound."""
-    params, problem = search.params, search.problem
-    if problem.cells > params.many_cells or max(problem.rows, problem.columns) > params.pattern_lines:
+    problem = search.problem
+    if problem.cells > search.params.many_cells:
         return
-    end = search.left - params.pattern_share * search.limits.seconds
+    end = search.end_of(search.params.quick_share)
     for pair in search.lattice.open():
-        if search.left < max(end, 0.0):
+        if clock() >= end:
             return
         if search.lattice.is_refuted(pair):
             continue
         search.say(f"patterns for DP spread {pair[0]}, PP spread {pair[1]}")
-        bound = search.patterns[pair] = least_pattern_bound(problem, pair, rounds=params.pattern_rounds)
+        bound = search.patterns[pair] = least_pattern_bound(problem, pair, end=end)
         if bound.slack < 0:
             covered = problem.cells + bound.slack // UNIT
             sentence = f"{_too_few_covered(problem, pair, covered)}, as widths and heights must add up, group by group"
@@ -229,9 +234,7 @@ def build_quick_tabu(search: PairSearch) -> None:
 
 
 def _tabu(search: PairSearch, view: GridView, pair: Pair) -> IntArray | None:
-    return tabu_bands(
-        view.problem, pair, effort=search.params.quick_tabu, seed=search.limits.seed, params=search.params
-    )
+    return tabu_bands(view.problem, pair, seed=search.limits.seed)
 
 
 def build_cut_outs(search: PairSearch) -> None:
@@ -241,77 +244,58 @@ def build_cut_outs(search: PairSearch) -> None:
 
 def build_split_bands(search: PairSearch) -> None:
     """Split some bands for some of their rows, on many cells or a full cluster: on others it hardly ever decides."""
-    end, params, problem = _end(search), search.params, search.problem
+    params, problem = search.params, search.problem
+    end = search.end_of(params.long_share)
 
     def attempt(view: GridView, pair: Pair) -> IntArray | None:
-        if view.problem.columns > params.split_columns:
+        if view.problem.columns > params.wide_columns:
             return None
-        return split_bands(view.problem, pair, seed=search.limits.seed, params=params, end=end)
+        return split_bands(view.problem, pair, seed=search.limits.seed, end=end)
 
-    # on a full cluster whole rows of bands waste more nodes than there are to spare; few cells are decided sooner
-    full = problem.cells > params.few_cells and problem.cells >= params.full * sum(problem.capacities)
-    if full or problem.cells > params.many_cells:
+    if problem.cells >= _FULL * sum(problem.capacities) or problem.cells > params.many_cells:
         _from_the_roomiest(search, attempt, "split bands", end=end)
-
-
-def build_peels(search: PairSearch) -> None:
-    """Peel a few choices of bands off, with a flow over what they leave: it is small, where one over all is not."""
-    params = search.params
-    if search.problem.cells > params.many_cells:
-        return
-    effort, end = params.quick_peel, search.end_of(params.quick_peel.share)
-
-    def attempt(view: GridView, pair: Pair) -> IntArray | None:
-        limit = FlowLimit(end - clock(), effort.programs, roundings=1, seed=search.limits.seed)
-        return peeled_bands(view.problem, pair, flows=effort.flows, limit=limit, params=params)
-
-    _from_the_roomiest(search, attempt, "peeled bands", end=end)
 
 
 def build_first_flows(search: PairSearch) -> None:
     """Cut every row in two, where the model is so small that a dive takes a hundredth of a second."""
-    _flows(search, search.params.first_flows, search.params.first_intervals, segments=2)
+    _flows(search, range(1), _FIRST_INTERVALS, segments=2)
 
 
 def build_quick_flows(search: PairSearch) -> None:
-    """Cut every row where it suits, with a few short dives."""
-    _flows(search, search.params.quick_flows, search.params.flow_intervals)
+    """Cut every row where it suits, with two short dives, which ask for different things."""
+    _flows(search, range(2), INTERVALS)
 
 
 def build_long_flows(search: PairSearch) -> None:
-    """Cut every row where it suits, with more and longer dives."""
-    _flows(search, search.params.long_flows, search.params.flow_intervals)
+    """Cut every row where it suits, with more dives, each longer than the one before."""
+    _flows(search, range(2, _DIVES), INTERVALS)
 
 
-def _flows(search: PairSearch, effort: FlowEffort, most: int, *, segments: int | None = None) -> None:
+def _flows(search: PairSearch, rounds: range, most: int, *, segments: int | None = None) -> None:
     """Look for intervals of columns, round after round over all open pairs, each with another seed.
 
+    :param rounds: the first two are quick dives.
     :param most: intervals up to which they are looked for.
     :param segments: of each row; ``None`` = any number.
     """
-    end = _end(search)
+    end = search.end_of(search.params.long_share)
 
     @cache
     def small(view: GridView, pair: Pair) -> bool:
         wanted = pair[1] > 1 if segments is None else pair[1] == segments
-        return (
-            wanted
-            and view.problem.columns <= search.params.flow_columns
-            and count_intervals(view.problem, pair) <= most
-        )
+        return wanted and view.problem.columns <= COLUMNS and count_intervals(view.problem, pair) <= most
 
-    def attempt(view: GridView, pair: Pair, *, seed: int) -> IntArray | None:
+    def attempt(view: GridView, pair: Pair, *, number: int) -> IntArray | None:
         if not small(view, pair):
             return None
-        limit = FlowLimit(end - clock(), effort.programs, effort.roundings, seed)
+        limit = FlowLimit(end - clock(), PROGRAMS * max(1, number), search.limits.seed + number)
         return interval_flow(view.problem, pair, limit=limit, coverage=search.coverage_of(view))
 
     def pairs() -> list[Pair]:
         return [p for p in search.lattice.open() if any(small(view, view.turn(p)) for view in search.views)]
 
-    for i in range(effort.seeds):
-        of_round = partial(attempt, seed=search.limits.seed + i)
-        _from_the_roomiest(search, of_round, "interval flow", pairs=pairs, end=end)
+    for number in rounds:
+        _from_the_roomiest(search, partial(attempt, number=number), "interval flow", pairs=pairs, end=end)
 
 
 def _from_the_roomiest(
@@ -348,13 +332,6 @@ def _from_the_roomiest(
             failed.append(pair)
 
 
-def _end(search: PairSearch) -> float:
-    """Return when a longer construction stops, by ``scheduler.work_clock``: what comes after it needs time too."""
-    params = search.params
-    share = params.construction_share if search.problem.cells <= params.many_cells else params.many_cells_share
-    return search.end_of(share)
-
-
 QUICK_STAGES: tuple[Stage, ...] = (count_edges, apply_product, fill_without_affinity)
 """What closed forms do, which breaks ties too: where a spread has no affinity less of it is looked for here alone."""
 
@@ -365,10 +342,8 @@ STAGES: tuple[Stage, ...] = (
     count_coverage,
     build_first_flows,
     count_rectangles,
-    count_regrets,
     build_split_bands,
     pack_quick_components,
-    build_peels,
     build_quick_flows,
     count_patterns,
     decide_shapes,

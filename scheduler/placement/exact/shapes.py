@@ -27,7 +27,7 @@ from scheduler.placement.cpsat import Answer, Slice, solve
 from scheduler.placement.exact.bounds import UNIT, PatternBound
 from scheduler.placement.exact.lattice import PairSearch
 from scheduler.placement.exact.problem import GridProblem
-from scheduler.placement.exact.profiles import SkeletonModel, realise
+from scheduler.placement.exact.profiles import ROUNDING_EFFORT, SkeletonModel, realise
 from scheduler.placement.types import Pair
 from scheduler.work_clock import clock, spend
 from topology.cluster import BoolArray, IntArray
@@ -38,6 +38,14 @@ if TYPE_CHECKING:
 DomainSet = tuple[int, ...]
 Shape = tuple[int, int]  # (q, r), the columns and the rows that a domain touches; (0, 0) = not in use
 
+_SHAPES = 1000  # of a pair, up to which choices are looked at: on 48 x 12 cells choices of 990 had a placement
+# Ways to cut a line, and sets of a column or of a row, up to which a model has a number of each: milliseconds when the
+# sets are looked at alone, which refutes most choices
+_NUMBERS = 5000
+# Sets of a column times those of a row up to which they are compared: with more a choice takes seconds; and where a
+# spread is 2, and the model of the columns decides most choices in a third of a second
+_CROSSINGS, _CROSSINGS_OF_TWO = 400_000, 20_000
+_EFFORT = 2.0  # of one choice: most that have a placement, or none, are decided in it
 _PAIR_SECONDS = 5e-6  # Of work to compare a set of a column with one of a row
 _WEIGHTS = 10  # Different weights of shapes, a handful
 _FINE = 100  # Parts of a cell in which regrets enter the model: small integers; each is rounded down
@@ -47,10 +55,10 @@ _SEEDS_OF_A_SEARCH = 10_000  # Between the search of a verdict and its confirmat
 
 def decide_shapes(search: PairSearch) -> None:
     """Decide choices of shapes of the open pairs with few of them, in turn, a few choices at a time."""
-    end, waiting = search.end_of(search.params.shape_share), list[ShapeChoices]()
+    end, waiting = search.end_of(search.params.long_share), list[ShapeChoices]()
     for pair in search.lattice.open():
         bound = search.patterns.get(pair)
-        if bound is not None and bound.number_of_shapes <= search.params.pattern_shapes:
+        if bound is not None and bound.number_of_shapes <= _SHAPES:
             waiting.append(ShapeChoices(search, pair))
     while waiting and clock() < end:
         still = set(search.lattice.open())
@@ -65,53 +73,44 @@ class ShapeChoices:
 
     def __init__(self, search: PairSearch, pair: Pair) -> None:
         self.pair = pair
-        self._search, self._params = search, search.params
-        self._counts = ShapeCounts(search.problem, pair, search.patterns[pair], patterns=self._params.pattern_cuts)
+        self._search = search
+        self._counts = ShapeCounts(search.problem, pair, search.patterns[pair], patterns=_NUMBERS)
         # where R is 2 and columns are few a model of these is a placement; mostly no view is so
-        narrow = [view for view in search.views if view.problem.columns <= self._params.narrow_columns]
+        narrow = [view for view in search.views if view.problem.columns <= search.params.narrow_columns]
         self._view = next((view for view in narrow if view.turn(pair)[1] == 2 < view.turn(pair)[0]), None)
         if self._view is not None:
             grid = self._view.problem
-            self._skeletons = SkeletonModel(grid, self._view.turn(pair), spare_rows=grid.rows, params=self._params)
+            self._skeletons = SkeletonModel(grid, self._view.turn(pair), spare_rows=grid.rows)
         self._used_up = False  # whether there is none left to look at
         self._looked_at: list[list[Shape]] = []
-        self._again: list[list[Shape]] = []  # left undecided with little effort
-        self._undecided = False  # whether one was left so with all of it
+        self._undecided = False  # whether one was left so
 
     @property
     def over(self) -> bool:
-        """Whether no choice is left to look at, or to look at again."""
-        return self._used_up and not self._again
+        """Whether no choice is left to look at."""
+        return self._used_up
 
     def decide(self, end: float) -> None:
-        """Look at some more choices, two at once: new ones with little effort, and once there are none at the rest.
+        """Look at some more choices, two at once.
 
         Where one choice takes long another one mostly does not, and one that has a placement is enough.
         """
-        again = self._used_up
-        if again:
-            choices, self._again = self._again[:_OF_A_TURN], self._again[_OF_A_TURN:]
-        else:
-            choices = []
-            while len(choices) < _OF_A_TURN and not self._used_up:
-                number = len(self._looked_at)
-                # every other one at random: on some clusters these have placements, on others those that come anyway
-                limit = Slice(self._params.shape_effort, end - clock(), number, light=True, random=number % 2 == 1)
-                next_answer, next_shapes = self._counts.next(limit)
-                self._used_up = next_answer != "yes"
-                self._undecided |= next_answer == "unknown"
-                if next_shapes is not None:
-                    choices.append(next_shapes)
-                    self._looked_at.append(next_shapes)
-        effort = self._params.shape_effort if again else self._params.choice_effort
-        answers = self._search.side_by_side([partial(self._decide, shapes, end, effort) for shapes in choices])
-        for shapes, (answer, cells) in zip(choices, answers, strict=True):
+        choices: list[list[Shape]] = []
+        while len(choices) < _OF_A_TURN and not self._used_up:
+            number = len(self._looked_at)
+            # every other one at random: on some clusters these have placements, on others those that come anyway
+            limit = Slice(_EFFORT, end - clock(), number, light=True, random=number % 2 == 1)
+            next_answer, next_shapes = self._counts.next(limit)
+            self._used_up = next_answer != "yes"
+            self._undecided |= next_answer == "unknown"
+            if next_shapes is not None:
+                choices.append(next_shapes)
+                self._looked_at.append(next_shapes)
+        answers = self._search.side_by_side([partial(self._decide, shapes, end) for shapes in choices])
+        for answer, cells in answers:
             if cells is not None:
                 self._search.lattice.build(cells, "shapes")
-            elif answer != "no" and again:
-                self._undecided = True
-            elif answer != "no":
-                self._again.append(shapes)
+            self._undecided |= answer == "unknown"
         if self.over and not self._undecided and self._confirmed(end):
             sentence = (
                 f"two complete searches went through all numbers of DP and PP groups that the domains may touch, and "
@@ -120,22 +119,22 @@ class ShapeChoices:
             self._search.lattice.refute(self.pair, "shapes", sentence)
 
     def _decide(
-        self, shapes: Sequence[Shape], end: float, effort: float, seed: int = 0, *, light: bool = False
+        self, shapes: Sequence[Shape], end: float, seed: int = 0, *, light: bool = False
     ) -> tuple[Answer, IntArray | None]:
         """Return ``"no"`` where no placement has the shapes, or the domain of each cell, shape [rows, columns]."""
         if clock() >= end:
             return "unknown", None
-        params, limit = self._params, Slice(effort, end - clock(), seed, light=light)
-        most = params.crossing_sets if self._view is None else params.crossing_sets_of_two
-        sets = CrossingSets(self._search.problem, self.pair, shapes, most=most, alone=params.alone_sets)
+        limit = Slice(_EFFORT, end - clock(), seed, light=light)
+        most = _CROSSINGS if self._view is None else _CROSSINGS_OF_TWO
+        sets = CrossingSets(self._search.problem, self.pair, shapes, most=most, alone=_NUMBERS)
         if not sets.few and self._view is None:
             self._used_up = True  # other choices have as many
         if sets.refuted_alone(limit):
             return "no", None
         answer, serves = sets.find(limit) if sets.few else ("unknown", None)
         if serves is not None:
-            rounding = Slice(params.rounding_effort, end - clock(), seed)
-            cells = realise(self._search.problem, serves, pp=self.pair[1], limit=rounding, params=params).cells
+            rounding = Slice(ROUNDING_EFFORT, end - clock(), seed)
+            cells = realise(self._search.problem, serves, pp=self.pair[1], limit=rounding).cells
             return ("unknown" if cells is None else "yes"), cells
         if answer == "no" or self._view is None:
             return answer, None
@@ -144,12 +143,9 @@ class ShapeChoices:
 
     def _confirmed(self, end: float) -> bool:
         """Return whether a second search says "no" to every choice, and to there being another."""
-        effort = self._params.shape_effort
-        if self._counts.next(Slice(effort, end - clock(), _SEEDS_OF_A_SEARCH))[0] != "no":
+        if self._counts.next(Slice(_EFFORT, end - clock(), _SEEDS_OF_A_SEARCH))[0] != "no":
             return False
-        again = [
-            partial(self._decide, shapes, end, effort, _SEEDS_OF_A_SEARCH, light=True) for shapes in self._looked_at
-        ]
+        again = [partial(self._decide, shapes, end, _SEEDS_OF_A_SEARCH, light=True) for shapes in self._looked_at]
         return all(answer == "no" for answer, _ in self._search.side_by_side(again))
 
 

@@ -152,9 +152,9 @@ def search_shared_stages(
     grid_job = reduction.job.replace(parallelism=parallelism, holds=(), counts=(), levels=(), tp_level=None)
     inside = GridReduction(reduction.cluster, grid_job, reduction.slowest)
     seconds = max(params.least_seconds, until - clock())
-    search = search_reduction(inside, limits, params.pair_share * seconds, params)
+    search = search_reduction(inside, limits, params.long_share * seconds, params)
     # no corner need be the best one with the nodes that are not in the grid
-    fill_front(search, seconds=params.front_share * seconds)
+    fill_front(search, seconds=params.short_share * seconds)
     lattices = {inside.level.name: search.lattice}
     # what S and R are at least at each level
     floors = {
@@ -228,7 +228,7 @@ def _improve(goals: GoalSearch) -> None:
     model.suggest(offered.target_of_mover(best.nodes))
     model.at_most("objective", model.value_of(best.worth))
     model.at_least("objective", ceil((goals.certified[0] - TOLERANCE) * model.scale - 1e-6))
-    left = goals.params.shared_share * (goals.end - clock())
+    left = (1 - goals.params.long_share) * (goals.end - clock())
     step = model.minimise("objective", clock() + left)
     if step is None or model.answer is None:
         return

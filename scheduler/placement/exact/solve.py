@@ -163,4 +163,4 @@ def seating_seconds(limits: Limits, params: ExactParams) -> float:
     """Return how long the searches below the job's level may take: none are made where closer levels need be good
     alone.
     """
-    return params.seating_share * limits.seconds if limits.told == "everything" else 0.0
+    return params.short_share * limits.seconds if limits.told == "everything" else 0.0

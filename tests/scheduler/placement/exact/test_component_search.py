@@ -19,15 +19,14 @@ from scheduler.placement.exact.components import (
     Components,
     Packings,
     Prices,
+    TreeShares,
     UsedDomains,
-    least_tree,
     list_components,
     master_prices,
     pack_components,
     share_columns,
 )
 from scheduler.placement.exact.lattice import Lattice, PairSearch
-from scheduler.placement.exact.params import DEFAULTS
 from scheduler.placement.exact.problem import GridProblem
 from scheduler.placement.types import Limits
 from tests.case_counts import cases, every_fourth, examples
@@ -46,9 +45,9 @@ def verdict(problem: GridProblem, pp: int) -> str:
     for domains in range(1, min(len(problem.capacities), problem.columns + pp) + 1):
         if sum(problem.capacities[:domains]) < problem.cells:
             continue
-        used = UsedDomains(problem, domains, DEFAULTS)
-        for effort in range(len(DEFAULTS.component_states)):
-            answer, cells = used.decide(pp, effort=effort, wall=60.0, seed=0)
+        used = UsedDomains(problem, domains)
+        for states in (50_000, 250_000, 1_250_000):
+            answer, cells = used.decide(pp, states=states, wall=60.0, seed=0)
             if cells is not None:
                 assert problem.fits(cells)
                 assert problem.pair_of(cells)[0] <= 2
@@ -152,7 +151,7 @@ def test_a_path_by_hand() -> None:
     With 8 in the middle the ends hold 7 and 5, the middle 3 and 5: 7 + 5 + 5 = 17 rows.  With 7: 8 + 5 + 5; with 5: 8 +
     7 + 3 = 18.
     """
-    assert least_tree((8, 7, 5), 10, 0) == 17
+    assert TreeShares(GridProblem(10, 2, (8, 7, 5))).least((8, 7, 5)).rows == 17
 
 
 @given(
@@ -166,7 +165,7 @@ def test_trees_and_heights_agree(height: int, capacities: list[int]) -> None:
     columns = len(room) - 1
     if sum(room) != columns * height:
         return
-    tree = least_tree(room, height, 0)
+    tree = TreeShares(GridProblem(height, columns, room)).least(room).rows
     heights = ComponentHeights(height, 0)
     found = heights.touches(room, columns, at_least=1, at_most=columns * height + height, states=10**6, graphs=10**4)
     if found.columns is not None:

@@ -14,12 +14,12 @@ import pytest
 
 from scheduler.algorithm_run import run
 from scheduler.job import Job, Parallelism
-from scheduler.placement.exact import algorithm, profiles, schedule, solve
+from scheduler.placement.exact import algorithm, bands, bounds, profiles, schedule, solve
 from scheduler.placement.exact.algorithm import Exact
 from scheduler.placement.exact.bands import SlotSwaps, SplitSwaps, split_bands, tabu_bands
 from scheduler.placement.exact.bounds import CoverageBound
 from scheduler.placement.exact.lattice import Lattice, PairSearch
-from scheduler.placement.exact.params import DEFAULTS, ExactParams, FlowEffort, SkeletonAttempt, TabuEffort
+from scheduler.placement.exact.params import DEFAULTS, ExactParams
 from scheduler.placement.exact.problem import GridProblem
 from scheduler.placement.exact.profiles import PairProfiles, SkeletonModel, cover_weights
 from scheduler.placement.exact.schedule import count_edges, count_rectangles, search_pairs
@@ -31,110 +31,25 @@ from topology.generate import paper_cluster
 def test_the_defaults() -> None:
     """Every number, so that none changes unnoticed: published results were made with these."""
     assert asdict(ExactParams()) == {
-        "plain_cells": 1024,
-        "coverage_points": 24,
-        "coverage_least": 0.02,
-        "coverage_zooms": 2,
-        "coverage_zoom_points": 9,
-        "tabu_listed": 240,
-        "tabu_elements": 30_000,
-        "quick_tabu": {"partitions": 8, "steps": 8},
-        "group_nodes": 20_000,
-        "full": 0.97,
-        "few_cells": 256,
-        "regret_slack": 8.0,
-        "regret_entries": 20_000_000,
-        "split_columns": 40,
-        "split_partitions": 6,
-        "split_domains": 2,
-        "split_plans": 24,
-        "split_steps": ((20, 24), (100, 6), (300, 2)),
-        "split_near": 0.005,
-        "quick_table": 1e8,
-        "table_speed": 2.5e8,
-        "many_cells": 3000,
-        "pattern_lines": 300,
-        "pattern_rounds": 80,
-        "pattern_share": 0.1,
-        "pattern_shapes": 1000,
-        "pattern_cuts": 5000,
-        "shape_share": 0.5,
-        "choice_effort": 1.2,
-        "shape_effort": 2.0,
-        "crossing_sets": 400_000,
-        "crossing_sets_of_two": 20_000,
-        "alone_sets": 5000,
-        "component_columns": 20,
-        "component_share": 0.3,
-        "quick_component_share": 0.02,
-        "component_sets": 100_000,
-        "component_nodes": 20_000,
-        "component_looks": 240,
-        "component_rounding": 0.1,
-        "component_trees": 8,
-        "tree_elements": 100,
-        "component_states": (20_000, 200_000, 1_000_000),
-        "component_graphs": 5,
-        "flow_columns": 16,
-        "flow_intervals": 6000,
-        "construction_share": 0.35,
-        "many_cells_share": 0.2,
-        "first_intervals": 400,
-        "first_flows": {"programs": 40, "roundings": 1, "seeds": 1},
-        "quick_flows": {"programs": 40, "roundings": 1, "seeds": 2},
-        "long_flows": {"programs": 200, "roundings": 3, "seeds": 20},
-        "peel_domains": 4,
-        "peel_sets": 100_000,
-        "peel_bands": 1000,
-        "peel_kept": 100,
-        "peel_parts": (2, 3, 4),
-        "quick_peel": {"flows": 16, "programs": 30, "share": 0.05, "least": 1},
-        "cover_offsets": 12,
-        "cover_scales": (1, 2, 3),
-        "ordered_domains": 20,
-        "narrow_columns": 20,
-        "widest_columns": 40,
-        "first_effort": 0.25,
-        "effort_growth": 2.0,
-        "profiles_per_effort": 32,
-        "profile_effort": 4.0,
-        "retry_effort": 4.0,
-        "confirm_effort": 16.0,
-        "confirm_least": 1.0,
-        "skeleton_attempts": (
-            {"share": 0.2, "linearization": 0, "light": True},
-            {"share": 1.0, "linearization": 2, "light": True},
-            {"share": 1.0, "linearization": 1, "light": False},
-        ),
-        "skeletons_per_profile": 12,
-        "rounding_effort": 0.5,
-        "most_covers": 20_000,
-        "pricing_rounds": 60,
-        "patterns_per_round": 24,
-        "price_unit": 1000,
-        "touch_table": 3e7,
-        "pod_seconds": (0.1, 1.0),
-        "band_choices": 600,
-        "band_effort": 0.3,
-        "band_share": 0.1,
-        "cell_choices": 3_000,
-        "goal_effort": 0.03,
-        "term_effort": 0.3,
-        "part_effort": 0.02,
-        "part_cost": 0.05,
-        "tie_effort": 0.02,
-        "fruitless_parts": 40,
-        "pair_share": 0.4,
-        "shared_share": 0.7,
-        "expert_share": 0.1,
-        "held_terms": 3,
-        "seating_share": 0.05,
+        "long_share": 0.35,
+        "short_share": 0.05,
+        "quick_share": 0.02,
         "rules_share": 0.2,
         "rules_least": 0.05,
         "pod_rules_share": 0.02,
-        "front_share": 0.05,
-        "front_least": 0.01,
         "least_seconds": 0.05,
+        "goal_effort": 0.03,
+        "term_effort": 0.3,
+        "part_effort": 0.02,
+        "fruitless_parts": 40,
+        "held_terms": 3,
+        "plain_cells": 1024,
+        "many_cells": 3000,
+        "cell_choices": 3_000,
+        "narrow_columns": 20,
+        "wide_columns": 40,
+        "touch_table": 3e7,
+        "pod_seconds": (0.1, 1.0),
     }
     assert ExactParams() == DEFAULTS == Exact().params
 
@@ -167,7 +82,7 @@ RECORDED: list[tuple[GridProblem, float, list[Step], list[Step]]] = [
         [((1, 6), "edges"), ((6, 1), "edges"), ((2, 2), "product"), ((2, 3), "coverage"), ((3, 2), "coverage")],
         [
             *[((2, 6), "contiguous fill"), ((6, 2), "contiguous fill, transposed")],
-            *[((3, 3), "column bands, transposed"), ((4, 2), "components, transposed")],
+            *[((3, 3), "column bands, transposed"), ((4, 2), "split bands, transposed")],
         ],
     ),
     (
@@ -232,36 +147,32 @@ def test_many_cells(monkeypatch: pytest.MonkeyPatch, many: int, tried: bool) -> 
     assert bool(asked) is tried
 
 
-def test_effort_of_tabu_searches(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its partitions and swaps, and the seed of the limits."""
-    tabu = Calls(monkeypatch, "tabu_bands")
-    schedule.build_quick_tabu(started(OPEN, quick_tabu=TabuEffort(2, 3)))
-    assert {call["effort"] for call in tabu.calls} == {TabuEffort(2, 3)}
-    assert {call["seed"] for call in tabu.calls} == {0}
-
-
-@pytest.mark.parametrize(("changes", "most"), [({}, 40), ({"tabu_elements": 1}, 1), ({"tabu_listed": 1}, 1)])
-def test_partitions_of_a_tabu_search(monkeypatch: pytest.MonkeyPatch, changes: dict[str, int], most: int) -> None:
+@pytest.mark.parametrize(("name", "value", "most"), [("_TRIES", 8, 40), ("TOGETHER", 1, 1), ("_LISTED", 1, 1)])
+def test_partitions_of_a_tabu_search(monkeypatch: pytest.MonkeyPatch, name: str, value: int, most: int) -> None:
     """Twelve columns have 15 partitions into four bands: all, or as many as arrays may have, or as are listed."""
     sizes: list[int] = []
+    monkeypatch.setattr(bands, name, value)
     monkeypatch.setattr(SlotSwaps, "run", lambda self, *_: sizes.append(len(self)) or self.lacking().sum(axis=1))
     problem = GridProblem(50, 12, (60,) * 8 + (50,) * 4)
-    tabu_bands(problem, (3, 4), effort=TabuEffort(40, 300), seed=0, params=replace(DEFAULTS, **changes))
+    tabu_bands(problem, (3, 4), searched=40, steps=300, seed=0)
     assert sizes
     assert max(sizes) <= most
 
 
 @pytest.mark.parametrize(
-    ("changes", "tried"),
+    ("full", "changes", "tried"),
     [
-        ({"full": 1.1}, False),
-        ({"full": 1.1, "many_cells": 10}, True),
-        ({"full": 0.5, "few_cells": 0}, True),
-        ({"full": 0.5, "few_cells": 0, "split_columns": 4}, False),
+        (1.1, {}, False),
+        (1.1, {"many_cells": 10}, True),
+        (0.5, {}, True),
+        (0.5, {"wide_columns": 4}, False),
     ],
 )
-def test_when_bands_are_split(monkeypatch: pytest.MonkeyPatch, changes: dict[str, float], tried: bool) -> None:
+def test_when_bands_are_split(
+    monkeypatch: pytest.MonkeyPatch, full: float, changes: dict[str, int], tried: bool
+) -> None:
     """On many cells or a full cluster, where the columns are few, and no longer than the search may take."""
+    monkeypatch.setattr(schedule, "_FULL", full)
     split = Calls(monkeypatch, "split_bands")
     search = started(OPEN, **changes)
     schedule.build_split_bands(search)
@@ -272,18 +183,19 @@ def test_when_bands_are_split(monkeypatch: pytest.MonkeyPatch, changes: dict[str
 @pytest.mark.parametrize(
     ("changes", "plans", "steps"),
     [
-        ({}, 24, {20, 100, 300}),
-        ({"split_plans": 3}, 3, {20, 100, 300}),
-        ({"split_steps": ((7, 2),)}, 24, {7}),
-        ({"split_near": 0.0}, 24, {20}),
-        ({"split_partitions": 0}, 0, set()),
+        ({}, 24, {20, 80, 320}),
+        ({"_PLANS": 3}, 3, {20}),
+        ({"_NEAR": 0.0}, 24, {20}),
+        ({"_PARTITIONS": 0}, 0, set()),
     ],
 )
 def test_plans_of_split_bands(
-    monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any], plans: int, steps: set[int]
+    monkeypatch: pytest.MonkeyPatch, changes: dict[str, float], plans: int, steps: set[int]
 ) -> None:
-    """So many plans at most, each with so many swaps; those that stay far off are left."""
+    """So many plans at most, each with so many swaps, then a fourth with four times as many; not what is far off."""
     runs: list[int] = []
+    for name, value in changes.items():
+        monkeypatch.setattr(bands, name, value)
 
     def run(self: SplitSwaps, steps: int) -> bool:
         runs.append(steps)
@@ -291,7 +203,7 @@ def test_plans_of_split_bands(
         return False
 
     monkeypatch.setattr(SplitSwaps, "run", run)
-    split_bands(TIGHT, (3, 5), seed=0, params=replace(DEFAULTS, **changes))
+    split_bands(TIGHT, (3, 5), seed=0)
     assert set(runs) == steps
     assert runs.count(20) <= 2 * plans  # bands split alone, then together
 
@@ -301,96 +213,96 @@ TIGHT = GridProblem(46, 12, (77, 68, 63, 58, 56, 52, 46, 44, 41, 33, 20, 10))
 
 
 @pytest.mark.parametrize(
-    ("changes", "programs"),
-    [
-        ({}, {40}),
-        ({"quick_flows": FlowEffort(programs=7, roundings=2, seeds=3)}, {7}),
-        ({"flow_intervals": 3}, set()),
-        ({"flow_columns": 4}, set()),
-    ],
+    ("changes", "rounds", "programs"),
+    [({}, 2, {7}), ({"INTERVALS": 3}, 0, set()), ({"COLUMNS": 4}, 0, set())],
 )
-def test_rounds_of_flows(monkeypatch: pytest.MonkeyPatch, changes: dict[str, object], programs: set[int]) -> None:
+def test_rounds_of_flows(
+    monkeypatch: pytest.MonkeyPatch, changes: dict[str, int], rounds: int, programs: set[int]
+) -> None:
     """Round after round with a new seed each; none where the model is too large."""
+    for name, value in {"PROGRAMS": 7, **changes}.items():
+        monkeypatch.setattr(schedule, name, value)
     flows = Calls(monkeypatch, "interval_flow")
-    schedule.build_quick_flows(started(GridProblem(8, 5, (16, 8, 8, 5, 3)), **changes))
+    schedule.build_quick_flows(started(GridProblem(8, 5, (16, 8, 8, 5, 3))))
     assert {call["limit"].programs for call in flows.calls} == programs
-    rounds = changes.get("quick_flows", DEFAULTS.quick_flows)
-    assert isinstance(rounds, FlowEffort)
-    if programs:
-        assert list(dict.fromkeys(call["limit"].seed for call in flows.calls)) == list(range(rounds.seeds))
-        assert {call["limit"].roundings for call in flows.calls} == {rounds.roundings}
+    assert list(dict.fromkeys(call["limit"].seed for call in flows.calls)) == list(range(rounds))
 
 
-@pytest.mark.parametrize(("many_cells", "share"), [(40, 0.35), (39, 0.2)])
-def test_what_constructions_leave_to_others(monkeypatch: pytest.MonkeyPatch, many_cells: int, share: float) -> None:
-    """Flows on 40 cells have a third of the limit of 60 s, and a fifth where that counts as many."""
+def test_longer_flows_have_more_programs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rounds two and three have twice and three times as many as a quick one, with seeds of their own."""
+    monkeypatch.setattr(schedule, "_DIVES", 4)
     flows = Calls(monkeypatch, "interval_flow")
-    schedule.build_quick_flows(started(GridProblem(8, 5, (16, 8, 8, 5, 3)), many_cells=many_cells))
+    schedule.build_long_flows(started(GridProblem(8, 5, (16, 8, 8, 5, 3))))
+    assert {(call["limit"].seed, call["limit"].programs) for call in flows.calls} == {(2, 80), (3, 120)}
+
+
+def test_what_constructions_leave_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Flows have a third of the limit of 60 s."""
+    flows = Calls(monkeypatch, "interval_flow")
+    schedule.build_quick_flows(started(GridProblem(8, 5, (16, 8, 8, 5, 3))))
     given = [call["limit"].seconds for call in flows.calls]
     assert given
-    assert share * 60 - 8 < max(given) <= share * 60
+    assert 0.35 * 60 - 8 < max(given) <= 0.35 * 60
 
 
-def test_a_table_that_takes_too_long_is_not_made() -> None:
-    """With the defaults it is."""
-    usual, without = started(OPEN), started(OPEN, quick_table=0.0)
-    for search in (usual, without):
-        count_rectangles(search)
-    assert usual.table is not None
-    assert without.table is None
+@pytest.mark.parametrize(("share", "refuted"), [(0.02, True), (0.0, False)])
+def test_rectangles_have_a_share_of_the_time(share: float, refuted: bool) -> None:
+    """3 x 6 cells on 7 + 5 + 5 + 3: rectangles cover 17 of 18 with (2, 2); in no time nothing is known."""
+    search = started(GridProblem(3, 6, (7, 5, 5, 3)), quick_share=share)
+    count_rectangles(search)
+    assert search.lattice.is_refuted((2, 2)) is refuted
 
 
-def test_how_fine_the_coverage_bound_is() -> None:
+def test_how_fine_the_coverage_bound_is(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two multipliers an axis and no zoom bound 3 x 3 cells on 3 + 2 + 2 + 2 from further above than 25 with zooms."""
     problem = GridProblem(3, 3, (3, 2, 2, 2))
-    coarse = replace(DEFAULTS, coverage_points=2, coverage_zooms=0)
-    assert CoverageBound(problem, coarse).coverable(2, 2) > CoverageBound(problem).coverable(2, 2)
-    for changes in ({"coverage_least": 0.5}, {"coverage_zoom_points": 3}):
-        assert CoverageBound(problem, replace(coarse, coverage_zooms=1, **changes)).coverable(2, 2) >= 8.0  # type: ignore[arg-type]
+    fine = CoverageBound(problem).coverable(2, 2)
+    monkeypatch.setattr(bounds, "_POINTS", 2)
+    monkeypatch.setattr(bounds, "_ZOOMS", 0)
+    assert CoverageBound(problem).coverable(2, 2) > fine
+    monkeypatch.setattr(bounds, "_ZOOMS", 1)
+    for name, value in (("_LEAST", 0.5), ("_ZOOM_POINTS", 3)):
+        monkeypatch.setattr(bounds, name, value)
+        assert CoverageBound(problem).coverable(2, 2) >= 8.0
 
 
-def test_weights_of_covers() -> None:
+def test_weights_of_covers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of heights 1, 2, 5 and 6 for a sum of 20 in four parts, 1 and 2 are useful offsets: one of them, the largest."""
     heights = [1, 2, 5, 6]
     assert len(list(cover_weights(20, 4, heights))) == 3 * (1 + 3)
-    fewer = replace(DEFAULTS, cover_offsets=1, cover_scales=(1,))
-    assert len(list(cover_weights(20, 4, heights, fewer))) == 2 * (1 + 1)
+    monkeypatch.setattr(profiles, "_OFFSETS", 1)
+    monkeypatch.setattr(profiles, "_SCALES", 1)
+    assert len(list(cover_weights(20, 4, heights))) == 2 * (1 + 1)
 
 
-def tried_profiles(patch: pytest.MonkeyPatch, effort: float = 1.0, **changes: object) -> list[tuple[float, int, bool]]:
-    """Return the effort, linearization and presolve of each search for a skeleton, none of which finds one."""
+def test_profiles_of_a_round_and_attempts_at_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three profiles for an effort of 1; each is looked at in the ways given, in order."""
     tried: list[tuple[float, int, bool]] = []
 
     def find(_: SkeletonModel, limit: Any, __: object) -> tuple[str, None]:
         tried.append((limit.effort, limit.linearization, limit.light))
         return "unknown", None
 
-    patch.setattr(SkeletonModel, "find", find)
-    profiles = PairProfiles(OPEN, (3, 3), spare_rows=10, params=replace(DEFAULTS, **changes))  # type: ignore[arg-type]
-    profiles.search(effort=effort, wall=60.0, seed=0)
-    return tried
+    monkeypatch.setattr(SkeletonModel, "find", find)
+    monkeypatch.setattr(profiles, "_PROFILES", 3)
+    monkeypatch.setattr(profiles, "_WAYS", ((2, False), (0, True)))
+    PairProfiles(OPEN, (3, 3), spare_rows=10).search(effort=1.0, wall=60.0, seed=0)
+    assert tried == [(1.0, 2, False), (1.0, 0, True)] * 3
 
 
-def test_profiles_of_a_round_and_attempts_at_each(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Three profiles for an effort of 1; each is looked at in the ways given, in order."""
-    ways = (SkeletonAttempt(0.5, 2, False), SkeletonAttempt(1.0, 0, True))
-    assert (
-        tried_profiles(monkeypatch, profiles_per_effort=3, skeleton_attempts=ways)
-        == [(0.5, 2, False), (1.0, 0, True)] * 3
-    )
-
-
-@pytest.mark.parametrize(("narrow", "widest", "views"), [(20, 40, 2), (5, 40, 1), (1, 9, 1), (1, 4, 0)])
-def test_views_that_are_narrow_enough(narrow: int, widest: int, views: int) -> None:
+@pytest.mark.parametrize(("narrow", "wide", "views"), [(20, 40, 2), (5, 40, 1), (1, 9, 1), (1, 4, 0)])
+def test_views_that_are_narrow_enough(narrow: int, wide: int, views: int) -> None:
     """Ten rows, five columns: both views, the narrow one, the one of any use, none."""
-    search = started(OPEN, narrow_columns=narrow, widest_columns=widest)
+    search = started(OPEN, narrow_columns=narrow, wide_columns=wide)
     assert len(profiles._narrow_views(search)) == views
 
 
 def test_efforts_of_the_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first round at 0.1, each after it three times as long; the search ends when its time does."""
     efforts: list[float] = []
-    search = started(OPEN, first_effort=0.1, effort_growth=3.0)
+    search = started(OPEN)
+    monkeypatch.setattr(profiles, "_FIRST_EFFORT", 0.1)
+    monkeypatch.setattr(profiles, "_GROWTH", 3.0)
 
     def end_after_three(_: PairProfiles, *, effort: float, seed: int, **others: object) -> tuple[str, None]:
         if effort not in efforts:
@@ -420,25 +332,21 @@ def test_shares_of_seating_and_front(monkeypatch: pytest.MonkeyPatch) -> None:
     keep(solve, "seat")
     keep(algorithm, "fill_front")
     job = Job("job", Parallelism(tp=4, dp=12, pp=2))
-    exact = Exact(replace(DEFAULTS, seating_share=0.1, front_share=0.2))
+    exact = Exact(replace(DEFAULTS, short_share=0.1))
     outcome = run(exact, paper_cluster("i"), job, Limits(seconds=60, workers=1))
     assert outcome.status == "optimal"
-    assert seconds == pytest.approx({"seat": 6.0, "fill_front": 12.0})
+    assert seconds == pytest.approx({"seat": 6.0, "fill_front": 6.0})
 
 
-def test_other_numbers_prove_the_same() -> None:
+def test_other_numbers_prove_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     """All the time for nothing but profiles: another way, the same optimum, for a number never decides an answer."""
-    nothing = TabuEffort(partitions=0, steps=0)
-    other = replace(
-        DEFAULTS,
-        quick_tabu=nothing,
-        quick_flows=FlowEffort(programs=0, roundings=0, seeds=0),
-        long_flows=FlowEffort(programs=0, roundings=0, seeds=0),
-    )
     found = []
-    for params in (DEFAULTS, other):
+    for quick in (True, False):
+        if not quick:
+            monkeypatch.setattr(schedule, "tabu_bands", lambda *_, **__: None)
+            monkeypatch.setattr(schedule, "PROGRAMS", 0)
         lattice = Lattice(OPEN, 0.4, 0.6)
-        search_pairs(PairSearch(lattice, Limits(seconds=60, seed=3, workers=1), params))
+        search_pairs(PairSearch(lattice, Limits(seconds=60, seed=3, workers=1)))
         assert lattice.proved
         found.append((lattice.cost(lattice.best), lattice.bound()))
     assert np.allclose(found[0], found[1])

@@ -21,7 +21,7 @@ from topology.cluster import IntArray
 
 def flow(problem: GridProblem, pair: Pair, *, seed: int = 0) -> IntArray | None:
     """Search to the end: every choice of intervals has its turn."""
-    limit = FlowLimit(60.0, programs=100_000, roundings=100_000, seed=seed)
+    limit = FlowLimit(60.0, programs=100_000, seed=seed)
     return interval_flow(problem, pair, limit=limit, coverage=CoverageBound(problem))
 
 
@@ -97,7 +97,7 @@ def test_rows_on_three_domains_are_not_cut_in_two() -> None:
 
 def test_intervals_that_no_whole_rows_fill() -> None:
     """Two rows of two columns; domains of three cells that serve one column each leave cells without room."""
-    problem, limit = GridProblem(2, 2, (3, 1)), FlowLimit(60.0, 1000, 1, 0)
+    problem, limit = GridProblem(2, 2, (3, 1)), FlowLimit(60.0, 1000, 0)
     serves = np.array([[True, False], [False, True]])
     assert rows_on_intervals(problem, serves, pp=2, limit=limit) is None
     cells = rows_on_intervals(problem, np.array([[True, True], [False, True]]), pp=2, limit=limit)

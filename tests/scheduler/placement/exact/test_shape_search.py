@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.placement.cpsat import Slice
+from scheduler.placement.exact import shapes
 from scheduler.placement.exact.bounds import least_pattern_bound
 from scheduler.placement.exact.lattice import Lattice, PairSearch
-from scheduler.placement.exact.params import DEFAULTS, ExactParams
+from scheduler.placement.exact.params import ExactParams
 from scheduler.placement.exact.problem import GridProblem
 from scheduler.placement.exact.profiles import SkeletonModel, realise
 from scheduler.placement.exact.schedule import count_edges
@@ -39,11 +38,10 @@ SHAPES = [(7, 11), (8, 9), (7, 10), (6, 10), (4, 11), (5, 8), (5, 7), (3, 8), (3
 """A choice for these: their rectangles are 436 cells for 432, so that four are holes."""
 
 
-def decided(problem: GridProblem, pair: Pair, **changes: object) -> Lattice:
+def decided(problem: GridProblem, pair: Pair) -> Lattice:
     """What choices of shapes say of one pair; nothing where prices of patterns refute it."""
-    params: ExactParams = replace(DEFAULTS, **changes)  # type: ignore[arg-type]
-    search = PairSearch(Lattice(problem, 0.5, 0.5), Limits(seconds=60.0), params)
-    search.patterns[pair] = least_pattern_bound(problem, pair, rounds=80)
+    search = PairSearch(Lattice(problem, 0.5, 0.5), Limits(seconds=60.0))
+    search.patterns[pair] = least_pattern_bound(problem, pair)
     if search.patterns[pair].slack >= 0:
         choices = ShapeChoices(search, pair)
         while not choices.over and not search.lattice.built:
@@ -114,7 +112,7 @@ def test_refuted_choice_by_choice(rows: int, columns: int, capacities: tuple[int
     """Brute force finds no placement, prices of patterns do not refute the pair, choices of shapes do."""
     problem = GridProblem(rows, columns, capacities)
     assert not any(pair[0] >= s and pair[1] >= r for s, r in corners(problem))
-    assert least_pattern_bound(problem, pair, rounds=80).slack >= 0
+    assert least_pattern_bound(problem, pair).slack >= 0
     assert [(refutation.pair, refutation.by) for refutation in decided(problem, pair).refutations] == [(pair, "shapes")]
 
 
@@ -133,18 +131,17 @@ def test_sets_of_columns_alone_refute() -> None:
     assert rows.find(LIMIT)[0] == "no"
 
 
-@pytest.mark.parametrize(
-    "changes", [{"choice_effort": 1e-9}, {"alone_sets": 0}, {"choice_effort": 1e-9, "alone_sets": 0}]
-)
-def test_with_more_effort_for_each_choice(changes: dict[str, float]) -> None:
-    """Choices for which little effort is not enough are looked at again, and the pair is refuted all the same."""
+def test_refuted_without_looking_at_one_side_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sets that cross refute the pair all the same."""
+    monkeypatch.setattr(CrossingSets, "refuted_alone", lambda *_: False)
     problem = GridProblem(3, 3, (5, 2, 1, 1, 1))
-    assert [refutation.by for refutation in decided(problem, (2, 2), **changes).refutations] == ["shapes"]
+    assert [refutation.by for refutation in decided(problem, (2, 2)).refutations] == ["shapes"]
 
 
-def test_built_without_looking_at_one_side_alone() -> None:
+def test_built_without_looking_at_one_side_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sets of one side alone only save time."""
-    check_pair(FULL, next(iter(decided(FULL, (3, 3), alone_sets=0).built.values())), (3, 3))
+    monkeypatch.setattr(CrossingSets, "refuted_alone", lambda *_: False)
+    check_pair(FULL, next(iter(decided(FULL, (3, 3)).built.values())), (3, 3))
 
 
 def test_built_from_sets_that_cross() -> None:
@@ -174,7 +171,7 @@ def test_cuts() -> None:
 def test_choices_come_once() -> None:
     """Each choice of shapes is another one, with all domains and cells, until none is left."""
     problem = GridProblem(4, 3, (4, 3, 3, 3))
-    counts = ShapeCounts(problem, (3, 2), least_pattern_bound(problem, (3, 2), rounds=80), patterns=5000)
+    counts = ShapeCounts(problem, (3, 2), least_pattern_bound(problem, (3, 2)), patterns=5000)
     seen = []
     while (shapes := counts.next(LIMIT)[1]) is not None:
         assert sum(min(c, q * r) for c, (q, r) in zip(problem.capacities, shapes, strict=True)) >= problem.cells
@@ -183,21 +180,22 @@ def test_choices_come_once() -> None:
     assert counts.next(LIMIT)[0] == "no"
 
 
-def test_too_many_sets() -> None:
+def test_too_many_sets(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of rows and columns on three of nine domains hundreds cross: with room for ten nothing is looked for."""
     assert CrossingSets(FULL, (3, 3), SHAPES, most=10_000).few
     assert not CrossingSets(FULL, (3, 3), SHAPES, most=10).few
-    lattice = decided(FULL, (3, 3), crossing_sets=10)
+    monkeypatch.setattr(shapes, "_CROSSINGS", 10)
+    lattice = decided(FULL, (3, 3))
     assert not lattice.built
     assert not lattice.refutations
 
 
-@pytest.mark.parametrize("changes", [{"shape_share": 0.0}, {"pattern_shapes": 0}])
-def test_where_nothing_is_tried(changes: dict[str, float]) -> None:
+@pytest.mark.parametrize(("share", "most"), [(0.0, 1000), (0.35, 0)])
+def test_where_nothing_is_tried(monkeypatch: pytest.MonkeyPatch, share: float, most: int) -> None:
     """Without time, or with more shapes than are listed, a pair stays open."""
-    params: ExactParams = replace(DEFAULTS, **changes)  # type: ignore[arg-type]
-    search = PairSearch(Lattice(FULL, 0.5, 0.5), Limits(seconds=60.0), params)
+    monkeypatch.setattr(shapes, "_SHAPES", most)
+    search = PairSearch(Lattice(FULL, 0.5, 0.5), Limits(seconds=60.0), ExactParams(long_share=share))
     count_edges(search)
-    search.patterns[3, 3] = least_pattern_bound(FULL, (3, 3), rounds=80)
+    search.patterns[3, 3] = least_pattern_bound(FULL, (3, 3))
     decide_shapes(search)
     assert (3, 3) in search.lattice.open()

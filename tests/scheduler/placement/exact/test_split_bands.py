@@ -19,7 +19,6 @@ from scheduler.placement.exact.bands import (
     split_bands,
     tabu_bands,
 )
-from scheduler.placement.exact.params import TabuEffort
 from scheduler.placement.exact.problem import GridProblem
 from tests.case_counts import examples
 from tests.scheduler.placement.exact.tiny import (
@@ -33,7 +32,7 @@ from tests.scheduler.placement.exact.tiny import (
     problems,
 )
 
-LONG_TABU = TabuEffort(partitions=40, steps=300)  # more than the search itself gives straight bands
+LONG_TABU = {"searched": 40, "steps": 300}  # more than the search itself gives straight bands
 
 
 def swaps(rows: int, groups: tuple[SplitGroup, ...], capacities: tuple[int, ...], *, most_split: int) -> SplitSwaps:
@@ -131,7 +130,7 @@ def test_more_domains_than_bands_have_slots(pair: tuple[int, int]) -> None:
     problem = planted_split(widths, dp, pp)
     assert len(problem.capacities) > dp * pp
     assert sum(problem.capacities) == problem.cells
-    assert tabu_bands(problem, pair, effort=LONG_TABU, seed=0) is None
+    assert tabu_bands(problem, pair, **LONG_TABU, seed=0) is None
     cells = split_bands(problem, pair, seed=0)
     assert cells is not None
     check_pair(problem, cells, pair)
@@ -154,7 +153,7 @@ def planted_split(widths: tuple[int, ...], dp: int, pp: int) -> GridProblem:
 @pytest.mark.parametrize("pair", [(2, 12), (8, 3), (9, 3)])
 def test_a_full_cluster_is_used_up(pair: tuple[int, int]) -> None:
     """24 domains with 18 nodes to spare; no straight bands have these pairs."""
-    assert tabu_bands(FULL, pair, effort=LONG_TABU, seed=0) is None
+    assert tabu_bands(FULL, pair, **LONG_TABU, seed=0) is None
     cells = split_bands(FULL, pair, seed=0)
     assert cells is not None
     check_pair(FULL, cells, pair)

@@ -8,20 +8,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.placement.exact.bands import partitions, tabu_bands
-from scheduler.placement.exact.params import DEFAULTS, TabuEffort
 from scheduler.placement.exact.problem import GridProblem
 from scheduler.placement.types import Pair
 from tests.case_counts import every_fourth, examples
 from tests.scheduler.placement.exact.tiny import alike, all_problems, bands_exist, check_placement, pairs, problems
 from topology.cluster import IntArray
 
-QUICK, LONG = DEFAULTS.quick_tabu, TabuEffort(partitions=40, steps=300)
-"""What the search takes, and more: tenths of a second."""
+LONG = {"searched": 40, "steps": 300}
+"""More than the search takes: tenths of a second."""
 
 
-def found(problem: GridProblem, pair: Pair, *, seed: int = 0, effort: TabuEffort = LONG) -> IntArray | None:
+def found(problem: GridProblem, pair: Pair, *, seed: int = 0) -> IntArray | None:
     """Search, and check what is found."""
-    cells = tabu_bands(problem, pair, effort=effort, seed=seed)
+    cells = tabu_bands(problem, pair, **LONG, seed=seed)
     if cells is not None:
         check_placement(problem, cells, pair)
     return cells
@@ -63,7 +62,7 @@ def test_large_domains_serve_two_bands() -> None:
     the last band lack 6 rows, which one domain of another band has to spare.
     """
     problem = GridProblem(32, 12, (40,) * 11)
-    cells = tabu_bands(problem, (3, 4), effort=QUICK, seed=0)
+    cells = tabu_bands(problem, (3, 4), seed=0)
     assert cells is not None
     assert problem.fits(cells)
     assert problem.pair_of(cells) == (3, 4)
@@ -72,7 +71,7 @@ def test_large_domains_serve_two_bands() -> None:
 def test_wide_bands_want_large_domains() -> None:
     """100 x 8 cells on one domain of 300, three of 100 and four of 50: the first hosts three columns, five bands do."""
     problem = GridProblem(100, 8, (300, 100, 100, 100, 50, 50, 50, 50))
-    cells = tabu_bands(problem, (2, 5), effort=QUICK, seed=0)
+    cells = tabu_bands(problem, (2, 5), seed=0)
     assert cells is not None
     assert problem.pair_of(cells)[1] <= 5
 
@@ -80,7 +79,7 @@ def test_wide_bands_want_large_domains() -> None:
 def test_same_seed_same_bands() -> None:
     """The same cells, however often."""
     problem = GridProblem(109, 8, (80, 77, 71, 66, 60, 57, 55, 52, 48, 44, 41, 39, 37, 33, 30, 28, 26, 21, 19, 14))
-    first, again = (tabu_bands(problem, (3, 7), effort=LONG, seed=4) for _ in range(2))
+    first, again = (tabu_bands(problem, (3, 7), **LONG, seed=4) for _ in range(2))
     assert (first is None) == (again is None)
     if first is not None and again is not None:
         assert np.array_equal(first, again)
@@ -88,4 +87,4 @@ def test_same_seed_same_bands() -> None:
 
 def test_no_partition_is_worth_a_search() -> None:
     """Two domains of three cells host a row of two columns each: three rows have no room, however they are dealt."""
-    assert tabu_bands(GridProblem(3, 2, (3, 3)), (2, 1), effort=LONG, seed=0) is None
+    assert tabu_bands(GridProblem(3, 2, (3, 3)), (2, 1), **LONG, seed=0) is None

@@ -8,9 +8,10 @@ from itertools import product
 import numpy as np
 from hypothesis import strategies as st
 
-from scheduler.placement.exact.bounds import RectangleBound, usable_domains
+from scheduler.placement.exact.bounds import usable_domains
+from scheduler.placement.exact.lattice import Lattice, PairSearch
 from scheduler.placement.exact.problem import GridProblem
-from scheduler.placement.types import Pair
+from scheduler.placement.types import Limits, Pair
 from tests.scheduler.placement.exact import brute_force
 from topology.cluster import BoolArray, IntArray
 
@@ -96,8 +97,9 @@ def planted(draw: st.DrawFn, *, served_by: int, transposed: bool = False) -> Pla
 
 
 def spare_rows(problem: GridProblem, pair: Pair) -> int:
-    """The slack that the search allows."""
-    return RectangleBound(problem, [pair]).spare_rows(pair)
+    """What the search allows beyond the rows that a pair needs."""
+    search = PairSearch(Lattice(problem, 0.5, 0.5), Limits())
+    return search.spare_rows(search.views[0], pair)
 
 
 def pairs(problem: GridProblem) -> list[Pair]:
