@@ -18,8 +18,10 @@ from hypothesis import settings
 from arnold.commands.run import run
 from tests.case_counts import examples
 
-CONTROL_PLANES = {"shared_plane", "older_plane"}
-"""Fixtures that start Kubernetes: etcd, kube-apiserver and more, built from Go modules unless they are there."""
+CONTROL_PLANE = "plane"
+"""Last word of the names of all fixtures that start or use Kubernetes: etcd, kube-apiserver and more, built from Go
+modules unless they are there.
+"""
 
 LEFT_OPEN = "ignore:unclosed <ssl.SSLSocket:ResourceWarning"
 """Programs are killed in the middle of connections: whichever test runs as the garbage is collected would fail."""
@@ -38,7 +40,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark tests on a control plane: ``make e2e`` runs these, ``make test`` the others."""
     for item in items:
-        if CONTROL_PLANES & set(getattr(item, "fixturenames", ())):
+        if any(name.endswith(CONTROL_PLANE) for name in getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.control_plane)
             item.add_marker(pytest.mark.filterwarnings(LEFT_OPEN))
 

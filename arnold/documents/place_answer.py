@@ -65,6 +65,7 @@ if TYPE_CHECKING:
     from scheduler.several.together import JointOutcome
 
 LONGEST, SHORT = 40, 3  # Most rows of a table, and most sentences of a list: with -v, and without
+FEW = 2  # Sentences of a list that is folded: they are longer than rows
 LONGEST_NAMES = 72  # Most characters of a list of nodes without -v
 BAR = 10  # Characters of the bar of a domain of which all is taken
 COLOURS = {"optimal": GOOD, "feasible": SO_SO}  # Of verdicts; all others are bad
@@ -299,9 +300,9 @@ class Frame:
 
     def sentences(self, title: str, sentences: Sequence[str]) -> None:
         """Print a list, folded."""
-        shown = [*sentences]
-        if len(shown) > self.most + 1 and self.folds(len(shown), f'of "{title}"'):
-            shown[self.most :] = [f"{len(shown) - self.most:,} more"]
+        shown, most = [*sentences], self.most if self.whole else FEW
+        if len(shown) > self.most and self.folds(len(shown), "reasons"):
+            shown[most:] = [f"{len(shown) - most:,} more"]
         print_sentences(self.out, title, shown)
 
     def details(self, title: str, sentences: Sequence[str]) -> None:

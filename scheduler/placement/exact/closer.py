@@ -19,13 +19,21 @@ import numpy as np
 from scheduler.job import Hold, Job
 from scheduler.objective import TOLERANCE, closer_levels
 from scheduler.placement.admission import blocks_at
+from scheduler.placement.cpsat import Slice, solve
+from scheduler.placement.exact.bands import lay_bands, partitions
 from scheduler.placement.exact.closed_forms import closed_form
 from scheduler.placement.exact.goals import GoalSearch
 from scheduler.placement.exact.lattice import Lattice, PairSearch
 from scheduler.placement.exact.level_bounds import LevelBounds
 from scheduler.placement.exact.params import ExactParams
 from scheduler.placement.exact.problem import GridProblem, GridReduction
-from scheduler.placement.exact.schedule import search_pairs
+from scheduler.placement.exact.schedule import (
+    apply_product,
+    count_coverage,
+    count_edges,
+    count_rectangles,
+    search_pairs,
+)
 from scheduler.placement.exact.solve import seat_cells, seating_seconds, usable_part
 from scheduler.placement.types import Limits, Pair
 from scheduler.work_clock import clock, spend
@@ -220,6 +228,80 @@ class WholeLines:
         return None
 
 
+# Bands in two levels: one model of how many rows each rack holds of each band.
+#
+# The columns are cut into r bands, in each of which a row lies in one rack.  The bands are joined in R wide ones, in
+# each of which a row lies in one pod.  What is left to choose is how many rows of each wide band lie in each pod, and
+# of each band in each rack there.
+
+
+_BAND_CHOICES = 600  # Racks times bands up to which such a model is made: to presolve more takes seconds
+_BAND_EFFORT = 0.3  # Effort of one
+_BAND_SHARE = 0.1  # Part of the time limit that all of them may take for one pair of the level above
+
+
+@dataclass(frozen=True)
+class TwoLevelBands:
+    """Racks in pods, for bands of the columns of a grid."""
+
+    rows: int
+    columns: int
+    racks: tuple[tuple[int, ...], ...]  # of each pod its racks' capacities
+
+    def build(self, pair: Pair, above: Pair, limit: Slice) -> IntArray | None:
+        """Return the rack of each cell, numbered pod by pod, shape [rows, columns]; ``None`` = none was found.
+
+        :param pair: (S, R) at the level of racks; ``above``: at that of pods.
+        """
+        from scheduler.placement import cp_model
+
+        (dp, pp), (pods, wide) = pair, above
+        bands = min(pp, self.columns)
+        widths = next(partitions(self.columns, bands))
+        wide = min(wide, bands)
+        # which wide band each band is part of, as even as may be
+        of_band = [band * wide // bands for band in range(bands)]
+        model = cp_model.CpModel()
+        held: dict[tuple[int, int], cp_model.IntVar] = {}
+        touched: dict[tuple[int, int], cp_model.IntVar] = {}
+        in_pod: dict[tuple[int, int], cp_model.IntVar] = {}
+        first = 0
+        for pod, racks in enumerate(self.racks):
+            entered = [model.new_bool_var("") for _ in range(wide)]
+            for part in range(wide):
+                in_pod[pod, part] = model.new_int_var(0, self.rows, "")
+                model.add(in_pod[pod, part] <= self.rows * entered[part])
+                touched[-1 - pod, part] = entered[part]
+            for rack, room in enumerate(racks, start=first):
+                for band, width in enumerate(widths):
+                    most = min(self.rows, room // width)
+                    if most:
+                        held[rack, band] = model.new_int_var(0, most, "")
+                        touched[rack, band] = model.new_bool_var("")
+                        model.add(held[rack, band] <= most * touched[rack, band])
+                        model.add_implication(touched[rack, band], entered[of_band[band]])
+                model.add(
+                    sum(width * held[rack, band] for band, width in enumerate(widths) if (rack, band) in held) <= room
+                )
+            for band in range(bands):
+                inside = [held[rack, band] for rack in range(first, first + len(racks)) if (rack, band) in held]
+                model.add(sum(inside) == in_pod[pod, of_band[band]])
+            first += len(racks)
+        for part in range(wide):
+            model.add(sum(in_pod[pod, part] for pod in range(len(self.racks))) == self.rows)
+            model.add(sum(touched[-1 - pod, part] for pod in range(len(self.racks))) <= pods)
+        for band in range(bands):
+            model.add(sum(touched[rack, band] for rack in range(first) if (rack, band) in touched) <= dp)
+        answer, solver = solve(model, limit)
+        if answer != "yes":
+            return None
+        rows_in = np.zeros((first, bands), dtype=np.int32)
+        for (rack, band), rows in held.items():
+            rows_in[rack, band] = solver.value(rows)
+        # pods come in one order, so that a row lies in one pod in all bands of a wide one
+        return lay_bands(self.rows, widths, rows_in)
+
+
 # All closer levels of a job, one after another.
 
 
@@ -359,25 +441,43 @@ class CloserSearch:
 
     def _search_held(self, number: int, closer: GridReduction, region: Region, pair: Pair) -> float:
         """Search the pairs of a region with the level above held to a pair; return what they cost at least."""
-        goals, grid, job = self._goals, closer.problem, closer.job
-        if min(pair) > 1:
-            return -inf
-        transposed = pair[1] > 1
-        rows, columns = (grid.columns, grid.rows) if transposed else (grid.rows, grid.columns)
-        alpha, beta = (job.beta, job.alpha) if transposed else (job.alpha, job.beta)
+        transposed = pair[1] > 1 if min(pair) == 1 else closer.problem.rows < closer.problem.columns
+        lattice = self._counted(number, closer, region, pair, transposed=transposed)
+        if lattice.open() and min(pair) == 1:
+            self._share_lines(number, closer, region, lattice, max(pair), transposed=transposed)
+        if lattice.open():
+            self._lay_bands(number, closer, region, lattice, pair, transposed=transposed)
+        return lattice.bound()
+
+    def _counted(self, number: int, closer: GridReduction, region: Region, above: Pair, *, transposed: bool) -> Lattice:
+        """Return the pairs of a region, with those refuted that counting refutes."""
+        room, grid, job = np.sort(closer.room[region.racks])[::-1].tolist(), closer.problem, closer.job
+        problem = GridProblem(grid.rows, grid.columns, tuple(room))
+        lattice = Lattice(problem, job.alpha, job.beta)
+        if transposed:
+            lattice = Lattice(problem.transposed, job.beta, job.alpha)
+        lattice.most = self._goals.best.costs[number]
+        limits = replace(self._limits, seconds=max(self._params.least_seconds, self._end - clock()))
+        search = PairSearch(lattice, limits, self._params)
+        for stage in (count_edges, apply_product, count_coverage, count_rectangles):
+            stage(search)
+            # what is built knows nothing of pods
+            lattice.built.clear()
+        fewest, most = self._bounds.touched(closer, above), lattice.problem.largest_pair
+        dp, pp = fewest[::-1] if transposed else fewest
+        lattice.refute((dp - 1, most[1]), "line touches", "")
+        lattice.refute((most[0], pp - 1), "line touches", "")
+        return lattice
+
+    def _share_lines(
+        self, number: int, closer: GridReduction, region: Region, lattice: Lattice, pods: int, *, transposed: bool
+    ) -> None:
+        """Refute and build pairs where rows lie whole in pods, of which so many may be in use."""
+        rows, columns = lattice.problem.rows, lattice.problem.columns
         tied = self._tied_lines(closer, transposed=transposed)
-        lines = WholeLines(
-            Lattice(
-                GridProblem(rows, columns, tuple(sorted(closer.room[region.racks].tolist(), reverse=True))), alpha, beta
-            ),
-            tuple(pod.room for pod in region.pods),
-            max(pair),
-            len(tied) // len(np.unique(tied)),
-            self._decisions,
-        )
+        rooms = tuple(pod.room for pod in region.pods)
+        lines = WholeLines(lattice, rooms, pods, len(tied) // len(np.unique(tied)), self._decisions)
         together = np.argsort(tied, kind="stable")
-        lattice = lines.lattice
-        lattice.most = goals.best.costs[number]
         for pp in range(1, lattice.problem.largest_pair[1] + 1):
             if lattice.cost((1, pp)) >= lattice.most - TOLERANCE:
                 break
@@ -391,8 +491,40 @@ class CloserSearch:
                     cells[together] = _laid_out([region.pods[pod].racks[part] for pod, part in parts])
                     used = [region.pods[pod].racks for pod, _ in parts]
                     self._offer(closer, cells.T if transposed else cells, used)
-                    lattice.most = goals.best.costs[number]
-        return lattice.bound()
+                    lattice.most = self._goals.best.costs[number]
+
+    def _lay_bands(
+        self, number: int, closer: GridReduction, region: Region, lattice: Lattice, above: Pair, *, transposed: bool
+    ) -> None:
+        """Build pairs by bands in two levels, the roomiest of the cheaper half of the open ones first."""
+        problem = lattice.problem
+        rooms = tuple(pod.room for pod in region.pods)
+        end = min(self._end, clock() + _BAND_SHARE * self._limits.seconds)
+        failed: list[Pair] = []
+        while clock() < end:
+            waiting = [p for p in lattice.open() if not any(p[0] <= dp and p[1] <= pp for dp, pp in failed)]
+            if not waiting:
+                return
+            target = max(waiting[: (len(waiting) + 1) // 2], key=lambda p: p[0] * p[1])
+            best = self._goals.best
+            for turned in (False, True):
+                grid = problem.transposed if turned else problem
+                if len(region.racks) * (target[0] if turned else target[1]) > _BAND_CHOICES:
+                    continue
+                bands = TwoLevelBands(grid.rows, grid.columns, rooms)
+                wanted, held = (target[::-1], above[::-1]) if turned else (target, above)
+                # the pair above is of the job, the lattice may be of its transpose
+                held = held[::-1] if transposed else held
+                cells = bands.build(wanted, held, Slice(_BAND_EFFORT, end - clock(), self._limits.seed, light=True))
+                if cells is None:
+                    continue
+                laid = region.racks[cells]
+                self._offer(closer, laid.T if turned != transposed else laid, [pod.racks for pod in region.pods])
+                if self._goals.best is not best:
+                    break
+            lattice.most = self._goals.best.costs[number]
+            if self._goals.best is best:
+                failed.append(target)
 
     def _tied_lines(self, closer: GridReduction, *, transposed: bool) -> IntArray:
         """Return for each row of the grid (column, where that is transposed) which others holds keep with it in a pod:

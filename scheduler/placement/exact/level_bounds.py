@@ -175,6 +175,11 @@ class LevelBounds:
         w, v = _weights(terms)[name]
         return self._widest(name, w, v, most - (self.least(rest) if rest else 0.0) + TOLERANCE)
 
+    def touched(self, closer: GridReduction, above: Pair) -> Pair:
+        """Return what S and R are at a level at least, where the level above has a pair."""
+        levels = closer.cluster.levels
+        return self._touched(levels[closer.cluster.level_index(closer.level.name) - 1].name, closer.level.name, above)
+
     def sees_lines(self, name: str) -> bool:
         """Return whether columns and rows of the grid are what spread counts at a level: inside TP groups that are held
         at a broader one a column touches more domains than its DP groups.

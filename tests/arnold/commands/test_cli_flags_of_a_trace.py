@@ -76,7 +76,7 @@ def test_a_real_straggler_moves_the_next_job_and_is_the_reason(
     assert (use["spread"], use["used"]) == ({"dp": 1, "pp": 1}, [culprit])
     assert use["step_time"] == pytest.approx(judged["flags"][0]["slowdown"])
     assert explained["flags"][0]["evidence"] == judged["flags"][0]["evidence"]
-    text = " ".join(arnold("explain", *crowded).out.split())
+    text = " ".join(arnold("explain", *crowded, "-v").out.split())
     assert f"{culprit}: straggler, " in text
     assert " ".join(judged["flags"][0]["evidence"].split()) in text
     assert arnold("flags", "why", culprit, "--store", store, "--json").json["avoided"]

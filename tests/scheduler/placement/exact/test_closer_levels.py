@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,7 +12,9 @@ from hypothesis import strategies as st
 from scheduler.algorithm_run import run
 from scheduler.job import Count, Job, LevelWeight, Parallelism
 from scheduler.outcome import Outcome
+from scheduler.placement.cpsat import Slice
 from scheduler.placement.exact.algorithm import Exact
+from scheduler.placement.exact.closer import TwoLevelBands
 from scheduler.placement.types import Limits
 from tests.case_counts import examples
 from tests.scheduler.placement.exact.test_exact_holds import racks
@@ -143,3 +146,33 @@ def test_never_worse_than_with_a_weight_on_racks(seed: int) -> None:
     as_good = weighed.evaluation.objective - 0.001 * other <= alone.evaluation.objective + 1e-9
     if alone.status == "optimal" and as_good:
         assert alone.evaluation.closer["rack"] <= other + 1e-9
+
+
+@given(seed=st.integers(0, 10**9))
+@examples(15)
+def test_bands_in_two_levels_keep_both_pairs(seed: int) -> None:
+    """Whatever pair is asked for at either level: a placement fits the racks, and has no more of either spread."""
+    chance = random.Random(seed)
+    pods = tuple(tuple(chance.choices(range(1, 7), k=chance.randint(1, 4))) for _ in range(chance.randint(1, 4)))
+    rows, columns = chance.randint(1, 5), chance.randint(1, 5)
+    pair, above = ((chance.randint(1, 4), chance.randint(1, 4)) for _ in range(2))
+    cells = TwoLevelBands(rows, columns, pods).build(pair, above, Slice(1.0, 60.0))
+    if cells is None:
+        return
+    room = [rack for pod in pods for rack in pod]
+    pod_of = np.repeat(np.arange(len(pods)), [len(pod) for pod in pods])
+    assert (np.bincount(cells.ravel(), minlength=len(room)) <= room).all()
+    for domains, (dp, pp) in ((cells, pair), (pod_of[cells], above)):
+        assert max(len(set(column)) for column in domains.T.tolist()) <= dp
+        assert max(len(set(row)) for row in domains.tolist()) <= pp
+
+
+def test_bands_in_two_levels_where_pods_matter() -> None:
+    """A grid of 4 x 2 on two pods of two racks of 2: a column in each pod (1, 2), in racks (2, 2); no column and no row
+    in one pod alone, as neither holds all.
+    """
+    bands = TwoLevelBands(4, 2, ((2, 2), (2, 2)))
+    cells = bands.build((2, 2), (1, 2), Slice(1.0, 60.0))
+    assert cells is not None
+    assert [len(set(column)) for column in (cells // 2).T.tolist()] == [1, 1]
+    assert bands.build((4, 2), (1, 1), Slice(1.0, 60.0)) is None
