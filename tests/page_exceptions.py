@@ -96,6 +96,11 @@ EXCEPTIONS: Mapping[str, Elsewhere] = {
         "podman": ("", "needs an engine and a registry"),
         "kubectl": ("", CLUSTER),
     },
+    "docs/how-to/running-jobs.md": {
+        "scontrol": ("", "needs Slurm"),
+        "arnold score": ("", "is of a job that runs; tests/arnold/commands/test_cli_running_jobs.py has such"),
+        "arnold explain": ("", "is of jobs that run; tests/arnold/commands/test_cli_running_jobs.py has such"),
+    },
     "docs/how-to/slow-job.md": {
         "arnold health op-trace": ("", "profiles of PyTorch; tests/health/whatif make them"),
     },
