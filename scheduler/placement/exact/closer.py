@@ -304,6 +304,8 @@ class TwoLevelBands:
 
 # All closer levels of a job, one after another.
 
+_LINE_SHARE = 0.1  # Part of the time limit that sharing lines out may take for one pair of the level above
+
 
 @dataclass(frozen=True)
 class PodRacks:
@@ -482,11 +484,12 @@ class CloserSearch:
             if lattice.cost((1, pp)) >= lattice.most - TOLERANCE:
                 break
             lines.count(pp)
+        end = min(self._end, clock() + _LINE_SHARE * self._limits.seconds)
         for seconds in self._params.pod_seconds:
             tried: set[Pair] = set()
-            while clock() < self._end and (left := [target for target in lattice.open() if target not in tried]):
+            while clock() < end and (left := [target for target in lattice.open() if target not in tried]):
                 tried.add(left[0])
-                if (parts := lines.build(left[0], seconds, self._end)) is not None:
+                if (parts := lines.build(left[0], seconds, end)) is not None:
                     cells = np.empty((rows, columns), dtype=np.int32)
                     cells[together] = _laid_out([region.pods[pod].racks[part] for pod, part in parts])
                     used = [region.pods[pod].racks for pod, _ in parts]

@@ -943,6 +943,8 @@ class PairProfiles:
 
     def _new_profiles(self, effort: float, end: float, seed: int) -> IntArray | None:
         for step in range(int(_PROFILES * effort)):
+            if clock() > end:
+                return None
             step_seed = _SEEDS_OF_A_ROUND * seed + step
             limit = Slice(_SURE * effort, end - clock(), step_seed, light=True)
             answer, widths = self._profiles.next(limit)
@@ -969,6 +971,8 @@ class PairProfiles:
         A skeleton that cannot be realised says which rows are missing; the model learns to ask for them.
         """
         for _ in range(_SKELETONS):
+            if clock() > end:
+                break
             answer, skeleton = self._skeleton(widths, effort, end, seed)
             if answer == "no":
                 # where possible the one with the same widths on the largest domains, which says more
