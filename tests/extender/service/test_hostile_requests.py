@@ -19,7 +19,7 @@ from tests.extender.service.hostile_requests import MUTATIONS, hostile_requests,
 from tests.extender.service.https import Authority, install, run, send, started
 from tests.extender.things import NOW, gang_pods, member_json, minipods, node_json, plan_all, state_of
 
-REQUESTS = cases(2_400)
+REQUESTS = cases(4_000)
 AT_ONCE = 16
 LIMIT = 4_000_000
 NODES = ["m0-0", "m0-1", "m0-2", "m0-3"]
