@@ -178,7 +178,9 @@ class JsonRecord:
 def described(kind: type, core: Any, handler: Any) -> dict[str, Any]:
     """Return the JSON Schema of a dataclass or model, with the docstrings under its fields as descriptions."""
     schema: dict[str, Any] = handler(core)
-    docs = field_docs(kind)
+    # in JSON a field of a model may go by an alias
+    aliases = {name: field.alias or name for name, field in getattr(kind, "model_fields", {}).items()}
+    docs = {aliases.get(name, name): text for name, text in field_docs(kind).items()}
     for name, content in handler.resolve_ref_schema(schema).get("properties", {}).items():
         if name in docs:
             content.setdefault("description", docs[name])

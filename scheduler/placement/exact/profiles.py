@@ -805,6 +805,7 @@ def _round(problem: GridProblem, serves: BoolArray, covers: BoolArray, limit: Sl
 
 
 _FIRST_EFFORT = 0.25  # Effort of the first round over all open pairs, in the unit of ``_PROFILES``
+_LAST_EFFORT = 2.0**20  # Rounds that come to that have had eleven days of effort: they end at once, and so would others
 _GROWTH = 2.0  # Factor on the effort from round to round: all rounds before one cost together no more than it
 # New profiles looked at for each unit of a round's effort: eight in the first round, with an effort of 0.25 each. Of 18
 # instances left open before, such looks settled eight, shorter ones five
@@ -847,7 +848,7 @@ def enumerate_profiles(search: PairSearch) -> None:
     if search.problem.cells > search.params.many_cells:
         return
     effort, seed = _FIRST_EFFORT, 0
-    while search.left > 0 and not search.lattice.proved:
+    while search.left > 0 and not search.lattice.proved and effort < _LAST_EFFORT:
         tasks = [
             _Task(pair, view, partial(profiles_of(pair, view).search, effort=effort, seed=seed))
             for pair in reversed(search.lattice.open())
