@@ -71,7 +71,7 @@ class GangController:
         self._draining = False
         self._singles = SinglePods(shared)
         self._newcomers = Newcomers(shared, busy=lambda key: key in self._tasks)
-        self._planning = Planning(shared, stop=self._stop, heard=self._newcomers.heard)
+        self._planning = Planning(shared, stop=self._stop, heard=self._newcomers.heard, awaited=self._task_ended)
         self._tasks: dict[GangKey, asyncio.Task[None] | None] = {}
         self._retries = GangRetries()
         self._looks = GangLooks()
@@ -237,6 +237,13 @@ class GangController:
         for error in sorted(serious, key=lambda error: isinstance(error, PatchFailed)):
             raise error
 
+    async def _task_ended(self, key: GangKey) -> bool:
+        """Wait for the task of a gang, and return whether it has one."""
+        if (task := self._tasks.get(key)) is None:
+            return False
+        await asyncio.wait([task])
+        return True
+
     def _ended(self, key: GangKey) -> None:
         """End a gang's task, and look what is next."""
         del self._tasks[key]
@@ -340,6 +347,7 @@ class Planning:
     shared: Dependencies
     stop: Callable[[GangKey, str], None]  # has a gang stopped that may be, for a reason
     heard: Callable[[GangKey], Awaitable[None]]  # waits until a gang has heard that it is in the queue, if it just does
+    awaited: Callable[[GangKey], Awaitable[bool]]  # waits for what another task does about a gang; false = none does
     reminders: Reminders = field(default_factory=Reminders)  # which gangs wait, and may be told more about it
 
     async def round(
@@ -372,6 +380,9 @@ class Planning:
                 await refusals.done(key := case.gang.key)
                 with ExitStack() as claimed:
                     if not claimed.enter_context(claim(key)):
+                        # what another task writes about it takes a moment; passed over, others would have its nodes
+                        if await self.awaited(key):
+                            queue.ask_again()
                         continue
                     async with self.shared.solver:
                         answer = await self._ask(question, "stop" if stops else "plan")

@@ -70,6 +70,17 @@ class PlanningRound:
         question = question_of(state, gang, now, self._candidate, closed=closed_to(self._candidate, cluster))
         return without(state, question, self._candidate.victims) if question.case.stops_others else question
 
+    def ask_again(self) -> None:
+        """Give the gang that was asked about last another turn in this pass: nothing came of the question."""
+        if self._candidate is None:
+            return
+        key = self._candidate.job.key
+        assert isinstance(key, GangKey)
+        self._asked.discard(key)
+        if key in self._waiting:
+            # it joins anew when the next is looked for
+            self._dispatch.backlog.leave(self._waiting.pop(key))
+
     def tell(self, answer: Answer) -> None:
         """Take note of what came of the last question."""
         if self._candidate is None or self._candidate.job.key != answer.key:

@@ -95,8 +95,8 @@ def test_a_gang_at_a_second_hierarchy_and_the_plug_in(arnold_plane: ControlPlane
     (summary,) = listed["gangs"]
     assert (summary["gang"], summary["phase"], summary["bound_pods"]) == ("fed", "Bound", 4)
     assert summary["spread"] == {"dp": 2, "pp": 1}
-    # feeds nest with no level, and then the bound is that without the constraint: 1.0
-    assert (summary["objective"], summary["gap"]) == (pytest.approx(1.3), pytest.approx(0.3 / 1.3))
+    # no two pipelines on one feed each lie in one minipod: proved, although feeds nest with no level
+    assert (summary["objective"], summary["gap"]) == (pytest.approx(1.3), 0.0)
     assert [one["node"] for one in described["assignment"]] == of_rank
     assert described["spread_by_level"][levels[0]] == {"tp": 1, "cp": 1, "ep": 1, "dp": 2, "pp": 1}
     assert {one["node"] for one in nodes["nodes"] if one["gang"] == f"{namespace}/fed"} == {*of_rank}

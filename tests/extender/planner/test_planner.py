@@ -391,6 +391,22 @@ def test_each_gang_is_asked_about_once_in_a_round() -> None:
     assert only.case.gang.key == key("c")
 
 
+def test_a_gang_of_which_nothing_came_has_another_turn() -> None:
+    """Something else is done about a while it is asked: it is asked again, before those behind it, and only then b."""
+    state = queue_of(("a", 2, {}), ("b", 2, {}), nodes=minipods(4))
+    round_, asked = PlanningRound(), []
+    for times in range(4):
+        question = round_.next(state, NOW)
+        assert question is not None
+        asked.append(question.case.gang.key.name)
+        if times < 2:
+            round_.ask_again()
+        else:
+            round_.tell(answer_to(question, LIMITS))
+    assert asked == ["a", "a", "a", "b"]
+    assert round_.next(state, NOW) is None
+
+
 def test_the_first_in_the_queue_is_asked_again_when_nodes_come_free() -> None:
     """Many wait behind it; it does not wait for their answers, nor do they wait for ever while the cluster changes."""
     running = [pod(f"r{i}", node=f"m0-{i}", phase="Running") for i in range(3)]
