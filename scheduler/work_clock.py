@@ -41,6 +41,8 @@ class Timer:
 
     def look(self) -> float:
         """Return the count now."""
+        if min(self.deadline, _stops.since) == inf:
+            return self.seconds
         now = perf_counter()
         for end, rate in ((self.deadline, 1.0), (_stops.since, max(1.0, self.end / _FADE))):
             if now >= end:
@@ -109,7 +111,7 @@ def clock() -> float:
 def cut_short() -> bool:
     """Return whether the wall or an interruption ended the count: a look that counts nothing, for long steps."""
     timer = _TIMER.get()
-    return timer is not None and perf_counter() >= min(timer.deadline, _stops.since)
+    return timer is not None and (end := min(timer.deadline, _stops.since)) < inf and perf_counter() >= end
 
 
 def share_until(end: float, parts: int = 1) -> float:

@@ -35,11 +35,11 @@ def replayed(folder: Path, capsys: pytest.CaptureFixture[str], limit: float) -> 
 
 def test_load_changes_no_byte(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A run alone and one beside busy loops; the limit bites, for with ten times as much the gangs lie elsewhere."""
-    alone = replayed(tmp_path, capsys, 0.1)
+    alone = replayed(tmp_path, capsys, 0.02)
     with busy_loops():
-        beside = replayed(tmp_path, capsys, 0.1)
+        beside = replayed(tmp_path, capsys, 0.02)
     assert beside == alone
-    assert replayed(tmp_path, capsys, 1.0) != alone
+    assert replayed(tmp_path, capsys, 0.2) != alone
 
 
 def test_no_search_of_a_replay_looks_at_the_wall_clock(

@@ -82,7 +82,9 @@ def test_flags_hold_from_since_up_to_until(validity: str, active: bool) -> None:
     """It is noon in UTC; the end is exclusive."""
     cluster, expired = flagged(f"- {{node: n1, kind: degraded, slowdown: 2, {validity}}}")
     assert bool(cluster.flags) == active
-    assert expired == (not active)
+    later = bool(cluster.upcoming)
+    assert later == (validity == "since: 2026-11-21T12:00:01Z")
+    assert expired == (not active and not later)
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,7 @@ def test_least_weight(weights: list[int], parts: int) -> None:
 
 def test_a_refutation_of_the_search_holds_and_a_forged_one_does_not() -> None:
     """The prices of the search refute (3, 7); not (3, 8), which is had; nor with a weight or a charge changed."""
-    prices, grid = least_pattern_bound(EVEN, (3, 7), rounds=80).prices, grid_of(EVEN)
+    prices, grid = least_pattern_bound(EVEN, (3, 7)).prices, grid_of(EVEN)
     found = recount(grid, Spread(3, 7), "patterns", prices)
     assert found.told == "holds"
     assert says(found.sentence, "of 1104 cells")
