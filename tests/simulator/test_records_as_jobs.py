@@ -14,12 +14,13 @@ from hypothesis import strategies as st
 from ground.errors import TraceFormatError
 from ground.files import Source
 from scheduler.affinity import NAMED_MODELS, RECORDS, affinity
-from scheduler.job import DEFAULT_ALPHA, Hold, Parallelism
+from scheduler.job import DEFAULT_ALPHA, Hold, Job, Parallelism
 from scheduler.job_files.job_file import load_job
+from scheduler.placement.types import Limits, Proposal
 from scheduler.queue.policy import POLICIES
 from scheduler.queue.run_times import Prediction
 from simulator.job_record import JobRecord
-from simulator.pools import Disagreement
+from simulator.pools import Disagreement, NodePool
 from simulator.replay import check_against
 from simulator.sim_job import Need, SimJob
 from simulator.traces import JobTrace, read_trace
@@ -166,17 +167,24 @@ def test_constraints_that_no_state_of_the_cluster_keeps(asks: dict[str, Any], no
     assert check_against(trace, placed(racks(8)), nodes=8, lenient=True).dropped == {"constraints": 1}
 
 
+class GivesUp:
+    """An algorithm that finds nothing and proves nothing."""
+
+    name = "gives-up"
+    summary = "made for a test"
+
+    def place(self, cluster: Cluster, job: Job, limits: Limits) -> Proposal:
+        """No nodes, and no reason why there could be none."""
+        return Proposal(None)
+
+
 def test_a_job_for_which_nothing_was_found_is_not_said_to_be_impossible() -> None:
-    """DP groups inside a power domain that nests with no minipod, PP groups inside a minipod: the search gives up, and
-    nodes (0, 1), (5, 4) would do.
-    """
-    power = ["p0", "p3", "p4", "p2", "p3", "p0", "p2", "p1", "p1", "p0"]
-    nodes = [Node(f"n{i}", (f"m{i // 3}",), 8, 8, second_path=(one,)) for i, one in enumerate(power)]
-    cluster = build_cluster(["minipod"], nodes, second=["@power"])
-    holds = (Hold("dp", "@power"), Hold("pp", "minipod"))
+    """The search gives up, although the job would fit."""
+    pool = NodePool(racks(8), algorithm=GivesUp(), limits=Limits(workers=1))
+    holds = (Hold("pp", "rack"),)
     trace = JobTrace((JobRecord("x", 0, 1, 32, parallelism=Parallelism(tp=8, dp=2, pp=2), holds=holds),))
     with pytest.raises(TraceFormatError, match=saying("no placement was found", "not prove")):
-        check_against(trace, placed(cluster), nodes=10)
+        check_against(trace, pool, nodes=8)
 
 
 def test_constraints_of_parts_of_nodes_are_refused() -> None:

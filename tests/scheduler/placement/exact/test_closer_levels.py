@@ -16,7 +16,7 @@ from scheduler.placement.cpsat import Slice
 from scheduler.placement.exact.algorithm import Exact
 from scheduler.placement.exact.closer import TwoLevelBands
 from scheduler.placement.types import Limits
-from tests.case_counts import examples
+from tests.case_counts import ALL_CASES, examples
 from tests.scheduler.placement.exact.test_exact_holds import racks
 from topology.cluster import Cluster
 
@@ -75,11 +75,12 @@ def placed(cluster: Cluster, job: Job, seconds: float = 10.0) -> Outcome:
     return run(Exact(), cluster, job, Limits(seconds=seconds, workers=1, clock="work"))
 
 
+@pytest.mark.many_cases
 @pytest.mark.parametrize(
     ("minipods", "shape", "alpha", "objective", "pair"),
     [
         # all in the first minipod: (4, 4) in its racks, as the job is told to count there alone (4.0)
-        pytest.param(WIDE, (7, 12), 0.5, 1.0, (4, 4), marks=pytest.mark.many_cases),
+        *([(WIDE, (7, 12), 0.5, 1.0, (4, 4))] if ALL_CASES else []),
         # the same: 0.3 * 7 + 0.7 * 4 = 4.9
         (WIDER, (14, 12), 0.3, 1.0, (7, 4)),
         # two minipods: 0.3 * 5 + 0.7 * 2 = 2.9, as a weight of 0.001 on racks finds it
@@ -138,7 +139,7 @@ def test_never_worse_than_with_a_weight_on_racks(seed: int) -> None:
     stages = chance.choice((1, 2, 4, 8))
     rows = max(1, int(len(cluster) * chance.uniform(0.2, 0.95)) // stages)
     job = Job("job", Parallelism(tp=8, dp=rows, pp=stages), alpha=chance.choice((0.2, 0.5, 0.7)), level="minipod")
-    alone, weighed = placed(cluster, job, 2.0), placed(cluster, job.replace(levels=(LevelWeight("rack", 0.001),)), 2.0)
+    alone, weighed = placed(cluster, job, 0.5), placed(cluster, job.replace(levels=(LevelWeight("rack", 0.001),)), 0.5)
     assert alone.evaluation is not None
     assert weighed.evaluation is not None
     there = weighed.evaluation.by_level["rack"]
