@@ -59,8 +59,8 @@ def test_pp_groups_come_first_and_dp_groups_bring_nothing_to_the_dense_model() -
 
 
 def test_no_model_asks_for_more_alpha_than_the_dense_record() -> None:
-    """From 0.3 on a dense job never loses less by more alpha, whichever model prices it; by 0, its own, at most 0.2 % of
-    a step more than by any other: no DP spread counts then, and racks decide between equals.
+    """From 0.3 on a dense job never loses less by more alpha, whichever model prices it; by 0, its own, at most 0.2 %
+    of a step more than by any other: no DP spread counts then, and racks decide between equals.
     """
     found = [row for row in rows(5.0, seeds=1, shapes=[(16, 8)]) if row.record is DENSE]
     assert [row.alpha for row in found] == list(ALPHAS)
