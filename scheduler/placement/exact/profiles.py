@@ -65,8 +65,9 @@ class WidthModel:
         """
         q, count, rows = key[1], self.count[key], self.problem.rows
         height, rest = divmod(capacity, q)
-        # a row need not use all q columns of the domain, so there may be more rows than ceil(c / q)
-        top = self._tallest[key] = min(rows, capacity, -(-capacity // q) + self._spare_rows)
+        # a row need not use all q columns of the domain, so there may be more rows than ceil(c / q); none to spare by
+        # far is a pair that counting refutes
+        top = self._tallest[key] = max(0, min(rows, capacity, -(-capacity // q) + self._spare_rows))
         r = self.rows_at[key] = self.cp.new_int_var(0, domains * top, "")
         # rows only where there are such domains
         self.cp.add(r <= top * count)
