@@ -15,7 +15,7 @@ import numpy as np
 from scheduler.job import FAMILIES, Hold, Job
 from scheduler.objective import TOLERANCE, objective_terms
 from scheduler.placement.admission import admissible
-from scheduler.placement.exact.goals import GoalSearch, WeighedPlacement, weighed
+from scheduler.placement.exact.goals import GoalSearch, weighed
 from scheduler.placement.exact.lattice import PairSearch
 from scheduler.placement.exact.level_bounds import LevelBounds
 from scheduler.placement.exact.params import ExactParams
@@ -269,7 +269,9 @@ def goals_of(
     """Return the goals of a job on nodes up to some slowdown, begun with the best placement that pairs lead to."""
     cluster, job = reduction.cluster, reduction.job
     bounds = LevelBounds(reduction, limits, params, {reduction.level.name: search.lattice}, end=end)
-    placements: list[WeighedPlacement] = []
+    # rules have an end of their own: none that was asked is to be better, also where the search of pairs took all time
+    rules = quick_starts(reduction, limits, params, end=end) if has_more_terms(cluster, job) else ()
+    placements = [placement for nodes in rules if (placement := weighed(cluster, job, nodes))]
     for nodes in _starts(reduction, search, limits, end, params):
         if placement := weighed(cluster, job, nodes):
             placements.append(placement)
@@ -308,7 +310,6 @@ def _starts(
     if not has_more_terms(cluster, job):
         yield seat_pair(reduction, lattice, lattice.best, seconds, params, end=end)
         return
-    yield from quick_starts(reduction, limits, params, end=end)
     yield from tight_fills(reduction)
     for point in lattice.pareto():
         yield seat_pair(reduction, lattice, (point.dp, point.pp), seconds, params, end=end)
