@@ -29,10 +29,10 @@ from ground.documents import Document, load_document
 from ground.errors import InvalidInput, did_you_mean, some
 from ground.files import Source
 from ground.formats import FileFormat, Format, FormatGroup, recognise
-from ground.quantities import MINUTE, plural
-from topology.cluster import MAX_GPUS, Cluster
+from ground.quantities import HOUR, MINUTE, plural
+from topology.cluster import MAX_GPUS, Cluster, IntArray
 from topology.node_names import NodeNames, expand_hostlist
-from topology.slurm_nodes import SlurmNumber, fields_of, slurm_time
+from topology.slurm_nodes import SlurmNumber, fields_of, gpus_counted, slurm_time
 from topology.slurm_snapshot import slurm_seconds, time_limit
 
 EndsBy = Literal["", "said", "time limit"]
@@ -41,9 +41,6 @@ EndsBy = Literal["", "said", "time limit"]
 _HOLDS = {"RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING", "STOPPED", "SIGNALING", "STAGE_OUT", "RESIZING"}
 """States of Slurm in which a job holds its nodes."""
 _SHORT = {"R": "RUNNING", "S": "SUSPENDED", "CG": "COMPLETING", "CF": "CONFIGURING", "ST": "STOPPED"}
-_GRES_GPUS = re.compile(
-    r"gres/gpu=(\d{1,9})(?:,|$)|(?:^|,)(?:gres[:/])?gpu(?:[:=][^:=,()]*[a-zA-Z][^:=,()]*)?[:=](\d{1,9})"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +67,16 @@ class LiveJob:
         ``None`` = it says neither.
         """
         since = self.started if self.last_checkpoint is None else self.last_checkpoint
-        return None if since is None else self.gpus_on(cluster) * max(0.0, now - since) / 3600.0
+        return None if since is None else int(gpus_held(cluster, [self]).sum()) * max(0.0, now - since) / HOUR
 
-    def gpus_on(self, cluster: Cluster) -> int:
-        """Return how many GPUs it has, on a cluster that has its nodes."""
-        if self.gpus is not None:
-            return self.gpus * len(self.nodes)
-        return int(cluster.gpus[[cluster.index_of[name] for name in self.nodes]].sum())
+
+def gpus_held(cluster: Cluster, jobs: Iterable[LiveJob]) -> IntArray:
+    """Return the GPUs that jobs have together on each node of a cluster that has theirs, shape [nodes]."""
+    held = np.zeros_like(cluster.gpus)
+    for job in jobs:
+        at = [cluster.index_of[name] for name in job.nodes]
+        held[at] += cluster.gpus[at] if job.gpus is None else job.gpus
+    return held
 
 
 class RunningReader(Format, Protocol):
@@ -166,10 +166,7 @@ def with_running(cluster: Cluster, jobs: Sequence[LiveJob]) -> tuple[Cluster, tu
     """Return the cluster with the GPUs of running jobs in use, whether it shows them so or not; and notes: what is in
     use and in no job.
     """
-    held = np.zeros_like(cluster.gpus)
-    for job in jobs:
-        at = [cluster.index_of[name] for name in job.nodes]
-        held[at] += cluster.gpus[at] if job.gpus is None else job.gpus
+    held = gpus_held(cluster, jobs)
     unnamed = np.flatnonzero(cluster.gpus - cluster.free_gpus > held)
     notes: tuple[str, ...] = ()
     if unnamed.size:
@@ -279,11 +276,14 @@ def _slurm_job(
     )  # fmt: skip
 
 
-def _gpus_in(*texts: str) -> int | None:
-    """Return the GPUs of the first of some texts of Slurm that says any: ``gres/gpu=16``, ``gpu:h100:8``."""
+def _gpus_in(*texts: str, where: str) -> int | None:
+    """Return the GPUs of the first of some lists of Slurm's resources that has any; ``None`` = none has, or these are
+    slices.
+    """
     for text in texts:
-        if counts := [int(one or other) for one, other in _GRES_GPUS.findall(text)]:
-            return counts[0]
+        gpus, slices = gpus_counted(text, where=where)
+        if gpus:
+            return None if slices else gpus
     return None
 
 
@@ -316,13 +316,14 @@ class ScontrolJobs:
                 number = f"{fields['ArrayJobId']}_{fields.get('ArrayTaskId', '')}"
             elif "HetJobId" in fields:
                 number = f"{fields['HetJobId']}+{fields.get('HetJobOffset', '')}"
-            priority = fields.get("Priority", "")
+            priority, place = fields.get("Priority", ""), source.at(source.text.count("\n", 0, start) + 1)
+            resources = (fields.get(key, "") for key in ("AllocTRES", "TRES", "JOB_GRES"))
             yield _slurm_job(
                 number=number,
                 name=_word(fields.get("JobName", "")),
                 nodes=nodes,
-                source=source.at(source.text.count("\n", 0, start) + 1),
-                gpus=_gpus_in(fields.get("AllocTRES", ""), fields.get("TRES", ""), fields.get("JOB_GRES", "")),
+                source=place,
+                gpus=_gpus_in(*resources, where=place),
                 owner=re.sub(r"\(\d+\)$", "", fields.get("UserId", "")),
                 group=_word(fields.get("Account", "")),
                 priority=float(priority) if priority.isdecimal() else None,
@@ -417,7 +418,7 @@ class SacctTable:
             priority = row.get("Priority", "")
             yield _slurm_job(
                 number=row["JobID"], name=row.get("JobName", ""), nodes=row["NodeList"], source=source.at(number),
-                gpus=_gpus_in(row.get("AllocTRES", "")), owner=row.get("User", ""), group=row.get("Account", ""),
+                gpus=_gpus_in(row.get("AllocTRES", ""), where=source.at(number)), owner=row.get("User", ""), group=row.get("Account", ""),
                 priority=float(priority) if priority.isdecimal() else None, started=slurm_time(row.get("Start", "")),
                 limit=time_limit(row.get("Timelimit", "")),
             )  # fmt: skip
@@ -477,10 +478,11 @@ class SlurmJobsJson:
                 number = f"{job.array_job_id:.0f}_{job.array_task_id:.0f}"
             elif job.het_job_id:
                 number = f"{job.het_job_id:.0f}+{job.het_job_offset or 0:.0f}"
-            details = [_gpus_in(detail) for detail in job.gres_detail]
-            total = sum(gpus or 0 for gpus in details) if details else _gpus_in(job.tres_alloc_str)
+            place = document.where("jobs", i)
+            details = [_gpus_in(detail, where=place) for detail in job.gres_detail]
+            total = sum(gpus or 0 for gpus in details) if details else _gpus_in(job.tres_alloc_str, where=place)
             yield _slurm_job(
-                number=number, name=job.name, nodes=job.nodes, source=document.where("jobs", i), gpus=total,
+                number=number, name=job.name, nodes=job.nodes, source=place, gpus=total,
                 owner=job.user_name, group=job.account, priority=job.priority, started=job.start_time,
                 limit=None if job.time_limit is None else job.time_limit * MINUTE,
             )  # fmt: skip

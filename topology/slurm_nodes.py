@@ -398,10 +398,29 @@ def gpus_of(gres: str, *, where: str = "") -> NodeGpus:
     >>> gpus_of("gpu:8,shard:32").shares
     4
     """
+    counted, slices = gpus_counted(gres, where=where)
+    whole = max(0, counted - slices.total())
+    gpus = whole + (cut := mig_gpus(slices, gpu_type_of(gres)))
+    if gpus > MAX_GPUS:
+        text = gres if len(gres) <= 60 else f"{gres[:60]}..."
+        many = f"more than {MAX_GPUS} GPUs a node: {text!r}"
+        raise InvalidInput(many, where=where, fix=f"a node has at most {MAX_GPUS} GPUs")
+    shards = sum(int(digits) for digits in _SHARDS.findall(gres))
+    sharing = mig_sharing(slices, cut=cut, physical=gpus) if slices else ""
+    return NodeGpus(gpus, gpus, sharing, max(1, shards // gpus) if gpus else 1)
+
+
+def gpus_counted(gres: str, *, where: str = "") -> tuple[int, Counter[str]]:
+    """Return how many GPUs, slices of MIG among them, a list of generic or trackable resources has, of a node or of a
+    job, and the slices by profile; refuse what is no number of them, and control characters.
+
+    >>> gpus_counted("gres/gpu=9600,gres/gpu:h100=9600")[0], gpus_counted("gpu:a100:6,gpu:1g.10gb:14")[0]
+    (9600, 20)
+    """
     if not gres.isprintable():
         fix = "give the output of Slurm as it is"
         raise InvalidInput(f"the generic resources have control characters: {gres[:60]!r}", where=where, fix=fix)
-    total = typed = cut = 0
+    total = typed = 0
     slices: Counter[str] = Counter()
     for match in _GRES.finditer(gres):
         words = [word for word in re.split("[:=]", match[1]) if word not in ("", "no_consume")]
@@ -418,15 +437,7 @@ def gpus_of(gres: str, *, where: str = "") -> NodeGpus:
             total += count
         if profile := mig_profile(match[1]):
             slices[profile] += count
-    whole = max(0, (total or typed) - slices.total())
-    gpus = whole + (cut := mig_gpus(slices, gpu_type_of(gres)))
-    if gpus > MAX_GPUS:
-        text = gres if len(gres) <= 60 else f"{gres[:60]}..."
-        many = f"more than {MAX_GPUS} GPUs a node: {text!r}"
-        raise InvalidInput(many, where=where, fix=f"a node has at most {MAX_GPUS} GPUs")
-    shards = sum(int(digits) for digits in _SHARDS.findall(gres))
-    sharing = mig_sharing(slices, cut=cut, physical=gpus) if slices else ""
-    return NodeGpus(gpus, gpus, sharing, max(1, shards // gpus) if gpus else 1)
+    return total or typed, slices
 
 
 def gpu_type_of(*resources: str | None) -> str:

@@ -108,6 +108,22 @@ def test_nobody_can_lose_less(question: tuple[list[int], list[LiveJob], Job]) ->
         assert fits(racks, free_without(racks, jobs, {other.name for other in stopping.jobs}), job)
 
 
+def test_time_limits_make_the_start_a_range() -> None:
+    """Two jobs on all three nodes, with limits of an hour and of two: if both end at once it starts now, and one after
+    another, each at any time before its limit, it starts before the later limit; never before it could.
+    """
+    jobs = [
+        LiveJob("a", ("n0",), "test", started=NOW, ends=NOW + HOUR, ends_by="time limit"),
+        LiveJob("b", ("n1", "n2"), "test", started=NOW, ends=NOW + 2 * HOUR, ends_by="time limit"),
+    ]
+    cluster, _ = with_running(rack_cluster([3]), jobs)
+    job = Job("new", Parallelism(tp=8, dp=3), gpus_per_node=8)
+    starts = start_times(cluster, job, jobs, now=NOW, solver=ALGORITHMS.load("exact"), limits=Limits())
+    assert starts.earliest == NOW
+    assert NOW < starts.p10 < starts.p50 < starts.p90 < NOW + 2 * HOUR
+    assert starts.now.objective is None
+
+
 @given(question=questions())
 @examples(1_000)
 def test_it_starts_at_the_first_end_at_which_it_fits(question: tuple[list[int], list[LiveJob], Job]) -> None:

@@ -57,6 +57,30 @@ def test_scontrol_says_all_but_who_may_be_stopped(monkeypatch: pytest.MonkeyPatc
     assert (sweep.name, sweep.gpus, sweep.ends, sweep.ends_by) == ("9_1 sweep", 8, None, "")
 
 
+@pytest.mark.parametrize(
+    ("gres", "each"),
+    [
+        ("JOB_GRES=gpu:a:4,gpu:b:4", 4),  # of all types together
+        ("AllocTRES=cpu=1,gres/gpu=8,gres/gpu:a=8,node=2", 4),  # the sum stands beside the types
+        ("AllocTRES=gres/gpu:a=4,gres/gpu:b=4", 4),
+        ("AllocTRES=cpu=1,node=2 JOB_GRES=gpu:16", 8),  # accounting says none, the job does
+        ("AllocTRES=gres/gpu=3", None),  # not as many on both
+        ("JOB_GRES=gpu:1g.10gb:4", None),  # slices are no GPUs
+        ("", None),
+    ],
+)
+def test_gpus_of_a_job_in_every_form(gres: str, each: int | None) -> None:
+    """On two nodes; where they are not said as GPUs, all of the nodes are taken."""
+    (job,) = read(f"JobId=1 JobName=a JobState=RUNNING NodeList=n[1-2] {gres}\n")
+    assert job.gpus == each
+
+
+def test_a_large_job_has_more_gpus_than_any_node() -> None:
+    """9,600 on 1,200 nodes are 8 on each."""
+    text = "JobId=1 JobName=a JobState=RUNNING NodeList=n[1-1200] AllocTRES=gres/gpu=9600\n"
+    assert read(text, cluster_of(1200))[0].gpus == 8
+
+
 def test_squeue_says_how_long_and_where() -> None:
     """A name with blanks; 1-02:00:03 before now it began; without a column for the limit no end is known."""
     table = (
