@@ -13,7 +13,7 @@ such a cell are all that need be tried.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -35,7 +35,6 @@ class Swap:
 
     cells: tuple[tuple[int, int], tuple[int, int]]  # rows and columns
     evaluation: Evaluation  # of the placement after it
-    complete: bool  # whether no other swap is better; else not all were tried
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +44,7 @@ class Audit:
     evaluation: Evaluation
     broken: str  # the rule of its job that it breaks; empty = none
     possible: Mapping[str, Outcome]  # each of ASKED
-    swap: Swap | None  # the best; None = none of those tried helps
+    swap: Swap | None  # the best of those tried; None = none of them helps
     swaps_complete: bool  # whether all swaps that could help were tried
 
 
@@ -96,8 +95,8 @@ def best_swap(cluster: Cluster, job: Job, nodes: IntArray, now: Evaluation) -> t
         swapped[first], swapped[second] = nodes[second], nodes[first]
         worth = worth_of(cluster, job, swapped)
         if worth is not None and worth.goals < least:
-            best, least = Swap((first, second), worth, complete=True), worth.goals
-    return None if best is None else replace(best, complete=complete), complete
+            best, least = Swap((first, second), worth), worth.goals
+    return best, complete
 
 
 def _candidates(cluster: Cluster, job: Job, nodes: IntArray) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:

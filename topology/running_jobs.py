@@ -415,10 +415,11 @@ class SacctTable:
             row = dict(zip(columns, words, strict=False))
             if row["State"] not in _HOLDS or "." in row["JobID"] or not _word(row["NodeList"]):
                 continue
-            priority = row.get("Priority", "")
+            priority, place = row.get("Priority", ""), source.at(number)
             yield _slurm_job(
-                number=row["JobID"], name=row.get("JobName", ""), nodes=row["NodeList"], source=source.at(number),
-                gpus=_gpus_in(row.get("AllocTRES", ""), where=source.at(number)), owner=row.get("User", ""), group=row.get("Account", ""),
+                number=row["JobID"], name=row.get("JobName", ""), nodes=row["NodeList"], source=place,
+                gpus=_gpus_in(row.get("AllocTRES", ""), where=place), owner=row.get("User", ""),
+                group=row.get("Account", ""),
                 priority=float(priority) if priority.isdecimal() else None, started=slurm_time(row.get("Start", "")),
                 limit=time_limit(row.get("Timelimit", "")),
             )  # fmt: skip

@@ -11,7 +11,7 @@ from arnold.console.interrupts import ending_the_search
 from arnold.console.output import answer, exit_code, progress
 from arnold.options.command import JsonCommand, said_again
 from arnold.options.field_options import file_option
-from arnold.options.job_options import PlacementInputs, placement_inputs, running_files
+from arnold.options.job_options import PlacementInputs, beside_running, placement_inputs, running_files
 from arnold.options.shared_options import RUNNING_JOBS_HELP, html_option
 from ground.errors import InvalidInput
 from ground.files import read_source, write_file
@@ -87,17 +87,13 @@ def _beside_running(inputs: PlacementInputs, running: tuple[str, ...], *, when: 
     from arnold.documents.start_answers import print_stop, print_when, stop_document, when_document
     from scheduler.placement.types import ALGORITHMS
     from scheduler.start_times import start_times, whom_to_stop
-    from topology.running_jobs import read_running, with_running
 
     if not running:
         fix = "give what `squeue --all` or `scontrol show jobs` prints, placements, or a file of your own"
         raise InvalidInput("which jobs run is not said", where="--running", fix=fix)
     now = inputs.files.now
-    instance = inputs.read()
-    jobs, notes = read_running([read_source(file) for file in running_files(running)], instance.cluster, now=now)
-    cluster, more = with_running(instance.cluster, jobs)
-    instance = replace(instance, cluster=cluster, notes=(*instance.notes, *notes, *more))
-    job, seconds, solver = instance.job, now.timestamp(), ALGORITHMS.load("exact")
+    instance, jobs = beside_running(inputs.read(), [read_source(file) for file in running_files(running)], now=now)
+    cluster, job, seconds, solver = instance.cluster, instance.job, now.timestamp(), ALGORITHMS.load("exact")
     with progress(f"Making room for {job.name}") as say:
         limits = replace(inputs.limits, progress=say)
         if when:

@@ -112,7 +112,7 @@ def score_document(instance: Instance, nodes: IntArray, audit: Audit) -> ScoreDo
         swap = SwapAnswer(
             (cluster.names[nodes[first]], cluster.names[nodes[second]]),
             (int(job.grid.node_rank[first]), int(job.grid.node_rank[second])),
-            after.objective, after.spread, after.closer, audit.swap.complete,
+            after.objective, after.spread, after.closer, audit.swaps_complete,
         )  # fmt: skip
     return ScoreDocument(
         objective=worth.objective,

@@ -15,18 +15,21 @@ from arnold.options.cluster_options import ClusterFiles
 from arnold.options.field_options import FILE, file_option, options_of, takes
 from arnold.options.shared_options import PLACEMENT_HELP, RUNNING_JOBS_HELP
 from ground.errors import InvalidInput, InvalidJob, UnknownName, did_you_mean
-from ground.files import read_source
+from ground.files import Source, read_source
 from scheduler.job import Overrides
 from scheduler.job_files.own_records import OwnRecords
 from scheduler.placement.types import Limits
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from health.recovery.machines import Machines
     from scheduler.job_files.job_file import JobFile
     from scheduler.outcome import Instance
     from scheduler.several.running_jobs import RunningJob
     from topology.cluster import Cluster
     from topology.load import LoadedTopology
+    from topology.running_jobs import LiveJob
 
 F = TypeVar("F", bound=Callable[..., Any])
 PLACED = "placement"  # The format of running jobs of which each cell is known
@@ -105,15 +108,13 @@ class PlacementInputs(_Inputs):
             return instance
         from ground.formats import recognise
         from scheduler.several.running_jobs import near_running_jobs
-        from topology.running_jobs import RUNNING_READERS, read_running, with_running
+        from topology.running_jobs import RUNNING_READERS
 
         sources = {file: read_source(file) for file in running_files(self.running)}
         placed = [file for file, source in sources.items() if recognise(RUNNING_READERS, source).format.name == PLACED]
-        others = [source for file, source in sources.items() if file not in placed]
-        jobs, notes = read_running(others, instance.cluster, now=self.files.now)
-        cluster, more = with_running(instance.cluster, jobs)
-        instance = replace(instance, cluster=cluster, notes=(*instance.notes, *notes, *(more if others else ())))
-        return near_running_jobs(instance, [running_job(file, cluster) for file in placed])
+        if others := [source for file, source in sources.items() if file not in placed]:
+            instance, _ = beside_running(instance, others, now=self.files.now)
+        return near_running_jobs(instance, [running_job(file, instance.cluster) for file in placed])
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,6 +219,18 @@ def running_files(patterns: Sequence[str]) -> list[str]:
             raise InvalidInput("no file has such a name", where=f"--running {pattern}", fix=fix)
         files += matches
     return list(dict.fromkeys(files))
+
+
+def beside_running(instance: Instance, files: Sequence[Source], *, now: datetime) -> tuple[Instance, list[LiveJob]]:
+    """Return the instance with the GPUs of running jobs in use, and these.
+
+    :raises ArnoldError: as :func:`~topology.running_jobs.read_running`.
+    """
+    from topology.running_jobs import read_running, with_running
+
+    jobs, notes = read_running(files, instance.cluster, now=now)
+    cluster, more = with_running(instance.cluster, jobs)
+    return replace(instance, cluster=cluster, notes=(*instance.notes, *notes, *more)), jobs
 
 
 def running_job(file: str, cluster: Cluster, *, with_age: bool = False) -> RunningJob:
