@@ -5,6 +5,7 @@ What is measured keeps three digits, thousands are set apart by commas, a zero h
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from math import isfinite
 from typing import Literal
 
@@ -15,6 +16,11 @@ _UNITS = ((DAY, "d"), (HOUR, "h"), (MINUTE, "min"), (1.0, "s"), (1e-3, "ms"), (1
 _UP_TO_SECONDS = _UNITS[3:]
 
 _WRITTEN_OUT = 1e10  # Numbers below have all digits of their whole part; others a power of ten
+
+
+def utc_minute(time: datetime) -> str:
+    """Return a time with its zone for people: ``2026-11-17 14:20 UTC``."""
+    return f"{time.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
 
 
 def number(value: float | None) -> str:

@@ -5,11 +5,12 @@ leaves them to the cluster.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 from ground.errors import InvalidJob, some
+from ground.quantities import utc_minute
 from scheduler.job import Job, NodeSize, Parallelism
 from topology.cluster import SECOND, Cluster, Level
 from topology.flags import NodeFlag
@@ -38,32 +39,35 @@ def before_it_goes(cluster: Cluster, job: Job, now: datetime) -> Cluster:
     if job.expected_hours is None or not cluster.upcoming:
         return cluster
     end = now + timedelta(hours=job.expected_hours)
-    leaving: dict[int, NodeFlag] = {}
-    for flag in sorted(cluster.upcoming, key=lambda flag: flag.since or now):
-        if flag.kind == "faulty" and flag.since is not None and flag.since < end and flag.node in cluster.index_of:
-            leaving.setdefault(cluster.index_of[flag.node], flag)
-    words = {node: f"going away at {_utc(flag.since)}" for node, flag in leaving.items()}
+    leaving: dict[int, tuple[str, str]] = {}  # node -> why, by the first that says so, and who says so
+    for since, node, flag in _departures(cluster):
+        if since < end:
+            leaving.setdefault(node, (f"going away at {utc_minute(since)}", flag.source))
     if not job.interruptible:
-        return cluster.with_kept_out(words)
-    names = cluster.names
+        return cluster.with_kept_out({node: why for node, (why, _) in leaving.items()})
     return cluster.with_flags(
-        NodeFlag(names[node], "degraded", PREFER_NO_SCHEDULE, source=leaving[node].source, evidence=evidence)
-        for node, evidence in words.items()
+        NodeFlag(cluster.names[node], "degraded", PREFER_NO_SCHEDULE, source=source, evidence=why)
+        for node, (why, source) in leaving.items()
     )
 
 
-def _utc(time: datetime | None) -> str:
-    return "" if time is None else f"{time.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
-
-
-def going_away(cluster: Cluster, nodes: Iterable[int]) -> tuple[str, ...]:
+def going_away(cluster: Cluster, nodes: Collection[int]) -> tuple[str, ...]:
     """Return of some nodes which go away later, and when: a sentence for each instant."""
-    names = {cluster.names[node] for node in nodes}
-    by_time: dict[datetime, list[str]] = {}
-    for flag in cluster.upcoming:
-        if flag.kind == "faulty" and flag.since is not None and flag.node in names:
-            by_time.setdefault(flag.since, []).append(flag.node)
-    return tuple(f"of this placement go away at {_utc(since)}: {some(by_time[since])}" for since in sorted(by_time))
+    of_placement, by_time = {*nodes}, dict[datetime, list[str]]()
+    for since, node, _ in _departures(cluster):
+        if node in of_placement:
+            by_time.setdefault(since, []).append(cluster.names[node])
+    return tuple(f"of this placement go away at {utc_minute(since)}: {some(names)}" for since, names in by_time.items())
+
+
+def _departures(cluster: Cluster) -> list[tuple[datetime, int, NodeFlag]]:
+    """Return when nodes become faulty, the earliest first, with the node and the flag that says so."""
+    departures = [
+        (flag.since, cluster.index_of[flag.node], flag)
+        for flag in cluster.upcoming
+        if flag.kind == "faulty" and flag.since is not None and flag.node in cluster.index_of
+    ]
+    return sorted(departures, key=lambda departure: departure[0])
 
 
 def hierarchies_beside(cluster: Cluster, job: Job) -> tuple[Level, ...]:

@@ -31,6 +31,7 @@ from typing import Any, ClassVar, Literal
 from ground.documents import Document, load_document
 from ground.errors import InvalidInput, InvalidTopology, did_you_mean, some
 from ground.files import STDIN, Source, read_source
+from ground.quantities import utc_minute
 from ground.records import JsonRecord, json_data, read_json
 from topology.cluster import Cluster
 from topology.flags import FAULTY, LAST, FlagEvent, NodeFlag, merge_by_node, worst_of_each
@@ -261,7 +262,7 @@ def with_flags(cluster: Cluster, path: str | Path, *, now: datetime) -> tuple[Cl
     sentences = [f"flags of {source.name} not active any more, left out: {expired}"] if expired else []
     if upcoming := cluster.upcoming[begun:]:
         first = min(flag.since for flag in upcoming if flag.since is not None)
-        when = f"{len(upcoming)}, the first at {first.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+        when = f"{len(upcoming)}, the first at {utc_minute(first)}"
         keep = "a job that says its expected_hours is kept off nodes that are faulty before it ends"
         sentences.append(f"flags of {source.name} that begin later: {when}; {keep}")
     return cluster, tuple(sentences)

@@ -30,6 +30,7 @@ from arnold.options.shared_options import (
 )
 from ground.errors import InvalidInput, UnknownName, did_you_mean
 from ground.files import read_source, write_file
+from ground.quantities import utc_minute
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -243,9 +244,9 @@ def compact(*, as_json: bool, store: str, keep: str, archive: str | None) -> Non
 
     def show_compacted(out: Console, done: Compaction) -> None:
         if not done.dropped:
-            out.print(f"nothing to forget: no event of before {before:%Y-%m-%d %H:%M} UTC can go")
+            out.print(f"nothing to forget: no event of before {utc_minute(before)} can go")
             return
-        out.print(f"forgotten: {done.dropped:,} events of before {before:%Y-%m-%d %H:%M} UTC; {done.kept:,} are left")
+        out.print(f"forgotten: {done.dropped:,} events of before {utc_minute(before)}; {done.kept:,} are left")
         out.print(f"{done.size_before / 1e6:.3g} MB before, {done.size / 1e6:.3g} MB now")
         if archive is not None:
             out.print(f"{archive} has the store as it was")

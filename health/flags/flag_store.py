@@ -17,14 +17,14 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, fields, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from hashlib import blake2b
 from pathlib import Path
 from sqlite3 import Connection
 from typing import Any
 
 from ground.errors import InvalidInput
-from ground.quantities import duration
+from ground.quantities import duration, utc_minute
 from ground.records import AwareTime, JsonRecord, json_data
 from health.flags.rules import MOST_FINDINGS, Rule, Rules, rules_of
 from topology.flag_sources import (
@@ -89,7 +89,9 @@ def found(track: Track, flag: NodeFlag, now: datetime, rule: Rule, *, stamp: str
         if steps == track.steps and not track.noted:
             return None
         because = (
-            f"healthy, says its source; the flag ends {when(steps[-1].until)}" if steps else "healthy, says its source"
+            f"healthy, says its source; the flag ends {utc_minute(steps[-1].until)}"
+            if steps
+            else "healthy, says its source"
         )
         return _event(
             flag, now, "noted", steps=steps, finding=flag, stamp=stamp, because=because, relapses=track.relapses
@@ -132,15 +134,12 @@ def ended(node: str, source: str, track: Track, now: datetime) -> Iterator[FlagE
     while steps and steps[0].until <= now:
         over, steps = steps[0], steps[1:]
         name: EventName = "lowered" if steps else "expired" if over.stated else "cleared"
-        because = "its source said that it holds until now" if over.stated else f"not found since {when(over.seen)}"
+        because = (
+            "its source said that it holds until now" if over.stated else f"not found since {utc_minute(over.seen)}"
+        )
         yield FlagEvent(
             time=over.until, event=name, node=node, source=source, steps=steps, because=because, relapses=track.relapses
         )
-
-
-def when(time: datetime) -> str:
-    """Return a time for people: ``2026-11-17 14:20 UTC``."""
-    return f"{time.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
 
 
 def _step(flag: NodeFlag, now: datetime, quiet: timedelta) -> HeldFlag:

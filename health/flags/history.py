@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from ground.quantities import utc_minute
 from ground.records import AwareTime, JsonRecord
-from health.flags.flag_store import when
 from topology.flag_sources import FlagLog, time_text
 from topology.flags import FlagEvent, NodeFlag, in_words, merged, worst_of_each
 
@@ -82,5 +82,5 @@ def _spell(begin: datetime, end: datetime | None, flag: NodeFlag, ended: str = "
     words = f"{in_words(flag)}, said {flag.source or 'an unnamed source'}"
     if flag.evidence:
         words += f": {flag.evidence}"
-    span = f"since {when(begin)}" if end is None else f"{when(begin)} to {when(end)}"
+    span = f"since {utc_minute(begin)}" if end is None else f"{utc_minute(begin)} to {utc_minute(end)}"
     return Spell(begin, end, flag, ended, f"{span}: {words}{f' (ended: {ended})' if ended else ''}")
