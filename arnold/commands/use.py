@@ -54,7 +54,7 @@ def command(*, as_json: bool, source: str | None, clear: bool, files: ClusterFil
     directory; ARNOLD_CONTEXT names another, and empty none.
     """
     own = Path.cwd() / NAME
-    given = {one.name: getattr(files, one.name) for one in fields(files) if getattr(files, one.name) != one.default}
+    given = {key.name: getattr(files, key.name) for key in fields(files) if getattr(files, key.name) != key.default}
     values = {
         key: value if isinstance(value, tuple) else str(value) for key, value in given.items() if key != "cluster"
     }

@@ -64,7 +64,11 @@ class Command(click.Command):
                     )
             from arnold.options.context import take_from_context
 
-            named = {one.name for one in given if isinstance(one, click.Option) or isinstance(values[one.name], str)}
+            named = {
+                parameter.name
+                for parameter in given
+                if isinstance(parameter, click.Option) or isinstance(values[parameter.name], str)
+            }
             from_context = take_from_context(self, ctx, named)
         left = super().parse_args(ctx, args)
         if from_context:  # said once it is known how much is to be said

@@ -166,7 +166,9 @@ def _takers(command: click.Command) -> Iterator[tuple[str, click.Parameter]]:
 
     A replay takes several clusters, a command about a file one as its argument.
     """
-    cluster = next((one for one in command.params if one.name in ("cluster", "clusters") and one.required), None)
+    cluster = next(
+        (option for option in command.params if option.name in ("cluster", "clusters") and option.required), None
+    )
     if cluster is not None:
         yield "cluster", cluster
         for option in command.params:

@@ -806,7 +806,7 @@ def _round(problem: GridProblem, serves: BoolArray, covers: BoolArray, limit: Sl
 
 
 _FIRST_EFFORT = 0.25  # Effort of the first round over all open pairs, in the unit of ``_PROFILES``
-_LAST_EFFORT = 2.0**20  # Rounds that come to that have had eleven days of effort: they end at once, and so would others
+_LAST_EFFORT = 2.0**20  # Rounds that come to that have had twelve days of effort: they end at once, and so would others
 _GROWTH = 2.0  # Factor on the effort from round to round: all rounds before one cost together no more than it
 # New profiles looked at for each unit of a round's effort: eight in the first round, with an effort of 0.25 each. Of 18
 # instances left open before, such looks settled eight, shorter ones five
