@@ -52,7 +52,7 @@ from topology.readers.reading import (
 from topology.taints import Toleration, taint_notes
 
 if TYPE_CHECKING:
-    from topology.running_jobs import LiveJob
+    from topology.running_jobs import LiveJobs
     from topology.slurm_nodes import Use
     from topology.slurm_snapshot import SlurmRequest, SlurmSnapshot, Unlisted
 
@@ -71,7 +71,7 @@ class LoadedTopology:
     notes: tuple[str, ...]  # what a user should know, one sentence each
     now: datetime  # the time that counts as now, timezone-aware
     assumed: str = ""  # the one of the notes that GPUs are assumed, as neither the file nor an option says them
-    running: tuple[LiveJob, ...] | None = None  # jobs that run, whose GPUs are in use; None = nobody said which do
+    jobs: LiveJobs | None = None  # those that run, whose GPUs are in use, and that wait; None = nobody said which
     lists: tuple[Source, ...] = ()  # lists of nodes that were laid over it
 
 
@@ -228,11 +228,10 @@ def load_topology(
         from topology.running_jobs import read_running, with_running
 
         bare = {*listed} - {*cluster.names}
-        jobs, said = read_running(running, cluster, now=now, without_gpus=bare)
-        cluster, unnamed = with_running(cluster, jobs)
-        notes += [*said, *unnamed]
-    at_work = None if jobs is None else tuple(jobs)
-    return LoadedTopology(cluster, _name(path), reader.format.name, tuple(notes), now, assumed, at_work, laid)
+        jobs = read_running(running, cluster, now=now, without_gpus=bare)
+        cluster, unnamed = with_running(cluster, jobs.running)
+        notes += [*jobs.notes, *unnamed]
+    return LoadedTopology(cluster, _name(path), reader.format.name, tuple(notes), now, assumed, jobs, laid)
 
 
 def _name(path: str | Path | Source) -> str:

@@ -202,9 +202,9 @@ def differences(before: LoadedTopology, after: LoadedTopology) -> Differences:
         if was is not now:
             nodes.append(ChangedNode(name, was, now))
     came = ended = moved = None
-    if before.running is not None and after.running is not None:
+    if before.jobs is not None and after.jobs is not None:
         # a job that was requeued under its number is another run
-        ran, runs = ({(job.name, job.started): job for job in load.running or ()} for load in (before, after))
+        ran, runs = ({(job.name, job.started): job for job in jobs.running} for jobs in (before.jobs, after.jobs))
         came = tuple(job for key, job in runs.items() if key not in ran)
         ended = tuple(job for key, job in ran.items() if key not in runs)
         moved = tuple(

@@ -96,11 +96,11 @@ def _beside_running(inputs: PlacementInputs, running: tuple[str, ...], *, when: 
     with progress(f"Making room for {job.name}") as say:
         limits = replace(inputs.limits, progress=say)
         if when:
-            starts = start_times(cluster, job, jobs, now=seconds, solver=solver, limits=limits)
+            starts = start_times(cluster, job, jobs.running, now=seconds, solver=solver, limits=limits)
             document = when_document(instance, starts, now=seconds)
             answer(document, lambda out, shown: print_when(out, instance, shown), as_json=as_json)
             return 0 if document.start.p50 is not None else exit_code("infeasible")
-        stopping = whom_to_stop(cluster, job, jobs, now=seconds, solver=solver, limits=limits)
+        stopping = whom_to_stop(cluster, job, jobs.running, now=seconds, solver=solver, limits=limits)
     stops = stop_document(instance, stopping, now=seconds)
     answer(stops, lambda out, shown: print_stop(out, instance, shown), as_json=as_json)
     return exit_code(stopping.status)

@@ -196,7 +196,7 @@ def snapshot_document(
         time=iso(loaded.now.timestamp()) or "",
         cluster=summarise_cluster(cluster, loaded.source),
         states={state.label: count for state, count in legend(node_states(cluster))},
-        jobs=None if loaded.running is None else tuple(RunningAnswer.of(job, cluster) for job in loaded.running),
+        jobs=None if loaded.jobs is None else tuple(RunningAnswer.of(job, cluster) for job in loaded.jobs.running),
         changes=changes,
         notes=loaded.notes,
     )

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from scheduler.several.running_jobs import RunningJob
     from topology.cluster import Cluster
     from topology.load import LoadedTopology
-    from topology.running_jobs import LiveJob
+    from topology.running_jobs import LiveJobs
 
 F = TypeVar("F", bound=Callable[..., Any])
 PLACED = "placement"  # The format of running jobs of which each cell is known
@@ -116,14 +116,14 @@ class PlacementInputs(_Inputs):
             instance, _ = beside_running(instance, others, now=loaded.now)
         return near_running_jobs(instance, [running_job(file, instance.cluster) for file in placed])
 
-    def read_beside(self, running: Sequence[str]) -> tuple[Instance, Sequence[LiveJob] | None, datetime]:
-        """Return the instance with the GPUs of running jobs in use, these, ``None`` = nobody says which run, and now.
+    def read_beside(self, running: Sequence[str]) -> tuple[Instance, LiveJobs | None, datetime]:
+        """Return the instance with the GPUs of running jobs in use, the jobs, ``None`` = nobody says which, and now.
 
         :param running: patterns of files of running jobs; without any those count that the cluster itself says run.
         :raises ArnoldError: as :meth:`read`, and :func:`~topology.running_jobs.read_running`.
         """
         loaded, (job,) = self._read_files(with_jobs=not running)
-        instance, jobs = self._tolerating(loaded, job), loaded.running
+        instance, jobs = self._tolerating(loaded, job), loaded.jobs
         if running:
             sources = [read_source(file) for file in running_files(running)]
             instance, jobs = beside_running(instance, sources, now=loaded.now)
@@ -239,18 +239,16 @@ def running_files(patterns: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(files))
 
 
-def beside_running(
-    instance: Instance, files: Sequence[Source], *, now: datetime
-) -> tuple[Instance, tuple[LiveJob, ...]]:
-    """Return the instance with the GPUs of running jobs in use, and these.
+def beside_running(instance: Instance, files: Sequence[Source], *, now: datetime) -> tuple[Instance, LiveJobs]:
+    """Return the instance with the GPUs of running jobs in use, and these and those that wait.
 
     :raises ArnoldError: as :func:`~topology.running_jobs.read_running`.
     """
     from topology.running_jobs import read_running, with_running
 
-    jobs, notes = read_running(files, instance.cluster, now=now)
-    cluster, more = with_running(instance.cluster, jobs)
-    return replace(instance, cluster=cluster, notes=(*instance.notes, *notes, *more)), tuple(jobs)
+    jobs = read_running(files, instance.cluster, now=now)
+    cluster, notes = with_running(instance.cluster, jobs.running)
+    return replace(instance, cluster=cluster, notes=(*instance.notes, *jobs.notes, *notes)), jobs
 
 
 def running_job(file: str, cluster: Cluster, *, with_age: bool = False) -> RunningJob:
