@@ -20,6 +20,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
+from typing import Protocol
 
 import numpy as np
 
@@ -147,13 +148,36 @@ class StartTimes:
     notes: tuple[str, ...]
 
 
+class Queue(Protocol):
+    """Jobs that wait for the same nodes, and their policy (``simulator.start_forecast``)."""
+
+    @property
+    def waiting(self) -> Sequence[LiveJob]:
+        """The jobs, in the order of the queue."""
+
+    def start(self, ends: Mapping[str, float], parts: Sequence[float]) -> float:
+        """Return when the job starts, seconds since 1970; infinite = not before a job ends of which no end is known.
+
+        :param ends: of running jobs by name, seconds since 1970; one that is missing never ends.
+        :param parts: of the time that each of those that wait may run, the part that it will.
+        """
+
+
 def start_times(
-    cluster: Cluster, job: Job, running: Sequence[LiveJob], *, now: float, solver: PlacementAlgorithm, limits: Limits
+    cluster: Cluster,
+    job: Job,
+    running: Sequence[LiveJob],
+    *,
+    now: float,
+    solver: PlacementAlgorithm,
+    limits: Limits,
+    queue: Queue | None = None,
 ) -> StartTimes:
     """Return when a job starts as running ones end, and whether waiting gives it a better place.
 
     :param cluster: with the GPUs of the running jobs in use.
     :param now: seconds since 1970.
+    :param queue: of those that wait for the same nodes; ``None`` = nobody does.
     """
     known: dict[frozenset[str], bool | None] = {}
 
@@ -178,9 +202,16 @@ def start_times(
         }
         return said | drawn
 
+    waiting = () if queue is None else queue.waiting
+    unlimited = sum(other.seconds is None for other in waiting)
     generator = random.Random(limits.seed)
-    starts = [start_at(all_ends([generator.random() for _ in limited])) for _ in range(DRAWS if limited else 1)]
-    starts.sort()
+
+    def draw() -> float:
+        drawn = all_ends([generator.random() for _ in limited])
+        return start_at(drawn) if queue is None else queue.start(drawn, [generator.random() for _ in waiting])
+
+    uncertain = limited or len(waiting) > unlimited
+    starts = sorted(draw() for _ in range(DRAWS if uncertain else 1))
     p10, p50, p90 = (starts[len(starts) * share // 100] for share in (10, 50, 90))
     earliest = start_at(all_ends([0.0] * len(limited)))
     outcome = run(solver, cluster, job, limits)
@@ -200,7 +231,11 @@ def start_times(
         notes.append(
             f"not settled in time whether it fits, and taken as that it does not: {unsettled} of {len(known)} times"
         )
-    notes.append("not counted: jobs that wait before this one, reservations and maintenance to come")
+    if waiting:
+        order = f"{len(waiting)} jobs wait before it; each runs any part of its time limit, all as likely"
+        never = f"; of {unlimited} no limit is known, so they never end" if unlimited else ""
+        notes.append(f"{order}{never}")
+    notes.append("not counted: jobs that have yet to come, reservations and maintenance")
     return StartTimes(earliest, p10, p50, p90, outcome, later, later_at, tuple(notes))
 
 
