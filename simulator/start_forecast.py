@@ -19,11 +19,14 @@ from ground.errors import InvalidJob
 from ground.quantities import HOUR
 from scheduler.algorithm_run import fits
 from scheduler.job import Job, Parallelism
+from scheduler.job_on_cluster import at_no_time
 from scheduler.placement.types import ALGORITHMS, Limits, PlacementAlgorithm
 from scheduler.queue.policy import POLICIES, Keep
 from scheduler.queue.run_times import Prediction
-from scheduler.start_times import without
-from simulator.engine import Engine, EventPhase
+from scheduler.start_times import Future, without
+from simulator.engine import Engine, EventClock, EventPhase
+from simulator.failures.cluster_failures import IncidentStream
+from simulator.hooks import Incident
 from simulator.job_record import JobRecord
 from simulator.pools import Disagreement, Found, NodePool
 from simulator.sim_job import UNITS, JobState, Need, SimJob
@@ -41,11 +44,25 @@ class QueuePool(NodePool):
     """
 
     def __init__(
-        self, cluster: Cluster, job: Job, needs: Mapping[str, Need], *, solver: PlacementAlgorithm, limits: Limits
+        self,
+        cluster: Cluster,
+        job: Job,
+        needs: Mapping[str, Need],
+        future: Future,
+        *,
+        solver: PlacementAlgorithm,
+        limits: Limits,
     ) -> None:
+        # what is faulty for a while is a part of the cluster: `find` looks at the time
+        timeless, begun = at_no_time(cluster), cluster.flags.values()
+        lasting = [flag for flag in timeless.upcoming if flag.until is None and flag in begun]
+        passing = tuple(flag for flag in timeless.upcoming if flag not in lasting)
+        cluster = timeless.replace(upcoming=passing).with_flags(lasting)
         super().__init__(cluster, algorithm=ALGORITHMS.load("gpu-packing"), limits=limits)
         self._asked, self._given, self._solver = job, needs, solver
-        self._fits: dict[bytes, bool] = {}
+        self._fits: dict[tuple[bytes, int], bool] = {}
+        self.future = future
+        self.clock: EventClock
 
     def need(self, record: JobRecord) -> Need:
         """Return nodes and units on each; raises Disagreement as that of all pools."""
@@ -57,14 +74,31 @@ class QueuePool(NodePool):
 
     def find(self, job: SimJob, keep: Keep) -> Found | None:
         """Return nodes for the job; for the one in question, with which the replay ends, any where it has room."""
+        now = self.clock.now
         if job.record.job_id != ASKED:
+            away = self.future.away(now, 0.0 if job.predicted == inf else job.predicted)
+            if away:
+                keep = np.zeros_like(self.free) if keep is None else keep.copy()
+                keep[away] = self.free[away]
             return super().find(job, keep)
         free = (self.free if keep is None else np.maximum(0, self.free - keep)) // UNITS
-        key = free.tobytes()
+        key = free.tobytes(), self.future.period(now)
         if key not in self._fits:
-            cluster = self.cluster.replace(free_gpus=free.astype(self.cluster.free_gpus.dtype))
+            cluster = self.future.then(self.cluster.replace(free_gpus=free.astype(self.cluster.free_gpus.dtype)), now)
             self._fits[key] = bool(fits(cluster, self._asked, solver=self._solver, limits=self._limits))
         return Found(np.flatnonzero(free)[: job.nodes].tolist()) if self._fits[key] else None
+
+
+class _Changes(IncidentStream):
+    """Lets the queue be asked anew whenever a flag of a node begins or ends."""
+
+    def __init__(self, times: Sequence[float]) -> None:
+        self._times = times
+        super().__init__()
+
+    def incidents(self) -> Iterator[Incident]:
+        """Yield each change as room that is given back, whichever node it is of."""
+        return (Incident(time, "up", 0) for time in self._times)
 
 
 class _Held(NamedTuple):
@@ -99,12 +133,14 @@ class QueueForecast:
         place: int | None = None,
         policy: str = "fifo-backfill",
     ) -> None:
+        future = Future(cluster, job, running, now)
         self._now, self._policy = now, POLICIES.load(policy)
         self._held = [part for other in running for part in _parts(cluster, other, now)]
         needs = {held.record.job_id: held.need for held in self._held}
         nodes, units = job.grid.cells, job.gpus_per_node * UNITS
         needs[ASKED] = Need(nodes, units, nodes * units)
-        self._pool = QueuePool(without(cluster, running), job, needs, solver=solver, limits=limits)
+        self._changes = [time for time in future.changes if time > now]
+        self._pool = QueuePool(without(cluster, running), job, needs, future, solver=solver, limits=limits)
         self.waiting: list[LiveJob] = []
         """Those that wait for the same nodes."""
         self.elsewhere: list[str] = []
@@ -147,7 +183,9 @@ class QueueForecast:
             self._pool,
             self._policy,
             predictions={name: Prediction(seconds, 0.0, seconds) for name, seconds in told.items()},
+            incidents=_Changes(self._changes),
         )
+        self._pool.clock = engine.clock
         engine.clock.now = self._now
         engine.arrived = len(self._held)  # these have nodes already
         for held, job in zip(self._held, engine.jobs, strict=False):

@@ -35,7 +35,8 @@ Examples:
     default="fifo-backfill",
     show_default=True,
     metavar="NAME",
-    help="With --when, the policy of the queue of those that wait: as of arnold simulate.",
+    help="Queue policy, such as fifo, fifo-backfill, priority-age, fair-share or arnold; in replays also gavel or "
+    "hadar.",
 )
 @click.option("--stop", is_flag=True, help="Which running jobs to stop, at the least loss, so that it starts at once.")
 @html_option
