@@ -9,11 +9,21 @@ import numpy as np
 
 from ground.errors import ArnoldError
 from ground.records import record_of
-from scheduler.certificates.certificate import VERSION, Certificate, CertifiedPart, RefutedPair
+from scheduler.certificates.certificate import (
+    VERSION,
+    Certificate,
+    CertifiedGrid,
+    CertifiedPart,
+    CloserClaim,
+    CloserClaims,
+    RefutedPair,
+)
 from scheduler.job import Job
+from scheduler.objective import TOLERANCE, trivial_bound
 from scheduler.outcome import Instance, Outcome
 from scheduler.placement.admission import types_of
 from scheduler.placement.types import Refutation
+from scheduler.verification.refutations import KINDS
 from topology.flags import HEALTHY
 
 # Kinds that are recounted without a search, the quickest first
@@ -66,7 +76,72 @@ def certificate_of(instance: Instance, outcome: Outcome) -> Certificate:
         bound=outcome.bound,
         nodes=tuple(tuple(cluster.names[i] for i in row) for row in named),
         parts=tuple(parts),
+        closer=_closer_claims(instance, outcome),
     )
+
+
+def _closer_claims(instance: Instance, outcome: Outcome) -> CloserClaims | None:
+    """Return what is claimed of EP spread and closer levels, of the types that were chosen up to the slowdown that was
+    admitted, with the pairs that are needed; ``None`` = nothing is.
+    """
+    worth, cluster = outcome.evaluation, instance.cluster
+    job, there = next(
+        (
+            (of_types, compared)
+            for option, (of_types, compared) in zip(outcome.types, outcome.by_type, strict=False)
+            if option.chosen
+        ),
+        (instance.settled(outcome).job, outcome),
+    )
+    if worth is None or not (worth.closer or worth.experts) or not there.proposal.proofs:
+        return None
+    slowest = there.proposal.proofs[0].slowest
+    grids: dict[CertifiedGrid, None] = {}
+    for proof in there.proposal.closer_proofs:
+        # what is ruled out by counting whole groups and the product needs no witness
+        refutations = [pair for pair in proof.refutations if pair.by in KINDS and pair.by not in ("edges", "product")]
+        needed = fewest_needed(refutations, job, worth.closer.get(proof.level, 0.0))
+        if not needed:
+            continue
+        cells = proof.rows * proof.columns
+        grid = CertifiedGrid(
+            level=proof.level,
+            rows=proof.rows,
+            columns=proof.columns,
+            capacities=tuple(min(capacity, cells) for capacity in proof.capacities[:cells]),
+            refuted=tuple(RefutedPair(*pair.pair, pair.by, pair.witness) for pair in needed),
+        )
+        grids[grid] = None
+    experts = outcome.ep
+    return CloserClaims(
+        gpu_types=types_of(cluster, job),
+        gpus_per_node=job.gpus_per_node,
+        slowest=None if slowest == inf else slowest,
+        ep=experts.spread if experts is not None and experts.proved else None,
+        levels=tuple(CloserClaim(level, of.dp, of.pp, of.proved) for level, of in outcome.closer.items()),
+        grids=tuple(grids),
+    )
+
+
+def unchecked_claims(instance: Instance, outcome: Outcome) -> dict[str, str]:
+    """Return what an outcome claims as proved and its certificate does not show: the claim and a sentence.
+
+    :returns: `objective` for what decides, `ep` for the EP spread, else the name of a closer level.
+    """
+    if outcome.status not in ("optimal", "feasible", "infeasible"):
+        return {}
+    if outcome.status == "infeasible" and outcome.algorithm != "exact":
+        return {}  # its rule admits none, which is not claimed of all placements
+    job, worth = instance.job, outcome.evaluation
+    at_once = worth is not None and outcome.bound is not None and outcome.bound <= trivial_bound(job) + TOLERANCE
+    closer = [of for of in outcome.closer.values() if of.proved]
+    experts = outcome.ep is not None and outcome.ep.proved and outcome.ep.spread > 1
+    if at_once and not experts and all((of.dp, of.pp) == (1, 1) for of in closer):
+        # every group touches one domain at least
+        return {}
+    from scheduler.verification.verdict import not_shown
+
+    return not_shown(certificate_of(instance, outcome), instance.cluster, job)
 
 
 def fewest_needed(refutations: Sequence[Refutation], job: Job, needed: float) -> list[Refutation]:
