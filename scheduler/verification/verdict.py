@@ -184,7 +184,7 @@ def verify(certificate: Certificate, cluster: Cluster, job: Job, *, solve: Solve
                     for part in parts
                     for claim, answer in part.claims
                 ),
-                *((f"{level} level inside", claim, answer) for level, claim, answer in closer.pairs),
+                *((f"{level} level", claim, answer) for level, claim, answer in closer.pairs),
             )
         ),
         faults=tuple(faults),
@@ -194,7 +194,7 @@ def verify(certificate: Certificate, cluster: Cluster, job: Job, *, solve: Solve
 
 
 def not_shown(certificate: Certificate, cluster: Cluster, job: Job) -> dict[str, str]:
-    """Return what an honest certificate claims and does not show, by claim, with the sentence that says so.
+    """Return what an honest certificate claims and does not show, by claim, with a sentence each.
 
     Its refutations of what decides are believed; those of closer levels are recounted, as there are few.
     """
@@ -206,7 +206,9 @@ def not_shown(certificate: Certificate, cluster: Cluster, job: Job) -> dict[str,
         )
         return {} if shown else {"objective": f"there is no placement: {NOT_TO_BE_CHECKED}"}
     worth, _ = _placement(certificate, cluster, job)
-    assert worth is not None
+    if worth is None:
+        # its nodes are free once others have moved, or gone: on the cluster as it is there is nothing to recount
+        return {"objective": f"objective {decimal(certificate.objective or 0.0)}: {NOT_TO_BE_CHECKED}"}
     believed = Recount("holds", "")
     parts = tuple(
         RecountedPart(part, tuple((Spread(pair.dp, pair.pp), believed) for pair in part.refuted))
