@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from scheduler.several.running_jobs import RunningJob
     from topology.cluster import Cluster
     from topology.load import LoadedTopology
-    from topology.running_jobs import LiveJob
+    from topology.running_jobs import LiveJobs
 
 F = TypeVar("F", bound=Callable[..., Any])
 PLACED = "placement"  # The format of running jobs of which each cell is known
@@ -221,16 +221,16 @@ def running_files(patterns: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(files))
 
 
-def beside_running(instance: Instance, files: Sequence[Source], *, now: datetime) -> tuple[Instance, list[LiveJob]]:
-    """Return the instance with the GPUs of running jobs in use, and these.
+def beside_running(instance: Instance, files: Sequence[Source], *, now: datetime) -> tuple[Instance, LiveJobs]:
+    """Return the instance with the GPUs of running jobs in use, and these and those that wait.
 
     :raises ArnoldError: as :func:`~topology.running_jobs.read_running`.
     """
     from topology.running_jobs import read_running, with_running
 
-    jobs, notes = read_running(files, instance.cluster, now=now)
-    cluster, more = with_running(instance.cluster, jobs)
-    return replace(instance, cluster=cluster, notes=(*instance.notes, *notes, *more)), jobs
+    jobs = read_running(files, instance.cluster, now=now)
+    cluster, notes = with_running(instance.cluster, jobs.running)
+    return replace(instance, cluster=cluster, notes=(*instance.notes, *jobs.notes, *notes)), jobs
 
 
 def running_job(file: str, cluster: Cluster, *, with_age: bool = False) -> RunningJob:
