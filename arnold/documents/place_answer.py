@@ -22,7 +22,6 @@ import numpy as np
 from arnold.console.output import BAD, GOOD, SO_SO, is_verbose, plain, print_rows, print_sentences
 from ground.quantities import capitalised, decimal, plural, several
 from ground.records import Count, JsonRecord, NotNegative, Share, record_of
-from scheduler.certificates.certificate_writer import unchecked_claims
 from scheduler.explanation import (
     AvoidanceOption,
     CheaperPair,
@@ -53,6 +52,7 @@ from scheduler.placement.admission import held_nodes, typed
 from scheduler.placement.types import ALGORITHMS, ParetoPoint, Prefer, PriceOption, Status
 from scheduler.rails import RailUse, rail_use
 from scheduler.subproblems import in_words as types_in_words
+from scheduler.unchecked import unchecked_claims
 from scheduler.witnesses import NOT_TO_BE_CHECKED
 from scheduler.work_clock import End
 from topology.cluster import IntArray, count_nodes

@@ -23,12 +23,12 @@ import numpy as np
 from arnold.pages.charts import Plot, cells_between, log_ticks
 from ground.errors import InvalidInput
 from ground.quantities import capitalised, decimal, fixed, one_of, percent, plural, seconds, several
-from scheduler.certificates.certificate_writer import unchecked_claims
 from scheduler.explanation import CheaperPair, cheaper_pairs, why_not
 from scheduler.job import FAMILIES, Job
 from scheduler.objective import TOLERANCE, objective_of
 from scheduler.outcome import Instance, Outcome, proof_in_words, status_words
 from scheduler.placement.types import Pair
+from scheduler.unchecked import unchecked_claims
 from topology.cluster import Cluster, IntArray, Level
 from topology.drawing.layout import Layout, Shape, layout, text_width
 from topology.drawing.page_kit import XY, area, circle, colour_ramp, label, path, rect, render, svg, svg_number, wheel

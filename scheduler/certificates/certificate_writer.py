@@ -19,15 +19,15 @@ from scheduler.certificates.certificate import (
     RefutedPair,
 )
 from scheduler.job import Job
-from scheduler.objective import TOLERANCE, trivial_bound
 from scheduler.outcome import Instance, Outcome
 from scheduler.placement.admission import types_of
 from scheduler.placement.types import Refutation
-from scheduler.verification.refutations import KINDS
 from topology.flags import HEALTHY
 
 # Kinds that are recounted without a search, the quickest first
 QUICK = ("edges", "product", "coverage", "rectangles", "patterns")
+# Kinds that say more of a grid than counting whole groups and the product of spreads
+WITH_MORE = (*QUICK[2:], "components", "shapes", "skeleton")
 
 
 class NothingToCertify(ArnoldError):
@@ -99,7 +99,7 @@ def _closer_claims(instance: Instance, outcome: Outcome) -> CloserClaims | None:
     grids: dict[CertifiedGrid, None] = {}
     for proof in there.proposal.closer_proofs:
         # what is ruled out by counting whole groups and the product needs no witness
-        refutations = [pair for pair in proof.refutations if pair.by in KINDS and pair.by not in ("edges", "product")]
+        refutations = [pair for pair in proof.refutations if pair.by in WITH_MORE]
         needed = fewest_needed(refutations, job, worth.closer.get(proof.level, 0.0))
         if not needed:
             continue
@@ -121,27 +121,6 @@ def _closer_claims(instance: Instance, outcome: Outcome) -> CloserClaims | None:
         levels=tuple(CloserClaim(level, of.dp, of.pp, of.proved) for level, of in outcome.closer.items()),
         grids=tuple(grids),
     )
-
-
-def unchecked_claims(instance: Instance, outcome: Outcome) -> dict[str, str]:
-    """Return what an outcome claims as proved and its certificate does not show: the claim and a sentence.
-
-    :returns: `objective` for what decides, `ep` for the EP spread, else the name of a closer level.
-    """
-    if outcome.status not in ("optimal", "feasible", "infeasible"):
-        return {}
-    if outcome.status == "infeasible" and outcome.algorithm != "exact":
-        return {}  # its rule admits none, which is not claimed of all placements
-    job, worth = instance.job, outcome.evaluation
-    at_once = worth is not None and outcome.bound is not None and outcome.bound <= trivial_bound(job) + TOLERANCE
-    closer = [of for of in outcome.closer.values() if of.proved]
-    experts = outcome.ep is not None and outcome.ep.proved and outcome.ep.spread > 1
-    if at_once and not experts and all((of.dp, of.pp) == (1, 1) for of in closer):
-        # every group touches one domain at least
-        return {}
-    from scheduler.verification.verdict import not_shown
-
-    return not_shown(certificate_of(instance, outcome), instance.cluster, job)
 
 
 def fewest_needed(refutations: Sequence[Refutation], job: Job, needed: float) -> list[Refutation]:

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from scheduler.algorithm_run import run
 from scheduler.certificates.certificate import Certificate, CertifiedGrid, CloserClaim, RefutedPair
-from scheduler.certificates.certificate_writer import unchecked_claims
 from scheduler.job import Job, Parallelism
 from scheduler.objective import worth_of
 from scheduler.outcome import Instance
 from scheduler.placement.types import ALGORITHMS
+from scheduler.unchecked import unchecked_claims
 from scheduler.verification.closer_levels import fewest_touched
 from scheduler.verification.verdict import Verification, verify
 from scheduler.witnesses import NOT_TO_BE_CHECKED, Multipliers
