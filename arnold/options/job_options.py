@@ -106,13 +106,10 @@ class PlacementInputs(_Inputs):
         instance = replace(instance, cluster=instance.cluster.tolerating(instance.job.tolerations))
         if not self.running:
             return instance
-        from ground.formats import recognise
         from scheduler.several.running_jobs import near_running_jobs
-        from topology.running_jobs import RUNNING_READERS
 
-        sources = {file: read_source(file) for file in running_files(self.running)}
-        placed = [file for file, source in sources.items() if recognise(RUNNING_READERS, source).format.name == PLACED]
-        if others := [source for file, source in sources.items() if file not in placed]:
+        placed, others = placed_and_others(running_files(self.running))
+        if others:
             instance, _ = beside_running(instance, others, now=self.files.now)
         return near_running_jobs(instance, [running_job(file, instance.cluster) for file in placed])
 
@@ -219,6 +216,19 @@ def running_files(patterns: Sequence[str]) -> list[str]:
             raise InvalidInput("no file has such a name", where=f"--running {pattern}", fix=fix)
         files += matches
     return list(dict.fromkeys(files))
+
+
+def placed_and_others(files: Sequence[str]) -> tuple[list[str], list[Source]]:
+    """Return which files of running jobs are placements, whose cells are known, and the contents of the others.
+
+    :raises InvalidInput: what a file is cannot be told.
+    """
+    from ground.formats import recognise
+    from topology.running_jobs import RUNNING_READERS
+
+    sources = {file: read_source(file) for file in files}
+    placed = [file for file, source in sources.items() if recognise(RUNNING_READERS, source).format.name == PLACED]
+    return placed, [source for file, source in sources.items() if file not in placed]
 
 
 def beside_running(instance: Instance, files: Sequence[Source], *, now: datetime) -> tuple[Instance, LiveJobs]:

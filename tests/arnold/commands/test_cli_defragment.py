@@ -47,6 +47,15 @@ def world(arnold: Arnold, tmp_path: Path) -> Arnold:
     return run
 
 
+def test_where_no_moves_make_room_somebody_is_stopped(world: Arnold, tmp_path: Path) -> None:
+    """A job on three nodes, 24 GPUs for an hour, leaves three free: five are there when it is stopped, as proved."""
+    other = tmp_path / "other.yaml"
+    other.write_text('jobs: [{name: s, nodes: "n[01-03]", preemptible: true, started: 2026-11-29T01:00:00Z}]')
+    ran = world("--running", other, "--at", "2026-11-29T02:00:00Z", "--json", dp=5)
+    assert (ran.code, ran.json["status"]) == (3, "infeasible")
+    assert says(" ".join(ran.json["placement"]["notes"]), "s", "24.0", "--stop")
+
+
 def test_one_node_moves(world: Arnold) -> None:
     """The first minipod is freed of one node, the fewest; the job reaches what it has on the empty cluster."""
     ran = world("--json")
