@@ -70,9 +70,7 @@ def track_of(log: flag_sources.FlagLog, node: str, source: str, at: datetime = L
 
 
 def found(track: Track, flag: NodeFlag, now: datetime, rule: Rule, *, stamp: str = "") -> FlagEvent | None:
-    """Return the event that a finding makes of a track of which nothing has ended unnoticed by now; ``None`` = nothing
-    new: the source takes back what it does not say.
-    """
+    """Return the event that a finding makes of a track from which all that has ended is out; ``None`` = nothing new."""
     if flag.slowdown == HEALTHY:
         steps = tuple(_cut(step, now, rule.all_clear_after(track.relapses)) for step in track.steps)
         if steps == track.steps and not track.noted:
