@@ -14,6 +14,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, suppre
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import Enum, auto
+from math import inf
 from time import monotonic, perf_counter
 
 import numpy as np
@@ -26,7 +27,7 @@ from extender.controller.decide import Obstacles, decide, nodes_of, spec_of
 from extender.controller.store import Dependencies, NotLeading, SideWrites
 from extender.gangs.types import Gang, GangKey
 from extender.kubernetes_names import SCHEDULER
-from extender.planner.question import Asked, PlanningCase, Question, repair_question, worth_question
+from extender.planner.question import Asked, PlanningCase, Question, repair_question
 from extender.planner.round import PlanningRound
 from extender.planner.solve import Answer, answer_to, weigh
 from extender.plans.gang_plan import (
@@ -339,9 +340,7 @@ class Planning:
     stop: Callable[[GangKey, str], None]  # has a gang stopped that may be, for a reason
     heard: Callable[[GangKey], Awaitable[None]]  # waits until a gang has heard that it is in the queue, if it just does
     awaited: Callable[[GangKey], Awaitable[bool]]  # waits for what another task does about a gang; false = none does
-    reminders: pacing.Reminders = field(
-        default_factory=pacing.Reminders
-    )  # which gangs wait, and may be told more about it
+    _told: dict[GangKey, float] = field(default_factory=dict)  # when the plan of each gang that waits was written last
 
     async def round(
         self, *, claim: Claim, failed: Callable[[GangKey, ArnoldError], None], glance: bool = False
@@ -351,7 +350,8 @@ class Planning:
         :param failed: told of what cannot be written.
         :param glance: only until one is met that blocks those behind it.
         """
-        self.reminders.keep(self.shared.state.plans.keys())
+        for gone in self._told.keys() - self.shared.state.plans.keys():
+            del self._told[gone]
         queue, outcomes, blocked = PlanningRound(policy=self.shared.policy), set[PlanningOutcome](), False
 
         async def settle(case: PlanningCase, answer: Answer) -> None:
@@ -422,7 +422,7 @@ class Planning:
             if stored is None or _gist(stored) != _gist(plan):
                 await self._write(plan, act.EventNote(plan.reason, plan.message, "Warning"))
                 logger.info("%s: %s", plan.phase.value, plan.message, extra=extra)
-            elif stored.message != plan.message and self.reminders.due(plan.key):
+            elif stored.message != plan.message and self._told.get(plan.key, -inf) + pacing.REMIND <= monotonic():
                 await self._write(plan)
             return PlanningOutcome.NO_ROOM
         if self._stale(plan):
@@ -476,7 +476,8 @@ class Planning:
     async def weighed(self, plan: GangPlan) -> GangPlan:
         """Return a plan with what its nodes are worth, as far as that can be told."""
         async with self.shared.solver:
-            question = worth_question(self.shared.state, plan, self.shared.now())
+            # a repair that need not be, on its nodes and all that are free
+            question = repair_question(self.shared.state, plan, plan.node_names[:1], self.shared.now())
             return await self.shared.ask(weigh, question, what="weigh", found=lambda plan: plan.spread is not None)
 
     async def _ask(self, question: Question, what: str) -> Answer:
@@ -492,7 +493,7 @@ class Planning:
         return any(obstacles.at(node)[0] for node in nodes)
 
     async def _write(self, plan: GangPlan, *events: act.EventNote) -> None:
-        self.reminders.written(plan.key)
+        self._told[plan.key] = monotonic()
         announce(self.shared.events, await self.shared.writer.write(plan), events)
 
 

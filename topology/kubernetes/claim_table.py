@@ -59,12 +59,12 @@ class ClaimTable:
             return set(self.slices.nodes)
         return self.slices.drop(name) if kind is claims.ResourceSlice else set()
 
-    def counted(self, pod: Pod) -> Pod:
+    def with_claims(self, pod: Pod) -> Pod:
         """Return a pod with the GPUs that its claims ask for, or were given."""
-        spec = self.counted_spec(pod.spec, pod.namespace, made=claims_made(pod), uid=pod.uid)
+        spec = self.spec_with_claims(pod.spec, pod.namespace, made=claims_made(pod), uid=pod.uid)
         return pod if spec is pod.spec else msgspec.structs.replace(pod, spec=spec)
 
-    def counted_spec(
+    def spec_with_claims(
         self, spec: PodSpec, namespace: str, *, made: Mapping[str, str | None] | None = None, uid: str = ""
     ) -> PodSpec:
         """Return what a pod, or each of a template, asks for, with the GPUs of its claims.
