@@ -62,7 +62,7 @@ class WhenDocument(JsonRecord):
     start: StartRange
     """When it starts, as a range over what is not known of the ends of running jobs."""
     now: PlaceThen
-    """What it has at once."""
+    """What it has at once, if nobody who waits goes first."""
     later: PlaceThen
     """The best that waiting for ends that are known gives, and from when on; as now = waiting gives nothing."""
     notes: tuple[str, ...]
@@ -154,7 +154,7 @@ def stop_document(instance: Instance, stopping: StopProposal, *, now: float) -> 
 def print_when(out: Console, instance: Instance, document: WhenDocument) -> None:
     """Print when a job starts."""
     start, now, later = document.start, document.now, document.later
-    if now.objective is not None:
+    if now.objective is not None and start.p50 == now.at:
         frame = Frame(out, f"starts now: objective {decimal(now.objective)} ({status_words(now.status)})", GOOD)
     elif start.p50 is None:
         frame = Frame(out, "no start can be told: it waits for jobs of which no end is known", BAD)

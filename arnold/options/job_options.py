@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from scheduler.several.running_jobs import RunningJob
     from topology.cluster import Cluster
     from topology.load import LoadedTopology
-    from topology.running_jobs import LiveJob
+    from topology.running_jobs import LiveJobs
 
 F = TypeVar("F", bound=Callable[..., Any])
 PLACED = "placement"  # The format of running jobs of which each cell is known
@@ -106,13 +106,10 @@ class PlacementInputs(_Inputs):
         instance = replace(instance, cluster=instance.cluster.tolerating(instance.job.tolerations))
         if not self.running:
             return instance
-        from ground.formats import recognise
         from scheduler.several.running_jobs import near_running_jobs
-        from topology.running_jobs import RUNNING_READERS
 
-        sources = {file: read_source(file) for file in running_files(self.running)}
-        placed = [file for file, source in sources.items() if recognise(RUNNING_READERS, source).format.name == PLACED]
-        if others := [source for file, source in sources.items() if file not in placed]:
+        placed, others = placed_and_others(running_files(self.running))
+        if others:
             instance, _ = beside_running(instance, others, now=self.files.now)
         return near_running_jobs(instance, [running_job(file, instance.cluster) for file in placed])
 
@@ -221,16 +218,29 @@ def running_files(patterns: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(files))
 
 
-def beside_running(instance: Instance, files: Sequence[Source], *, now: datetime) -> tuple[Instance, list[LiveJob]]:
-    """Return the instance with the GPUs of running jobs in use, and these.
+def placed_and_others(files: Sequence[str]) -> tuple[list[str], list[Source]]:
+    """Return which files of running jobs are placements, whose cells are known, and the contents of the others.
+
+    :raises InvalidInput: what a file is cannot be told.
+    """
+    from ground.formats import recognise
+    from topology.running_jobs import RUNNING_READERS
+
+    sources = {file: read_source(file) for file in files}
+    placed = [file for file, source in sources.items() if recognise(RUNNING_READERS, source).format.name == PLACED]
+    return placed, [source for file, source in sources.items() if file not in placed]
+
+
+def beside_running(instance: Instance, files: Sequence[Source], *, now: datetime) -> tuple[Instance, LiveJobs]:
+    """Return the instance with the GPUs of running jobs in use, and these and those that wait.
 
     :raises ArnoldError: as :func:`~topology.running_jobs.read_running`.
     """
     from topology.running_jobs import read_running, with_running
 
-    jobs, notes = read_running(files, instance.cluster, now=now)
-    cluster, more = with_running(instance.cluster, jobs)
-    return replace(instance, cluster=cluster, notes=(*instance.notes, *notes, *more)), jobs
+    jobs = read_running(files, instance.cluster, now=now)
+    cluster, notes = with_running(instance.cluster, jobs.running)
+    return replace(instance, cluster=cluster, notes=(*instance.notes, *jobs.notes, *notes)), jobs
 
 
 def running_job(file: str, cluster: Cluster, *, with_age: bool = False) -> RunningJob:
