@@ -15,8 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simulator.engine import Engine
-from simulator.failures.flag_incidents import FlagSpan
-from simulator.hooks import FromScratch, Incident, Incidents, Recovery, Setback, Why
+from simulator.hooks import FlagSpan, FromScratch, Incident, Incidents, Recovery, Setback, Why
 from simulator.sim_job import UNITS, JobState, SimJob
 from topology.cluster import Cluster, FloatArray, IntArray
 from topology.flags import FAULTY, HEALTHY

@@ -22,9 +22,9 @@ from scheduler.queue.policy import POLICIES
 from simulator.cost.step import COMM_MODELS, CommModel, PlacedJob
 from simulator.engine import Engine
 from simulator.failures.cluster_failures import ClusterFailures
-from simulator.failures.flag_incidents import FlagSpan, incidents_of, lay_out
+from simulator.failures.flag_incidents import incidents_of, lay_out
 from simulator.history import AttemptLog, run_history
-from simulator.hooks import Pace, SavedByRound
+from simulator.hooks import FlagSpan, Pace, SavedByRound
 from simulator.pools import CappedPool, Disagreement, GpuPool, NodePool, NoSuchNodes, Pool, flagged
 from simulator.prediction import predict_all
 from simulator.replay_settings import COUNT_ONLY, NO_COST, ReplaySettings

@@ -12,24 +12,12 @@ from dataclasses import replace
 from itertools import groupby
 from math import inf
 from operator import itemgetter
-from typing import NamedTuple
 
 from ground.errors import InvalidInput
 from simulator.failures.cluster_failures import IncidentStream
-from simulator.hooks import Incident, Incidents
+from simulator.hooks import FlagSpan, Incident, Incidents
 from topology.cluster import Cluster
 from topology.flags import FAULTY, NodeFlag
-
-
-class FlagSpan(NamedTuple):
-    """When a node is flagged while a trace is replayed: seconds on the trace's clock, of a history since the first
-    submission.
-    """
-
-    node: int  # its index
-    begin: float  # -inf = it was flagged before the trace
-    end: float
-    slowdown: float  # FAULTY = no job may use the node
 
 
 def lay_out(

@@ -17,10 +17,10 @@ from ground.errors import InvalidInput
 from scheduler.job import Parallelism
 from simulator.checkpoints import restore, snapshot
 from simulator.failures.cluster_failures import FailureModel, FailureSettings, Slowness
-from simulator.failures.flag_incidents import FlagSpan, failures_and_flags, flag_changes
+from simulator.failures.flag_incidents import failures_and_flags, flag_changes
 from simulator.failures.rates import failure_rate
 from simulator.history import run_history
-from simulator.hooks import Incident
+from simulator.hooks import FlagSpan, Incident
 from simulator.job_record import JobRecord
 from simulator.replay import Replay, prepare
 from simulator.replay_settings import COUNT_ONLY, ReplaySettings
