@@ -337,7 +337,7 @@ def prepare(trace: JobTrace, cluster: Cluster, settings: ReplaySettings, *, leni
         pace=pace,
         incidents=log.nodes,
         kept=[log] if startups is None else [log, startups],
-        start_up=startups,
+        start_up=None if startups is None else startups.started,
         weights=settings.weight_of,
         share_by=settings.share_by,
     )
