@@ -25,6 +25,8 @@ from ground.errors import InvalidInput, some
 from ground.files import read_source
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from scheduler.outcome import Instance
 
 MOST_TARGET = 1_000_000  # Objective / speed: a job that touches as many domains has as many nodes
@@ -43,18 +45,20 @@ Examples:
 @placement_inputs
 @file_option("--running", metavar="FILES", required=True, multiple=True, help=RUNNING_JOBS_HELP)
 @click.option(
-    "--moves", type=int, metavar="N", help="Largest number of nodes that may move.  [default: as many as it takes]"
+    "--moves",
+    type=click.IntRange(min=0),
+    help="Largest number of nodes that may move.  [default: as many as it takes]",
 )
 @click.option(
     "--cost",
-    type=float,
+    type=click.FloatRange(min=0),
     metavar="GPU_HOURS",
     help="Most work since the last checkpoints that may be lost; with it the least work is lost, instead of the fewest "
     "nodes moved. Each file of --running says its checkpoint_age in seconds.",
 )
 @click.option(
     "--target",
-    type=float,
+    type=click.FloatRange(0, MOST_TARGET),
     metavar="OBJECTIVE",
     help="Objective that the new job is to reach.  [default: what it has on the empty cluster]",
 )
@@ -81,17 +85,13 @@ def command(
     if moves is not None and cost is not None:
         fix = "give one of them: nodes, or GPU-hours"
         raise InvalidInput("--moves and --cost are both given", where="arnold defragment", fix=fix)
-    for option, number in (("--moves", moves), ("--cost", cost), ("--target", target)):
-        if number is not None and number < 0:
-            raise InvalidInput(f"{number:g} is below 0", where=option, fix="give 0 or more")
-    if target is not None and target > MOST_TARGET:
-        raise InvalidInput(f"{target:g} is no objective", where="--target", fix=f"give 0 to {MOST_TARGET:,}")
     budget = MoveBudget(moves, cost)
     files = running_files(running)
-    whole = instance = inputs.read()
+    whole, _, now = inputs.read_beside(())
+    instance = whole
     placed, others = placed_and_others(files)
     if others:
-        instance, _ = beside_running(instance, others, now=inputs.files.now)
+        instance, _ = beside_running(instance, others, now=now)
     jobs = [running_job(file, instance.cluster, with_age=cost is not None) for file in placed]
     if cost is not None and sum(job.lost_seconds for job in jobs) > MOST_LOST:
         most = max(jobs, key=lambda job: job.lost_seconds)
@@ -112,7 +112,7 @@ def command(
             target=target,
         )
         if result.outcome.evaluation is None and others:
-            instance = replace(instance, notes=(*instance.notes, _instead(whole, files, inputs)))
+            instance = replace(instance, notes=(*instance.notes, _instead(whole, files, inputs, now)))
         instance = instance.settled(result.outcome)
         document = defragment_document(instance, result, budget)
     then = "" if result.outcome.evaluation is None else said_again("defragment", "--json")
@@ -120,12 +120,11 @@ def command(
     return exit_code(result.status)
 
 
-def _instead(instance: Instance, files: Sequence[str], inputs: PlacementInputs) -> str:
+def _instead(instance: Instance, files: Sequence[str], inputs: PlacementInputs, now: datetime) -> str:
     """Return whom to stop where no moves make room, in a sentence."""
     from scheduler.placement.types import ALGORITHMS
     from scheduler.start_times import whom_to_stop
 
-    now = inputs.files.now
     beside, jobs = beside_running(instance, [read_source(file) for file in files], now=now)
     stopping = whom_to_stop(
         beside.cluster, beside.job, jobs.running, now=now.timestamp(), solver=ALGORITHMS.load("exact"),
