@@ -18,7 +18,7 @@ Source: squeue(1), scontrol(1), sacct(1).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from math import inf
@@ -40,6 +40,7 @@ from topology.slurm_snapshot import slurm_seconds, time_limit
 EndsBy = Literal["", "said", "time limit"]
 """How the end of a job is known: not at all, as somebody says it, as the latest that its time limit allows."""
 
+SKEW = 10 * MINUTE  # By which clocks of one cluster may differ: Kerberos and Munge refuse half of it
 _HOLDS = {"RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING", "STOPPED", "SIGNALING", "STAGE_OUT", "RESIZING"}
 """States of Slurm in which a job holds its nodes."""
 _SHORT = {
@@ -114,13 +115,16 @@ class LiveJobs:
     notes: tuple[str, ...]  # what was passed over, a sentence each
 
 
-def read_running(sources: Iterable[Source], cluster: Cluster, *, now: datetime) -> LiveJobs:
+def read_running(
+    sources: Iterable[Source], cluster: Cluster, *, now: datetime, without_gpus: Collection[str] = ()
+) -> LiveJobs:
     """Return the jobs of a cluster, their nodes by the names of the cluster.
 
     Of a job all of whose nodes are strangers nothing is kept but a note; one on both is an error.
 
-    :raises InvalidInput: a file is damaged, two jobs have one name, a job ends before it starts, or more GPUs of a node
-        are in use than it has.
+    :param without_gpus: nodes that were left out of the cluster as they have none; a job may have some.
+    :raises InvalidInput: a file is damaged, two jobs have one name, a job ends before it starts or starts after now, or
+        more GPUs of a node are in use than it has.
     """
     names = NodeNames(cluster.index_of)
     jobs: dict[str, LiveJob] = {}
@@ -130,13 +134,13 @@ def read_running(sources: Iterable[Source], cluster: Cluster, *, now: datetime) 
             if job.wanted:
                 waiting.append(job)
                 continue
-            inside = [names.find(name, where=job.source) for name in job.nodes]
-            own = tuple(name for name in inside if name is not None)
+            inside = {name: names.find(name, where=job.source) for name in job.nodes if name not in without_gpus}
+            own = tuple(name for name in inside.values() if name is not None)
             if not own:
                 elsewhere.append(job.name)
                 continue
-            if len(own) < len(job.nodes):
-                strangers = [name for name, node in zip(job.nodes, inside, strict=True) if node is None]
+            if len(own) < len(inside):
+                strangers = [name for name, node in inside.items() if node is None]
                 meant = did_you_mean(strangers[0], cluster.index_of)
                 raise InvalidInput(
                     f"the job {job.name!r} is on nodes that the cluster does not have: {some(strangers)}",
@@ -149,6 +153,10 @@ def read_running(sources: Iterable[Source], cluster: Cluster, *, now: datetime) 
             if job.started is not None and job.ends is not None and job.ends < job.started:
                 early = f"the job {job.name!r} ends before it starts"
                 raise InvalidInput(early, where=job.source, fix="correct one of the two times")
+            if job.started is not None and job.started > now.timestamp() + SKEW:
+                began = f"the job {job.name!r} runs since {datetime.fromtimestamp(job.started, now.tzinfo)}"
+                fix = "set TZ to the time zone of the machine that printed it, or say when it was so with --at"
+                raise InvalidInput(f"{began}, which is to come: it is {now:%Y-%m-%d %H:%M}", where=job.source, fix=fix)
             if job.ends is not None and job.ends <= now.timestamp():
                 if job.ends_by == "said":
                     ended = f"the job {job.name!r} is said to end at {datetime.fromtimestamp(job.ends, now.tzinfo)}"
@@ -195,7 +203,9 @@ def with_running(cluster: Cluster, jobs: Sequence[LiveJob]) -> tuple[Cluster, tu
     use and in no job.
     """
     held = gpus_held(cluster, jobs)
-    unnamed = np.flatnonzero(cluster.gpus - cluster.free_gpus > held)
+    # of one that is reserved it is said who keeps it out
+    others = [node not in cluster.kept_out for node in range(len(cluster))]
+    unnamed = np.flatnonzero((cluster.gpus - cluster.free_gpus > held) & others)
     notes: tuple[str, ...] = ()
     if unnamed.size:
         nodes = some([cluster.names[node] for node in unnamed.tolist()])

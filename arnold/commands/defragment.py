@@ -25,6 +25,8 @@ from ground.errors import InvalidInput, some
 from ground.files import read_source
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from scheduler.outcome import Instance
 
 MOST_TARGET = 1_000_000  # Objective / speed: a job that touches as many domains has as many nodes
@@ -88,10 +90,11 @@ def command(
         raise InvalidInput(f"{target:g} is no objective", where="--target", fix=f"give 0 to {MOST_TARGET:,}")
     budget = MoveBudget(moves, cost)
     files = running_files(running)
-    whole = instance = inputs.read()
+    whole, _, now = inputs.read_beside(())
+    instance = whole
     placed, others = placed_and_others(files)
     if others:
-        instance, _ = beside_running(instance, others, now=inputs.files.now)
+        instance, _ = beside_running(instance, others, now=now)
     jobs = [running_job(file, instance.cluster, with_age=cost is not None) for file in placed]
     if cost is not None and sum(job.lost_seconds for job in jobs) > MOST_LOST:
         most = max(jobs, key=lambda job: job.lost_seconds)
@@ -112,7 +115,7 @@ def command(
             target=target,
         )
         if result.outcome.evaluation is None and others:
-            instance = replace(instance, notes=(*instance.notes, _instead(whole, files, inputs)))
+            instance = replace(instance, notes=(*instance.notes, _instead(whole, files, inputs, now)))
         instance = instance.settled(result.outcome)
         document = defragment_document(instance, result, budget)
     then = "" if result.outcome.evaluation is None else said_again("defragment", "--json")
@@ -120,12 +123,11 @@ def command(
     return exit_code(result.status)
 
 
-def _instead(instance: Instance, files: Sequence[str], inputs: PlacementInputs) -> str:
+def _instead(instance: Instance, files: Sequence[str], inputs: PlacementInputs, now: datetime) -> str:
     """Return whom to stop where no moves make room, in a sentence."""
     from scheduler.placement.types import ALGORITHMS
     from scheduler.start_times import whom_to_stop
 
-    now = inputs.files.now
     beside, jobs = beside_running(instance, [read_source(file) for file in files], now=now)
     stopping = whom_to_stop(
         beside.cluster, beside.job, jobs.running, now=now.timestamp(), solver=ALGORITHMS.load("exact"),

@@ -11,10 +11,10 @@ from arnold.console.interrupts import ending_the_search
 from arnold.console.output import answer, exit_code, progress
 from arnold.options.command import JsonCommand, said_again
 from arnold.options.field_options import file_option
-from arnold.options.job_options import PlacementInputs, beside_running, placement_inputs, running_files
+from arnold.options.job_options import PlacementInputs, placement_inputs
 from arnold.options.shared_options import RUNNING_JOBS_HELP, html_option
 from ground.errors import InvalidInput, some
-from ground.files import read_source, write_file
+from ground.files import write_file
 
 EXAMPLES = """\b
 Examples:
@@ -97,11 +97,10 @@ def _beside_running(inputs: PlacementInputs, running: tuple[str, ...], *, policy
     from scheduler.placement.types import ALGORITHMS
     from scheduler.start_times import start_times, whom_to_stop
 
-    if not running:
-        fix = "give what `squeue --all` or `scontrol show jobs` prints, placements, or a file of your own"
+    instance, jobs, now = inputs.read_beside(running)
+    if jobs is None:
+        fix = "give what `squeue --all` or `scontrol show jobs` prints, placements, a file of your own, or a snapshot"
         raise InvalidInput("which jobs run is not said", where="--running", fix=fix)
-    now = inputs.files.now
-    instance, jobs = beside_running(inputs.read(), [read_source(file) for file in running_files(running)], now=now)
     cluster, job, seconds, solver = instance.cluster, instance.job, now.timestamp(), ALGORITHMS.load("exact")
     with progress(f"Making room for {job.name}") as say:
         limits = replace(inputs.limits, progress=say)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from math import inf
 from typing import TYPE_CHECKING
 
 from arnold.console.output import BAD, GOOD, SO_SO
 from arnold.documents.place_answer import ExplainDocument, Frame, passed_over, print_head
+from arnold.documents.snapshot_answer import iso
 from ground.quantities import decimal, plural
 from ground.records import JsonRecord, NotNegative
 from scheduler.job_files.job_file import JobDocument, job_document
@@ -112,19 +111,15 @@ class StopDocument(JsonRecord):
 ExplainOutput = ExplainDocument | WhenDocument | StopDocument  # One of the three
 
 
-def _iso(time: float) -> str | None:
-    return None if time == inf else datetime.fromtimestamp(round(time), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
 def _then(outcome: Outcome, at: float) -> PlaceThen:
     reason = outcome.reason or None
-    return PlaceThen(_iso(at) or "", outcome.status, outcome.objective, outcome.bound, outcome.spread, reason)
+    return PlaceThen(iso(at) or "", outcome.status, outcome.objective, outcome.bound, outcome.spread, reason)
 
 
 def when_document(instance: Instance, starts: StartTimes, *, now: float) -> WhenDocument:
     """Return the document of the start of a job; ``now``: seconds since 1970."""
     return WhenDocument(
-        start=StartRange(*map(_iso, (starts.earliest, starts.p10, starts.p50, starts.p90))),
+        start=StartRange(*map(iso, (starts.earliest, starts.p10, starts.p50, starts.p90))),
         now=_then(starts.now, now),
         later=_then(starts.later, starts.later_at),
         notes=(*instance.notes, *starts.notes),

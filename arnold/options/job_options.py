@@ -66,16 +66,17 @@ class _Inputs:
     running: tuple[str, ...] = field(default=(), metadata={"option": False})
     """Patterns of the files of running jobs."""
 
-    def _read_files(self) -> tuple[LoadedTopology, list[JobFile]]:
+    def _read_files(self, *, with_jobs: bool = False) -> tuple[LoadedTopology, list[JobFile]]:
         """Read the cluster, and each job for its nodes.
 
+        :param with_jobs: whether the jobs that run are wanted, too.
         :raises ArnoldError: a file is unusable.
         """
         from scheduler.job_files.job_file import load_job
 
         records, jobs = self.own.measured, self.job.job
         texts = [read_source(file) for file in ([jobs] if isinstance(jobs, str) else jobs)]
-        loaded = self.files.read_aloud()
+        loaded = self.files.read_aloud(jobs=with_jobs)
         return loaded, [
             load_job(text, overrides=self.overrides, records=records, cluster=loaded.cluster) for text in texts
         ]
@@ -86,7 +87,7 @@ class _Inputs:
         from scheduler.outcome import Instance
 
         job.check_names(loaded.cluster)
-        cluster = before_it_goes(loaded.cluster, job.job, self.files.now)
+        cluster = before_it_goes(loaded.cluster, job.job, loaded.now)
         return Instance(cluster, job.job, loaded.source, (*loaded.notes, *job.notes))
 
 
@@ -102,16 +103,33 @@ class PlacementInputs(_Inputs):
         :raises ArnoldError: a file is unusable, or the job names a level or a type of GPU that the cluster has not.
         """
         loaded, (job,) = self._read_files()
-        instance = self._instance(loaded, job)
-        instance = replace(instance, cluster=instance.cluster.tolerating(instance.job.tolerations))
+        instance = self._tolerating(loaded, job)
         if not self.running:
             return instance
         from scheduler.several.running_jobs import near_running_jobs
 
         placed, others = placed_and_others(running_files(self.running))
         if others:
-            instance, _ = beside_running(instance, others, now=self.files.now)
+            instance, _ = beside_running(instance, others, now=loaded.now)
         return near_running_jobs(instance, [running_job(file, instance.cluster) for file in placed])
+
+    def read_beside(self, running: Sequence[str]) -> tuple[Instance, LiveJobs | None, datetime]:
+        """Return the instance with the GPUs of running jobs in use, the jobs, ``None`` = nobody says which, and now.
+
+        :param running: patterns of files of running jobs; without any those count that the cluster itself says run.
+        :raises ArnoldError: as :meth:`read`, and :func:`~topology.running_jobs.read_running`.
+        """
+        loaded, (job,) = self._read_files(with_jobs=not running)
+        instance, jobs = self._tolerating(loaded, job), loaded.jobs
+        if running:
+            sources = [read_source(file) for file in running_files(running)]
+            instance, jobs = beside_running(instance, sources, now=loaded.now)
+        return instance, jobs, loaded.now
+
+    def _tolerating(self, loaded: LoadedTopology, job: JobFile) -> Instance:
+        """Return the instance, whose cluster is as the job has it by its tolerations."""
+        instance = self._instance(loaded, job)
+        return replace(instance, cluster=instance.cluster.tolerating(instance.job.tolerations))
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ import pytest
 
 from arnold.documents.place_answer import DefragmentDocument
 from ground.records import json_data, read_json
+from scheduler.witnesses import NOT_TO_BE_CHECKED
 from tests.arnold.commands.conftest import write_cluster
 from tests.facts import says
 
@@ -186,3 +187,11 @@ def test_what_the_limit_stopped_says_so(world: Arnold) -> None:
     assert said["placement"]["stopped_at"] == 0.001
     assert "stopped at 0.001 s: 0 nodes moved" in text
     assert world("--json").json["stopped_at"] is None
+
+
+def test_what_no_certificate_shows_is_said_to_be_so(world: Arnold) -> None:
+    """That no fewer than one node moves the solver proved; that a job of two nodes needs none is plain."""
+    ran = world("--json")
+    assert says(ran.json["unchecked"]["moves"], "1.0", NOT_TO_BE_CHECKED)
+    assert ran.json["unchecked"]["moves"] in world().out
+    assert world("--json", dp=2).json["unchecked"] == {}
