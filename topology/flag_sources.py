@@ -265,9 +265,7 @@ def with_flags(cluster: Cluster, path: str | Path, *, now: datetime) -> tuple[Cl
 
 
 def with_flag_file(cluster: Cluster, source: Source, *, now: datetime) -> tuple[Cluster, int]:
-    """Return the cluster with the flags of a file that are active now, and those that begin later; and the number of
-    those that are over.
-    """
+    """Return the cluster with the flags of a file that are active now or begin later, and how many are over."""
     flags = _flags_of(source, cluster.index_of)
     active = [flag for flag in flags if flag.active(now)]
     later = [flag for flag in flags if flag.since is not None and flag.since > now]

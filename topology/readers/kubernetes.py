@@ -76,17 +76,14 @@ _NESTED = re.compile(r"\)[*+{]|\(\?[^:]|\\[1-9]")
 MOST_LOOPS = 2  # repetitions in an expression: with more, or nested, names could be made that it never ends on
 
 
-class _Name(Object, frozen=True):
+class _Match(Object, frozen=True):
     name: str = ""
-
-
-class _Pattern(Object, frozen=True):
     pattern: str = ""
 
 
 class _Selector(Object, frozen=True):
-    exact_match: _Name | None = None
-    regex_match: _Pattern | None = None
+    exact_match: _Match | None = None
+    regex_match: _Match | None = None
     label_match: LabelSelector | None = None
 
 
@@ -97,9 +94,7 @@ class HyperNodeMember(Object, frozen=True):
     selector: _Selector = _Selector()
 
     def names(self, labels_of: Mapping[str, Mapping[str, str]]) -> list[str]:
-        """Return the names that it chooses among those with labels; raise ValueError for a regular expression that is
-        none, or is not taken.
-        """
+        """Return the names that it chooses among those with labels; raise ValueError for an expression not taken."""
         exact, regex, by_labels = self.selector.exact_match, self.selector.regex_match, self.selector.label_match
         if exact is not None:
             return [exact.name] if exact.name in labels_of else []
@@ -384,9 +379,9 @@ class _Listing:
                     fix = f"list those of {ALLOCATION_API}: kubectl get resourceslices.v1.resource.k8s.io,..."
                     raise InvalidTopology(unread, where=document.where(*place, "apiVersion"), fix=fix)
                 self.claims.put(item)
-        equipped, counted = self.claims.equipped, self.claims.counted
+        equipped, with_claims = self.claims.equipped, self.claims.with_claims
         self.nodes = [(place, equipped(item)) for place, item in items if isinstance(item, NodeObject)]
-        self.pods = [(place, counted(item)) for place, item in items if isinstance(item, Pod)]
+        self.pods = [(place, with_claims(item)) for place, item in items if isinstance(item, Pod)]
         self.sayings = Sayings(
             [(place, item) for place, item in items if isinstance(item, HyperNode)],
             [item for _, item in items if isinstance(item, KueueTopology)],
