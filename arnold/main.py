@@ -18,8 +18,8 @@ PACKAGES = ("ground", "topology", "scheduler", "health", "extender", "simulator"
 """Every top-level package of the wheel."""
 
 COLLECTED_AFTER = 100_000
-"""New objects after which garbage is looked for: modules make as many and leave none, at Python's few hundred a tenth of a
-small command goes to looking."""
+"""New objects after which garbage is looked for: modules make as many and leave none, and at Python's own few hundred a
+tenth of a small command goes to looking."""
 
 DISTRIBUTION = "arnold-scheduler"  # The mark that each of our top-level packages carries under the same name
 

@@ -167,7 +167,7 @@ class JsonRecord:
     """Base of frozen dataclasses that are printed, stored or sent as JSON: documented fields, no unknown keys."""
 
     __slots__ = ()
-    __pydantic_config__: ClassVar = {
+    __pydantic_config__: ClassVar[dict[str, Any]] = {
         "extra": "forbid",
         # an infinity that no NullForInfinity stands for reaches the writer, and is refused, instead of turning to null
         "ser_json_inf_nan": "constants",
