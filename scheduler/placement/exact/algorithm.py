@@ -111,8 +111,9 @@ class ThresholdStrategy(ABC):
         solved, solved_at = clock(), stopwatch()
         end = max(start + limits.seconds, solved + params.least_seconds)
         goals = chosen.goals or goals_of(chosen.reduction, chosen.search, limits, end, params)
+        closer_proofs: tuple[GridProof, ...] = ()
         if limits.told == "everything":
-            goals = self._closer(goals.best, claims, end)
+            goals, closer_proofs = self._closer(goals.best, claims, end)
             self.offer_front(goals, claims, end)
         else:
             # no rule but this is quick on any number of nodes, and mostly good at closer levels as well
@@ -135,6 +136,7 @@ class ThresholdStrategy(ABC):
             # under `ignore` that may be known of the healthy nodes alone
             expert_bound=max([1.0, *goals.certified[1 : 1 + experts]]) if goals.reduction is claims.reduction else 1.0,
             closer_bounds=dict(zip(closer_levels(cluster, job), goals.certified[1 + experts :], strict=False)),
+            closer_proofs=closer_proofs,
             complete=all(search.complete for search in searched.searches),
             prices=prices,
             solve_seconds=solved_at - begun_at,
@@ -145,8 +147,11 @@ class ThresholdStrategy(ABC):
         )
         return self.with_pairs(proposal, claims, [search for search in searched.searches if search is not claims])
 
-    def _closer(self, best: WeighedPlacement, claims: ThresholdSearch, end: float) -> GoalSearch:
-        """Search Eq. 2 at closer levels, from a placement that is best by its objective, over all nodes claimed of.
+    def _closer(
+        self, best: WeighedPlacement, claims: ThresholdSearch, end: float
+    ) -> tuple[GoalSearch, tuple[GridProof, ...]]:
+        """Search Eq. 2 at closer levels, from a placement that is best by its objective, over all nodes claimed of;
+        return it, with what was refuted of grids there.
 
         Of all that is seen the best, goal by goal, is kept; and the quick rules are seen wherever a goal is left open.
         """
@@ -172,12 +177,20 @@ class ThresholdStrategy(ABC):
             goals.offer_all(quick_starts(reduction, limits, self.params, end=end))
             # a rule may have built a pair that the search has not
             claims.lattice.build(reduction.part_of_block(goals.best.nodes), "quick rule")
-        if isinstance(bounds, LevelBounds) and not goals.counted(closer):
-            from scheduler.placement.exact.closer import CloserSearch
+        proofs: tuple[GridProof, ...] = ()
+        if isinstance(bounds, LevelBounds):
+            inside: list[tuple[str, Lattice]] = []
+            if not goals.counted(closer):
+                from scheduler.placement.exact.closer import CloserSearch
 
-            CloserSearch(goals, bounds, limits, self.params, end).search()
+                search = CloserSearch(goals, bounds, limits, self.params, end)
+                search.search()
+                inside = search.lattices
+            names = closer_levels(reduction.cluster, reduction.job)
+            counted = [(name, lattice) for name, lattice in bounds.lattices.items() if name in names]
+            proofs = tuple(grid_proof(name, reduction.slowest, lattice) for name, lattice in (*counted, *inside))
         goals.search(closer)
-        return goals
+        return goals, proofs
 
     def _meet_experts(self, goals: GoalSearch, end: float) -> ThresholdSearch | None:
         """Search the least EP spread of placements as good in the objective: first the job with its expert groups held
@@ -311,11 +324,7 @@ class ThresholdSearch:
         if self.goals is not None and isinstance(self.goals.bounds, LevelBounds):
             counted = {term.level for term in objective_terms(reduction.cluster, reduction.job)}
             known |= {name: lattice for name, lattice in self.goals.bounds.lattices.items() if name in counted}
-        return tuple(
-            GridProof(name, reduction.slowest, grid.rows, grid.columns, grid.capacities, tuple(lattice.refutations))
-            for name, lattice in known.items()
-            for grid in [lattice.problem]
-        )
+        return tuple(grid_proof(name, reduction.slowest, lattice) for name, lattice in known.items())
 
     def option(self, objective: float, *, chosen: bool) -> PriceOption:
         """Return the threshold as one way to treat slow nodes.
@@ -325,6 +334,12 @@ class ThresholdSearch:
         time = step_time(self.reduction.job, objective=objective, slowest=self.reduction.slowest)
         bound = min(self.bound, objective)
         return PriceOption.of(self.reduction.slowest, objective=objective, bound=bound, step_time=time, chosen=chosen)
+
+
+def grid_proof(level: str, slowest: float, lattice: Lattice) -> GridProof:
+    """Return what was refuted of a grid at a level, on nodes up to some slowdown."""
+    grid = lattice.problem
+    return GridProof(level, slowest, grid.rows, grid.columns, grid.capacities, tuple(lattice.refutations))
 
 
 def thresholds(cluster: Cluster, job: Job) -> tuple[float, ...]:
