@@ -15,17 +15,20 @@ of which no end is known never ends.
 from __future__ import annotations
 
 import random
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from math import inf
+from typing import Protocol
 
 import numpy as np
 
 from ground.quantities import HOUR
 from scheduler.algorithm_run import fits, run
 from scheduler.job import Job
+from scheduler.job_on_cluster import at_no_time, at_time
 from scheduler.objective import TOLERANCE
 from scheduler.outcome import Outcome
 from scheduler.placement.admission import admissible
@@ -147,24 +150,48 @@ class StartTimes:
     notes: tuple[str, ...]
 
 
+class Queue(Protocol):
+    """Jobs that wait for the same nodes, and their policy (``simulator.start_forecast``)."""
+
+    @property
+    def waiting(self) -> Sequence[LiveJob]:
+        """The jobs, in the order of the queue."""
+
+    def start(self, ends: Mapping[str, float], parts: Sequence[float]) -> float:
+        """Return when the job starts, seconds since 1970; infinite = not before a job ends of which no end is known.
+
+        :param ends: of running jobs by name, seconds since 1970; one that is missing never ends.
+        :param parts: of the time that each of those that wait may run, the part that it will.
+        """
+
+
 def start_times(
-    cluster: Cluster, job: Job, running: Sequence[LiveJob], *, now: float, solver: PlacementAlgorithm, limits: Limits
+    cluster: Cluster,
+    job: Job,
+    running: Sequence[LiveJob],
+    *,
+    now: float,
+    solver: PlacementAlgorithm,
+    limits: Limits,
+    queue: Queue | None = None,
 ) -> StartTimes:
     """Return when a job starts as running ones end, and whether waiting gives it a better place.
 
     :param cluster: with the GPUs of the running jobs in use.
     :param now: seconds since 1970.
+    :param queue: of those that wait for the same nodes; ``None`` = nobody does.
     """
-    known: dict[frozenset[str], bool | None] = {}
+    future = Future(cluster, job, running, now)
+    settled: dict[tuple[object, ...], bool | None] = {}
 
-    def room(gone: Sequence[LiveJob]) -> bool:
-        key = frozenset(other.name for other in gone)
-        if key not in known:
-            known[key] = fits(without(cluster, gone), job, solver=solver, limits=limits)
-        return bool(known[key])
+    def room(gone: Sequence[LiveJob], at: float) -> bool:
+        key = (frozenset(other.name for other in gone), future.period(at))
+        if key not in settled:
+            settled[key] = fits(future.cluster(gone, at), job, solver=solver, limits=limits)
+        return bool(settled[key])
 
     def start_at(ends: Mapping[str, float]) -> float:
-        return _first(running, ends, now, room)
+        return future.first(ends, room)
 
     limited = [other for other in running if other.ends_by == "time limit" and other.ends is not None]
     said = {other.name: max(now, other.ends) for other in running if other.ends_by == "said" and other.ends is not None}
@@ -178,15 +205,22 @@ def start_times(
         }
         return said | drawn
 
+    waiting = () if queue is None else queue.waiting
+    unlimited = sum(other.seconds is None for other in waiting)
     generator = random.Random(limits.seed)
-    starts = [start_at(all_ends([generator.random() for _ in limited])) for _ in range(DRAWS if limited else 1)]
-    starts.sort()
+
+    def draw() -> float:
+        drawn = all_ends([generator.random() for _ in limited])
+        return start_at(drawn) if queue is None else queue.start(drawn, [generator.random() for _ in waiting])
+
+    uncertain = limited or len(waiting) > unlimited
+    starts = sorted(draw() for _ in range(DRAWS if uncertain else 1))
     p10, p50, p90 = (starts[len(starts) * share // 100] for share in (10, 50, 90))
     earliest = start_at(all_ends([0.0] * len(limited)))
     outcome = run(solver, cluster, job, limits)
     middle = all_ends([0.5] * len(limited))
     later, later_at = _best(
-        running, middle, now, lambda gone: run(solver, without(cluster, gone), job, limits), outcome
+        future, middle, lambda gone, at: run(solver, future.cluster(gone, at), job, limits), outcome
     )
     endless = [other for other in running if other.name not in middle]
     notes = [f"ends are known of {len(middle)} of {len(running)} running jobs"]
@@ -196,51 +230,100 @@ def start_times(
         notes.append(
             f"a time limit is the latest end: {len(limited)} jobs end at any time before theirs, all as likely"
         )
-    if unsettled := sum(fitting is None for fitting in known.values()):
+    if unsettled := sum(fitting is None for fitting in settled.values()):
         notes.append(
-            f"not settled in time whether it fits, and taken as that it does not: {unsettled} of {len(known)} times"
+            f"not settled in time whether it fits, and taken as that it does not: {unsettled} of {len(settled)} times"
         )
-    notes.append("not counted: jobs that wait before this one, reservations and maintenance to come")
+    if waiting:
+        order = f"{len(waiting)} jobs wait before it; each runs any part of its time limit, all as likely"
+        never = f"; of {unlimited} no limit is known, so they never end" if unlimited else ""
+        notes.append(f"{order}{never}")
+    if future.changes and job.expected_hours is None:
+        notes.append("how long it runs is not said (expected_hours), so it may start where maintenance begins later")
+    notes.append("not counted: jobs that have yet to come; nodes of reservations stay kept out, also after their end")
     return StartTimes(earliest, p10, p50, p90, outcome, later, later_at, tuple(notes))
 
 
-def _gone(running: Sequence[LiveJob], ends: Mapping[str, float], time: float) -> list[LiveJob]:
-    """Return the jobs that have ended by then."""
-    return [other for other in running if ends.get(other.name, inf) <= time]
+class Future:
+    """A cluster as running jobs end, and as flags of nodes begin and end: maintenance.
+
+    :param cluster: with the GPUs of the running jobs in use.
+    :param now: seconds since 1970.
+    """
+
+    def __init__(self, cluster: Cluster, job: Job, running: Sequence[LiveJob], now: float) -> None:
+        self._cluster, self._job, self._running, self.now = cluster, job, running, now
+        flags = at_no_time(cluster).upcoming
+        self._away = [
+            (cluster.index_of[flag.node], _seconds(flag.since, -inf), _seconds(flag.until, inf))
+            for flag in flags
+            if flag.kind == "faulty" and flag.node in cluster.index_of
+        ]
+        times = {time for flag in flags for time in (flag.since, flag.until) if time is not None}
+        self.changes = [time.timestamp() for time in times]
+        # a job is also kept off nodes that go away before it ends: room comes and goes that much earlier
+        hours = job.expected_hours or 0.0
+        self.changes = sorted({*self.changes, *(time - hours * HOUR for time in self.changes)})
+
+    def period(self, at: float) -> int:
+        """Return a number that is the same for instants between which no flag begins or ends."""
+        return bisect_right(self.changes, at)
+
+    def cluster(self, gone: Sequence[LiveJob], at: float) -> Cluster:
+        """Return the cluster at an instant, without some jobs."""
+        return self.then(without(self._cluster, gone), at)
+
+    def then(self, cluster: Cluster, at: float) -> Cluster:
+        """Return a variant of the cluster with the flags of an instant."""
+        return at_time(cluster, self._job, datetime.fromtimestamp(at, UTC)) if self.changes else cluster
+
+    def away(self, at: float, seconds: float) -> list[int]:
+        """Return the nodes that are faulty at an instant, or become so within some seconds."""
+        return [node for node, since, until in self._away if since <= at + seconds and at < until]
+
+    def gone(self, ends: Mapping[str, float], at: float) -> list[LiveJob]:
+        """Return the jobs that have ended by an instant."""
+        return [other for other in self._running if ends.get(other.name, inf) <= at]
+
+    def first(self, ends: Mapping[str, float], room: Callable[[Sequence[LiveJob], float], bool]) -> float:
+        """Return the first instant at which there is room: now, an end, or a change of the flags; infinite = none."""
+        instants = sorted({self.now, *ends.values(), *(time for time in self.changes if time > self.now)})
+
+        def has_room(time: float) -> bool:
+            return room(self.gone(ends, time), time)
+
+        if self.changes:
+            return next((time for time in instants if has_room(time)), inf)
+        # nothing takes room away
+        first = bisect_left(instants, True, key=has_room)
+        return instants[first] if first < len(instants) else inf
 
 
-def _first(
-    running: Sequence[LiveJob], ends: Mapping[str, float], now: float, room: Callable[[Sequence[LiveJob]], bool]
-) -> float:
-    """Return the first instant at which there is room, now or an end; infinite = none."""
-    instants = sorted({now, *ends.values()})
-    first = bisect_left(instants, True, key=lambda time: room(_gone(running, ends, time)))
-    return instants[first] if first < len(instants) else inf
+def _seconds(time: datetime | None, unknown: float) -> float:
+    return unknown if time is None else time.timestamp()
 
 
 def _best(
-    running: Sequence[LiveJob],
+    future: Future,
     ends: Mapping[str, float],
-    now: float,
-    ask: Callable[[Sequence[LiveJob]], Outcome],
+    ask: Callable[[Sequence[LiveJob], float], Outcome],
     at_once: Outcome,
 ) -> tuple[Outcome, float]:
     """Return the best outcome that ends give, and the first instant at which it can be had."""
-    last = max(ends.values(), default=now)
-    best = ask(_gone(running, ends, last))
+    last = max([future.now, *ends.values(), *future.changes[-1:]])
+    best = ask(future.gone(ends, last), last)
     if best.objective is None:
-        return at_once, now
+        return at_once, future.now
     enough = best.objective + TOLERANCE
     if at_once.objective is not None and at_once.objective <= enough:
-        return at_once, now
+        return at_once, future.now
 
-    def as_good(gone: Sequence[LiveJob]) -> bool:
+    def as_good(gone: Sequence[LiveJob], at: float) -> bool:
         nonlocal best
-        outcome = ask(gone)
+        outcome = ask(gone, at)
         if outcome.objective is None or outcome.objective > enough:
             return False
         best = outcome  # the instants at which it is as good come ever earlier
         return True
 
-    at = _first(running, ends, now, as_good)
-    return best, min(at, last)
+    return best, min(future.first(ends, as_good), last)
