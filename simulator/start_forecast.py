@@ -97,13 +97,6 @@ class QueuePool(NodePool):
         return Found(np.flatnonzero(free)[: job.nodes].tolist()) if self._fits[key] else None
 
 
-def _changes(times: Sequence[float]) -> IncidentStream:
-    """Return what lets the queue be asked anew whenever a flag of a node begins or ends: room that is given back,
-    whichever node it is of.
-    """
-    return IncidentStream(lambda: (Incident(time, "up", 0) for time in times))
-
-
 class _Held(NamedTuple):
     """The part of a running job that has so many GPUs on each of its nodes."""
 
@@ -186,7 +179,8 @@ class QueueForecast:
             self._pool,
             self._policy,
             predictions={name: Prediction(seconds, 0.0, seconds) for name, seconds in told.items()},
-            incidents=_changes(self._changes),
+            # the queue is asked anew whenever a flag of a node begins or ends: room that is given back, whichever's
+            incidents=IncidentStream(lambda: (Incident(time, "up", 0) for time in self._changes)),
         )
         self._pool.clock = engine.clock
         engine.clock.now = self._now
