@@ -120,10 +120,9 @@ def field_type(hint: Any) -> FieldType | None:
     return None if admitted is None else replace(admitted, **more)
 
 
-def check_bounds(record: Any, *, names: Mapping[str, str] = MappingProxyType({})) -> None:
+def check_bounds(record: Any) -> None:
     """Make sure that every number of a dataclass is within the bounds of its field.
 
-    :param names: what people call a field, where that is not the name of the field.
     :raises InvalidInput: one is not; NaN never is, and infinity only where a field has no bound.
     """
     for name, admitted in field_types(record.__class__).items():
@@ -132,8 +131,7 @@ def check_bounds(record: Any, *, names: Mapping[str, str] = MappingProxyType({})
         value = getattr(record, name)
         for number in value if admitted.many else (value,):
             if number is not None and not admitted.holds(number):
-                called = names.get(name, name)
-                raise InvalidInput(f"{called} is {number}", where=called, fix=f"give a number {admitted.range}")
+                raise InvalidInput(f"{name} is {number}", where=name, fix=f"give a number {admitted.range}")
 
 
 @cache

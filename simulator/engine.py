@@ -299,7 +299,7 @@ class SimulatedCluster:
     def _leave(self, job: SimJob) -> None:
         """Take a job's nodes back."""
         if self.policy.round_seconds is not None:
-            job.count(self.now)
+            job.count_held(self.now)
         changes = self.pace.stopped(job) if self.pace is not None else None
         self.pool.vacate(job)
         self._in_use[job.namespace] -= job.units
@@ -369,7 +369,7 @@ class Driver:
         """
         cluster, dispatch = self.cluster, self.cluster.dispatch
         for job in cluster.active.values():
-            job.count(cluster.now)
+            job.count_held(cluster.now)
         if isinstance(dispatch, RoundDispatch):
             dispatch.begins = True
         following = cluster.now + (cluster.policy.round_seconds or inf)
@@ -431,6 +431,10 @@ class Observer(Protocol):
     def elapsed(self, cluster: SimulatedCluster, until: float) -> None:
         """Take note that nothing changes from ``cluster.now`` until then."""
 
+
+class Kept(Protocol):
+    """Something of a run, besides the engine, that a checkpoint keeps."""
+
     def state(self) -> Any:
         """Return what :meth:`restore` needs, as JSON."""
 
@@ -443,6 +447,7 @@ class Engine:
 
     :param records: in order of submission; Disagreement is raised for one that does not fit into the empty pool.
     :param predictions: what the scheduler is told of run times, by id of the job; ``None`` = the truth.
+    :param kept: what checkpoints keep besides the engine and what it is handed.
     :param share_by: the field of a record that names its namespace.
 
     The others are as :class:`SimulatedCluster` has them.
@@ -458,7 +463,7 @@ class Engine:
         recovery: Recovery | None = None,
         pace: Pace | None = None,
         incidents: Incidents | None = None,
-        observers: Sequence[Observer] = (),
+        kept: Sequence[Kept] = (),
         start_up: StartUp | None = None,
         drain_seconds: float | None = None,
         weights: Mapping[str, float] = MappingProxyType({}),
@@ -489,7 +494,8 @@ class Engine:
             weights=weights,
         )
         self.driver = Driver(self.cluster)
-        self.incidents, self.observers = incidents, tuple(observers)
+        self.incidents, self.kept = incidents, tuple(kept)
+        self.observers: tuple[Observer, ...] = ()
         self.incident: Incident | None = None  # The one that is expected
         self.begun = False
         self.arrived = 0  # Jobs that have been submitted

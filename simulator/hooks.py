@@ -56,6 +56,17 @@ class Incident:
         return self.kind == "up" or (self.kind in ("slow", "flag") and self.slowdown == 1.0)
 
 
+class FlagSpan(NamedTuple):
+    """When a node is flagged while a trace is replayed: seconds on the trace's clock, of a history since the first
+    submission.
+    """
+
+    node: int  # its index
+    begin: float  # -inf = it was flagged before the trace
+    end: float
+    slowdown: float  # ``FAULTY`` = no job may use the node
+
+
 class Incidents(Protocol):
     """What happens to nodes, in order of time."""
 

@@ -53,22 +53,6 @@ class NoSuchNodes(Disagreement):
         super().__init__("larger than the cluster", sentence)
 
 
-class Unplaced(Disagreement):
-    """A gang for which placement found nothing on the empty cluster.
-
-    :param wanted: its nodes, in words.
-    :param held: whether it has something to keep; else it refuses slow nodes.
-    """
-
-    def __init__(self, wanted: str, outcome: Outcome, *, held: bool) -> None:
-        why = "no placement was found on the empty cluster, which does not prove that there is none"
-        if outcome.status == "infeasible":
-            kept = "its constraints cannot be kept" if held else "there are too few nodes that are not slow"
-            why = f"{kept}, even if the cluster were empty"
-        fix = "ask for less (`arnold explain` says what would help), or give a cluster that can keep them"
-        super().__init__("constraints", f"{wanted}; {why}", fix=fix)
-
-
 @dataclass(frozen=True, slots=True)
 class Found:
     """Nodes for a job."""
@@ -297,7 +281,13 @@ class NodePool:
         if gang is not None and picky(record, need.gpus):
             outcome = self._outcome(gang, usable.nonzero()[0])
             if outcome.evaluation is None:
-                raise Unplaced(wanted, outcome, held=gang.holds_groups)
+                why = "no placement was found on the empty cluster, which does not prove that there is none"
+                if outcome.status == "infeasible":
+                    few = "there are too few nodes that are not slow"
+                    kept = "its constraints cannot be kept" if gang.holds_groups else few
+                    why = f"{kept}, even if the cluster were empty"
+                fix = "ask for less (`arnold explain` says what would help), or give a cluster that can keep them"
+                raise Disagreement("constraints", f"{wanted}; {why}", fix=fix)
         self._needs[key] = need
         return need
 
@@ -426,11 +416,7 @@ class NodePool:
 
     def flag(self, node: int, slowdown: float) -> None:
         """Tell the placement algorithm of a flag."""
-        flags = {i: flag for i, flag in self.cluster.flags.items() if i != node}
-        if slowdown > HEALTHY:
-            name = self.cluster.names[node]
-            flags[node] = NodeFlag(name, "straggler", slowdown, source="simulator")
-        self.cluster = self.cluster.replace(flags=flags)
+        self.cluster = flagged(self.cluster, node, slowdown)
 
     def _set_total(self, node: int, units: int) -> None:
         """Change what jobs may use of a node; where those on it hold more, less than nothing is free."""
@@ -439,6 +425,14 @@ class NodePool:
         self._whole[node] = units == self.occupancy.size[node]
         self.occupancy.put(node, free=units - held)
         self._usable.clear()
+
+
+def flagged(cluster: Cluster, node: int, slowdown: float) -> Cluster:
+    """Return a cluster with a node flagged as slow by a factor; 1.0 = without a flag of it."""
+    flags = {i: flag for i, flag in cluster.flags.items() if i != node}
+    if slowdown > HEALTHY:
+        flags[node] = NodeFlag(cluster.names[node], "straggler", slowdown, source="simulator")
+    return cluster.replace(flags=flags)
 
 
 def _parts(rows: Rows, count: int, occupancy: Occupancy) -> Rows:

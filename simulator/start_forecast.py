@@ -89,16 +89,11 @@ class QueuePool(NodePool):
         return Found(np.flatnonzero(free)[: job.nodes].tolist()) if self._fits[key] else None
 
 
-class _Changes(IncidentStream):
-    """Lets the queue be asked anew whenever a flag of a node begins or ends."""
-
-    def __init__(self, times: Sequence[float]) -> None:
-        self._times = times
-        super().__init__()
-
-    def incidents(self) -> Iterator[Incident]:
-        """Yield each change as room that is given back, whichever node it is of."""
-        return (Incident(time, "up", 0) for time in self._times)
+def _changes(times: Sequence[float]) -> IncidentStream:
+    """Return what lets the queue be asked anew whenever a flag of a node begins or ends: room that is given back,
+    whichever node it is of.
+    """
+    return IncidentStream(lambda: (Incident(time, "up", 0) for time in times))
 
 
 class _Held(NamedTuple):
@@ -183,7 +178,7 @@ class QueueForecast:
             self._pool,
             self._policy,
             predictions={name: Prediction(seconds, 0.0, seconds) for name, seconds in told.items()},
-            incidents=_Changes(self._changes),
+            incidents=_changes(self._changes),
         )
         self._pool.clock = engine.clock
         engine.clock.now = self._now

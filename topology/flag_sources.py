@@ -31,10 +31,9 @@ from typing import Any, ClassVar, Literal
 from ground.documents import Document, load_document
 from ground.errors import InvalidInput, InvalidTopology, did_you_mean, some
 from ground.files import STDIN, Source, read_source
-from ground.quantities import utc_minute
 from ground.records import JsonRecord, json_data, read_json
 from topology.cluster import Cluster
-from topology.flags import FAULTY, LAST, FlagEvent, NodeFlag, merge_by_node, worst_of_each
+from topology.flags import FAULTY, LAST, FlagEvent, NodeFlag, begins_later, merge_by_node, worst_of_each
 from topology.node_names import NodeNames, expand_hostlist
 
 APPLICATION = 0x41464C47  # PRAGMA application_id of a store: the letters AFLG
@@ -261,10 +260,7 @@ def with_flags(cluster: Cluster, path: str | Path | Source, *, now: datetime) ->
     cluster, expired = with_flag_file(cluster, source, now=now)
     sentences = [f"flags of {source.name} not active any more, left out: {expired}"] if expired else []
     if upcoming := cluster.upcoming[begun:]:
-        first = min(flag.since for flag in upcoming if flag.since is not None)
-        when = f"{len(upcoming)}, the first at {utc_minute(first)}"
-        keep = "a job that says its expected_hours is kept off nodes that are faulty before it ends"
-        sentences.append(f"flags of {source.name} that begin later: {when}; {keep}")
+        sentences.append(begins_later(f"flags of {source.name}", upcoming))
     return cluster, tuple(sentences)
 
 
@@ -277,9 +273,7 @@ def flags_as_text(path: str | Path, *, now: datetime) -> Source:
 
 
 def with_flag_file(cluster: Cluster, source: Source, *, now: datetime) -> tuple[Cluster, int]:
-    """Return the cluster with the flags of a file that are active now, and those that begin later; and the number of
-    those that are over.
-    """
+    """Return the cluster with the flags of a file that are active now or begin later, and how many are over."""
     flags = _flags_of(source, cluster.index_of)
     active = [flag for flag in flags if flag.active(now)]
     later = [flag for flag in flags if flag.since is not None and flag.since > now]

@@ -294,7 +294,7 @@ class NodeList:
     source: str  # what it is called
     nodes: Mapping[str, Listed]  # name of a node of the cluster -> what the list says of it
     strangers: Mapping[str, str]  # names of nodes that the cluster does not have, and where each stands first
-    respelled: Mapping[str, str]  # names of nodes in the list -> in the cluster, where they are spelled otherwise
+    own_name: Mapping[str, str]  # names of nodes in the list -> in the cluster
     states: bool = False  # whether it is Slurm's, which says the state of every node there is
     kept_out: Mapping[str, str] = field(default_factory=dict)  # nodes that the job may not have -> why
     node_limit: NodeLimit | None = None
@@ -354,7 +354,7 @@ def read_node_lists(
         if strangers and not own_name and source.numbered:
             raise _of_another_cluster(strangers, names, "an empty file says that no node is in use")
         in_use = {name: Listed(Use.IN_USE) for name in own_name.values()}
-        lists.append(NodeList(source.name, in_use, strangers, _respelled(own_name)))
+        lists.append(NodeList(source.name, in_use, strangers, own_name))
     if parts:
         return [*lists, _slurm_list(parts, cluster, names, request, now=now, unlisted=unlisted, own=own)]
     if option := request.first_option():
@@ -404,10 +404,6 @@ def _split_by_cluster(places: Mapping[str, str], names: NodeNames) -> tuple[dict
             both = f"{spelled[own]!r} and {name!r} would both be the node {own!r} of the cluster"
             raise InvalidTopology(both, where=place, fix="write names as the cluster file has them")
     return own_name, strangers
-
-
-def _respelled(own_name: Mapping[str, str]) -> dict[str, str]:
-    return {name: own for name, own in own_name.items() if name != own}
 
 
 def _of_another_cluster(strangers: Mapping[str, str], names: NodeNames, otherwise: str) -> InvalidTopology:
@@ -473,7 +469,7 @@ def _slurm_list(
         of_nodes or " and ".join(source.name for source, _ in parts),
         listed,
         strangers,
-        _respelled(own_name),
+        own_name,
         states=snapshot.nodes is not None,
         kept_out=available.kept_out,
         node_limit=available.node_limit,
@@ -611,8 +607,7 @@ def _notes(cluster: Cluster, node_list: NodeList, here: Mapping[int, Listed]) ->
             f"GPUs that Slurm gives away whole or in shards ({' or '.join(map(str, sorted(shards)))} a GPU), so whole "
             f"on a node of which nothing is in use: {shards.total():,} of {len(cluster):,} nodes"
         )
-    if node_list.respelled:
-        pairs = [f"{there} is {own}" for there, own in node_list.respelled.items()]
+    if pairs := [f"{there} is {own}" for there, own in node_list.own_name.items() if there != own]:
         yield f"listed in {source} in another spelling: {some(pairs)}"
     if node_list.strangers:
         yield f"listed in {source} and no nodes of the cluster, left out: {some([*node_list.strangers])}"

@@ -133,9 +133,7 @@ def _split(words: Iterable[str]) -> list[str]:
 
 
 class TableRow(NamedTuple):
-    """A row of a table: a node or hostlist, its state, its generic resources and its partition, ``None`` = there is no
-    such column.
-    """
+    """A row of a table: a node or hostlist, and what its columns say, ``None`` = there is no such column."""
 
     nodes: str
     state: str
@@ -367,9 +365,7 @@ class SlurmNode:
 
 
 def slurm_nodes(source: Source, known: Container[str]) -> list[SlurmNode] | None:
-    """Return the nodes of a text that is an output of Slurm; ``None`` = it is none.  Known nodes tell a column of nodes
-    from one of partitions.
-    """
+    """Return the nodes of an output of Slurm; ``None`` = it is none.  Known names tell the column of nodes."""
     if _RECORD.search(source.text):
         return list(_from_records(source))
     if (rows := table_rows(source, known)) is None:

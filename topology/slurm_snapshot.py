@@ -143,9 +143,7 @@ def time_limit(text: str) -> float | None:
 
 
 def slurm_seconds(text: str) -> float | None:
-    """Return how long something takes, as Slurm writes it: ``1-12:30:00``; a number alone is minutes; ``None`` = it is
-    no such text.
-    """
+    """Return how long something takes, as Slurm writes it: ``1-12:30:00``, ``90`` minutes; ``None`` = no such text."""
     match = re.fullmatch(r"(?:(\d{1,9})-)?(\d{1,9})(?::(\d{1,9}))?(?::(\d{1,9}))?", text.strip())
     if match is None:
         return None

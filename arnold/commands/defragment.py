@@ -45,18 +45,20 @@ Examples:
 @placement_inputs
 @file_option("--running", metavar="FILES", required=True, multiple=True, help=RUNNING_JOBS_HELP)
 @click.option(
-    "--moves", type=int, metavar="N", help="Largest number of nodes that may move.  [default: as many as it takes]"
+    "--moves",
+    type=click.IntRange(min=0),
+    help="Largest number of nodes that may move.  [default: as many as it takes]",
 )
 @click.option(
     "--cost",
-    type=float,
+    type=click.FloatRange(min=0),
     metavar="GPU_HOURS",
     help="Most work since the last checkpoints that may be lost; with it the least work is lost, instead of the fewest "
     "nodes moved. Each file of --running says its checkpoint_age in seconds.",
 )
 @click.option(
     "--target",
-    type=float,
+    type=click.FloatRange(0, MOST_TARGET),
     metavar="OBJECTIVE",
     help="Objective that the new job is to reach.  [default: what it has on the empty cluster]",
 )
@@ -83,11 +85,6 @@ def command(
     if moves is not None and cost is not None:
         fix = "give one of them: nodes, or GPU-hours"
         raise InvalidInput("--moves and --cost are both given", where="arnold defragment", fix=fix)
-    for option, number in (("--moves", moves), ("--cost", cost), ("--target", target)):
-        if number is not None and number < 0:
-            raise InvalidInput(f"{number:g} is below 0", where=option, fix="give 0 or more")
-    if target is not None and target > MOST_TARGET:
-        raise InvalidInput(f"{target:g} is no objective", where="--target", fix=f"give 0 to {MOST_TARGET:,}")
     budget = MoveBudget(moves, cost)
     files = running_files(running)
     whole, _, now = inputs.read_beside(())

@@ -50,41 +50,26 @@ class ClusterFiles:
 
     cluster: str = field(metadata={"file": True})
     """The cluster: a file in any known format, - for standard input; kube:[CONTEXT] or slurm: for a live one."""
-    format: str | None = field(
-        default=None,
-        metadata={"metavar": "NAME", "help": "Format of the input.  [default: recognised by content]"},
-    )
+    format: str | None = field(default=None, metadata={"metavar": "NAME", "default": "recognised by content"})
+    """Format of the input."""
     levels: str | None = field(default=None, metadata={"metavar": "LABEL,.."})
     """Node labels that are the levels, from broad to close; LABEL:1 is the first part of RACK.PART (Kubernetes)."""
     level_names: str | None = field(default=None, metadata={"metavar": "NAME,..", "default": "those of the input"})
     """Names of the levels, from broad to close, such as pod,spine,leaf: Slurm gives none."""
-    domains: str | None = field(
-        default=None,
-        metadata={
-            "metavar": "NAME=LABEL,..",
-            "help": "Second hierarchies, by the node label of each: power=LABEL,failure=LABEL (Kubernetes).",
-        },
-    )
-    gpus_per_node: AtLeastOne | None = field(
-        default=None,
-        metadata={"metavar": "N", "help": "GPUs of each node, where nothing else says it.  [default: 8]"},
-    )
-    gpu_type: str | None = field(
-        default=None, metadata={"metavar": "NAME", "help": "Type of the nodes' GPUs, where nothing else says it."}
-    )
+    domains: str | None = field(default=None, metadata={"metavar": "NAME=LABEL,.."})
+    """Second hierarchies, by the node label of each: power=LABEL,failure=LABEL (Kubernetes)."""
+    gpus_per_node: AtLeastOne | None = field(default=None, metadata={"metavar": "N", "default": "8"})
+    """GPUs of each node, where nothing else says it."""
+    gpu_type: str | None = field(default=None, metadata={"metavar": "NAME"})
+    """Type of the nodes' GPUs, where nothing else says it."""
     gpu_resource: str | None = field(
-        default=None,
-        metadata={
-            "metavar": "NAME",
-            "help": "Resource of Kubernetes that is GPUs.  [default: nvidia.com/gpu and amd.com/gpu]",
-        },
+        default=None, metadata={"metavar": "NAME", "default": "nvidia.com/gpu and amd.com/gpu"}
     )
+    """Resource of Kubernetes that is GPUs."""
     tolerate: tuple[str, ...] = field(default=(), metadata={"metavar": "KEY[=VALUE]"})
     """A taint that jobs put up with, so that its nodes are theirs too (Kubernetes; `tolerations` of a job, for all)."""
-    shared_gpus: Literal["unusable", "whole"] = field(
-        default="unusable",
-        metadata={"help": "What nodes are that share GPUs (time-slicing, MPS, MIG); whole = as if they did not."},
-    )
+    shared_gpus: Literal["unusable", "whole"] = "unusable"
+    """What nodes are that share GPUs (time-slicing, MPS, MIG); whole = as if they did not."""
     busy: tuple[str, ...] = field(default=(), metadata={"file": True})
     """Nodes in use: a node or Slurm hostlist a line, a placement, or what sinfo, scontrol and squeue --start print."""
     partition: str = field(

@@ -80,7 +80,7 @@ def check_closer(
         return CloserCheck()
     if faults := _faults(claims, cluster, job, worth):
         return CloserCheck(faults=tuple(faults))
-    return _ClosestFirst(claims, cluster, job, worth, refuted).check()
+    return _CloserRecount(claims, cluster, job, worth, refuted).check()
 
 
 def _faults(claims: CloserClaims, cluster: Cluster, job: Job, worth: Evaluation) -> list[str]:
@@ -108,7 +108,7 @@ def _faults(claims: CloserClaims, cluster: Cluster, job: Job, worth: Evaluation)
 
 
 @dataclass(frozen=True, slots=True)
-class Region:
+class CountedRegion:
     """Where placements in question lie whole: some nodes, or those of them in one domain of a level."""
 
     choice: int  # number of the nodes
@@ -117,7 +117,7 @@ class Region:
 
 
 @dataclass
-class _ClosestFirst:
+class _CloserRecount:
     """The recount of one certificate's claims."""
 
     claims: CloserClaims
@@ -175,7 +175,7 @@ class _ClosestFirst:
         others = sum(term.weight for term in objective_terms(cluster, job) if term not in here)
         # every other term has a spread of 1 at least
         most = self.worth.objective - others
-        regions = [Region(number) for number in range(len(self._choices))]
+        regions = [CountedRegion(number) for number in range(len(self._choices))]
         try:
             for name in closer_levels(cluster, job):
                 regions, held = self._narrowed(regions, above, (weights[0], weights[1]), most)
@@ -190,13 +190,13 @@ class _ClosestFirst:
             yield 0.0
 
     def _narrowed(
-        self, regions: Sequence[Region], level: str, weights: tuple[float, float], most: float
-    ) -> tuple[list[Region], Spread]:
+        self, regions: Sequence[CountedRegion], level: str, weights: tuple[float, float], most: float
+    ) -> tuple[list[CountedRegion], Spread]:
         """Return the regions where a placement that costs so much at a level lies, and the largest pair it has there.
 
         :param weights: of S and R at the level.
         """
-        within, largest = list[Region](), EVERY_ONE
+        within, largest = list[CountedRegion](), EVERY_ONE
         depth = self.cluster.level_index(level)
         for region in regions:
             grid = self._grid(region, level)
@@ -210,7 +210,7 @@ class _ClosestFirst:
             if all(pair == EVERY_ONE for pair in pairs):
                 # rows and columns cross, so all cells lie in one domain
                 rooms = self._room(region, level)[2]
-                within += [Region(region.choice, depth, k) for k in np.flatnonzero(rooms >= grid.cells).tolist()]
+                within += [CountedRegion(region.choice, depth, k) for k in np.flatnonzero(rooms >= grid.cells).tolist()]
             else:
                 within.append(region)
                 largest = Spread(
@@ -218,7 +218,7 @@ class _ClosestFirst:
                 )
         return within, largest
 
-    def _least(self, region: Region, level: str, above: str, held: Spread) -> float:
+    def _least(self, region: CountedRegion, level: str, above: str, held: Spread) -> float:
         """Return what Eq. 2 is at least at a level in a region, where the level above has no more than a pair; infinite
         where there is no placement.
         """
@@ -292,7 +292,7 @@ class _ClosestFirst:
                     holding.append(pair)
         return holding
 
-    def _room(self, region: Region, level: str) -> tuple[int, int, IntArray]:
+    def _room(self, region: CountedRegion, level: str) -> tuple[int, int, IntArray]:
         """Return rows, columns and shape [domains], the blocks that each domain of a level takes in a region."""
         counted = self._counted(region.choice, level)
         assert counted is not None
@@ -307,7 +307,7 @@ class _ClosestFirst:
             self._rooms[choice, level] = grid_and_room(self.cluster, job, nodes, level)
         return self._rooms[choice, level]
 
-    def _grid(self, region: Region, level: str) -> CountedGrid | None:
+    def _grid(self, region: CountedRegion, level: str) -> CountedGrid | None:
         """Return the grid of a region at a level, with no more and no larger domains than it has cells; ``None`` = the
         groups of the job make no grid there.
         """
@@ -318,7 +318,7 @@ class _ClosestFirst:
         capacities = np.sort(np.minimum(rooms[rooms > 0], rows * columns))[::-1][: rows * columns]
         return CountedGrid(rows, columns, tuple(capacities.tolist()))
 
-    def _rooms_inside(self, region: Region, level: str, above: str) -> list[IntArray]:
+    def _rooms_inside(self, region: CountedRegion, level: str, above: str) -> list[IntArray]:
         """Return for each domain of the level above the blocks that closer domains in it take."""
         rooms = self._room(region, level)[2]
         inside = self._ancestors(level, self.cluster.level_index(above))

@@ -416,9 +416,3 @@ class Sampler(Generic[T]):
             while now <= last:
                 self.samples.append(sample)
                 now += self.step
-
-    def state(self) -> Any:
-        """Return nothing: a study is not resumed in the middle of a replay."""
-
-    def restore(self, state: Any) -> None:
-        """Do nothing, as :meth:`state` keeps nothing."""

@@ -198,14 +198,6 @@ class TraceRows(BadRows):
         read = f"numbers were read as {self.unit}: correct this one, or say"
         return f"{read} --time-format {finer[0]}{others} if the file counts those"
 
-    def refuse_too_long(self, job: JobRecord) -> None:
-        """Refuse a job that ran for longer than any can.
-
-        :raises BadRow: its run time is above :data:`MAX_DURATION`.
-        """
-        if job.duration > MAX_DURATION:
-            raise BadRow(TOO_LONG, f"job {job.job_id} ran for {job.duration:g} seconds", fix=self.unit_fix)
-
 
 class Clock:
     """Times of one file in seconds: moments that are numbers are on the trace's own clock, dates become seconds since

@@ -128,11 +128,11 @@ def test_too_few_nodes_are_infeasible(world: Arnold) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--moves", "-1"], "-1 is below 0"),
-        (["--cost", "-1"], "-1 is below 0"),
+        (["--moves", "-1"], "--moves"),
+        (["--cost", "-1"], "--cost"),
         (["--cost", "nan"], "not a finite number"),
-        (["--target", "-2"], "-2 is below 0"),
-        (["--target", "1e300"], "1e+300 is no objective"),
+        (["--target", "-2"], "--target"),
+        (["--target", "1e300"], "--target"),
         (["--moves", "1", "--cost", "1"], "--moves and --cost are both given"),
         (["--running", "nothing*.json"], "no file has such a name"),
     ],

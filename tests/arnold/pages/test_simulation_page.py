@@ -57,7 +57,7 @@ def page(*, others: tuple[int, ...] = (), **changes: Any) -> tuple[str, RunHisto
     events = [Incident(300.0, "down", 3), Incident(900.0, "up", 3)]
     settings: dict[str, Any] = {"incidents": events, "recovery": KeepsHalf(), "pace": Twice()} | changes
     made, past = replayed(random_records(3), racks(8).with_busy(others), **settings)
-    noted = replace(made, trace=made.trace.replace(notes=("<b>a note</b>",)))
+    noted = replace(made, trace=replace(made.trace, notes=("<b>a note</b>",)))
     return simulation_page(past, run_summary(past), noted, time_series(past, most=PAGE_BUCKETS)), past
 
 
