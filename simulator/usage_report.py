@@ -157,7 +157,7 @@ def read_runs(path: str, cluster: Cluster) -> tuple[list[Run], list[str]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
+class SpreadModel:
     """How the loss of jobs to spread is found."""
 
     grid: Callable[[LiveJob], JobFile | None]  # of a running job; None = not known
@@ -165,7 +165,7 @@ class Spread:
 
 
 def usage(
-    snapshots: Sequence[LoadedTopology], runs: Sequence[Run], *, since: float, until: float, spread: Spread
+    snapshots: Sequence[LoadedTopology], runs: Sequence[Run], *, since: float, until: float, spread: SpreadModel
 ) -> Usage:
     """Return what became of the GPU-hours from one instant to another.
 
@@ -285,7 +285,7 @@ def _spread_lost(
     cluster: Cluster,
     running: Sequence[Run],
     teams: Mapping[str, Team],
-    spread: Spread,
+    spread: SpreadModel,
     *,
     since: float,
     until: float,

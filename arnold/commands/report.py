@@ -74,7 +74,7 @@ def command(
     from scheduler.job_files.grids_file import Grids, running_grid
     from scheduler.job_files.job_file import JobFile
     from scheduler.placement.types import ALGORITHMS
-    from simulator.usage_report import Spread, read_runs, usage
+    from simulator.usage_report import SpreadModel, read_runs, usage
     from topology.running_jobs import LiveJob
 
     snapshots = sorted((ClusterFiles(file).read() for file in clusters), key=lambda loaded: loaded.now)
@@ -102,5 +102,5 @@ def command(
                 best[job] = run(solver, empty, job, replace(limits, progress=say)).objective
             return best[job]
 
-        found = usage(snapshots, runs, since=begin.timestamp(), until=end.timestamp(), spread=Spread(grid, best_of))
+        found = usage(snapshots, runs, since=begin.timestamp(), until=end.timestamp(), spread=SpreadModel(grid, best_of))
     answer(report_document(snapshots, found, notes), print_report, as_json=as_json, html=html)
