@@ -28,7 +28,7 @@ from scheduler.queue.dispatch import Allocation, Backlog, Candidate, Dispatch
 from scheduler.queue.policy import CapacityReservation, QueuePolicy, Running
 from scheduler.queue.rounds import RoundDispatch
 from scheduler.queue.run_times import Prediction
-from simulator.hooks import FromScratch, Incident, Incidents, Pace, Recovery, StartUp, Why
+from simulator.hooks import FromScratch, Incident, Incidents, Pace, Recovery, Why
 from simulator.job_record import JobRecord, ShareBy
 from simulator.pools import Found, NodePool, Pool
 from simulator.prediction import Oracle, predict_all
@@ -95,7 +95,7 @@ class SimulatedCluster:
         *,
         recovery: Recovery | None = None,
         pace: Pace | None = None,
-        start_up: StartUp | None = None,
+        start_up: Callable[[SimJob, float], float] | None = None,
         drain_seconds: float | None = None,
         weights: Mapping[str, float] = MappingProxyType({}),
     ) -> None:
@@ -236,7 +236,7 @@ class SimulatedCluster:
         if job.first_start == inf:
             job.first_start = now
         job.pace = 1.0
-        starting = 0.0 if self._start_up is None else self._start_up.started(job, now)
+        starting = 0.0 if self._start_up is None else self._start_up(job, now)
         job.delay += starting
         job.since = now + job.delay
         job.version += 1
@@ -425,13 +425,6 @@ class Driver:
         return None, None
 
 
-class Observer(Protocol):
-    """Measures while time passes."""
-
-    def elapsed(self, cluster: SimulatedCluster, until: float) -> None:
-        """Take note that nothing changes from ``cluster.now`` until then."""
-
-
 class Kept(Protocol):
     """Something of a run, besides the engine, that a checkpoint keeps."""
 
@@ -464,7 +457,7 @@ class Engine:
         pace: Pace | None = None,
         incidents: Incidents | None = None,
         kept: Sequence[Kept] = (),
-        start_up: StartUp | None = None,
+        start_up: Callable[[SimJob, float], float] | None = None,
         drain_seconds: float | None = None,
         weights: Mapping[str, float] = MappingProxyType({}),
         share_by: ShareBy = "queue",
@@ -495,7 +488,8 @@ class Engine:
         )
         self.driver = Driver(self.cluster)
         self.incidents, self.kept = incidents, tuple(kept)
-        self.observers: tuple[Observer, ...] = ()
+        # they measure while time passes: told that nothing changes from ``now`` of the cluster until a time
+        self.observers: tuple[Callable[[SimulatedCluster, float], None], ...] = ()
         self.incident: Incident | None = None  # The one that is expected
         self.begun = False
         self.arrived = 0  # Jobs that have been submitted
@@ -544,7 +538,7 @@ class Engine:
                 now = heap[0][0]
             if now > clock.now:
                 for observer in self.observers:
-                    observer.elapsed(cluster, now)
+                    observer(cluster, now)
                 clock.now = now
             while heap and heap[0][0] == now:
                 _, phase, _, number, version = heappop(heap)

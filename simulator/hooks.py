@@ -1,4 +1,4 @@
-"""Where other rooms reach into the engine: paces, incidents, start-ups, what an interruption costs.
+"""Where other rooms reach into the engine: paces, incidents, what an interruption costs.
 
 The engine knows these protocols alone; what is behind them is handed to it when a run is put together.  What keeps a
 state of its own (:class:`Incidents`, :class:`Pace`) also saves and restores it, for checkpoints.
@@ -101,13 +101,6 @@ class Recovery(Protocol):
 
         :param done: seconds of work that it has done in all, those of earlier attempts included that were kept.
         """
-
-
-class StartUp(Protocol):
-    """What a job waits for on its nodes before it works; it also decides what its nodes keep of that."""
-
-    def started(self, job: SimJob, now: float) -> float:
-        """Return the seconds until a job that has its nodes now is ready."""
 
 
 class FromScratch:
