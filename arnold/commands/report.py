@@ -102,5 +102,6 @@ def command(
                 best[job] = run(solver, empty, job, replace(limits, progress=say)).objective
             return best[job]
 
-        found = usage(snapshots, runs, since=begin.timestamp(), until=end.timestamp(), spread=SpreadModel(grid, best_of))
-    answer(report_document(snapshots, found, notes), print_report, as_json=as_json, html=html)
+        spread, (start, stop) = SpreadModel(grid, best_of), (begin.timestamp(), end.timestamp())
+        became = usage(snapshots, runs, since=start, until=stop, spread=spread)
+    answer(report_document(snapshots, became, notes), print_report, as_json=as_json, html=html)

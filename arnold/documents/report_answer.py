@@ -96,7 +96,7 @@ class ReportDocument(JsonRecord):
     """What was assumed or left out, one sentence each."""
 
 
-def report_document(snapshots: Sequence[LoadedTopology], found: Usage, notes: Sequence[str]) -> ReportDocument:
+def report_document(snapshots: Sequence[LoadedTopology], became: Usage, notes: Sequence[str]) -> ReportDocument:
     """Return the document of a period."""
 
     def hours(value: float | str, of: float) -> Hours:
@@ -105,37 +105,37 @@ def report_document(snapshots: Sequence[LoadedTopology], found: Usage, notes: Se
         value = max(0.0, value)
         return Hours(value, value / of if of else None, None)
 
-    lost = {name: hours(getattr(found, name), found.used) for name in LOST}
-    possible: float | str = found.fragmented if isinstance(found.fragmented, str) else found.used + found.fragmented
+    lost = {name: hours(getattr(became, name), became.used) for name in LOST}
+    possible: float | str = became.fragmented if isinstance(became.fragmented, str) else became.used + became.fragmented
 
     def team_lost(name: str, value: float) -> float | None:
         return None if lost[name].gpu_hours is None else value
 
     last = snapshots[-1]
     return ReportDocument(
-        since=iso(found.since) or "",
-        until=iso(found.until) or "",
-        gpu_hours=found.capacity,
-        hours={name: hours(getattr(found, name), found.capacity) for name in HOURS},
+        since=iso(became.since) or "",
+        until=iso(became.until) or "",
+        gpu_hours=became.capacity,
+        hours={name: hours(getattr(became, name), became.capacity) for name in HOURS},
         lost=lost,
-        spread_known=found.spread_known,
-        possible=hours(possible, found.capacity),
+        spread_known=became.spread_known,
+        possible=hours(possible, became.capacity),
         teams=tuple(
             TeamUsage(
                 team=name,
                 gpu_hours=team.used,
-                share=team.used / found.used if found.used else 0.0,
+                share=team.used / became.used if became.used else 0.0,
                 jobs=team.jobs,
                 median_wait_seconds=float(np.median(team.waits)) if team.waits else None,
                 spread=team_lost("spread", team.spread),
                 slow=team_lost("slow", team.slow),
                 restarts=team_lost("restarts", team.restarts),
             )
-            for name, team in sorted(found.teams.items(), key=lambda row: (-row[1].used, row[0]))
+            for name, team in sorted(became.teams.items(), key=lambda row: (-row[1].used, row[0]))
         ),
         snapshots=len(snapshots),
         cluster=summarise_cluster(last.cluster, last.source),
-        notes=(*found.notes, *notes),
+        notes=(*became.notes, *notes),
     )
 
 
