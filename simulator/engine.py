@@ -20,7 +20,6 @@ from heapq import heappop, heappush
 from math import inf
 from time import monotonic, perf_counter
 from types import MappingProxyType
-from typing import Any, Protocol
 
 from ground.errors import ArnoldError, InvalidInput
 from ground.quantities import DAY
@@ -28,7 +27,7 @@ from scheduler.queue.dispatch import Allocation, Backlog, Candidate, Dispatch
 from scheduler.queue.policy import CapacityReservation, QueuePolicy, Running
 from scheduler.queue.rounds import RoundDispatch
 from scheduler.queue.run_times import Prediction
-from simulator.hooks import FromScratch, Incident, Incidents, Pace, Recovery, Why
+from simulator.hooks import FromScratch, Incident, Incidents, Kept, Pace, Recovery, Why
 from simulator.job_record import JobRecord, ShareBy
 from simulator.pools import Found, NodePool, Pool
 from simulator.prediction import Oracle, predict_all
@@ -423,16 +422,6 @@ class Driver:
         finally:
             job.nodes, job.gpus, job.gpu_types, job.mix_types = before
         return None, None
-
-
-class Kept(Protocol):
-    """Something of a run, besides the engine, that a checkpoint keeps."""
-
-    def state(self) -> Any:
-        """Return what :meth:`restore` needs, as JSON."""
-
-    def restore(self, state: Any) -> None:
-        """Go on where :meth:`state` was asked."""
 
 
 class Engine:

@@ -15,6 +15,16 @@ from simulator.sim_job import SimJob
 Why = Literal["failure", "preemption"]  # Why a job lost its nodes
 
 
+class Kept(Protocol):
+    """Something of a run that a checkpoint keeps."""
+
+    def state(self) -> Any:
+        """Return what :meth:`restore` needs, as JSON."""
+
+    def restore(self, state: Any) -> None:
+        """Go on where :meth:`state` was asked."""
+
+
 class Pace(Protocol):
     """How fast jobs run: *relative step time*, seconds that a second of work takes, above 0.
 
@@ -67,7 +77,7 @@ class FlagSpan(NamedTuple):
     slowdown: float  # ``FAULTY`` = no job may use the node
 
 
-class Incidents(Protocol):
+class Incidents(Kept, Protocol):
     """What happens to nodes, in order of time."""
 
     def next(self) -> Incident | None:
@@ -75,12 +85,6 @@ class Incidents(Protocol):
 
         Asked once at the start and again whenever one has happened.
         """
-
-    def state(self) -> Any:
-        """Return what :meth:`restore` needs, as JSON."""
-
-    def restore(self, state: Any) -> None:
-        """Go on where :meth:`state` was asked."""
 
 
 class Setback(NamedTuple):
