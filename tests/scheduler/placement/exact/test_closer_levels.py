@@ -131,7 +131,7 @@ def test_a_soft_term_that_is_met_is_held_at_closer_levels() -> None:
 @given(seed=st.integers(0, 10**9))
 @examples(8)
 def test_never_worse_than_with_a_weight_on_racks(seed: int) -> None:
-    """On clusters of up to some tens of racks: where the objective is proved, racks cost no more than with a weight on them
+    """On clusters of up to 24 racks: where the objective is proved, racks cost no more than with a weight on them
     that decides among equals alone.
     """
     chance = random.Random(seed)
