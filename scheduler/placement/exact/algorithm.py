@@ -18,15 +18,12 @@ from ground.errors import InvalidJob, SolverTimeout
 from scheduler.job import Hold, Job
 from scheduler.objective import TOLERANCE, closer_levels, objective_terms, step_time
 from scheduler.placement.admission import admissible
-from scheduler.placement.exact.closer import CloserSearch
 from scheduler.placement.exact.goals import GoalSearch, WeighedPlacement
 from scheduler.placement.exact.lattice import Lattice, PairSearch
 from scheduler.placement.exact.level_bounds import LevelBounds
 from scheduler.placement.exact.params import DEFAULTS, ExactParams
-from scheduler.placement.exact.plain_gang import plain_gang
 from scheduler.placement.exact.problem import GridReduction, counted_where_held
 from scheduler.placement.exact.schedule import fill_front
-from scheduler.placement.exact.shared_stages import search_shared_stages
 from scheduler.placement.exact.solve import search_reduction, seat_cells, seat_pair, seating_seconds
 from scheduler.placement.exact.starts import goals_of, has_more_terms, other_seats, quick_rules, quick_starts
 from scheduler.placement.heuristic import Heuristic
@@ -65,8 +62,11 @@ class Exact:
         """Return how a job is placed: a plain gang, of which the placement alone is asked for, without a solver; a grid
         of rows and columns by the search of its pairs; or what has no such grid, as its stages share nodes.
         """
-        if limits.told != "everything" and (gang := plain_gang(cluster, job, limits, self.params)) is not None:
-            return gang
+        if limits.told != "everything":
+            from scheduler.placement.exact.plain_gang import plain_gang
+
+            if (gang := plain_gang(cluster, job, limits, self.params)) is not None:
+                return gang
         return (GridSearch if job.grid.aligned else SharedStages)(cluster, job, limits, self.params)
 
 
@@ -179,11 +179,16 @@ class ThresholdStrategy(ABC):
             claims.lattice.build(reduction.part_of_block(goals.best.nodes), "quick rule")
         proofs: tuple[GridProof, ...] = ()
         if isinstance(bounds, LevelBounds):
-            search = CloserSearch(goals, bounds, limits, self.params, end)
-            search.search()
+            inside: list[tuple[str, Lattice]] = []
+            if not goals.counted(closer):
+                from scheduler.placement.exact.closer import CloserSearch
+
+                search = CloserSearch(goals, bounds, limits, self.params, end)
+                search.search()
+                inside = search.lattices
             names = closer_levels(reduction.cluster, reduction.job)
             counted = [(name, lattice) for name, lattice in bounds.lattices.items() if name in names]
-            proofs = tuple(grid_proof(name, reduction.slowest, of) for name, of in (*counted, *search.lattices))
+            proofs = tuple(grid_proof(name, reduction.slowest, lattice) for name, lattice in (*counted, *inside))
         goals.search(closer)
         return goals, proofs
 
@@ -263,6 +268,8 @@ class SharedStages(ThresholdStrategy):
 
     def search(self, reduction: GridReduction, seconds: float) -> ThresholdSearch:
         """Search the pairs of the grid inside, then the objective on the nodes."""
+        from scheduler.placement.exact.shared_stages import search_shared_stages
+
         until = clock() + seconds
         search, goals = search_shared_stages(reduction, self.limits, until, self.params)
         return ThresholdSearch(reduction, search, goals, stopped=not goals.settled(0) and clock() >= until)
@@ -343,7 +350,7 @@ def thresholds(cluster: Cluster, job: Job) -> tuple[float, ...]:
     if job.avoid == "strict":
         return (HEALTHY,)
     slow = cluster.slowdown[admissible(cluster, job)]
-    slowdowns = [float(slowdown) for slowdown in np.unique(slow[slow > HEALTHY])]
+    slowdowns = sorted({*slow[slow > HEALTHY].tolist()})
     return (HEALTHY, *(slowdowns if job.avoid == "price" else slowdowns[-1:]))
 
 
