@@ -14,6 +14,7 @@ of which no end is known never ends.
 
 from __future__ import annotations
 
+import math
 import random
 from bisect import bisect_left, bisect_right
 from collections import Counter
@@ -21,7 +22,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from math import inf
-from typing import Protocol
+from statistics import NormalDist
+from typing import Protocol, Self
 
 import numpy as np
 
@@ -34,6 +36,7 @@ from scheduler.outcome import Outcome
 from scheduler.placement.admission import admissible
 from scheduler.placement.stop_program import StopProgram
 from scheduler.placement.types import Limits, PlacementAlgorithm, Status
+from scheduler.queue.run_times import Likeness, Prediction, RunTimeHistory, Z, foreseen
 from scheduler.work_clock import clock, on_clock
 from topology.cluster import Cluster
 from topology.running_jobs import LiveJob, gpus_held
@@ -157,11 +160,11 @@ class Queue(Protocol):
     def waiting(self) -> Sequence[LiveJob]:
         """The jobs, in the order of the queue."""
 
-    def start(self, ends: Mapping[str, float], parts: Sequence[float]) -> float:
+    def start(self, ends: Mapping[str, float], lengths: Sequence[float]) -> float:
         """Return when the job starts, seconds since 1970; infinite = not before a job ends of which no end is known.
 
         :param ends: of running jobs by name, seconds since 1970; one that is missing never ends.
-        :param parts: of the time that each of those that wait may run, the part that it will.
+        :param lengths: seconds that each of those that wait will run; infinite = for ever.
         """
 
 
@@ -174,12 +177,14 @@ def start_times(
     solver: PlacementAlgorithm,
     limits: Limits,
     queue: Queue | None = None,
+    history: RunTimeHistory | None = None,
 ) -> StartTimes:
     """Return when a job starts as running ones end, and whether waiting gives it a better place.
 
     :param cluster: with the GPUs of the running jobs in use.
     :param now: seconds since 1970.
     :param queue: of those that wait for the same nodes; ``None`` = nobody does.
+    :param history: of jobs that ended, by owner, group and GPUs: by it a job has a run time where nobody says its end.
     """
     future = Future(cluster, job, running, now)
     settled: dict[tuple[object, ...], bool | None] = {}
@@ -193,55 +198,97 @@ def start_times(
     def start_at(ends: Mapping[str, float]) -> float:
         return future.first(ends, room)
 
-    limited = [other for other in running if other.ends_by == "time limit" and other.ends is not None]
-    said = {other.name: max(now, other.ends) for other in running if other.ends_by == "said" and other.ends is not None}
-
-    def all_ends(parts: Sequence[float]) -> dict[str, float]:
-        """Return the ends when each job with a limit uses so much of what is left of it."""
-        drawn = {
-            other.name: now + part * max(0.0, other.ends - now)
-            for other, part in zip(limited, parts, strict=True)
-            if other.ends is not None
-        }
-        return said | drawn
-
     waiting = () if queue is None else queue.waiting
-    unlimited = sum(other.seconds is None for other in waiting)
+    lengths = {other.name: Length.of(cluster, other, now, history) for other in (*running, *waiting)}
     generator = random.Random(limits.seed)
 
-    def draw() -> float:
-        drawn = all_ends([generator.random() for _ in limited])
-        return start_at(drawn) if queue is None else queue.start(drawn, [generator.random() for _ in waiting])
+    def all_ends(part: Callable[[], float]) -> dict[str, float]:
+        """Return the ends that are known, where each job that may end at several times has its part of these."""
+        ends = ((other.name, now + lengths[other.name].at(part)) for other in running)
+        return {name: end for name, end in ends if end < inf}
 
-    uncertain = limited or len(waiting) > unlimited
+    def draw() -> float:
+        drawn = all_ends(generator.random)
+        if queue is None:
+            return start_at(drawn)
+        return queue.start(drawn, [lengths[other.name].at(generator.random) for other in waiting])
+
+    uncertain = any(length.uncertain for length in lengths.values())
     starts = sorted(draw() for _ in range(DRAWS if uncertain else 1))
     p10, p50, p90 = (starts[len(starts) * share // 100] for share in (10, 50, 90))
-    earliest = start_at(all_ends([0.0] * len(limited)))
+    earliest = start_at(all_ends(float))  # of a job with a limit, at once
     outcome = run(solver, cluster, job, limits)
-    middle = all_ends([0.5] * len(limited))
+    middle = all_ends(lambda: 0.5)
     later, later_at = _best(
         future, middle, lambda gone, at: run(solver, future.cluster(gone, at), job, limits), outcome
     )
-    endless = [other for other in running if other.name not in middle]
     notes = [f"ends are known of {len(middle)} of {len(running)} running jobs"]
-    if endless:
-        notes = [f"{notes[0]}; of the others none is, so they never end here: {len(endless)}"]
-    if limited:
-        notes.append(
-            f"a time limit is the latest end: {len(limited)} jobs end at any time before theirs, all as likely"
-        )
+    if endless := len(running) - len(middle):
+        notes = [f"{notes[0]}; of the others none is, so they never end here: {endless}"]
+    by_limit = sum(length.uncertain and length.prediction is None for length in lengths.values())
+    if by_limit:
+        notes.append(f"a time limit is the latest end: {by_limit} jobs run any part of theirs, all as likely")
+    if foreseen_jobs := sum(length.prediction is not None for length in lengths.values()):
+        notes.append(f"run as long as jobs alike that ended, log-normal: {foreseen_jobs} jobs")
     if unsettled := sum(fitting is None for fitting in settled.values()):
         notes.append(
             f"not settled in time whether it fits, and taken as that it does not: {unsettled} of {len(settled)} times"
         )
     if waiting:
-        order = f"{len(waiting)} jobs wait before it; each runs any part of its time limit, all as likely"
-        never = f"; of {unlimited} no limit is known, so they never end" if unlimited else ""
-        notes.append(f"{order}{never}")
+        forever = sum(lengths[other.name].at(float) == inf for other in waiting)
+        never = f"; of {forever} nobody knows how long they run, so they never end" if forever else ""
+        notes.append(f"{len(waiting)} jobs wait before it{never}")
     if future.changes and job.expected_hours is None:
         notes.append("how long it runs is not said (expected_hours), so it may start where maintenance begins later")
     notes.append("not counted: jobs that have yet to come; nodes of reservations stay kept out, also after their end")
     return StartTimes(earliest, p10, p50, p90, outcome, later, later_at, tuple(notes))
+
+
+@dataclass(frozen=True, slots=True)
+class Length:
+    """How long a job runs from now on, or from its start where it waits; seconds."""
+
+    most: float  # by what it says of its end, or its limit; infinite = nothing
+    certain: bool = False  # whether it is that, and not only at most that
+    prediction: Prediction | None = None  # of all its run time
+    elapsed: float = 0.0  # how long it has been running
+
+    @classmethod
+    def of(cls, cluster: Cluster, job: LiveJob, now: float, history: RunTimeHistory | None) -> Self:
+        """Return what is known of a job: an end that somebody says, else what jobs alike took, else its limit."""
+        if job.wanted:
+            most = inf if job.seconds is None else job.seconds
+            gpus = job.wanted * (cluster.node_size if job.gpus is None else job.gpus)
+        else:
+            most = inf if job.ends is None else max(0.0, job.ends - now)
+            gpus = int(gpus_held(cluster, [job]).sum())
+        if job.ends_by == "said":
+            return cls(most, certain=True)
+        begun = bool(job.wanted) or job.started is not None
+        if history is None or not begun or not job.owner:
+            return cls(most)
+        elapsed = max(0.0, now - job.started) if job.started is not None else 0.0
+        return cls(most, prediction=foreseen(Likeness(job.owner, job.group, gpus), [history]), elapsed=elapsed)
+
+    @property
+    def uncertain(self) -> bool:
+        """Whether it may be any of several."""
+        return self.prediction is not None or (not self.certain and self.most < inf)
+
+    def at(self, part: Callable[[], float]) -> float:
+        """Return the length that a part of all cases does not reach; ``part`` is asked only where it is uncertain."""
+        if not self.uncertain:
+            return self.most
+        share = part()
+        if self.prediction is None:
+            return share * self.most
+        # it has run so long already: log-normal, beyond that
+        low, high = math.log(max(1.0, self.prediction.low)), math.log(max(1.0, self.prediction.high))
+        normal = NormalDist((low + high) / 2.0, max(1e-6, (high - low) / (2.0 * Z)))
+        before = normal.cdf(math.log(self.elapsed)) if self.elapsed > 0.0 else 0.0
+        quantile = before + share * (1.0 - before)
+        whole = math.exp(normal.inv_cdf(quantile)) if 0.0 < quantile < 1.0 else self.elapsed
+        return min(self.most, max(0.0, whole - self.elapsed))
 
 
 class Future:

@@ -8,7 +8,7 @@ in it: jobs that have yet to come, and may pass.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import inf
 from typing import NamedTuple
@@ -22,7 +22,7 @@ from scheduler.job import Job, Parallelism
 from scheduler.job_on_cluster import at_no_time
 from scheduler.placement.types import ALGORITHMS, Limits, PlacementAlgorithm
 from scheduler.queue.policy import POLICIES, Keep
-from scheduler.queue.run_times import Prediction
+from scheduler.queue.run_times import Likeness, Prediction, RunTimeHistory
 from scheduler.start_times import Future, without
 from simulator.engine import Engine, EventClock, EventPhase
 from simulator.failures.cluster_failures import IncidentStream
@@ -34,6 +34,14 @@ from topology.cluster import Cluster
 from topology.running_jobs import LiveJob
 
 ASKED = "the job that is asked about"
+
+
+def run_times_of(records: Iterable[JobRecord]) -> RunTimeHistory:
+    """Return what jobs that ended took, by owner, group and GPUs."""
+    history = RunTimeHistory()
+    for record in records:
+        history.learn(Likeness(record.user, record.group, record.gpus), record.duration)
+    return history
 
 
 class QueuePool(NodePool):
@@ -87,13 +95,6 @@ class QueuePool(NodePool):
             cluster = self.future.then(self.cluster.replace(free_gpus=free.astype(self.cluster.free_gpus.dtype)), now)
             self._fits[key] = bool(fits(cluster, self._asked, solver=self._solver, limits=self._limits))
         return Found(np.flatnonzero(free)[: job.nodes].tolist()) if self._fits[key] else None
-
-
-def _changes(times: Sequence[float]) -> IncidentStream:
-    """Return what lets the queue be asked anew whenever a flag of a node begins or ends: room that is given back,
-    whichever node it is of.
-    """
-    return IncidentStream(lambda: (Incident(time, "up", 0) for time in times))
 
 
 class _Held(NamedTuple):
@@ -160,16 +161,16 @@ class QueueForecast:
         limited.insert(self._place, hours * HOUR)
         self._queue = [*zip(records, limited, strict=True)]
 
-    def start(self, ends: Mapping[str, float], parts: Sequence[float]) -> float:
+    def start(self, ends: Mapping[str, float], lengths: Sequence[float]) -> float:
         """Return when the job starts, seconds since 1970; infinite = not before a job ends of which no end is known.
 
         :param ends: of running jobs by name, seconds since 1970; one that is missing never ends.
-        :param parts: of the time that each of :attr:`waiting` may run, the part that it will.
+        :param lengths: seconds that each of :attr:`waiting` will run; infinite = for ever.
         """
-        used = [*parts[: self._place], 1.0, *parts[self._place :]]
+        durations = [*lengths[: self._place], inf, *lengths[self._place :]]
         queue = [
-            replace(record, duration=max(1.0, seconds * part))
-            for (record, seconds), part in zip(self._queue, used, strict=True)
+            replace(record, duration=max(1.0, seconds))
+            for (record, _), seconds in zip(self._queue, durations, strict=True)
         ]
         told = {held.record.job_id: _believed(held.job) - self._now for held in self._held}
         told |= {record.job_id: seconds for record, seconds in self._queue}
@@ -178,7 +179,8 @@ class QueueForecast:
             self._pool,
             self._policy,
             predictions={name: Prediction(seconds, 0.0, seconds) for name, seconds in told.items()},
-            incidents=_changes(self._changes),
+            # the queue is asked anew whenever a flag of a node begins or ends: room that is given back, whichever's
+            incidents=IncidentStream(lambda: (Incident(time, "up", 0) for time in self._changes)),
         )
         self._pool.clock = engine.clock
         engine.clock.now = self._now

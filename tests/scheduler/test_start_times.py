@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import combinations
 from math import inf
@@ -14,7 +15,8 @@ from scheduler.job import Hold, Job, Parallelism
 from scheduler.job_on_cluster import before_it_goes
 from scheduler.placement.types import ALGORITHMS, Limits
 from scheduler.start_times import start_times, whom_to_stop
-from simulator.start_forecast import QueueForecast
+from simulator.job_record import JobRecord
+from simulator.start_forecast import QueueForecast, run_times_of
 from tests.case_counts import examples
 from topology.build import build_cluster
 from topology.cluster import Cluster, Node
@@ -126,6 +128,32 @@ def test_time_limits_make_the_start_a_range() -> None:
     assert starts.earliest == NOW
     assert NOW < starts.p10 < starts.p50 < starts.p90 < NOW + 2 * HOUR
     assert starts.now.objective is None
+
+
+def test_jobs_that_ended_say_how_long_those_alike_take() -> None:
+    """Eight of ann's jobs on 24 GPUs took 40 to 90 minutes: one with a limit of a day that began 30 minutes ago ends
+    within the hour, one whose end is said then, and of another owner nothing is known but the limit.
+    """
+    history = run_times_of(
+        JobRecord(f"{i}", 0.0, minutes * 60.0, 24, nodes=3, user="ann", group="lab")
+        for i, minutes in enumerate([40, 45, 55, 60, 60, 65, 80, 90])
+    )
+    cluster, job = rack_cluster([3]), Job("new", Parallelism(tp=8, dp=3), gpus_per_node=8)
+    job_of_ann = LiveJob(
+        "a", ("n0", "n1", "n2"), "test", owner="ann", group="lab", started=NOW - HOUR / 2, ends=NOW + 23.5 * HOUR,
+        ends_by="time limit",
+    )  # fmt: skip
+
+    def half(other: LiveJob) -> float:
+        taken, _ = with_running(cluster, [other])
+        solver, limits = ALGORITHMS.load("exact"), Limits(workers=1)
+        starts = start_times(taken, job, [other], now=NOW, solver=solver, limits=limits, history=history)
+        assert starts.p10 <= starts.p50 <= starts.p90
+        return (starts.p50 - NOW) / HOUR
+
+    assert 0.3 < half(job_of_ann) < 0.7
+    assert half(replace(job_of_ann, ends_by="said")) == 23.5
+    assert 8.0 < half(replace(job_of_ann, owner="")) < 16.0
 
 
 @given(question=questions())

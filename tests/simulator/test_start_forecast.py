@@ -53,7 +53,7 @@ def check_state(nodes: int, gangs: Sequence[Gang], policy: str, *, each: int = 1
             solver=ALGORITHMS.load("exact"), limits=Limits(workers=1),
         )  # fmt: skip
         ends = {other.name: other.ends for other in running if other.ends is not None}
-        assert forecast.start(ends, [1.0] * len(forecast.waiting)) == starts[job.number]
+        assert forecast.start(ends, [other.seconds or inf for other in forecast.waiting]) == starts[job.number]
     return len(queue)
 
 
@@ -101,5 +101,5 @@ def test_without_a_limit_nobody_behind_is_told_a_start() -> None:
     queue = QueueForecast(
         cluster_with([]), job, [], waiting, now=0.0, solver=ALGORITHMS.load("exact"), limits=Limits(workers=1)
     )
-    assert queue.start({}, [1.0]) == inf
+    assert queue.start({}, [inf]) == inf
     assert queue.elsewhere == ["c"]
