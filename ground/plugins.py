@@ -91,6 +91,7 @@ OWN: Mapping[str, Mapping[str, str]] = {
     "arnold.running_readers": {
         "jobs": "topology.running_jobs:OwnJobs",
         "placement": "scheduler.job_files.placement_file:PlacementOfRunning",
+        "pods": "extender.running_pods:RunningPods",
         "sacct": "topology.running_jobs:SacctTable",
         "scontrol-jobs": "topology.running_jobs:ScontrolJobs",
         "slurm-jobs-json": "topology.running_jobs:SlurmJobsJson",
