@@ -20,7 +20,6 @@ from heapq import heappop, heappush
 from math import inf
 from time import monotonic, perf_counter
 from types import MappingProxyType
-from typing import Any, Protocol
 
 from ground.errors import ArnoldError, InvalidInput
 from ground.quantities import DAY
@@ -28,7 +27,7 @@ from scheduler.queue.dispatch import Allocation, Backlog, Candidate, Dispatch
 from scheduler.queue.policy import CapacityReservation, QueuePolicy, Running
 from scheduler.queue.rounds import RoundDispatch
 from scheduler.queue.run_times import Prediction
-from simulator.hooks import FromScratch, Incident, Incidents, Pace, Recovery, StartUp, Why
+from simulator.hooks import FromScratch, Incident, Incidents, Kept, Pace, Recovery, Why
 from simulator.job_record import JobRecord, ShareBy
 from simulator.pools import Found, NodePool, Pool
 from simulator.prediction import Oracle, predict_all
@@ -95,7 +94,7 @@ class SimulatedCluster:
         *,
         recovery: Recovery | None = None,
         pace: Pace | None = None,
-        start_up: StartUp | None = None,
+        start_up: Callable[[SimJob, float], float] | None = None,
         drain_seconds: float | None = None,
         weights: Mapping[str, float] = MappingProxyType({}),
     ) -> None:
@@ -236,7 +235,7 @@ class SimulatedCluster:
         if job.first_start == inf:
             job.first_start = now
         job.pace = 1.0
-        starting = 0.0 if self._start_up is None else self._start_up.started(job, now)
+        starting = 0.0 if self._start_up is None else self._start_up(job, now)
         job.delay += starting
         job.since = now + job.delay
         job.version += 1
@@ -425,23 +424,6 @@ class Driver:
         return None, None
 
 
-class Observer(Protocol):
-    """Measures while time passes."""
-
-    def elapsed(self, cluster: SimulatedCluster, until: float) -> None:
-        """Take note that nothing changes from ``cluster.now`` until then."""
-
-
-class Kept(Protocol):
-    """Something of a run, besides the engine, that a checkpoint keeps."""
-
-    def state(self) -> Any:
-        """Return what :meth:`restore` needs, as JSON."""
-
-    def restore(self, state: Any) -> None:
-        """Go on where :meth:`state` was asked."""
-
-
 class Engine:
     """One run, from the first submission until all jobs have ended or nothing happens any more.
 
@@ -464,7 +446,7 @@ class Engine:
         pace: Pace | None = None,
         incidents: Incidents | None = None,
         kept: Sequence[Kept] = (),
-        start_up: StartUp | None = None,
+        start_up: Callable[[SimJob, float], float] | None = None,
         drain_seconds: float | None = None,
         weights: Mapping[str, float] = MappingProxyType({}),
         share_by: ShareBy = "queue",
@@ -495,7 +477,8 @@ class Engine:
         )
         self.driver = Driver(self.cluster)
         self.incidents, self.kept = incidents, tuple(kept)
-        self.observers: tuple[Observer, ...] = ()
+        # they measure while time passes: told that nothing changes from ``now`` of the cluster until a time
+        self.observers: tuple[Callable[[SimulatedCluster, float], None], ...] = ()
         self.incident: Incident | None = None  # The one that is expected
         self.begun = False
         self.arrived = 0  # Jobs that have been submitted
@@ -544,7 +527,7 @@ class Engine:
                 now = heap[0][0]
             if now > clock.now:
                 for observer in self.observers:
-                    observer.elapsed(cluster, now)
+                    observer(cluster, now)
                 clock.now = now
             while heap and heap[0][0] == now:
                 _, phase, _, number, version = heappop(heap)

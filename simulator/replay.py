@@ -250,7 +250,7 @@ def job_pace(settings: ReplaySettings, pool: NodePool, spans: Sequence[FlagSpan]
         inner = scaled_pace(slowed_by_type(pool), inner)
     if settings.data is not None:
         caches = DataCaches(settings.data, pool.cluster)
-        pool.node_costs += (lambda job: -caches.near(job),)
+        pool.node_costs += (lambda job: -caches.affinity(job),)
         # jobs load while they compute: a step takes as long as the longer of the two
         inner = OwnPace(caches.paces, inner, max)
     return inner if failures is None else scaled_pace(failures.overhead, inner)
@@ -336,7 +336,7 @@ def prepare(trace: JobTrace, cluster: Cluster, settings: ReplaySettings, *, leni
         pace=pace,
         incidents=log.nodes,
         kept=[log] if startups is None else [log, startups],
-        start_up=startups,
+        start_up=None if startups is None else startups.started,
         weights=settings.weight_of,
         share_by=settings.share_by,
     )

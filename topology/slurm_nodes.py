@@ -19,8 +19,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, tzinfo
 from enum import IntEnum
 from typing import Annotated, Any, NamedTuple
 
@@ -462,12 +463,19 @@ def _gpus_said(gres: str | None, tres: str | None, *, where: str) -> NodeGpus | 
     return gpus_of(tres, where=where) if not (gpus and gpus.physical) and tres and "gres/gpu" in tres else gpus
 
 
+LOCAL: ContextVar[tzinfo | None] = ContextVar("LOCAL", default=None)
+"""Of the machine whose Slurm printed what is being read; ``None`` = of this one."""
+
+
 def slurm_time(text: str) -> float | None:
-    """Return a time of Slurm's, which is local unless it is a number, in seconds since 1970; ``None`` = it is none."""
+    """Return a time of Slurm's, which is local (:data:`LOCAL`) unless it is a number, in seconds since 1970; ``None`` =
+    it is none.
+    """
     if text.isdecimal() and len(text) < 13:
         return float(text)
     try:
-        return datetime.fromisoformat(text).timestamp()
+        time = datetime.fromisoformat(text)
+        return (time if time.tzinfo is not None else time.replace(tzinfo=LOCAL.get())).timestamp()
     except (ValueError, OverflowError):
         return None
 

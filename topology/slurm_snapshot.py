@@ -789,9 +789,11 @@ class SlurmRefused(InvalidInput):
     """Slurm cannot be asked, or does not say what is needed."""
 
 
-def ask_slurm(request: SlurmRequest) -> tuple[Source, tuple[Source, ...], tuple[str, ...]]:
-    """Return what Slurm says of its topology, as ``topology.conf`` has it; of its nodes and of what holds them; and
-    notes.
+def ask_slurm(
+    request: SlurmRequest, *, jobs: bool = False
+) -> tuple[Source, tuple[Source, ...], tuple[str, ...], tuple[Source, ...] | None]:
+    """Return what Slurm says of its topology, as ``topology.conf`` has it; of its nodes and of what holds them; notes;
+    and what it says of its jobs, where that is wanted.
 
     :raises SlurmRefused: there is no ``scontrol``, no controller answers, or Slurm has no topology or no nodes.
     :raises InvalidInput: there is no partition as the request names.
@@ -822,7 +824,9 @@ def ask_slurm(request: SlurmRequest) -> tuple[Source, tuple[Source, ...], tuple[
         )
         raise SlurmRefused(flat, where=topology.name, fix=fix)
     notes += [f"the topology of the partition was read, {name}"] if name else []
-    return topology, tuple(records), tuple(notes)
+    # the details have the GPUs of a job where the accounting does not count them
+    running = (_ask("scontrol", "show jobs", "--all", "--oneliner", "--details")[0],) if jobs else None
+    return topology, tuple(records), tuple(notes), running
 
 
 def _ask(program: str, question: str, *options: str) -> tuple[Source, str]:

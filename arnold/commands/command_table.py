@@ -49,6 +49,7 @@ SECTIONS: Mapping[str, Mapping[str, CommandRow]] = {
     },
     "Describe the cluster": {
         "topology": command_row("topology", "Convert, show or validate a cluster file."),
+        "snapshot": command_row("snapshot", "Save a cluster with all that runs, or say what changed."),
         "use": command_row("use", "Say once which cluster it is: arnold place job.yaml."),
     },
     "Find slow and faulty nodes": {

@@ -129,7 +129,7 @@ def _longest(texts: Sequence[str]) -> int:
     return max(map(cell_len, texts), default=0)
 
 
-def save_answer(file: str, document: T, show: Callable[[Console, T], None]) -> None:
+def save_page(file: str, document: T, show: Callable[[Console, T], None]) -> None:
     """Write the page of what ``show`` prints of a document: the verdict as its heading, then tables and lists.
 
     Same input, same text.

@@ -169,9 +169,9 @@ def answer(
     if file is not None:
         write_file(file, text + "\n")
     if html is not None:
-        from arnold.console.fitted_table import save_answer
+        from arnold.console.fitted_table import save_page
 
-        save_answer(html, document, show)
+        save_page(html, document, show)
     if as_json:
         click.echo(text)
     else:

@@ -396,7 +396,7 @@ def background_jobs(
 
 @dataclass(slots=True)
 class Sampler(Generic[T]):
-    """Observer of an engine that looks at the cluster again and again, while nothing else changes between two looks."""
+    """An observer of an engine looks at the cluster again and again, while nothing else changes between two looks."""
 
     look: Callable[[SimulatedCluster], T]
     begin: float
