@@ -209,7 +209,7 @@ def test_the_jobs_of_a_jobset_with_one_template_are_ranked_at_once() -> None:
     found = gang([pod("p", labels=labels, annotations={"arnold.dev/gang-size": "12"})])
     assert found.members[9] is not None
     assert len(missing(found)) == 11
-    assert "rank 0, 1, 2, 3, 4 and 3 more" in found.waits
+    assert "rank 0, 1, 2, 3, 4 and 6 more" in found.waits
 
 
 def test_a_completion_index_beyond_the_jobs_pods_contradicts_the_size() -> None:
