@@ -60,8 +60,8 @@ class ExactParams:
     wide_columns: int = 40
     # Array elements of the knapsack over broader domains, for each family: hundredths of a second
     touch_table: float = 3e7
-    # Seconds for each question whether a pod holds its rows at a pair: at first, and for those that this leaves open
-    pod_seconds: tuple[float, ...] = (0.1, 1.0)
+    # Effort of each question with how few touches a pod holds its rows: at first, and for those that this leaves open
+    pod_efforts: tuple[float, ...] = (0.05, 0.2, 1.0)
 
 
 DEFAULTS = ExactParams()  # The numbers with which every published result was made

@@ -49,7 +49,7 @@ def test_the_defaults() -> None:
         "narrow_columns": 20,
         "wide_columns": 40,
         "touch_table": 3e7,
-        "pod_seconds": (0.1, 1.0),
+        "pod_efforts": (0.05, 0.2, 1.0),
     }
     assert ExactParams() == DEFAULTS == Exact().params
 
