@@ -4,7 +4,7 @@ The level above allows some pairs (S, R), mostly one.  With S = R = 1 the job li
 has room is a grid problem of its own.  With S = 1, or R = 1, lines lie whole in domains: say pods, and rows of the
 grid.  At most S pods are in use, each with a number of whole rows, and what is left is to share out the rows: counting
 says how many racks the columns of a pod touch at least, for each number of rows, and a knapsack over the pods adds that
-up; and each pod with its rows is a small grid problem again, which the search decides.
+up; and each pod with its rows is laid with as few of these touches as are found, or proved.
 """
 
 from __future__ import annotations

@@ -36,7 +36,9 @@ class ExactParams:
     least_seconds: float = 0.05
     # Effort of all models of cells, for each second of the time limit: a small part, as what they decide comes after
     goal_effort: float = 0.03
-    # The same for the objective, where soft terms count
+    # Effort, for each second of the time limit, of laying a closer level anew inside the domains of the level above
+    inside_effort: float = 0.1
+    # The same as for all models of cells for the objective, where soft terms count
     term_effort: float = 0.3
     # Effort of laying one part of a large placement anew, as long as most of them take to be proved least; and of
     # breaking ties, on which nothing depends but nodes left for others

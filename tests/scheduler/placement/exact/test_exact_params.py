@@ -39,6 +39,7 @@ def test_the_defaults() -> None:
         "pod_rules_share": 0.02,
         "least_seconds": 0.05,
         "goal_effort": 0.03,
+        "inside_effort": 0.1,
         "term_effort": 0.3,
         "part_effort": 0.02,
         "fruitless_parts": 40,
