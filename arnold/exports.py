@@ -12,6 +12,7 @@ import csv
 import gzip
 import io
 import json
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from heapq import heappop, heappush
 from math import isfinite, isnan
@@ -100,26 +101,13 @@ SERIES_COLUMNS: Mapping[str, type] = {
 }
 """Of ``--series-out``: one row per bucket; ``time`` is its begin on the trace's clock, the rest are means or counts."""
 
-_SERIES_FIELDS = {
-    "gpus_held": "held",
-    "gpus_away": "away",
-    "nodes_slow": "slow",
-    "jobs_running": "running",
-    "jobs_waiting": "waiting",
-    "dp_spread": "spread",
-    "throughput_lost": "lost",
-    "jobs_submitted": "submitted",
-    "jobs_ended": "ended",
-}
-"""Columns that are called otherwise than the field they come from."""
-
 
 def series_rows(over_time: TimeSeries, origin: float) -> Iterator[Row]:
     """Yield the buckets in order; ``None`` = there was nothing of which to take a mean.
 
     :param origin: the first submission, on the trace's clock.
     """
-    fields = {name: getattr(over_time, _SERIES_FIELDS.get(name, name)).tolist() for name in list(SERIES_COLUMNS)[2:]}
+    fields = {name: getattr(over_time, name).tolist() for name in list(SERIES_COLUMNS)[2:]}
     edges = over_time.edges.tolist()
     for i in range(len(edges) - 1):
         values = {
@@ -193,7 +181,7 @@ def chrome_trace(past: RunHistory, over_time: TimeSeries, chosen: Sequence[int],
 def _events(past: RunHistory, over_time: TimeSeries, chosen: Sequence[int]) -> Iterator[str]:
     """Yield the counters, which are process 1, then the attempts, whose processes begin with 2."""
     yield json.dumps({"ph": "M", "pid": 1, "name": "process_name", "args": {"name": "cluster"}})
-    columns = (over_time.edges[:-1], over_time.waiting, over_time.held, over_time.away)
+    columns = (over_time.edges[:-1], over_time.jobs_waiting, over_time.gpus_held, over_time.gpus_away)
     for time, waiting, held, away in zip(*(column.tolist() for column in columns), strict=True):
         for name, value in (("jobs waiting", waiting), ("GPUs held", held), ("GPUs away", away)):
             event = {"ph": "C", "pid": 1, "ts": round(time * 1e6), "name": name, "args": {"": round(value, 3)}}
@@ -206,7 +194,8 @@ def _events(past: RunHistory, over_time: TimeSeries, chosen: Sequence[int]) -> I
         names, domain = closest.domains, closest.domain_of
     for number, name in enumerate(names):
         yield from _named("process", name, number + 2, pid=number + 2)
-    lanes = _Lanes()
+    # lanes of each node: an attempt takes the least one that is free
+    busy_lanes, free_lanes = defaultdict[int, list[tuple[float, int]]](list), defaultdict[int, list[int]](list)
     for i in chosen:
         job = past.jobs[attempts.job[i]]
         arguments: dict[str, object] = {
@@ -224,7 +213,12 @@ def _events(past: RunHistory, over_time: TimeSeries, chosen: Sequence[int]) -> I
         nodes = attempts.places[attempts.first[i] : attempts.first[i + 1]].tolist() or [0]
         for node in nodes:
             process = 2 if domain is None else int(domain[node]) + 2
-            lane, new = lanes.take(node, begin, end)
+            busy, free = busy_lanes[node], free_lanes[node]
+            while busy and busy[0][0] <= begin:
+                heappush(free, heappop(busy)[1])
+            new = not free
+            lane = len(busy) if new else heappop(free)
+            heappush(busy, (end, lane))
             thread = node * _LANES + lane if cluster is not None else lane
             if new:
                 label = cluster.names[node] if cluster is not None else f"lane {lane}"
@@ -239,24 +233,3 @@ def _named(kind: str, name: str, order: int, **ids: int) -> Iterator[str]:
     """Yield the name of a process or thread, and its place among the others."""
     for what, value in (("name", name), ("sort_index", order)):
         yield json.dumps({"ph": "M", **ids, "name": f"{kind}_{what}", "args": {what: value}})
-
-
-class _Lanes:
-    """Lanes of nodes: an attempt takes the least one that is free."""
-
-    def __init__(self) -> None:
-        self._busy: dict[int, list[tuple[float, int]]] = {}
-        self._free: dict[int, list[int]] = {}
-        self._made: dict[int, int] = {}
-
-    def take(self, node: int, begin: float, end: float) -> tuple[int, bool]:
-        """Return a lane of a node, and whether it is new; asked by begin."""
-        busy, free = self._busy.setdefault(node, []), self._free.setdefault(node, [])
-        while busy and busy[0][0] <= begin:
-            heappush(free, heappop(busy)[1])
-        new = not free
-        if new:
-            self._made[node] = self._made.get(node, 0) + 1
-        lane = self._made[node] - 1 if new else heappop(free)
-        heappush(busy, (end, lane))
-        return lane, new

@@ -8,6 +8,7 @@ an attribute, so that looking at it costs no start-up time, as reading the metad
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from importlib import import_module
@@ -15,6 +16,10 @@ from typing import NoReturn
 
 PACKAGES = ("ground", "topology", "scheduler", "health", "extender", "simulator", "arnold")
 """Every top-level package of the wheel."""
+
+COLLECTED_AFTER = 100_000
+"""New objects after which garbage is looked for: modules make as many and leave none, and at Python's own few hundred a
+tenth of a small command goes to looking."""
 
 DISTRIBUTION = "arnold-scheduler"  # The mark that each of our top-level packages carries under the same name
 
@@ -29,6 +34,7 @@ def main(*before: str) -> NoReturn:
 
     :param before: words that stand before the arguments.
     """
+    gc.set_threshold(COLLECTED_AFTER)
     for name in PACKAGES:
         try:
             package = import_module(name)

@@ -6,7 +6,7 @@ The trace is read from the folder that ``ARNOLD_DATA`` names.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter, process_time
@@ -106,7 +106,7 @@ def measure_rate(rounds: int) -> Part:
 def measure_jobs(sizes: Sequence[int], policy: str) -> list[Part]:
     """The first jobs of the trace, more and more of them, at six times the load."""
     trace = scale_load(read_trace(public_data(*PHILLY)), 6.0)
-    return [_part(trace.replace(records=trace.records[:size]), NODES, policy) for size in sizes]
+    return [_part(replace(trace, records=trace.records[:size]), NODES, policy) for size in sizes]
 
 
 def measure_nodes(sizes: Sequence[int], policy: str) -> list[Part]:

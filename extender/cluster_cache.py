@@ -133,11 +133,11 @@ class ClusterCache:
 
     def recognise(self, pod: Pod) -> GangMember | None:
         """Return the gang that a pod belongs to, known to us or not."""
-        return recognise(self.counted(pod), self._owners)
+        return recognise(self.with_claims(pod), self._owners)
 
-    def counted(self, pod: Pod) -> Pod:
+    def with_claims(self, pod: Pod) -> Pod:
         """Return a pod, known to us or not, with the GPUs of its claims."""
-        return self.claimed.table.counted(pod)
+        return self.claimed.table.with_claims(pod)
 
     def put_node(self, node: NodeObject) -> None:
         """Take up a node; a heartbeat changes nothing that a gang could depend on, and concerns none."""

@@ -21,7 +21,7 @@ from ground.errors import InvalidTopology, UnknownName, did_you_mean
 from ground.records import JsonRecord
 from topology.flag_sources import Breaker
 from topology.flags import FAULTY, NodeFlag
-from topology.kubernetes.nodes import SLOWDOWN, SLOWDOWN_UNTIL, annotated_flag
+from topology.kubernetes.nodes import SLOWDOWN, SLOWDOWN_SINCE, SLOWDOWN_UNTIL, annotated_flag
 
 T = TypeVar("T")
 
@@ -158,7 +158,15 @@ class NodeFlags:
                 done = "cleared" if after.bare else "applied"
             changes.append(FlagChange(name, done, after.slowdown, after.until, before.slowdown))
         patches = (
-            (change.node, {"metadata": {"annotations": {SLOWDOWN: change.slowdown, SLOWDOWN_UNTIL: change.until}}})
+            (
+                change.node,
+                # what is written holds from now on
+                {
+                    "metadata": {
+                        "annotations": {SLOWDOWN: change.slowdown, SLOWDOWN_SINCE: None, SLOWDOWN_UNTIL: change.until}
+                    }
+                },
+            )
             for change in changes
             if change.done != "unchanged"
         )

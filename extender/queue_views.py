@@ -54,7 +54,8 @@ def waiting_gang(state: ClusterCache, gang: Gang) -> QueuedJob:
     Where several sizes of nodes will do, it wants nodes of that of most.  One that fits on no size is taken to want a
     node for each pod: it is told why it waits when it is asked about.
     """
-    own, prediction = reservation_for(state, gang), state.prediction(gang)
+    own, prediction, plan = reservation_for(state, gang), state.prediction(gang), state.plans.get(gang.key)
+    rested = None if plan is None else plan.comes_again  # since it was refused on its nodes
     nodes, gpus, of_pods = gang.size or 0, 0, gang.job
     if of_pods is not None:
         gpus = of_pods.gpus_per_node
@@ -64,7 +65,7 @@ def waiting_gang(state: ClusterCache, gang: Gang) -> QueuedJob:
     return QueuedJob(
         key=gang.key,
         priority=gang.priority,
-        submitted=came(state, gang).timestamp(),
+        submitted=max(gang.created, rested or gang.created).timestamp(),
         nodes=nodes,
         gpus=gpus,
         predicted=gang.seconds if prediction is None else prediction.seconds,
@@ -75,13 +76,6 @@ def waiting_gang(state: ClusterCache, gang: Gang) -> QueuedJob:
         mix_types=gang.job is not None and gang.job.mix_types,
         namespace=gang.key.namespace,
     )
-
-
-def came(state: ClusterCache, gang: Gang) -> datetime:
-    """Return since when a gang stands in the queue: since it came, or was refused on its nodes and has rested."""
-    plan = state.plans.get(gang.key)
-    again = None if plan is None else plan.comes_again
-    return gang.created if again is None else max(gang.created, again)
 
 
 def waiting_pod(pod: Pod, gpus: int) -> QueuedJob:

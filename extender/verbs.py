@@ -213,7 +213,7 @@ class FilterVerdict:
 
 def filter_nodes(state: ClusterCache, args: FilterArgs, now: datetime, policy: QueuePolicy) -> FilterVerdict:
     """Return which of the nodes asked about a pod may use, or raise ``InvalidInput``: they cannot be read."""
-    pod, names = state.counted(args.pod), args.names
+    pod, names = state.with_claims(args.pod), args.names
     if (place := state.plan_of_pod(pod.uid)) is not None:
         plan, rank = place
         node = planned_node(state, pod, plan, rank, now)
@@ -285,7 +285,7 @@ def preempt(state: ClusterCache, args: PreemptArgs, now: datetime, policy: Queue
         return PreemptResult({} if planned else {node: victims})
     if state.recognise(args.pod) is not None:
         return PreemptResult({})
-    pod = state.counted(args.pod)
+    pod = state.with_claims(args.pod)
     try:
         gpus = pod.gpus
     except ValueError:

@@ -194,8 +194,10 @@ class Document:
         :raises InvalidInput: (or ``error``) data of another shape, true or false for a number among it; for an unknown
             key says which was probably meant.
         """
-        from pydantic import TypeAdapter, ValidationError
+        from pydantic import BaseModel, TypeAdapter, ValidationError
 
+        if isinstance(shape, type) and issubclass(shape, BaseModel):
+            shape.model_rebuild()  # once for the class and all its adapters, where it was put off
         adapter = TypeAdapter(shape)
         self._check_truth_values(adapter.json_schema, error)
         try:

@@ -188,7 +188,7 @@ def write_file(path: str | Path, content: str | bytes) -> None:
                 draft.unlink()
             raise
     except (OSError, ValueError) as error:
-        raise _not_writable(path, error) from error
+        raise not_writable(path, error) from error
     _LOG.info("wrote %s, %s bytes", path, f"{len(data):,}")
 
 
@@ -210,10 +210,11 @@ def check_writable(path: str | Path) -> None:
             with TemporaryFile(dir=target.resolve().parent):
                 pass
     except (OSError, ValueError) as error:
-        raise _not_writable(path, error) from error
+        raise not_writable(path, error) from error
 
 
-def _not_writable(path: str | Path, error: OSError | ValueError) -> InvalidInput:
+def not_writable(path: str | Path, error: OSError | ValueError) -> InvalidInput:
+    """Return the error of a place that cannot be written to, with what the system says of it."""
     reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     fix = "choose a folder that exists and may be written to"
     return InvalidInput(f"cannot be written: {reason}", where=str(path) or "''", fix=fix)

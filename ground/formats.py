@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from ground.errors import InvalidInput
+from ground.files import ByteStream, Content, Source
 from ground.plugins import PluginGroup
 from ground.records import JsonRecord
 
@@ -59,18 +60,6 @@ class Format(Protocol):
         """
 
 
-class Headed(Protocol):
-    """A file of which the beginning is known: a :class:`~ground.files.Source` or :class:`~ground.files.ByteStream`."""
-
-    @property
-    def name(self) -> str:
-        """How errors call it."""
-
-    @property
-    def head(self) -> bytes:
-        """Its first bytes, unpacked, about 64 thousand."""
-
-
 F = TypeVar("F", bound=Format)
 
 
@@ -107,7 +96,10 @@ class FormatGroup(PluginGroup[F]):
 
 
 def recognise(
-    group: FormatGroup[F], source: Headed, *, stranger: Callable[[str], tuple[str, str] | None] = lambda _: None
+    group: FormatGroup[F],
+    source: Source | Content | ByteStream,
+    *,
+    stranger: Callable[[str], tuple[str, str] | None] = lambda _: None,
 ) -> F:
     """Return the reader of a file, by its content.
 

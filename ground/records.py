@@ -10,8 +10,6 @@ of a command (``arnold.options.field_options``) and the JSON Schema (pydantic re
 
 from __future__ import annotations
 
-import ast
-import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
@@ -83,9 +81,15 @@ class FieldType:
 
 
 @cache
+def field_hints(kind: type) -> Mapping[str, Any]:
+    """Return the annotation of each field of a dataclass, with its marks, by name."""
+    return MappingProxyType(get_type_hints(kind, include_extras=True))
+
+
+@cache
 def field_types(kind: type) -> Mapping[str, FieldType]:
     """Return what each field of a dataclass may hold, by name; fields of a type that is not known are left out."""
-    hints = get_type_hints(kind, include_extras=True)
+    hints = field_hints(kind)
     types = ((field.name, field_type(hints[field.name])) for field in fields(kind))
     return MappingProxyType({name: admitted for name, admitted in types if admitted is not None})
 
@@ -120,10 +124,9 @@ def field_type(hint: Any) -> FieldType | None:
     return None if admitted is None else replace(admitted, **more)
 
 
-def check_bounds(record: Any, *, names: Mapping[str, str] = MappingProxyType({})) -> None:
+def check_bounds(record: Any) -> None:
     """Make sure that every number of a dataclass is within the bounds of its field.
 
-    :param names: what people call a field, where that is not the name of the field.
     :raises InvalidInput: one is not; NaN never is, and infinity only where a field has no bound.
     """
     for name, admitted in field_types(record.__class__).items():
@@ -132,8 +135,7 @@ def check_bounds(record: Any, *, names: Mapping[str, str] = MappingProxyType({})
         value = getattr(record, name)
         for number in value if admitted.many else (value,):
             if number is not None and not admitted.holds(number):
-                called = names.get(name, name)
-                raise InvalidInput(f"{called} is {number}", where=called, fix=f"give a number {admitted.range}")
+                raise InvalidInput(f"{name} is {number}", where=name, fix=f"give a number {admitted.range}")
 
 
 @cache
@@ -142,6 +144,9 @@ def field_docs(kind: type) -> Mapping[str, str]:
 
     Those of its bases hold too, also of a base that is no dataclass and declares fields for others to have.
     """
+    import ast
+    import inspect
+
     docs: dict[str, str] = {}
     for base in reversed(kind.__mro__):
         try:
@@ -162,9 +167,8 @@ class JsonRecord:
     """Base of frozen dataclasses that are printed, stored or sent as JSON: documented fields, no unknown keys."""
 
     __slots__ = ()
-    __pydantic_config__: ClassVar = {
+    __pydantic_config__: ClassVar[dict[str, Any]] = {
         "extra": "forbid",
-        "use_attribute_docstrings": True,
         # an infinity that no NullForInfinity stands for reaches the writer, and is refused, instead of turning to null
         "ser_json_inf_nan": "constants",
     }

@@ -48,13 +48,22 @@ class Audit:
     swaps_complete: bool  # whether all swaps that could help were tried
 
 
-def audit(cluster: Cluster, job: Job, nodes: IntArray, *, solver: PlacementAlgorithm, limits: Limits) -> Audit:
+def audit(
+    cluster: Cluster,
+    job: Job,
+    nodes: IntArray,
+    *,
+    solver: PlacementAlgorithm,
+    limits: Limits,
+    empty_cluster: Outcome | None = None,
+) -> Audit:
     """Weigh a placement, and ask what could be had in its stead.
 
     :param cluster: as it is now; whether it shows the job's own nodes as in use makes a difference to what is free
         alone.
     :param nodes: shape [rows, columns], index of the node of each cell.
     :param limits: of each of the four questions.
+    :param empty_cluster: the answer to the last of them, where it is known already.
     :raises InvalidPlacement: the job could not be there under any rules, as nodes have the wrong number of GPUs.
     """
     own = nodes.ravel()
@@ -72,7 +81,10 @@ def audit(cluster: Cluster, job: Job, nodes: IntArray, *, solver: PlacementAlgor
     alone[own] = cluster.gpus[own]
     restarted = cluster.replace(free_gpus=free)
     clusters = (cluster.replace(free_gpus=alone), cluster, restarted, cluster.emptied())
-    possible = {name: run(solver, there, job, limits) for name, there in zip(ASKED, clusters, strict=True)}
+    answers = {} if empty_cluster is None else {ASKED[-1]: empty_cluster}
+    possible = {
+        name: answers.get(name) or run(solver, there, job, limits) for name, there in zip(ASKED, clusters, strict=True)
+    }
     swap, complete = best_swap(opened, judged, nodes, evaluation)
     return Audit(evaluation, broken, possible, swap, complete)
 

@@ -65,9 +65,7 @@ class CheaperPair(JsonRecord):
 
 
 def left_over(cluster: Cluster, job: Job) -> tuple[str, ...]:
-    """Return for each level at which something is held which usable nodes no placement can use, and why: a sentence
-    each, from the closest level on.
-    """
+    """Return which usable nodes no placement can use, and why: a sentence for each level at which something is held."""
     sentences = []
     job = within_the_tree(cluster, job)
     usable = admissible(cluster, job)
@@ -381,23 +379,23 @@ def diagnose(cluster: Cluster, job: Job, outcome: Outcome, *, solver: PlacementA
         constraint=binding,
         reason=too_few or outcome.reason,
         would_fit_if_empty=fits(cluster.emptied(), job, solver=solver, limits=limits),
-        changes=tuple(_changes(cluster, job, solver, limits)),
+        changes=tuple(_remedies(cluster, job, solver, limits)),
     )
 
 
-def _changes(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limits: Limits) -> Iterator[Remedy]:
+def _remedies(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limits: Limits) -> Iterator[Remedy]:
     limits.say("does it fit with slow nodes?")
     priced = job.replace(avoid="price")
     if job.avoid == "strict" and (worth := _solved(cluster, priced, solver, limits)) is not None:
         sentence = f"Admit slow nodes (avoid: price): {len(worth.flagged)} of them would be used"
-        yield _change("admit-flagged", sentence, worth)
+        yield _remedy("admit-flagged", sentence, worth)
     limits.say("does it fit with taints tolerated?")
     yield from _tolerate_taints(cluster, job, solver, limits)
     limits.say("does it fit with GPUs that are shared?")
     if cluster.sharing and (worth := _solved(cluster.without_sharing(), job, solver, limits)) is not None:
         ways = " or ".join(sorted({*cluster.sharing.values()}))
         sentence = f"Hand out whole GPUs instead of shared ones ({ways}) on {len(cluster.sharing)} nodes"
-        yield _change("admit-shared", f"{sentence}, and count them with --shared-gpus whole", worth)
+        yield _remedy("admit-shared", f"{sentence}, and count them with --shared-gpus whole", worth)
     limits.say("does it fit with fewer constraints?")
     for hold in job.holds:
         others = tuple(other for other in job.holds if other != hold)
@@ -406,7 +404,7 @@ def _changes(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limits: Lim
                 f"Drop the constraint that every {hold.family.upper()} group stays in one {hold.level}, or make it "
                 f"soft: a group would touch up to {worth.by_level[hold.level][hold.family]}"
             )
-            yield _change("drop-constraint", sentence, worth)
+            yield _remedy("drop-constraint", sentence, worth)
     limits.say("does it fit with TP groups farther apart?")
     if job.nodes_of_tp > 1:
         # the closest broader level whose domains have room for TP groups of several nodes
@@ -418,7 +416,7 @@ def _changes(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limits: Lim
                     f"Let a TP group of {job.nodes_of_tp} nodes leave its {cluster.levels[held].name} (tp_level: "
                     f"{level.name}): it would touch up to {touched}"
                 )
-                yield _change("broader-tp-level", sentence, worth)
+                yield _remedy("broader-tp-level", sentence, worth)
                 break
     limits.say("does it fit with nodes freed?")
     if len(freed := nodes_to_free(cluster, job)):
@@ -426,7 +424,7 @@ def _changes(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limits: Lim
         free_gpus[freed] = cluster.gpus[freed]
         if (worth := _solved(cluster.replace(free_gpus=free_gpus), job, solver, limits)) is not None:
             sentence = f"Free {len(freed)} of the nodes in use: {shares(cluster, job, freed)}"
-            yield _change("free-nodes", sentence, worth, free=tuple(cluster.names[i] for i in freed))
+            yield _remedy("free-nodes", sentence, worth, free=tuple(cluster.names[i] for i in freed))
     limits.say("does it fit with a smaller dp?")
     yield from _smaller_dp(cluster, job, solver, limits)
     limits.say("does it fit with a smaller ep?")
@@ -446,7 +444,7 @@ def _changes(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limits: Lim
                     f"), if they have {size}, which is assumed: the cluster file does not say it (--gpus-per-node "
                     f"{job.gpus_per_node} if they have {job.gpus_per_node}"
                 )
-            yield _change("other-node-size", f"{nodes})", worth)
+            yield _remedy("other-node-size", f"{nodes})", worth)
 
 
 def _solved(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limits: Limits) -> Evaluation | None:
@@ -454,7 +452,7 @@ def _solved(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limits: Limi
     return None if shortage(cluster, job) else run(solver, cluster, job, limits).evaluation
 
 
-def _change(
+def _remedy(
     kind: RemedyKind, sentence: str, worth: Evaluation, *, dp: int | None = None, free: tuple[str, ...] = ()
 ) -> Remedy:
     """Return a change, its sentence ended with what the placement is worth."""
@@ -478,7 +476,7 @@ def _tolerate_taints(cluster: Cluster, job: Job, solver: PlacementAlgorithm, lim
             opened = int((admissible(cluster, changed) & ~admissible(cluster, job)).sum())
             whose = f"the taint{'s' * (len(names) > 1)} {', '.join(names)}"
             sentence = f"Tolerate {whose} ({options}), which would admit {plural(opened, 'more node')}"
-            yield _change("tolerate-taint", sentence, worth)
+            yield _remedy("tolerate-taint", sentence, worth)
 
 
 def _smaller_dp(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limits: Limits) -> Iterator[Remedy]:
@@ -495,7 +493,7 @@ def _smaller_dp(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limits: 
             best, high = worth, middle
     if best is not None:
         dp = candidates[high].parallelism.dp
-        yield _change("smaller-dp", f"Lower dp from {job.parallelism.dp} to {dp}", best, dp=dp)
+        yield _remedy("smaller-dp", f"Lower dp from {job.parallelism.dp} to {dp}", best, dp=dp)
 
 
 def _smaller_jobs(job: Job, nodes: int) -> Iterator[Job]:
@@ -526,7 +524,7 @@ def _smaller_ep(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limits: 
             continue
         if (worth := _solved(cluster, changed, solver, limits)) is not None:
             sentence = f"Lower ep from {ep} to {smaller}, with {ep // smaller} times as many experts on each GPU"
-            yield _change("smaller-ep", sentence, worth)
+            yield _remedy("smaller-ep", sentence, worth)
             return
 
 

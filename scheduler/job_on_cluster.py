@@ -32,6 +32,33 @@ def named_in_full(job: Job, levels: Collection[str], beside: Collection[str]) ->
     )
 
 
+_GOING = "going away at"
+
+
+def at_time(cluster: Cluster, job: Job, at: datetime) -> Cluster:
+    """Return the cluster as it will be at an instant for a job that starts then: flags that are over by then are gone,
+    those that have begun hold, and nodes that become faulty before the job ends are not for it.
+
+    :param cluster: as it is at any time before, for this job.
+    """
+    timeless = at_no_time(cluster)
+    later = tuple(flag for flag in timeless.upcoming if flag.since is not None and flag.since > at)
+    holding = [flag for flag in timeless.upcoming if flag.active(at)]
+    return before_it_goes(timeless.with_flags(holding).replace(upcoming=later), job, at)
+
+
+def at_no_time(cluster: Cluster) -> Cluster:
+    """Return the cluster with all flags of its nodes, those that hold and those that begin later, as upcoming ones, and
+    without what they mean to a job now.
+    """
+    flags = (*cluster.flags.values(), *cluster.upcoming)
+    return cluster.replace(
+        flags={},
+        upcoming=tuple(flag for flag in flags if not flag.evidence.startswith(_GOING)),
+        kept_out={node: why for node, why in cluster.kept_out.items() if not why.startswith(_GOING)},
+    )
+
+
 def before_it_goes(cluster: Cluster, job: Job, now: datetime) -> Cluster:
     """Return the cluster without the nodes that become faulty before a job ends that starts now and says how long it
     runs; an interruptible one may have them, at the price of a node that is better left to others.
@@ -42,7 +69,7 @@ def before_it_goes(cluster: Cluster, job: Job, now: datetime) -> Cluster:
     leaving: dict[int, tuple[str, str]] = {}  # node -> why, by the first that says so, and who says so
     for since, node, flag in _departures(cluster):
         if since < end:
-            leaving.setdefault(node, (f"going away at {utc_minute(since)}", flag.source))
+            leaving.setdefault(node, (f"{_GOING} {utc_minute(since)}", flag.source))
     if not job.interruptible:
         return cluster.with_kept_out({node: why for node, (why, _) in leaving.items()})
     return cluster.with_flags(

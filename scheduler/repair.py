@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ground.errors import Infeasible, InvalidPlacement, SolverTimeout, UnknownName
+from ground.quantities import plural
 from scheduler.algorithm_run import run
 from scheduler.grid import joined
 from scheduler.job import Job
@@ -705,16 +706,12 @@ def _shortage(problem: RepairProblem, gone: IntArray) -> Infeasible:
     block = max(in_tree, *(asked.size for asked in room_beside(cluster, job, problem.admitted)), 1)
     held = " and ".join(dict.fromkeys(cluster.level(hold.level).name for hold in job.holds_on(cluster)))
     tied = f"; hard constraints keep {block} cells in one {held}, and none has room for them" if block > 1 else ""
-    remedies = [f"free {missing} more {_nodes(missing)} {size}" + (" in one domain" if tied else "")]
+    remedies = [f"free {plural(missing, 'more node')} {size}" + (" in one domain" if tied else "")]
     if slow.any():
-        remedies.append(f"admit {int(slow.sum())} slow {_nodes(int(slow.sum()))} with avoid: price")
+        remedies.append(f"admit {plural(int(slow.sum()), 'slow node')} with avoid: price")
     return Infeasible(
         f"nodes needed: {wanted}, spare nodes {size} left: {spare}{tied}"
         + (f" (the others: {listed})" if listed else ""),
         where="--lost",
         fix=", or ".join([*remedies, "place a smaller job"]),
     )
-
-
-def _nodes(count: int) -> str:
-    return "node" if count == 1 else "nodes"

@@ -14,23 +14,29 @@ of which no end is known never ends.
 
 from __future__ import annotations
 
+import math
 import random
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from math import inf
+from statistics import NormalDist
+from typing import Protocol, Self
 
 import numpy as np
 
 from ground.quantities import HOUR
 from scheduler.algorithm_run import fits, run
 from scheduler.job import Job
+from scheduler.job_on_cluster import at_no_time, at_time
 from scheduler.objective import TOLERANCE
 from scheduler.outcome import Outcome
 from scheduler.placement.admission import admissible
 from scheduler.placement.stop_program import StopProgram
 from scheduler.placement.types import Limits, PlacementAlgorithm, Status
+from scheduler.queue.run_times import Likeness, Prediction, RunTimeHistory, Z, foreseen
 from scheduler.work_clock import clock, on_clock
 from topology.cluster import Cluster
 from topology.running_jobs import LiveJob, gpus_held
@@ -147,100 +153,224 @@ class StartTimes:
     notes: tuple[str, ...]
 
 
+class Queue(Protocol):
+    """Jobs that wait for the same nodes, and their policy (``simulator.start_forecast``)."""
+
+    @property
+    def waiting(self) -> Sequence[LiveJob]:
+        """The jobs, in the order of the queue."""
+
+    def start(self, ends: Mapping[str, float], lengths: Sequence[float]) -> float:
+        """Return when the job starts, seconds since 1970; infinite = not before a job ends of which no end is known.
+
+        :param ends: of running jobs by name, seconds since 1970; one that is missing never ends.
+        :param lengths: seconds that each of those that wait will run; infinite = for ever.
+        """
+
+
 def start_times(
-    cluster: Cluster, job: Job, running: Sequence[LiveJob], *, now: float, solver: PlacementAlgorithm, limits: Limits
+    cluster: Cluster,
+    job: Job,
+    running: Sequence[LiveJob],
+    *,
+    now: float,
+    solver: PlacementAlgorithm,
+    limits: Limits,
+    queue: Queue | None = None,
+    history: RunTimeHistory | None = None,
 ) -> StartTimes:
     """Return when a job starts as running ones end, and whether waiting gives it a better place.
 
     :param cluster: with the GPUs of the running jobs in use.
     :param now: seconds since 1970.
+    :param queue: of those that wait for the same nodes; ``None`` = nobody does.
+    :param history: of jobs that ended, by owner, group and GPUs: by it a job has a run time where nobody says its end.
     """
-    known: dict[frozenset[str], bool | None] = {}
+    future = Future(cluster, job, running, now)
+    settled: dict[tuple[object, ...], bool | None] = {}
 
-    def room(gone: Sequence[LiveJob]) -> bool:
-        key = frozenset(other.name for other in gone)
-        if key not in known:
-            known[key] = fits(without(cluster, gone), job, solver=solver, limits=limits)
-        return bool(known[key])
+    def room(gone: Sequence[LiveJob], at: float) -> bool:
+        key = (frozenset(other.name for other in gone), future.period(at))
+        if key not in settled:
+            settled[key] = fits(future.cluster(gone, at), job, solver=solver, limits=limits)
+        return bool(settled[key])
 
     def start_at(ends: Mapping[str, float]) -> float:
-        return _first(running, ends, now, room)
+        return future.first(ends, room)
 
-    limited = [other for other in running if other.ends_by == "time limit" and other.ends is not None]
-    said = {other.name: max(now, other.ends) for other in running if other.ends_by == "said" and other.ends is not None}
-
-    def all_ends(parts: Sequence[float]) -> dict[str, float]:
-        """Return the ends when each job with a limit uses so much of what is left of it."""
-        drawn = {
-            other.name: now + part * max(0.0, other.ends - now)
-            for other, part in zip(limited, parts, strict=True)
-            if other.ends is not None
-        }
-        return said | drawn
-
+    waiting = () if queue is None else queue.waiting
+    lengths = {other.name: Length.of(cluster, other, now, history) for other in (*running, *waiting)}
     generator = random.Random(limits.seed)
-    starts = [start_at(all_ends([generator.random() for _ in limited])) for _ in range(DRAWS if limited else 1)]
-    starts.sort()
+
+    def all_ends(part: Callable[[], float]) -> dict[str, float]:
+        """Return the ends that are known, where each job that may end at several times has its part of these."""
+        ends = ((other.name, now + lengths[other.name].at(part)) for other in running)
+        return {name: end for name, end in ends if end < inf}
+
+    def draw() -> float:
+        drawn = all_ends(generator.random)
+        if queue is None:
+            return start_at(drawn)
+        return queue.start(drawn, [lengths[other.name].at(generator.random) for other in waiting])
+
+    uncertain = any(length.uncertain for length in lengths.values())
+    starts = sorted(draw() for _ in range(DRAWS if uncertain else 1))
     p10, p50, p90 = (starts[len(starts) * share // 100] for share in (10, 50, 90))
-    earliest = start_at(all_ends([0.0] * len(limited)))
+    earliest = start_at(all_ends(float))  # of a job with a limit, at once
     outcome = run(solver, cluster, job, limits)
-    middle = all_ends([0.5] * len(limited))
+    middle = all_ends(lambda: 0.5)
     later, later_at = _best(
-        running, middle, now, lambda gone: run(solver, without(cluster, gone), job, limits), outcome
+        future, middle, lambda gone, at: run(solver, future.cluster(gone, at), job, limits), outcome
     )
-    endless = [other for other in running if other.name not in middle]
     notes = [f"ends are known of {len(middle)} of {len(running)} running jobs"]
-    if endless:
-        notes = [f"{notes[0]}; of the others none is, so they never end here: {len(endless)}"]
-    if limited:
+    if endless := len(running) - len(middle):
+        notes = [f"{notes[0]}; of the others none is, so they never end here: {endless}"]
+    by_limit = sum(length.uncertain and length.prediction is None for length in lengths.values())
+    if by_limit:
+        notes.append(f"a time limit is the latest end: {by_limit} jobs run any part of theirs, all as likely")
+    if foreseen_jobs := sum(length.prediction is not None for length in lengths.values()):
+        notes.append(f"run as long as jobs alike that ended, log-normal: {foreseen_jobs} jobs")
+    if unsettled := sum(fitting is None for fitting in settled.values()):
         notes.append(
-            f"a time limit is the latest end: {len(limited)} jobs end at any time before theirs, all as likely"
+            f"not settled in time whether it fits, and taken as that it does not: {unsettled} of {len(settled)} times"
         )
-    if unsettled := sum(fitting is None for fitting in known.values()):
-        notes.append(
-            f"not settled in time whether it fits, and taken as that it does not: {unsettled} of {len(known)} times"
-        )
-    notes.append("not counted: jobs that wait before this one, reservations and maintenance to come")
+    if waiting:
+        forever = sum(lengths[other.name].at(float) == inf for other in waiting)
+        never = f"; of {forever} nobody knows how long they run, so they never end" if forever else ""
+        notes.append(f"{len(waiting)} jobs wait before it{never}")
+    if future.changes and job.expected_hours is None:
+        notes.append("how long it runs is not said (expected_hours), so it may start where maintenance begins later")
+    notes.append("not counted: jobs that have yet to come; nodes of reservations stay kept out, also after their end")
     return StartTimes(earliest, p10, p50, p90, outcome, later, later_at, tuple(notes))
 
 
-def _gone(running: Sequence[LiveJob], ends: Mapping[str, float], time: float) -> list[LiveJob]:
-    """Return the jobs that have ended by then."""
-    return [other for other in running if ends.get(other.name, inf) <= time]
+@dataclass(frozen=True, slots=True)
+class Length:
+    """How long a job runs from now on, or from its start where it waits; seconds."""
+
+    most: float  # by what it says of its end, or its limit; infinite = nothing
+    certain: bool = False  # whether it is that, and not only at most that
+    prediction: Prediction | None = None  # of all its run time
+    elapsed: float = 0.0  # how long it has been running
+
+    @classmethod
+    def of(cls, cluster: Cluster, job: LiveJob, now: float, history: RunTimeHistory | None) -> Self:
+        """Return what is known of a job: an end that somebody says, else what jobs alike took, else its limit."""
+        if job.wanted:
+            most = inf if job.seconds is None else job.seconds
+            gpus = job.wanted * (job.gpus if isinstance(job.gpus, int) else cluster.node_size)
+        else:
+            most = inf if job.ends is None else max(0.0, job.ends - now)
+            gpus = int(gpus_held(cluster, [job]).sum())
+        if job.ends_by == "said":
+            return cls(most, certain=True)
+        begun = bool(job.wanted) or job.started is not None
+        if history is None or not begun or not job.owner:
+            return cls(most)
+        elapsed = max(0.0, now - job.started) if job.started is not None else 0.0
+        return cls(most, prediction=foreseen(Likeness(job.owner, job.group, gpus), [history]), elapsed=elapsed)
+
+    @property
+    def uncertain(self) -> bool:
+        """Whether it may be any of several."""
+        return self.prediction is not None or (not self.certain and self.most < inf)
+
+    def at(self, part: Callable[[], float]) -> float:
+        """Return the length that a part of all cases does not reach; ``part`` is asked only where it is uncertain."""
+        if not self.uncertain:
+            return self.most
+        share = part()
+        if self.prediction is None:
+            return share * self.most
+        # it has run so long already: log-normal, beyond that
+        low, high = math.log(max(1.0, self.prediction.low)), math.log(max(1.0, self.prediction.high))
+        normal = NormalDist((low + high) / 2.0, max(1e-6, (high - low) / (2.0 * Z)))
+        before = normal.cdf(math.log(self.elapsed)) if self.elapsed > 0.0 else 0.0
+        quantile = before + share * (1.0 - before)
+        whole = math.exp(normal.inv_cdf(quantile)) if 0.0 < quantile < 1.0 else self.elapsed
+        return min(self.most, max(0.0, whole - self.elapsed))
 
 
-def _first(
-    running: Sequence[LiveJob], ends: Mapping[str, float], now: float, room: Callable[[Sequence[LiveJob]], bool]
-) -> float:
-    """Return the first instant at which there is room, now or an end; infinite = none."""
-    instants = sorted({now, *ends.values()})
-    first = bisect_left(instants, True, key=lambda time: room(_gone(running, ends, time)))
-    return instants[first] if first < len(instants) else inf
+class Future:
+    """A cluster as running jobs end, and as flags of nodes begin and end: maintenance.
+
+    :param cluster: with the GPUs of the running jobs in use.
+    :param now: seconds since 1970.
+    """
+
+    def __init__(self, cluster: Cluster, job: Job, running: Sequence[LiveJob], now: float) -> None:
+        self._cluster, self._job, self._running, self.now = cluster, job, running, now
+        flags = at_no_time(cluster).upcoming
+        self._away = [
+            (cluster.index_of[flag.node], _seconds(flag.since, -inf), _seconds(flag.until, inf))
+            for flag in flags
+            if flag.kind == "faulty" and flag.node in cluster.index_of
+        ]
+        times = {time for flag in flags for time in (flag.since, flag.until) if time is not None}
+        self.changes = [time.timestamp() for time in times]
+        # a job is also kept off nodes that go away before it ends: room comes and goes that much earlier
+        hours = job.expected_hours or 0.0
+        self.changes = sorted({*self.changes, *(time - hours * HOUR for time in self.changes)})
+
+    def period(self, at: float) -> int:
+        """Return a number that is the same for instants between which no flag begins or ends."""
+        return bisect_right(self.changes, at)
+
+    def cluster(self, gone: Sequence[LiveJob], at: float) -> Cluster:
+        """Return the cluster at an instant, without some jobs."""
+        return self.then(without(self._cluster, gone), at)
+
+    def then(self, cluster: Cluster, at: float) -> Cluster:
+        """Return a variant of the cluster with the flags of an instant."""
+        return at_time(cluster, self._job, datetime.fromtimestamp(at, UTC)) if self.changes else cluster
+
+    def away(self, at: float, seconds: float) -> list[int]:
+        """Return the nodes that are faulty at an instant, or become so within some seconds."""
+        return [node for node, since, until in self._away if since <= at + seconds and at < until]
+
+    def gone(self, ends: Mapping[str, float], at: float) -> list[LiveJob]:
+        """Return the jobs that have ended by an instant."""
+        return [other for other in self._running if ends.get(other.name, inf) <= at]
+
+    def first(self, ends: Mapping[str, float], room: Callable[[Sequence[LiveJob], float], bool]) -> float:
+        """Return the first instant at which there is room: now, an end, or a change of the flags; infinite = none."""
+        instants = sorted({self.now, *ends.values(), *(time for time in self.changes if time > self.now)})
+
+        def has_room(time: float) -> bool:
+            return room(self.gone(ends, time), time)
+
+        if self.changes:
+            return next((time for time in instants if has_room(time)), inf)
+        # nothing takes room away
+        first = bisect_left(instants, True, key=has_room)
+        return instants[first] if first < len(instants) else inf
+
+
+def _seconds(time: datetime | None, unknown: float) -> float:
+    return unknown if time is None else time.timestamp()
 
 
 def _best(
-    running: Sequence[LiveJob],
+    future: Future,
     ends: Mapping[str, float],
-    now: float,
-    ask: Callable[[Sequence[LiveJob]], Outcome],
+    ask: Callable[[Sequence[LiveJob], float], Outcome],
     at_once: Outcome,
 ) -> tuple[Outcome, float]:
     """Return the best outcome that ends give, and the first instant at which it can be had."""
-    last = max(ends.values(), default=now)
-    best = ask(_gone(running, ends, last))
+    last = max([future.now, *ends.values(), *future.changes[-1:]])
+    best = ask(future.gone(ends, last), last)
     if best.objective is None:
-        return at_once, now
+        return at_once, future.now
     enough = best.objective + TOLERANCE
     if at_once.objective is not None and at_once.objective <= enough:
-        return at_once, now
+        return at_once, future.now
 
-    def as_good(gone: Sequence[LiveJob]) -> bool:
+    def as_good(gone: Sequence[LiveJob], at: float) -> bool:
         nonlocal best
-        outcome = ask(gone)
+        outcome = ask(gone, at)
         if outcome.objective is None or outcome.objective > enough:
             return False
         best = outcome  # the instants at which it is as good come ever earlier
         return True
 
-    at = _first(running, ends, now, as_good)
-    return best, min(at, last)
+    return best, min(future.first(ends, as_good), last)

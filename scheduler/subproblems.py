@@ -198,7 +198,10 @@ class SecondConstraints:
         for asked in room_beside(cluster, job, admissible(cluster, job)):
             if asked.refusal:
                 return Proposal(None, infeasible=asked.refusal)
-        job, end = with_levels_named(cluster, job), clock() + limits.seconds
+        # a tree with one level more might count spread, or hold TP groups, at another one
+        closest = cluster.levels[-1].name if job.nodes_of_tp > 1 else None
+        job = job.replace(level=cluster.level(job.level).name, tp_level=job.tp_level or closest)
+        end = clock() + limits.seconds
         part = replace(limits, seconds=RELAXED_SHARE * limits.seconds)
         relaxed = propose(self.algorithm, cluster, within_the_tree(cluster, job), part)
         first, relaxed = _weighed_whole(cluster, job, relaxed), _with_least_soft(cluster, job, relaxed)
@@ -258,7 +261,14 @@ class SecondConstraints:
 
     def _on_trees(self, cluster: Cluster, job: Job, name: str, limits: Limits) -> Iterator[WeighedProposal]:
         """Yield the placement on each tree that a hierarchy is laid into, as time allows, and those of quick rules."""
-        end, depths = clock() + limits.seconds, whole_first(cluster, job, name)
+        end, nodes, second = clock() + limits.seconds, admissible(cluster, job), cluster.level(name)
+        counted = {job.level, *job.constrained_levels, *closer_levels(cluster, job)}
+        # first the depths along which fewest of the levels that count for the job are cut, of these the broadest, whose
+        # domains have most room
+        cut = [
+            level.name in counted and not _refines(level.domain_of, second.domain_of, nodes) for level in cluster.levels
+        ]
+        depths = sorted(range(len(cut) + 1), key=lambda depth: (sum(cut[depth:]), depth))
         for place, depth in enumerate(depths):
             if clock() > end:
                 return
@@ -342,16 +352,6 @@ def _with_pairs(decided: Proposal, cluster: Cluster, job: Job, relaxed: Proposal
     )
 
 
-def with_levels_named(cluster: Cluster, job: Job) -> Job:
-    """Return a job that says at which levels of a cluster its spread counts and its TP groups are held: a tree with one
-    level more might do either elsewhere.
-    """
-    job = job.replace(level=cluster.level(job.level).name)
-    if job.nodes_of_tp > 1 and job.tp_level is None:
-        return job.replace(tp_level=cluster.levels[-1].name)
-    return job
-
-
 def laid_into_tree(cluster: Cluster, name: str, depth: int) -> Cluster:
     """Return the cluster with a second hierarchy as a level after so many levels of the tree, closer ones cut along it.
 
@@ -371,16 +371,6 @@ def laid_into_tree(cluster: Cluster, name: str, depth: int) -> Cluster:
     rest = tuple(level for level in cluster.second_levels if level is not second)
     # joined, as a job is given one trunk at a time: the hierarchy is no trunk, though it may be the broadest level
     return cluster.replace(levels=tuple(levels), second_levels=rest, joined=True)
-
-
-def whole_first(cluster: Cluster, job: Job, name: str) -> list[int]:
-    """Return the depths at which a hierarchy can be laid into the tree: first where fewest of the levels that count for
-    the job are cut along it, of these the broadest, whose domains have most room.
-    """
-    nodes, second = admissible(cluster, job), cluster.level(name)
-    counted = {job.level, *job.constrained_levels, *closer_levels(cluster, job)}
-    cut = [level.name in counted and not _refines(level.domain_of, second.domain_of, nodes) for level in cluster.levels]
-    return sorted(range(len(cut) + 1), key=lambda depth: (sum(cut[depth:]), depth))
 
 
 def nested_depth(cluster: Cluster, job: Job, name: str) -> int | None:
@@ -682,9 +672,7 @@ def _as_good(question: Preference, outcome: Outcome, which: int, nodes: IntArray
 
 
 def _by_cells(question: Preference, outcome: Outcome, which: int, nodes: IntArray) -> Iterator[IntArray]:
-    """Yield the cheapest placement as good as that of a choice of types, in each trunk: by the program, where there are
-    few choices.
-    """
+    """Yield the cheapest placement as good as that of a choice of types, in each trunk with few choices."""
     from scheduler.placement.cell_choice import MOST_CHOICES
     from scheduler.placement.moves import MoveChoices, MoveModel
     from scheduler.placement.node_classes import seat_in_classes

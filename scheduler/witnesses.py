@@ -9,6 +9,9 @@ from annotated_types import Interval
 
 from ground.records import JsonRecord
 
+NOT_TO_BE_CHECKED = "proved by the solver, not to be checked"
+"""What is said of a claim that is proved, and that no certificate shows."""
+
 LARGEST = 2**60  # Sums of some fit into 64 bits; a charge is a part of a line at most, some 2^57 of the 2^40 of a cell
 Charge = Annotated[int, Interval(ge=0, le=LARGEST)]
 

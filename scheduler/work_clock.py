@@ -127,9 +127,7 @@ def spend(seconds: float) -> None:
 
 
 def stopwatch() -> float:
-    """Return seconds by which to tell how long something took, never to decide by: of the wall, or counted where
-    nobody waits.
-    """
+    """Return seconds to tell how long something took, not to decide by: of the wall, or counted where nobody waits."""
     timer = _TIMER.get()
     return perf_counter() if timer is None or timer.deadline < inf else timer.seconds
 

@@ -19,7 +19,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ground.errors import InvalidInput
-from ground.files import write_file
+from ground.files import not_writable, write_file
 from scheduler.queue.policy import CapacityReservation
 from simulator.engine import Engine, Event
 from simulator.hooks import Incident
@@ -48,7 +48,7 @@ class EngineSnapshot:
     flags: dict[int, float]  # slowdowns that the scheduler knows of, by node
     freed: bool  # whether room was given back since the last dispatch pass
     stuck: int | None  # key of the first job that had no room in it
-    hooks: dict[str, Any]  # states of pace, incidents and observers
+    hooks: dict[str, Any]  # states of pace, incidents and what else is kept
 
 
 def snapshot(engine: Engine) -> EngineSnapshot:
@@ -75,7 +75,7 @@ def snapshot(engine: Engine) -> EngineSnapshot:
         hooks={
             "pace": None if cluster.pace is None else cluster.pace.state(),
             "incidents": None if engine.incidents is None else engine.incidents.state(),
-            "observers": [observer.state() for observer in engine.observers],
+            "kept": [part.state() for part in engine.kept],
         },
     )
 
@@ -109,11 +109,11 @@ def restore(engine: Engine, saved: EngineSnapshot) -> None:
         cluster.pace.restore(saved.hooks["pace"], cluster.active.values())
     if engine.incidents is not None:
         engine.incidents.restore(saved.hooks["incidents"])
-    for observer, state in zip(engine.observers, saved.hooks["observers"], strict=True):
-        observer.restore(state)
+    for part, state in zip(engine.kept, saved.hooks["kept"], strict=True):
+        part.restore(state)
 
 
-FORMAT = "arnold-checkpoint-5"
+FORMAT = "arnold-checkpoint-6"
 
 
 class Checkpoint(BaseModel):
@@ -224,10 +224,7 @@ def held_alone(path: str) -> Iterator[None]:
         try:
             handle = os.open(neighbour, os.O_RDWR | os.O_CREAT, 0o644)
         except (OSError, ValueError) as error:
-            reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-            raise InvalidInput(
-                f"cannot be written: {reason}", where=path, fix="choose a folder that exists and may be written to"
-            ) from error
+            raise not_writable(path, error) from error
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -46,8 +46,8 @@ class StoredData(JsonRecord):
     """Samples a second that a node makes ready of those that come from storage."""
 
     @property
-    def rates(self) -> tuple[float, ...]:
-        """Samples a second by where they are found."""
+    def samples_per_second(self) -> tuple[float, ...]:
+        """By where they are found."""
         return tuple(getattr(self, form) for form in (*IN_CACHE, "miss"))
 
 
@@ -69,11 +69,11 @@ class DataCache(JsonRecord):
     """Whether jobs share what is cached; false = each keeps its own copy of what it reads."""
 
     def __post_init__(self) -> None:
-        if not isclose(total := sum(self.split), 1.0):
+        if not isclose(total := sum(self.shares_by_form), 1.0):
             raise ValueError(f"augmented, decoded and encoded are shares of the cache; they add up to {total:g}, not 1")
 
     @property
-    def split(self) -> tuple[float, ...]:
+    def shares_by_form(self) -> tuple[float, ...]:
         """Shares of the cache by form."""
         return self.augmented, self.decoded, self.encoded
 

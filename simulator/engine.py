@@ -20,7 +20,6 @@ from heapq import heappop, heappush
 from math import inf
 from time import monotonic, perf_counter
 from types import MappingProxyType
-from typing import Any, Protocol
 
 from ground.errors import ArnoldError, InvalidInput
 from ground.quantities import DAY
@@ -28,7 +27,7 @@ from scheduler.queue.dispatch import Allocation, Backlog, Candidate, Dispatch
 from scheduler.queue.policy import CapacityReservation, QueuePolicy, Running
 from scheduler.queue.rounds import RoundDispatch
 from scheduler.queue.run_times import Prediction
-from simulator.hooks import FromScratch, Incident, Incidents, Pace, Recovery, StartUp, Why
+from simulator.hooks import FromScratch, Incident, Incidents, Kept, Pace, Recovery, Why
 from simulator.job_record import JobRecord, ShareBy
 from simulator.pools import Found, NodePool, Pool
 from simulator.prediction import Oracle, predict_all
@@ -95,7 +94,7 @@ class SimulatedCluster:
         *,
         recovery: Recovery | None = None,
         pace: Pace | None = None,
-        start_up: StartUp | None = None,
+        start_up: Callable[[SimJob, float], float] | None = None,
         drain_seconds: float | None = None,
         weights: Mapping[str, float] = MappingProxyType({}),
     ) -> None:
@@ -236,7 +235,7 @@ class SimulatedCluster:
         if job.first_start == inf:
             job.first_start = now
         job.pace = 1.0
-        starting = 0.0 if self._start_up is None else self._start_up.started(job, now)
+        starting = 0.0 if self._start_up is None else self._start_up(job, now)
         job.delay += starting
         job.since = now + job.delay
         job.version += 1
@@ -299,7 +298,7 @@ class SimulatedCluster:
     def _leave(self, job: SimJob) -> None:
         """Take a job's nodes back."""
         if self.policy.round_seconds is not None:
-            job.count(self.now)
+            job.count_held(self.now)
         changes = self.pace.stopped(job) if self.pace is not None else None
         self.pool.vacate(job)
         self._in_use[job.namespace] -= job.units
@@ -369,7 +368,7 @@ class Driver:
         """
         cluster, dispatch = self.cluster, self.cluster.dispatch
         for job in cluster.active.values():
-            job.count(cluster.now)
+            job.count_held(cluster.now)
         if isinstance(dispatch, RoundDispatch):
             dispatch.begins = True
         following = cluster.now + (cluster.policy.round_seconds or inf)
@@ -425,24 +424,12 @@ class Driver:
         return None, None
 
 
-class Observer(Protocol):
-    """Measures while time passes."""
-
-    def elapsed(self, cluster: SimulatedCluster, until: float) -> None:
-        """Take note that nothing changes from ``cluster.now`` until then."""
-
-    def state(self) -> Any:
-        """Return what :meth:`restore` needs, as JSON."""
-
-    def restore(self, state: Any) -> None:
-        """Go on where :meth:`state` was asked."""
-
-
 class Engine:
     """One run, from the first submission until all jobs have ended or nothing happens any more.
 
     :param records: in order of submission; Disagreement is raised for one that does not fit into the empty pool.
     :param predictions: what the scheduler is told of run times, by id of the job; ``None`` = the truth.
+    :param kept: what checkpoints keep besides the engine and what it is handed.
     :param share_by: the field of a record that names its namespace.
 
     The others are as :class:`SimulatedCluster` has them.
@@ -458,8 +445,8 @@ class Engine:
         recovery: Recovery | None = None,
         pace: Pace | None = None,
         incidents: Incidents | None = None,
-        observers: Sequence[Observer] = (),
-        start_up: StartUp | None = None,
+        kept: Sequence[Kept] = (),
+        start_up: Callable[[SimJob, float], float] | None = None,
         drain_seconds: float | None = None,
         weights: Mapping[str, float] = MappingProxyType({}),
         share_by: ShareBy = "queue",
@@ -489,7 +476,9 @@ class Engine:
             weights=weights,
         )
         self.driver = Driver(self.cluster)
-        self.incidents, self.observers = incidents, tuple(observers)
+        self.incidents, self.kept = incidents, tuple(kept)
+        # they measure while time passes: told that nothing changes from ``now`` of the cluster until a time
+        self.observers: tuple[Callable[[SimulatedCluster, float], None], ...] = ()
         self.incident: Incident | None = None  # The one that is expected
         self.begun = False
         self.arrived = 0  # Jobs that have been submitted
@@ -538,7 +527,7 @@ class Engine:
                 now = heap[0][0]
             if now > clock.now:
                 for observer in self.observers:
-                    observer.elapsed(cluster, now)
+                    observer(cluster, now)
                 clock.now = now
             while heap and heap[0][0] == now:
                 _, phase, _, number, version = heappop(heap)

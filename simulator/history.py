@@ -1,7 +1,7 @@
 """A finished run as columns: which job held which nodes from when to when, which waited, which nodes were away.
 
 What a run forgets as it goes on is logged: a job knows its last places alone.  The log stands before what decides about
-interruptions and before what happens to nodes, and passes everything on; it is an observer, so checkpoints keep it.
+interruptions and before what happens to nodes, and passes everything on; checkpoints keep it.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from simulator.engine import Engine, SimulatedCluster
-from simulator.hooks import FromScratch, Incident, Incidents, Recovery, Setback, Why
+from simulator.engine import Engine
+from simulator.hooks import FlagSpan, FromScratch, Incident, Incidents, Recovery, Setback, Why
 from simulator.sim_job import UNITS, JobState, SimJob
 from topology.cluster import Cluster, FloatArray, IntArray
 from topology.flags import FAULTY, HEALTHY
@@ -69,9 +69,6 @@ class AttemptLog:
         """Return the seconds of work of a job that were safe when its last attempt started."""
         return self._kept.get(key, 0.0)
 
-    def elapsed(self, cluster: SimulatedCluster, until: float) -> None:
-        """Measure nothing."""
-
     def state(self) -> Any:
         """Return all that was noted."""
         return [list(cut) for cut in self.cut_short]
@@ -105,7 +102,7 @@ class AttemptLog:
         rows += [(node, begin, end) for node, begin in since.items()]
         return [row for row in rows if row[1] < row[2]]
 
-    def slow(self, cluster: Cluster, origin: float, end: float) -> Iterator[SlowTime]:
+    def slow(self, cluster: Cluster, origin: float, end: float) -> Iterator[FlagSpan]:
         """Yield when nodes were flagged as slow: by the cluster at the start, then as flags came and went."""
         held = {node: (0.0, flag.slowdown) for node, flag in cluster.flags.items() if HEALTHY < flag.slowdown < FAULTY}
         for incident in self.incidents:
@@ -113,12 +110,12 @@ class AttemptLog:
                 continue
             now, (since, factor) = max(incident.time - origin, 0.0), held.pop(incident.node, (0.0, HEALTHY))
             if factor > HEALTHY and since < now:
-                yield SlowTime(incident.node, since, now, factor)
+                yield FlagSpan(incident.node, since, now, factor)
             if incident.slowdown > HEALTHY:
                 held[incident.node] = now, incident.slowdown
         for node, (since, factor) in held.items():
             if since < end - origin:
-                yield SlowTime(node, since, end - origin, factor)
+                yield FlagSpan(node, since, end - origin, factor)
 
 
 class NodeLog:
@@ -193,15 +190,6 @@ class Spans:
         return Spans(table[:, 0].astype(np.int32), table[:, 1] - origin, table[:, 2] - origin)
 
 
-class SlowTime(NamedTuple):
-    """A time in which the scheduler knew a node as slow; seconds since the first submission."""
-
-    node: int
-    begin: float
-    end: float
-    slowdown: float
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class RunHistory:
     """What happened."""
@@ -216,7 +204,7 @@ class RunHistory:
     present: Spans  # of each job that started, the time from its first start to its end
     waits: Spans  # times in which jobs waited
     away: Spans  # times in which no job might use a node: failed, flagged as faulty, or kept as a spare
-    slow: tuple[SlowTime, ...]  # by node and begin
+    slow: tuple[FlagSpan, ...]  # times in which the scheduler knew a node as slow, by node and begin
 
 
 def run_history(engine: Engine, log: AttemptLog, cluster: Cluster | None) -> RunHistory:

@@ -1,4 +1,4 @@
-"""Where other rooms reach into the engine: paces, incidents, start-ups, what an interruption costs.
+"""Where other rooms reach into the engine: paces, incidents, what an interruption costs.
 
 The engine knows these protocols alone; what is behind them is handed to it when a run is put together.  What keeps a
 state of its own (:class:`Incidents`, :class:`Pace`) also saves and restores it, for checkpoints.
@@ -13,6 +13,16 @@ from typing import Any, Literal, NamedTuple, Protocol
 from simulator.sim_job import SimJob
 
 Why = Literal["failure", "preemption"]  # Why a job lost its nodes
+
+
+class Kept(Protocol):
+    """Something of a run that a checkpoint keeps."""
+
+    def state(self) -> Any:
+        """Return what :meth:`restore` needs, as JSON."""
+
+    def restore(self, state: Any) -> None:
+        """Go on where :meth:`state` was asked."""
 
 
 class Pace(Protocol):
@@ -56,7 +66,18 @@ class Incident:
         return self.kind == "up" or (self.kind in ("slow", "flag") and self.slowdown == 1.0)
 
 
-class Incidents(Protocol):
+class FlagSpan(NamedTuple):
+    """When a node is flagged while a trace is replayed: seconds on the trace's clock, of a history since the first
+    submission.
+    """
+
+    node: int  # its index
+    begin: float  # -inf = it was flagged before the trace
+    end: float
+    slowdown: float  # ``FAULTY`` = no job may use the node
+
+
+class Incidents(Kept, Protocol):
     """What happens to nodes, in order of time."""
 
     def next(self) -> Incident | None:
@@ -64,12 +85,6 @@ class Incidents(Protocol):
 
         Asked once at the start and again whenever one has happened.
         """
-
-    def state(self) -> Any:
-        """Return what :meth:`restore` needs, as JSON."""
-
-    def restore(self, state: Any) -> None:
-        """Go on where :meth:`state` was asked."""
 
 
 class Setback(NamedTuple):
@@ -90,13 +105,6 @@ class Recovery(Protocol):
 
         :param done: seconds of work that it has done in all, those of earlier attempts included that were kept.
         """
-
-
-class StartUp(Protocol):
-    """What a job waits for on its nodes before it works; it also decides what its nodes keep of that."""
-
-    def started(self, job: SimJob, now: float) -> float:
-        """Return the seconds until a job that has its nodes now is ready."""
 
 
 class FromScratch:

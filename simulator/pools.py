@@ -1,8 +1,9 @@
 """The cluster of a run, with what jobs hold of it: GPUs that are counted, or nodes on which placement decides.
 
-:class:`Pool` comes first: what the engine asks.  :class:`NodePool` is what most runs have: jobs on one node go where
+The engine asks a ``Pool``, which is one of two.  :class:`NodePool` is what most runs have: jobs on one node go where
 single pods go on Kubernetes, gangs that take a part of each node to the fewest domains (both ``scheduler.occupancy``);
-gangs of whole nodes through the placement algorithm and the evaluator of ``arnold place``.
+gangs of whole nodes through the placement algorithm and the evaluator of ``arnold place``.  Numbers in it are units,
+``simulator.sim_job.UNITS`` of a GPU.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import ceil, inf
-from typing import Protocol
+from typing import TypeAlias
 
 import numpy as np
 
@@ -53,22 +54,6 @@ class NoSuchNodes(Disagreement):
         super().__init__("larger than the cluster", sentence)
 
 
-class Unplaced(Disagreement):
-    """A gang for which placement found nothing on the empty cluster.
-
-    :param wanted: its nodes, in words.
-    :param held: whether it has something to keep; else it refuses slow nodes.
-    """
-
-    def __init__(self, wanted: str, outcome: Outcome, *, held: bool) -> None:
-        why = "no placement was found on the empty cluster, which does not prove that there is none"
-        if outcome.status == "infeasible":
-            kept = "its constraints cannot be kept" if held else "there are too few nodes that are not slow"
-            why = f"{kept}, even if the cluster were empty"
-        fix = "ask for less (`arnold explain` says what would help), or give a cluster that can keep them"
-        super().__init__("constraints", f"{wanted}; {why}", fix=fix)
-
-
 @dataclass(frozen=True, slots=True)
 class Found:
     """Nodes for a job."""
@@ -76,62 +61,6 @@ class Found:
     places: Sequence[int]
     spread: tuple[int, int] | None = None  # DP and PP spread, of a gang that was placed
     objective: float = inf  # of a gang of whole nodes; infinite = nothing was minimised
-
-
-class Pool(Protocol):
-    """A cluster with what jobs hold of it.  Two: one that counts GPUs, one that places on nodes."""
-
-    @property
-    def capacity(self) -> int:
-        """Units of all nodes, those included that are out at the moment."""
-
-    @property
-    def total(self) -> IntArray:
-        """Shape [nodes], units that jobs may use now."""
-
-    @property
-    def free(self) -> IntArray:
-        """Shape [nodes], units that no job holds."""
-
-    def need(self, record: JobRecord) -> Need:
-        """Return what a job asks for; raises Disagreement if it could not run even if the cluster were empty."""
-
-    @property
-    def domains(self) -> Sequence[IntArray]:
-        """For each level from broad to close: shape [nodes], the domain of each node."""
-
-    def compartments(self, *, mix_types: bool) -> IntArray | None:
-        """Shape [nodes], the compartment of each, where a job must lie in one; ``None`` = it may span the cluster."""
-
-    def usable(self, job: Waiting) -> BoolArray:
-        """Shape [nodes], which could host a part of the job if the cluster were empty."""
-
-    def possible(self, job: SimJob) -> bool:
-        """Return whether the job would fit if the cluster were empty, without the nodes that are out."""
-
-    def may_fit(self, job: SimJob) -> bool:
-        """Return whether enough is free; quick, true more often than :meth:`find` finds something."""
-
-    def find(self, job: SimJob, keep: Keep) -> Found | None:
-        """Return where the job goes; ``None`` = it has no room."""
-
-    def occupy(self, job: SimJob) -> None:
-        """Give the job its places."""
-
-    def vacate(self, job: SimJob) -> None:
-        """Take the job's places back."""
-
-    def zone(self, job: SimJob, taken: Collection[int]) -> tuple[int, ...]:
-        """Return nodes to reserve for an announced job, besides those that are taken; empty = there are none."""
-
-    def take_out(self, node: int) -> None:
-        """Let no job use a node any more; one that is still on it goes on there."""
-
-    def bring_back(self, node: int) -> None:
-        """Let jobs use a node again."""
-
-    def flag(self, node: int, slowdown: float) -> None:
-        """Tell the scheduler of a slow node; 1.0 = of a healthy one again."""
 
 
 Types = tuple[str, ...] | None  # Types of GPU that a job admits; None = any
@@ -220,10 +149,11 @@ class NodePool:
         if level is not None:
             cluster.level_index(level, where="--level")
         self.cluster = cluster
-        self.total: IntArray = cluster.usable_gpus * UNITS
+        self.total: IntArray = cluster.usable_gpus * UNITS  # that jobs may use now
+        # for each level from broad to close: shape [nodes], the domain of each node
         self.domains = tuple(domains.domain_of for domains in cluster.levels)
         self._at_start: IntArray = self.total.copy()
-        self.capacity = int(self.total.sum())
+        self.capacity = int(self.total.sum())  # with nodes that are out at the moment
         self._algorithm, self._limits, self._level, self._records = algorithm, limits, level, records
         self.occupancy = Occupancy(cluster.gpus * UNITS, self.total, cluster.levels)
         self._whole: BoolArray = self.occupancy.idle.copy()
@@ -297,12 +227,18 @@ class NodePool:
         if gang is not None and picky(record, need.gpus):
             outcome = self._outcome(gang, usable.nonzero()[0])
             if outcome.evaluation is None:
-                raise Unplaced(wanted, outcome, held=gang.holds_groups)
+                why = "no placement was found on the empty cluster, which does not prove that there is none"
+                if outcome.status == "infeasible":
+                    few = "there are too few nodes that are not slow"
+                    kept = "its constraints cannot be kept" if gang.holds_groups else few
+                    why = f"{kept}, even if the cluster were empty"
+                fix = "ask for less (`arnold explain` says what would help), or give a cluster that can keep them"
+                raise Disagreement("constraints", f"{wanted}; {why}", fix=fix)
         self._needs[key] = need
         return need
 
     def compartments(self, *, mix_types: bool) -> IntArray | None:
-        """Those of the cluster."""
+        """Shape [nodes], the compartment of each, where a job must lie in one; ``None`` = it may span the cluster."""
         return self.cluster.compartments(mix_types=mix_types)
 
     def usable(self, job: Waiting) -> BoolArray:
@@ -330,7 +266,7 @@ class NodePool:
         return self._gangs[key]
 
     def may_fit(self, job: SimJob) -> bool:
-        """Return whether enough nodes have enough free."""
+        """Return whether enough nodes have enough free; quick, true more often than :meth:`find` finds something."""
         if job.nodes == 1:
             return self.occupancy.most_free >= job.gpus
         fits = self.usable(job) & (self.free >= job.gpus)
@@ -341,7 +277,7 @@ class NodePool:
         return most_together(self.cluster, self.usable(job), mix_types=job.mix_types) >= job.nodes
 
     def find(self, job: SimJob, keep: Keep) -> Found | None:
-        """Return nodes for the job, all of one compartment."""
+        """Return nodes for the job, all of one compartment; ``None`` = it has no room."""
         free = self.free if keep is None else self.free - keep
         fits = (free >= job.gpus) & self.types.of(job.gpu_types)
         if job.nodes == 1:
@@ -404,7 +340,10 @@ class NodePool:
         self.occupancy.add(job.places, job.gpus)
 
     def zone(self, job: SimJob, taken: Collection[int]) -> tuple[int, ...]:
-        """Return where production placement puts it on the cluster as if empty; whole nodes, also for parts of them."""
+        """Return nodes to reserve for an announced job, besides those that are taken; empty = there are none.
+
+        They are where production placement puts it on the cluster as if empty; whole nodes, also for parts of them.
+        """
         if not self._is_gang(job.nodes, job.gpus, job.gpu_types):
             fits = self.usable(job).copy()
             fits[list(taken)] = False
@@ -417,20 +356,16 @@ class NodePool:
         return find_zone(self.cluster, self.gang(job), algorithm=self._algorithm, limits=self._limits, taken=away)
 
     def take_out(self, node: int) -> None:
-        """Take a node out: no job may use it."""
+        """Let no job use a node any more; one that is still on it goes on there."""
         self._set_total(node, 0)
 
     def bring_back(self, node: int) -> None:
-        """Give a node back: jobs may use it again."""
+        """Let jobs use a node again."""
         self._set_total(node, int(self._at_start[node]))
 
     def flag(self, node: int, slowdown: float) -> None:
-        """Tell the placement algorithm of a flag."""
-        flags = {i: flag for i, flag in self.cluster.flags.items() if i != node}
-        if slowdown > HEALTHY:
-            name = self.cluster.names[node]
-            flags[node] = NodeFlag(name, "straggler", slowdown, source="simulator")
-        self.cluster = self.cluster.replace(flags=flags)
+        """Tell the placement algorithm of a slow node; 1.0 = of a healthy one again."""
+        self.cluster = flagged(self.cluster, node, slowdown)
 
     def _set_total(self, node: int, units: int) -> None:
         """Change what jobs may use of a node; where those on it hold more, less than nothing is free."""
@@ -439,6 +374,14 @@ class NodePool:
         self._whole[node] = units == self.occupancy.size[node]
         self.occupancy.put(node, free=units - held)
         self._usable.clear()
+
+
+def flagged(cluster: Cluster, node: int, slowdown: float) -> Cluster:
+    """Return a cluster with a node flagged as slow by a factor; 1.0 = without a flag of it."""
+    flags = {i: flag for i, flag in cluster.flags.items() if i != node}
+    if slowdown > HEALTHY:
+        flags[node] = NodeFlag(cluster.names[node], "straggler", slowdown, source="simulator")
+    return cluster.replace(flags=flags)
 
 
 def _parts(rows: Rows, count: int, occupancy: Occupancy) -> Rows:
@@ -579,3 +522,5 @@ class GpuPool:
 
 
 _THE_POOL = Found((0,))
+
+Pool: TypeAlias = NodePool | GpuPool

@@ -12,10 +12,9 @@ around it that goes on holding nine jobs of ten).
 
 from __future__ import annotations
 
-import heapq
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
@@ -56,20 +55,6 @@ PREDICTORS: PluginGroup[Predictor] = PluginGroup(
 """All installed predictors; each one loaded is new and has learnt nothing."""
 
 
-class Ends:
-    """Jobs in order of their ends, as if each had run from its submission; each is handed out once."""
-
-    def __init__(self, records: Sequence[JobRecord]) -> None:
-        self._heap = [(record.submit + record.duration, place) for place, record in enumerate(records)]
-        heapq.heapify(self._heap)
-        self._records = records
-
-    def before(self, time: float) -> Iterator[JobRecord]:
-        """Yield those that ended by ``time`` and were not handed out yet."""
-        while self._heap and self._heap[0][0] <= time:
-            yield self._records[heapq.heappop(self._heap)[1]]
-
-
 def predict_all(records: Sequence[JobRecord], predictor: Predictor | str) -> dict[str, Prediction]:
     """Return the prediction of each job at its submission, by id.
 
@@ -78,11 +63,12 @@ def predict_all(records: Sequence[JobRecord], predictor: Predictor | str) -> dic
     """
     if isinstance(predictor, str):
         predictor = PREDICTORS.load(predictor)
-    ends = Ends(records)
+    # as if each had run from its submission
+    ends = sorted(((record.submit + record.duration, place) for place, record in enumerate(records)), reverse=True)
     predictions = {}
     for record in records:
-        for past in ends.before(record.submit):
-            predictor.learn(past)
+        while ends and ends[-1][0] <= record.submit:
+            predictor.learn(records[ends.pop()[1]])
         predictions[record.job_id] = predictor.predict(record)
     return predictions
 

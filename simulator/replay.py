@@ -22,10 +22,10 @@ from scheduler.queue.policy import POLICIES
 from simulator.cost.step import COMM_MODELS, CommModel, PlacedJob
 from simulator.engine import Engine
 from simulator.failures.cluster_failures import ClusterFailures
-from simulator.failures.flag_incidents import FlagSpan, incidents_of, lay_out
+from simulator.failures.flag_incidents import incidents_of, lay_out
 from simulator.history import AttemptLog, run_history
-from simulator.hooks import Pace, SavedByRound
-from simulator.pools import CappedPool, Disagreement, GpuPool, NodePool, NoSuchNodes, Pool
+from simulator.hooks import FlagSpan, Pace, SavedByRound
+from simulator.pools import CappedPool, Disagreement, GpuPool, NodePool, NoSuchNodes, Pool, flagged
 from simulator.prediction import predict_all
 from simulator.replay_settings import COUNT_ONLY, NO_COST, ReplaySettings
 from simulator.results import RunSummary, run_summary
@@ -36,7 +36,7 @@ from simulator.start_ups import StartUps, start_ups
 from simulator.traces import JobTrace, read_trace
 from simulator.traces.throughput_files import with_speeds
 from topology.cluster import Cluster
-from topology.flags import HEALTHY, NodeFlag
+from topology.flags import HEALTHY
 from topology.load import load_topology
 
 NAMED = 3  # Jobs that the message names
@@ -111,29 +111,24 @@ class CommPace:
     def started(self, job: SimJob) -> Mapping[int, float]:
         """Return the pace of the job; and that of all that share links with it."""
         self._add(job)
-        if job.key in self._singles:
-            return {job.key: self._pace_of_single(job.key)}
-        return self._pace_of_all() if self._model.shares_links else {job.key: self._pace_alone(job.key)}
+        return self._paces([job.key])
 
     def stopped(self, job: SimJob) -> Mapping[int, float]:
         """Return the pace of all that shared links with it."""
         if self._singles.pop(job.key, None) is not None:
             return {}
         del self._placed[job.key]
-        return self._pace_of_all() if self._model.shares_links else {}
+        return self._paces([*self._placed]) if self._model.shares_links else {}
 
     def slowed(self, node: int, slowdown: float) -> Mapping[int, float]:
         """Return the pace of the jobs on a node which has become slow, or healthy again."""
         self._slowed[node] = slowdown
-        self._set(node, slowdown)
+        self._truth = flagged(self._truth, node, slowdown)
         there = [key for key, placed in self._placed.items() if (placed.nodes == node).any()]
         for key in there:
             old = self._placed[key]
             self._placed[key] = PlacedJob(old.job, self._truth, old.nodes, old.model, old.chunks)
-        singles = {key: self._pace_of_single(key) for key, place in self._singles.items() if place == node}
-        if self._model.shares_links and there:
-            return {**singles, **self._pace_of_all()}
-        return {**singles, **{key: self._pace_alone(key) for key in there}}
+        return self._paces([*(key for key, place in self._singles.items() if place == node), *there])
 
     def state(self) -> Any:
         """Return nodes whose slowdown has changed."""
@@ -143,7 +138,7 @@ class CommPace:
         """Go on with those."""
         for node, slowdown in state:
             self._slowed[node] = slowdown
-            self._set(node, slowdown)
+            self._truth = flagged(self._truth, node, slowdown)
         for job in running:
             self._add(job)
 
@@ -155,21 +150,14 @@ class CommPace:
         nodes = np.asarray(job.places, dtype=np.int32).reshape(gang.grid.rows, gang.grid.columns)
         self._placed[job.key] = PlacedJob(gang, self._truth, nodes, job.record.known_model)
 
-    def _set(self, node: int, slowdown: float) -> None:
-        flags = {i: flag for i, flag in self._truth.flags.items() if i != node}
-        if slowdown > 1.0:
-            flags[node] = NodeFlag(self._truth.names[node], "straggler", slowdown, source="simulator")
-        self._truth = self._truth.replace(flags=flags)
-
-    def _pace_of_single(self, key: int) -> float:
-        return float(self._truth.slowdown[self._singles[key]])
-
-    def _pace_alone(self, key: int) -> float:
-        return max(1.0, self._model.relative_step_time(self._placed[key]))
-
-    def _pace_of_all(self) -> dict[int, float]:
-        steps = self._model.step_times(list(self._placed.values()))
-        return {key: max(1.0, step.relative) for key, step in zip(self._placed, steps, strict=True)}
+    def _paces(self, keys: Sequence[int]) -> dict[int, float]:
+        """Return the paces of some jobs; where links are shared, and one of them is on several nodes, of all gangs."""
+        paces = {key: float(self._truth.slowdown[self._singles[key]]) for key in keys if key in self._singles}
+        gangs = [key for key in keys if key in self._placed]
+        if self._model.shares_links and gangs:
+            steps = self._model.step_times(list(self._placed.values()))
+            return paces | {key: max(1.0, step.relative) for key, step in zip(self._placed, steps, strict=True)}
+        return paces | {key: max(1.0, self._model.relative_step_time(self._placed[key])) for key in gangs}
 
 
 class OwnPace:
@@ -263,7 +251,7 @@ def job_pace(settings: ReplaySettings, pool: NodePool, spans: Sequence[FlagSpan]
         inner = scaled_pace(slowed_by_type(pool), inner)
     if settings.data is not None:
         caches = DataCaches(settings.data, pool.cluster)
-        pool.node_costs += (lambda job: -caches.near(job),)
+        pool.node_costs += (lambda job: -caches.affinity(job),)
         # jobs load while they compute: a step takes as long as the longer of the two
         inner = OwnPace(caches.paces, inner, max)
     return inner if failures is None else scaled_pace(failures.overhead, inner)
@@ -348,8 +336,8 @@ def prepare(trace: JobTrace, cluster: Cluster, settings: ReplaySettings, *, leni
         recovery=log,
         pace=pace,
         incidents=log.nodes,
-        observers=[log] if startups is None else [log, startups],
-        start_up=startups,
+        kept=[log] if startups is None else [log, startups],
+        start_up=None if startups is None else startups.started,
         weights=settings.weight_of,
         share_by=settings.share_by,
     )

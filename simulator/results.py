@@ -47,26 +47,28 @@ STEPS = (
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TimeSeries:
-    """Means over buckets of time, shape [buckets] each but the first; NaN = nothing to take a mean of."""
+    """Means over buckets of time, shape [buckets] each but the first; NaN = nothing to take a mean of.  Their names are
+    those of the columns of ``--series-out``.
+    """
 
     edges: FloatArray  # shape [buckets + 1], seconds since the first submission
-    held: FloatArray  # GPUs that jobs held
-    away: FloatArray  # GPUs of nodes that no job might use
-    slow: FloatArray  # nodes that were flagged as slow
+    gpus_held: FloatArray  # GPUs that jobs held
+    gpus_away: FloatArray  # GPUs of nodes that no job might use
+    nodes_slow: FloatArray  # nodes that were flagged as slow
     allocation: FloatArray  # held over those that jobs might use
     utilization: FloatArray  # held over all
-    running: FloatArray  # jobs with nodes
-    waiting: FloatArray  # jobs without
+    jobs_running: FloatArray  # jobs with nodes
+    jobs_waiting: FloatArray  # jobs without
     gpus_waiting: FloatArray  # GPUs that these ask for
     # of free GPUs, the share on nodes of which another part is in use; NaN where only counted
     fragmentation: FloatArray
-    spread: FloatArray  # mean DP spread of running gangs
-    lost: FloatArray  # share of what running jobs could do at the trace's pace that is lost to slower steps
+    dp_spread: FloatArray  # mean DP spread of running gangs
+    throughput_lost: FloatArray  # share of what running jobs could do at the trace's pace that is lost to slower steps
     ettr: FloatArray  # seconds of work that counted over seconds since jobs started first, by GPUs
     ettr_hour: FloatArray  # the same over the last hour before the end of the bucket
     ettr_so_far: FloatArray  # the same from the beginning on
-    submitted: FloatArray  # jobs that came
-    ended: FloatArray  # jobs that ended
+    jobs_submitted: FloatArray  # jobs that came
+    jobs_ended: FloatArray  # jobs that ended
     failures: FloatArray  # attempts that a failure cut short
     preemptions: FloatArray  # attempts that the policy cut short
 
@@ -103,24 +105,25 @@ def time_series(
     lost = np.clip(1.0 - ratio(done, integrals(edges, begin, end, gpus)), 0.0, 1.0)
     asked = np.array([history.jobs[key].units for key in history.waits.number], dtype=np.float64) / UNITS
     counted, since = work(history, edges)
+    slow_times = np.array(history.slow, dtype=np.float64).reshape(-1, 4).T[1:3]
     return TimeSeries(
         edges=edges,
-        held=held,
-        away=away,
-        slow=np.maximum(integrals(edges, *np.array(history.slow, dtype=np.float64).reshape(-1, 4).T[1:3]) / width, 0.0),
+        gpus_held=held,
+        gpus_away=away,
+        nodes_slow=np.maximum(integrals(edges, *slow_times) / width, 0.0),
         allocation=np.minimum(ratio(held, history.capacity - away), 1.0),
         utilization=held / history.capacity,
-        running=np.maximum(integrals(edges, attempts.begin, attempts.end) / width, 0.0),
-        waiting=np.maximum(integrals(edges, history.waits.begin, history.waits.end) / width, 0.0),
+        jobs_running=np.maximum(integrals(edges, attempts.begin, attempts.end) / width, 0.0),
+        jobs_waiting=np.maximum(integrals(edges, history.waits.begin, history.waits.end) / width, 0.0),
         gpus_waiting=np.maximum(integrals(edges, history.waits.begin, history.waits.end, asked) / width, 0.0),
         fragmentation=_fragmentation(history, edges, history.capacity - held - away, width),
-        spread=spread,
-        lost=np.where(lost < ROUNDING, 0.0, lost),
+        dp_spread=spread,
+        throughput_lost=np.where(lost < ROUNDING, 0.0, lost),
         ettr=np.clip(ratio(counted, since), 0.0, 1.0),
         ettr_hour=sliding_ettr(history, edges[1:]),
         ettr_so_far=np.clip(ratio(np.cumsum(counted), np.cumsum(since)), 0.0, 1.0),
-        submitted=counts(edges, np.array([job.submitted - history.origin for job in history.jobs])),
-        ended=counts(edges, attempts.end[attempts.why == ENDED]),
+        jobs_submitted=counts(edges, np.array([job.submitted - history.origin for job in history.jobs])),
+        jobs_ended=counts(edges, attempts.end[attempts.why == ENDED]),
         failures=counts(edges, attempts.end[attempts.why == FAILURE]),
         preemptions=counts(edges, attempts.end[attempts.why == PREEMPTION]),
     )
@@ -290,7 +293,7 @@ def distribution(values: npt.ArrayLike) -> Distribution | None:
     return Distribution(float(array.mean()), p50, p95, p99, float(array.max()))
 
 
-def wait_times(jobs: Iterable[SimJob]) -> Distribution | None:
+def wait_distribution(jobs: Iterable[SimJob]) -> Distribution | None:
     """Return seconds from submission to the first start, over jobs that started; ``None`` = none did."""
     return distribution([job.first_start - job.submitted for job in jobs if isfinite(job.first_start)])
 
@@ -367,13 +370,13 @@ def run_summary(history: RunHistory) -> RunSummary:
     spread = MeanSpread(*(sum(each) / len(gangs) for each in zip(*gangs, strict=True))) if gangs else None
     worked, _ = gpu_seconds_worked(jobs)
     whole = time_series(history, edges=np.array([0.0, history.length]))
-    means = whole.allocation[0], whole.fragmentation[0], whole.lost[0]
+    means = whole.allocation[0], whole.fragmentation[0], whole.throughput_lost[0]
     allocation, fragmentation, lost = (None if isnan(mean) else float(mean) for mean in means)
     return RunSummary(
         jobs=len(jobs),
         completed=len(ended),
         makespan_seconds=history.length if ended else None,
-        wait_seconds=wait_times(jobs),
+        wait_seconds=wait_distribution(jobs),
         trace_wait_seconds=distribution([job.record.waited for job in jobs if job.record.waited is not None]),
         jct_seconds=distribution([job.end - job.submitted for job in ended]),
         utilization=float(whole.utilization[0]) if ended else None,

@@ -79,7 +79,7 @@ class DataCaches:
         self._running: dict[int, SimJob] = {}
         self._there: dict[int, set[int]] = {}  # Cache -> keys of the jobs that read near it
 
-    def near(self, job: SimJob) -> FloatArray:
+    def affinity(self, job: SimJob) -> FloatArray:
         """Return shape [nodes]: the affinity of a job with those that read near the same cache."""
         if not job.record.data_sets:
             return np.zeros(len(self._cluster))
@@ -128,13 +128,13 @@ class DataCaches:
         total = sum(samples * plan.data_sets[name].encoded_bytes for name, samples in unions.items())
         samples = unions[data.name] if plan.cache.shared else data.size
         counts = samples_by_form(
-            np.array(plan.cache.split),
+            np.array(plan.cache.shares_by_form),
             cache=plan.cache.bytes * samples * stored.encoded_bytes / total,
             samples=samples,
             encoded=stored.encoded_bytes,
             prepared=stored.prepared_bytes,
         )
-        return float(seconds_a_sample(counts, stored.rates))
+        return float(seconds_a_sample(counts, stored.samples_per_second))
 
 
 @dataclass(frozen=True, slots=True)

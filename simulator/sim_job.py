@@ -125,7 +125,7 @@ class SimJob(JobProgress):
         """Seconds on each type of GPU that it was owed, and that it had, up to the beginning of a round."""
         return {name: (self.owed.get(name, 0.0), self.had.get(name, 0.0)) for name in {**self.owed, **self.had}}
 
-    def count(self, now: float) -> None:
+    def count_held(self, now: float) -> None:
         """Count the time that it has its nodes as had, up to now; that on several types for the first of them."""
         name = (self.gpu_types or ("",))[0]
         self.had[name] = self.had.get(name, 0.0) + now - max(self.counted, self.started)

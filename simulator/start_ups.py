@@ -18,7 +18,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ground.records import AtLeastOne, JsonRecord, NotNegative, Share
-from simulator.engine import SimulatedCluster
 from simulator.history import RunHistory
 from simulator.pools import NodePool, Pool
 from simulator.sim_job import UNITS, SimJob
@@ -162,9 +161,6 @@ class StartUps:
         self._caches.use(job.places, layers)
         self._recorded.add(self._image(job))
         return seconds
-
-    def elapsed(self, cluster: SimulatedCluster, until: float) -> None:
-        """Measure nothing."""
 
     def state(self) -> Any:
         """Return caches, images that are recorded, gangs that start, and the log."""

@@ -10,7 +10,6 @@ from typing import Annotated, Literal
 
 from annotated_types import Interval
 
-from ground.files import Source
 from ground.records import FiniteFloat, JsonRecord
 
 Amount = Annotated[FiniteFloat, Interval(ge=0, le=1e9)]
@@ -105,14 +104,3 @@ class StartUpSettings(Techniques):
     """What is installed into the running container."""
     checkpoint: CheckpointStage
     """What each start reads."""
-
-
-def read_startup(source: Source) -> StartUpSettings:
-    """Read the file of ``--startup``.
-
-    :raises InvalidInput: not YAML or JSON, unknown keys, impossible values; says the line.
-    """
-    # not at the top: the options of commands are read from this module, and their help needs no YAML
-    from ground.documents import load_document
-
-    return load_document(source).parse(StartUpSettings)

@@ -22,7 +22,7 @@ import numpy as np
 from annotated_types import Gt
 
 from ground.errors import InvalidInput
-from ground.files import write_file
+from ground.files import not_writable, write_file
 from ground.quantities import Kind
 from ground.records import Count, JsonRecord
 from scheduler.queue.policy import POLICIES, QueuePolicy
@@ -151,7 +151,7 @@ def run_point(inputs: Inputs, point: StudyPoint) -> Row:
         "pp_spread": summary.spread.pp if summary.spread else None,
         "events": engine.events,
         "window_seconds": window,
-        "waiting": _rounded(curves.waiting),
+        "waiting": _rounded(curves.jobs_waiting),
         "allocation": _rounded(curves.utilization),
     }
 
@@ -354,18 +354,13 @@ def read_rows(path: str) -> tuple[dict[StudyPoint, Row], Mapping[str, str]]:
     """
     import pyarrow as pa
     import pyarrow.compute as pc
-    import pyarrow.parquet as pq
 
-    try:
-        table = pq.read_table(path)
-    except UnicodeEncodeError:
-        raise InvalidInput(
-            "has a name that is no UTF-8, as Parquet files need it", where=path, fix="rename it"
-        ) from None
-    except FileNotFoundError:
-        raise InvalidInput("there is no such file", where=path, fix="check the path") from None
-    except (OSError, pa.ArrowException) as error:
-        raise InvalidInput("is no Parquet file that can be read", where=path, fix=_FIX) from error
+    from ground.columns import open_parquet
+
+    if not Path(path).exists():
+        raise InvalidInput("there is no such file", where=path, fix="check the path")
+    with open_parquet(path, name=path, fix=_FIX) as file:
+        table = file.read()
     if missing := [name for name in COLUMNS if name not in table.column_names]:
         raise InvalidInput(f"is no file of a study: column {missing[0]!r} is missing", where=path, fix=_FIX)
     for name in COLUMNS:
@@ -450,11 +445,7 @@ class Journal:
                 # the line before may have been cut off; an empty one is passed over
                 file.write(f"\n{line}\n")
         except OSError as error:
-            raise InvalidInput(
-                f"cannot be written: {error.strerror}",
-                where=str(self.path),
-                fix="choose a folder that may be written to",
-            ) from error
+            raise not_writable(self.path, error) from error
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,12 +25,14 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from statistics import NormalDist
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
+from annotated_types import Ge, Interval, MinLen
 
 from ground.errors import InvalidInput, TooLarge
-from ground.quantities import DAY
+from ground.quantities import DAY, HOUR
+from ground.records import AtLeastOne, Count, FiniteFloat, JsonRecord, check_bounds
 from scheduler.job import Parallelism
 from simulator.job_record import JobRecord, Status
 from topology.cluster import FloatArray
@@ -198,29 +200,17 @@ def _seconds_by_status(
 TP = 8  # Tensor parallelism fills a node
 
 
-@dataclass(frozen=True, slots=True)
-class Trained:
-    """How a model is trained."""
-
-    pp: tuple[int, ...]  # pipeline stages, tried in this order
-    least_gpus: int  # fewest GPUs that a job trains it on
-
-
-TRAINED: dict[str, Trained] = {
-    "llm-7b": Trained((1,), 8),
-    "llm-20b": Trained((2, 4), 128),
-    "llm-123b": Trained((4, 8), 256),
-}
-"""Names of models -> how they are trained."""
+TRAINED = {"llm-7b": ((1,), 8), "llm-20b": ((2, 4), 128), "llm-123b": ((4, 8), 256)}
+"""Name of a model -> pipeline stages, tried in this order, and the fewest GPUs that a job trains it on."""
 
 
 def grids(gpus: int) -> list[tuple[str, Parallelism]]:
     """Return every model and grid that a job of so many GPUs may have; none below a node of 8."""
     return [
         (name, Parallelism(tp=TP, pp=pp, dp=gpus // TP // pp))
-        for name, trained in TRAINED.items()
-        for pp in trained.pp
-        if gpus >= trained.least_gpus and gpus % (TP * pp) == 0
+        for name, (stages, least) in TRAINED.items()
+        for pp in stages
+        if gpus >= least and gpus % (TP * pp) == 0
     ]
 
 
@@ -241,21 +231,41 @@ MEMORY_PER_GPU = 125e9
 
 
 @dataclass(frozen=True, slots=True)
-class WorkloadSpec:
-    """A workload to be made."""
+class Announcements(JsonRecord):
+    """Large jobs that are announced before they are submitted."""
 
-    days: float = KALOS.days  # for how long jobs are submitted
-    per_day: float = KALOS.jobs / KALOS.days  # jobs submitted a day, on average; by default as many as in Kalos
-    gpus: int | None = None  # GPUs of the cluster, for load
-    # GPU time asked for, as a share of what the cluster has; it sets the rate in place of per_day
-    load: float | None = None
-    seed: int = 0  # same seed, same jobs
-    rhythm: float = 0.0  # how much the rate of submission swings over the day, 0 to below 1
-    max_gpus: int = KALOS.gpus_max  # larger jobs are not made; the smaller sizes of their kind take their place
-    kinds: tuple[KindName, ...] = KINDS  # the kinds of jobs that are made
-    preemptible: tuple[KindName, ...] = ()  # the kinds of jobs that may be stopped and queued again
-    announce_gpus: int | None = None  # jobs from this size on are announced before they are submitted; None = none is
-    announce_seconds: float = 4 * 3600.0  # how long before
+    gpus: AtLeastOne
+    """Jobs from this size on."""
+    seconds: Annotated[FiniteFloat, Ge(0)] = 4 * HOUR
+    """Seconds before its submission."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkloadSpec(JsonRecord):
+    """An LLM workload that is made when it is read."""
+
+    workload: Literal["kalos"] = "kalos"
+    """The cluster whose published figures it is fitted to."""
+    days: Annotated[float, Interval(gt=0, le=36_500)] = KALOS.days
+    """Days for which jobs are submitted."""
+    per_day: Annotated[float, Interval(gt=0, le=1e7)] | None = None
+    """Jobs submitted a day; default: as many as in the published trace, or as `load` needs."""
+    gpus: AtLeastOne | None = None
+    """GPUs of the cluster, for `load`."""
+    load: Annotated[float, Interval(gt=0, le=10)] | None = None
+    """GPU time asked for, as a share of what `gpus` have; sets the rate in place of `per_day`."""
+    seed: Count = 0
+    """Same seed, same jobs."""
+    rhythm: Annotated[float, Interval(ge=0, lt=1)] = 0.0
+    """How much the rate of submission swings over the day."""
+    max_gpus: AtLeastOne = KALOS.gpus_max
+    """Larger jobs are not made; the smaller sizes of their kind take their place."""
+    kinds: Annotated[tuple[KindName, ...], MinLen(1)] = KINDS
+    """The kinds of jobs that are made."""
+    preemptible: tuple[KindName, ...] = ()
+    """The kinds whose jobs may be stopped and queued again."""
+    announce: Announcements | None = None
+    """Which jobs are announced; default: none."""
 
 
 def generate(spec: WorkloadSpec) -> tuple[JobRecord, ...]:
@@ -280,7 +290,7 @@ def generate(spec: WorkloadSpec) -> tuple[JobRecord, ...]:
         )
     seeds = np.random.SeedSequence(spec.seed).spawn(2 + len(kinds))
     when, which, *generators = (np.random.default_rng(seed) for seed in seeds)
-    per_day = spec.per_day
+    per_day = KALOS.jobs / KALOS.days if spec.per_day is None else spec.per_day
     if spec.load is not None and spec.gpus is not None:
         gpu_time = sum(kind.share * kind.gpu_time_mean for kind in kinds) / sum(kind.share for kind in kinds)
         per_day = spec.load * spec.gpus * DAY / gpu_time
@@ -304,6 +314,8 @@ def generate(spec: WorkloadSpec) -> tuple[JobRecord, ...]:
 
 def check(spec: WorkloadSpec) -> None:
     """Make sure that a workload can be made; InvalidInput says which number is out of range."""
+    for part in filter(None, (spec, spec.announce)):
+        check_bounds(part)
     names = [kind.name for kind in kinds_of(KALOS)]
     unknown = [name for name in (*spec.kinds, *spec.preemptible) if name not in names]
     if unknown or not spec.kinds:
@@ -312,18 +324,9 @@ def check(spec: WorkloadSpec) -> None:
             where="kinds",
             fix=f"choose among {', '.join(names)}",
         )
-    for name, fits, fix in (
-        ("days", 0 < spec.days <= 36_500, "give days above 0"),
-        ("per_day", 0 < spec.per_day <= 1e7, "give jobs a day above 0"),
-        ("rhythm", 0 <= spec.rhythm < 1, "give a number from 0 to below 1"),
-        ("load", spec.load is None or 0 < spec.load <= 10, "give a share of the cluster above 0, as 0.8"),
-        ("gpus", (spec.gpus is None) == (spec.load is None), "give gpus and load together, or neither"),
-        ("gpus", spec.gpus is None or spec.gpus > 0, "give the GPUs of the cluster"),
-        ("max_gpus", spec.max_gpus >= 1, "give at least 1"),
-        ("announce_seconds", spec.announce_seconds >= 0, "give seconds from 0 up"),
-    ):
-        if not fits:
-            raise InvalidInput(f"{name} is {getattr(spec, name)}", where=name, fix=fix)
+    if (spec.gpus is None) != (spec.load is None):
+        fix = "give gpus and load together, or neither"
+        raise InvalidInput(f"gpus is {spec.gpus}, and load {spec.load}", where="gpus", fix=fix)
 
 
 def arrivals(generator: np.random.Generator, *, per_day: float, days: float, rhythm: float = 0.0) -> FloatArray:
@@ -363,8 +366,8 @@ def _jobs(
         choices = grids(gpus) if kind.name != "evaluation" else []
         model, parallelism = choices[int(chosen[i] * len(choices))] if choices else ("", None)
         announced = None
-        if spec.announce_gpus is not None and gpus >= spec.announce_gpus:
-            announced = max(0.0, time - spec.announce_seconds)
+        if spec.announce is not None and gpus >= spec.announce.gpus:
+            announced = max(0.0, time - spec.announce.seconds)
         records.append(
             JobRecord(
                 job_id=f"{kind.name}-{place + 1}",

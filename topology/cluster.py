@@ -290,9 +290,7 @@ class Cluster:
         return self.replace(flags=merged)
 
     def with_kept_out(self, reasons: Mapping[int, str]) -> Cluster:
-        """Return a copy in which more nodes are kept out, by index; of two reasons for one node the first stays, but
-        not that of taints, which a job may tolerate.
-        """
+        """Return a copy with more nodes kept out, by index; the first reason stays, unless it is a taint."""
         of_taints = {node for node in reasons if self.kept_out.get(node) == kept_out_by(self.taints.get(node, ()))}
         before = {node: why for node, why in self.kept_out.items() if node not in of_taints}
         return self.replace(kept_out={**reasons, **before})
@@ -364,9 +362,7 @@ class Cluster:
         return self.replace(gpu_types=names, gpu_type_of=type_of)
 
     def emptied(self) -> Cluster:
-        """Return a copy in which no GPU is in use (flags and what keeps nodes out stay): for "would it fit if the
-        cluster were empty?".
-        """
+        """Return a copy in which no GPU is in use; flags and what keeps nodes out stay."""
         return self.replace(free_gpus=self.gpus.copy())
 
     def subset(self, nodes: IntArray) -> Cluster:
@@ -382,6 +378,10 @@ class Cluster:
             part, parents = _part_of(level, nodes, parents)
             levels.append(part)
         of_types, gpu_type_of = np.unique(self.gpu_type_of[nodes], return_inverse=True)
+        by_node = {
+            name: {int(new_index[node]): of_node for node, of_node in getattr(self, name).items() if kept[node]}
+            for name in ("flags", "kept_out", "taints", "sharing", "rails")
+        }
         return self.replace(
             names=tuple(compress(self.names, kept)),
             gpus=self.gpus[nodes],
@@ -390,18 +390,12 @@ class Cluster:
             gpu_type_of=gpu_type_of.astype(np.int32),
             levels=tuple(levels),
             second_levels=tuple(_part_of(level, nodes, top)[0] for level in self.second_levels),
-            flags={int(new_index[node]): flag for node, flag in self.flags.items() if kept[node]},
-            kept_out={int(new_index[node]): why for node, why in self.kept_out.items() if kept[node]},
-            taints={int(new_index[node]): of_node for node, of_node in self.taints.items() if kept[node]},
-            sharing={int(new_index[node]): how for node, how in self.sharing.items() if kept[node]},
-            rails={int(new_index[node]): cards for node, cards in self.rails.items() if kept[node]},
+            **by_node,
         )
 
 
 def _part_of(level: Level, nodes: IntArray, parents: IntArray) -> tuple[Level, IntArray]:
-    """Return a level of some nodes alone, and the number there of each domain it had; parents has that of the broader
-    level's.
-    """
+    """Return a level of some nodes alone, and the number there of each domain it had; parents: of the broader level."""
     used, domain_of = np.unique(level.domain_of[nodes], return_inverse=True)
     renumbered = np.zeros(len(level), dtype=np.int32)
     renumbered[used] = np.arange(len(used), dtype=np.int32)
@@ -481,9 +475,7 @@ def count_nodes(level: Level, nodes: BoolArray) -> IntArray:
 
 
 def most_together(cluster: Cluster, nodes: BoolArray, *, mix_types: bool = False) -> int:
-    """Return how many of some nodes, shape [nodes], one job can have that may mix types of GPU, or not: those of one
-    compartment.
-    """
+    """Return how many of some nodes, shape [nodes], one job can have, all in one compartment."""
     if (compartment_of := cluster.compartments(mix_types=mix_types)) is None:
         return int(np.count_nonzero(nodes))
     return int(np.bincount(compartment_of[nodes], minlength=1).max())

@@ -31,10 +31,9 @@ from typing import Any, ClassVar, Literal
 from ground.documents import Document, load_document
 from ground.errors import InvalidInput, InvalidTopology, did_you_mean, some
 from ground.files import STDIN, Source, read_source
-from ground.quantities import utc_minute
 from ground.records import JsonRecord, json_data, read_json
 from topology.cluster import Cluster
-from topology.flags import FAULTY, LAST, FlagEvent, NodeFlag, merge_by_node, worst_of_each
+from topology.flags import FAULTY, LAST, FlagEvent, NodeFlag, begins_later, merge_by_node, worst_of_each
 from topology.node_names import NodeNames, expand_hostlist
 
 APPLICATION = 0x41464C47  # PRAGMA application_id of a store: the letters AFLG
@@ -249,29 +248,32 @@ class FlagFile(JsonRecord):
     """Flags, as ``--flags`` of ``arnold place`` reads them."""
 
 
-def with_flags(cluster: Cluster, path: str | Path, *, now: datetime) -> tuple[Cluster, tuple[str, ...]]:
+def with_flags(cluster: Cluster, path: str | Path | Source, *, now: datetime) -> tuple[Cluster, tuple[str, ...]]:
     """Return the cluster with the flags of a flag file or a flag store that hold now, and notes about the others; raise
     InvalidTopology where it has no node that a flag file names.
     """
-    if is_store(path):
+    if not isinstance(path, Source) and is_store(path):
         flags, notes = _of_nodes(merge_by_node(read_flags(path, now=now)), cluster.index_of, path)
         return cluster.with_flags(flags), notes
-    source = read_source(path)
+    source = path if isinstance(path, Source) else read_source(path)
     begun = len(cluster.upcoming)
     cluster, expired = with_flag_file(cluster, source, now=now)
     sentences = [f"flags of {source.name} not active any more, left out: {expired}"] if expired else []
     if upcoming := cluster.upcoming[begun:]:
-        first = min(flag.since for flag in upcoming if flag.since is not None)
-        when = f"{len(upcoming)}, the first at {utc_minute(first)}"
-        keep = "a job that says its expected_hours is kept off nodes that are faulty before it ends"
-        sentences.append(f"flags of {source.name} that begin later: {when}; {keep}")
+        sentences.append(begins_later(f"flags of {source.name}", upcoming))
     return cluster, tuple(sentences)
 
 
+def flags_as_text(path: str | Path, *, now: datetime) -> Source:
+    """Return a flag file as it stands, or what a flag store holds at an instant (timezone-aware) as one."""
+    if not is_store(path):
+        return read_source(path)
+    held = merge_by_node(read_flags(path, now=now))
+    return Source(str(path), json.dumps(json_data(FlagFile, FlagFile(tuple(held))), indent=1), numbered=False)
+
+
 def with_flag_file(cluster: Cluster, source: Source, *, now: datetime) -> tuple[Cluster, int]:
-    """Return the cluster with the flags of a file that are active now, and those that begin later; and the number of
-    those that are over.
-    """
+    """Return the cluster with the flags of a file that are active now or begin later, and how many are over."""
     flags = _flags_of(source, cluster.index_of)
     active = [flag for flag in flags if flag.active(now)]
     later = [flag for flag in flags if flag.since is not None and flag.since > now]

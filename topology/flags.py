@@ -12,6 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from annotated_types import Ge
 
+from ground.quantities import utc_minute
 from ground.records import AsWritten, AwareTime, FiniteFloat, JsonRecord, NullForInfinity
 
 FlagKind = Literal["straggler", "degraded", "faulty"]
@@ -93,6 +94,13 @@ class NodeFlag(JsonRecord):
     def active(self, at: datetime) -> bool:
         """Return whether the flag holds at an instant (both ends timezone-aware; the end is exclusive)."""
         return (self.since is None or self.since <= at) and (self.until is None or at < self.until)
+
+
+def begins_later(what: str, upcoming: Sequence[NodeFlag]) -> str:
+    """Return the note that some flags begin later, at least one; ``what``: which they are."""
+    first = min(flag.since for flag in upcoming if flag.since is not None)
+    keep = "a job that says its expected_hours is kept off nodes that are faulty before it ends"
+    return f"{what} that begin later: {len(upcoming)}, the first at {utc_minute(first)}; {keep}"
 
 
 def severity(flag: NodeFlag) -> tuple[float, bool, float, str, str]:

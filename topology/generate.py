@@ -10,7 +10,7 @@ Each preset raises :class:`InvalidTopology` for sizes that make no cluster, and 
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from inspect import getdoc, signature
 from math import prod
 
@@ -19,7 +19,7 @@ import numpy as np
 from ground.errors import InvalidInput, InvalidTopology, TooLarge, UnknownName, did_you_mean
 from topology.build import build_cluster
 from topology.cluster import MAX_NODES, Cluster, Node
-from topology.flags import FAULTY, FlagKind, NodeFlag
+from topology.flags import FAULTY, HEALTHY, FlagKind, NodeFlag
 
 Leaf = tuple[tuple[int, ...], int]
 """One domain of the closest level: its number at every level from broad to close, counted from 0, and its nodes."""
@@ -299,21 +299,17 @@ def with_domain(cluster: Cluster, nodes: int, *, level: str | None = None) -> Cl
     sizes = [int(np.bincount(np.bincount(level.domain_of)).argmax()) for level in cluster.levels]
     broad = cluster.node(len(cluster) - 1).path[:depth]
     taken, last = set(cluster.names), len(cluster)
-    # without slowdowns, which the flags have
     paths = zip(*(level.own_names() for level in cluster.levels), strict=True)
-    counts = zip(cluster.gpus.tolist(), cluster.free_gpus.tolist(), strict=True)
-    types = [cluster.gpu_types[of] for of in cluster.gpu_type_of.tolist()]
-    second = [second_level.own_names() for second_level in cluster.second_levels]
-    beside = zip(*second, strict=True) if second else [()] * len(cluster)
-    facts = zip(cluster.names, paths, counts, types, beside, strict=True)
-    rows = [Node(name, path, *of, gpu_type=gpu_type, second_path=others) for name, path, of, gpu_type, others in facts]
+    # without slowdowns, which the flags have
+    rows = [replace(node, path=path, slowdown=HEALTHY) for node, path in zip(cluster, paths, strict=True)]
     for i in range(nodes):
         closer = tuple(
             _fresh(f"new-{level.name}{i // size + 1}", level.domains)
             for level, size in zip(cluster.levels[depth:], (nodes, *sizes[depth + 1 :]), strict=True)
         )
         name = _fresh(f"new{last + i + 1}", taken)
-        rows.append(Node(name, (*broad, *closer), gpus, gpus, gpu_type=usual, second_path=("",) * len(second)))
+        beside = ("",) * len(cluster.second_levels)
+        rows.append(Node(name, (*broad, *closer), gpus, gpus, gpu_type=usual, second_path=beside))
     named = [second_level.name for second_level in cluster.second_levels]
     names = [level.name for level in cluster.levels]
     grown = build_cluster(names, rows, second=named, flags=cluster.flags.values())

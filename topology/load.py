@@ -41,10 +41,18 @@ from topology.cluster import DEFAULT_GPUS, MAX_GPUS, MAX_NODES, Cluster, NodeLim
 from topology.flags import NodeFlag
 from topology.node_gpus import NodeGpus, SharedGpus, alike_types
 from topology.node_names import NodeNames, expand_hostlist
-from topology.readers.reading import TOPOLOGY_READERS, ChoosesTopology, CountsResource, Reading, TopologyReader
+from topology.readers.reading import (
+    TOPOLOGY_READERS,
+    ChoosesTopology,
+    CountsResource,
+    Reading,
+    TopologyReader,
+    Unpacks,
+)
 from topology.taints import Toleration, taint_notes
 
 if TYPE_CHECKING:
+    from topology.running_jobs import LiveJobs
     from topology.slurm_nodes import Use
     from topology.slurm_snapshot import SlurmRequest, SlurmSnapshot, Unlisted
 
@@ -61,7 +69,10 @@ class LoadedTopology:
     source: str  # what the cluster is called: its file, - for standard input, or a live cluster
     format: str  # name of the format of the file
     notes: tuple[str, ...]  # what a user should know, one sentence each
+    now: datetime  # the time that counts as now, timezone-aware
     assumed: str = ""  # the one of the notes that GPUs are assumed, as neither the file nor an option says them
+    jobs: LiveJobs | None = None  # those that run, whose GPUs are in use, and that wait; None = nobody said which
+    lists: tuple[Source, ...] = ()  # lists of nodes that were laid over it
 
 
 def load_topology(
@@ -69,7 +80,8 @@ def load_topology(
     *,
     format: str | None = None,
     busy: Sequence[str | Path | Source] = (),
-    flags: Sequence[str | Path] = (),
+    flags: Sequence[str | Path | Source] = (),
+    running: Sequence[Source] | None = None,
     levels: Sequence[str] | None = None,
     level_names: Sequence[str] | None = None,
     domains: Mapping[str, str] | None = None,
@@ -90,6 +102,7 @@ def load_topology(
     :param busy: files with one node or hostlist a line: nodes in use; or with what Slurm says of itself
         (:mod:`topology.slurm_snapshot`).  Of several opinions about a node the worst counts.
     :param flags: YAML or JSON files with a list of flags, or flag stores; what does not hold at ``now`` is left out.
+    :param running: jobs that run, in any format of them; ``None`` = not said.
     :param gpus_per_node: for a file that does not say it; ``None`` = what ``busy`` says, else ``DEFAULT_GPUS``, noted.
     :param gpu_type: of the nodes of which the file does not say it; ``None`` = what ``busy`` says, else unsaid.
     :param gpu_resource: where GPUs are a resource (Kubernetes), its name; ``None`` = those of NVIDIA and AMD.
@@ -101,9 +114,8 @@ def load_topology(
     :param request: what the job asks of Slurm: the nodes that it may not have are kept out.
     :param exclude: a hostlist of nodes that are kept out, or a file with some if there is a / in it.
     :param unlisted: what nodes are that no list with states has; ``None`` = unusable.
-    :param now: timezone-aware; ``None`` = the present.
+    :param now: timezone-aware; ``None`` = the present, or the time of a snapshot.
     """
-    now = datetime.now(UTC) if now is None else now
     if sum(str(file) == "-" for file in (path, *busy, *flags) if not isinstance(file, Source)) > 1:
         raise InvalidInput("standard input can be read once only", where="-", fix="give a file for all but one")
     source = path if isinstance(path, Source) else read_source(path)
@@ -111,12 +123,40 @@ def load_topology(
         reader = recognise(TOPOLOGY_READERS, source, stranger=partial(stranger_fault, nodes=False))
     else:
         reader = TOPOLOGY_READERS.load(format)
+    if isinstance(reader, Unpacks):
+        unpacked = reader.unpack(source)
+        asked = {
+            "levels": levels, "level_names": level_names, "domains": domains, "gpus_per_node": gpus_per_node,
+            "gpu_type": gpu_type, "gpu_resource": gpu_resource, "unlisted": unlisted,
+            "shared_gpus": None if shared_gpus == "unusable" else shared_gpus,
+        }  # fmt: skip
+        from topology.slurm_nodes import LOCAL
+
+        local = LOCAL.set(unpacked.local)
+        try:
+            loaded = load_topology(
+                unpacked.cluster,
+                format=unpacked.format,
+                busy=(*unpacked.lists, *busy),
+                flags=(*unpacked.flags, *flags),
+                running=unpacked.running if running is None else running,
+                tolerations=tolerations,
+                request=request,
+                exclude=exclude,
+                now=unpacked.time if now is None else now,
+                **{**unpacked.options, **{option: value for option, value in asked.items() if value is not None}},
+            )
+        finally:
+            LOCAL.reset(local)
+        return replace(loaded, source=_name(path), format=reader.format.name)
+    now = datetime.now(UTC) if now is None else now
     if gpu_resource is not None:
         if not isinstance(reader, CountsResource):
             nameless = f"GPUs are no resource with a name in the format {reader.format.name}"
             raise InvalidInput(nameless, where="--gpu-resource", fix="leave --gpu-resource out")
         reader = reader.counting(gpu_resource)
     listings = [file if isinstance(file, Source) else read_source(file, may_be_empty=True) for file in busy]
+    laid = tuple(listings)
     topology = chosen = ""
     # most clusters are read without a word of Slurm; to look for one takes a thousandth of a second
     if partitions := [text for text in (source, *listings) if "artition" in text.text]:
@@ -149,6 +189,7 @@ def load_topology(
         from topology.slurm_snapshot import NO_REQUEST
 
         lists = read_node_lists(listings, cluster, request or NO_REQUEST, now=now, unlisted=unlisted, own=source)
+    listed = cluster.names
     if cluster.gpus_assumed:
         cluster, more = with_gpus(cluster, lists, gpus_per_node, source=source.name)
         notes += more
@@ -182,8 +223,19 @@ def load_topology(
             )
     if alike := alike_types(cluster.gpu_types):
         notes.append(f"{alike}; write each in one way, as no gang is on both unless it says gpu_types: any")
-    name = path.name if isinstance(path, Source) else str(path)
-    return LoadedTopology(cluster, name, reader.format.name, tuple(notes), assumed)
+    jobs = None
+    if running is not None:
+        from topology.running_jobs import read_running, with_running
+
+        bare = {*listed} - {*cluster.names}
+        jobs = read_running(running, cluster, now=now, without_gpus=bare)
+        cluster, unnamed = with_running(cluster, jobs.running)
+        notes += [*jobs.notes, *unnamed]
+    return LoadedTopology(cluster, _name(path), reader.format.name, tuple(notes), now, assumed, jobs, laid)
+
+
+def _name(path: str | Path | Source) -> str:
+    return path.name if isinstance(path, Source) else str(path)
 
 
 def _read(
@@ -242,7 +294,7 @@ class NodeList:
     source: str  # what it is called
     nodes: Mapping[str, Listed]  # name of a node of the cluster -> what the list says of it
     strangers: Mapping[str, str]  # names of nodes that the cluster does not have, and where each stands first
-    respelled: Mapping[str, str]  # names of nodes in the list -> in the cluster, where they are spelled otherwise
+    own_name: Mapping[str, str]  # names of nodes in the list -> in the cluster
     states: bool = False  # whether it is Slurm's, which says the state of every node there is
     kept_out: Mapping[str, str] = field(default_factory=dict)  # nodes that the job may not have -> why
     node_limit: NodeLimit | None = None
@@ -302,7 +354,7 @@ def read_node_lists(
         if strangers and not own_name and source.numbered:
             raise _of_another_cluster(strangers, names, "an empty file says that no node is in use")
         in_use = {name: Listed(Use.IN_USE) for name in own_name.values()}
-        lists.append(NodeList(source.name, in_use, strangers, _respelled(own_name)))
+        lists.append(NodeList(source.name, in_use, strangers, own_name))
     if parts:
         return [*lists, _slurm_list(parts, cluster, names, request, now=now, unlisted=unlisted, own=own)]
     if option := request.first_option():
@@ -352,10 +404,6 @@ def _split_by_cluster(places: Mapping[str, str], names: NodeNames) -> tuple[dict
             both = f"{spelled[own]!r} and {name!r} would both be the node {own!r} of the cluster"
             raise InvalidTopology(both, where=place, fix="write names as the cluster file has them")
     return own_name, strangers
-
-
-def _respelled(own_name: Mapping[str, str]) -> dict[str, str]:
-    return {name: own for name, own in own_name.items() if name != own}
 
 
 def _of_another_cluster(strangers: Mapping[str, str], names: NodeNames, otherwise: str) -> InvalidTopology:
@@ -421,7 +469,7 @@ def _slurm_list(
         of_nodes or " and ".join(source.name for source, _ in parts),
         listed,
         strangers,
-        _respelled(own_name),
+        own_name,
         states=snapshot.nodes is not None,
         kept_out=available.kept_out,
         node_limit=available.node_limit,
@@ -559,8 +607,7 @@ def _notes(cluster: Cluster, node_list: NodeList, here: Mapping[int, Listed]) ->
             f"GPUs that Slurm gives away whole or in shards ({' or '.join(map(str, sorted(shards)))} a GPU), so whole "
             f"on a node of which nothing is in use: {shards.total():,} of {len(cluster):,} nodes"
         )
-    if node_list.respelled:
-        pairs = [f"{there} is {own}" for there, own in node_list.respelled.items()]
+    if pairs := [f"{there} is {own}" for there, own in node_list.own_name.items() if there != own]:
         yield f"listed in {source} in another spelling: {some(pairs)}"
     if node_list.strangers:
         yield f"listed in {source} and no nodes of the cluster, left out: {some([*node_list.strangers])}"

@@ -1,12 +1,13 @@
-"""Jobs that run on a cluster: whose they are, where, since when and until when.
+"""Jobs that run on a cluster: whose they are, where, since when and until when; and those that wait for nodes.
 
 Read from what clusters say of themselves, each told by its content:
 
 - Slurm: ``squeue``, ``squeue --json``, ``scontrol show jobs`` (text or JSON), ``sacct --parsable2``.  Who holds nodes
   is what counts: also a job that is suspended, completing or being configured.  Its end is the latest that its time
-  limit allows.
+  limit allows.  Of the jobs that wait those count that would start if they had room.
 - A file of one's own: ``jobs: [{name, nodes: "n[01-08]", gpus, owner, priority, preemptible, started, ends,
-  last_checkpoint, parallelism}]``, all but the name and the nodes optional.
+  last_checkpoint, parallelism}]``, all but the name and the nodes optional; and ``waiting: [{name, nodes: 4, gpus,
+  owner, priority, submitted, hours}]``.
 
 What a record does not say is not known: a job of which no end is said may run for ever, one that is not said to be
 preemptible is protected, and of one whose GPUs are not said all GPUs of its nodes are taken.
@@ -17,9 +18,10 @@ Source: squeue(1), scontrol(1), sacct(1).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from math import inf
 from typing import Annotated, Literal, Protocol
 
 import numpy as np
@@ -38,20 +40,26 @@ from topology.slurm_snapshot import slurm_seconds, time_limit
 EndsBy = Literal["", "said", "time limit"]
 """How the end of a job is known: not at all, as somebody says it, as the latest that its time limit allows."""
 
+SKEW = 10 * MINUTE  # By which clocks of one cluster may differ: Kerberos and Munge refuse half of it
 _HOLDS = {"RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING", "STOPPED", "SIGNALING", "STAGE_OUT", "RESIZING"}
 """States of Slurm in which a job holds its nodes."""
-_SHORT = {"R": "RUNNING", "S": "SUSPENDED", "CG": "COMPLETING", "CF": "CONFIGURING", "ST": "STOPPED"}
+_SHORT = {
+    "R": "RUNNING", "S": "SUSPENDED", "CG": "COMPLETING", "CF": "CONFIGURING", "ST": "STOPPED", "PD": "PENDING",
+}  # fmt: skip
+MOST_TASKS = 1_000  # Of an array that waits, as many tasks are looked at: Slurm's MaxArraySize allows millions
+_FOR_ROOM = {"", "None", "Priority", "Resources"}
+"""Reasons for which a job waits that starts as soon as it has room and its turn."""
 
 
 @dataclass(frozen=True, slots=True)
 class LiveJob:
-    """A job that runs; times in seconds since 1970, ``None`` = not said."""
+    """A job that runs, or waits for nodes; times in seconds since 1970, ``None`` = not said."""
 
     name: str  # unique among the jobs of a cluster
-    nodes: tuple[str, ...]  # in the order of its ranks where that is known
+    nodes: tuple[str, ...]  # in the order of its ranks where that is known; none where it waits
     source: str  # the file and line that say so
     ranked: bool = False  # whether the order of its nodes is that of its ranks
-    gpus: int | None = None  # on each of its nodes; None = all of them
+    gpus: int | tuple[int, ...] | None = None  # on each of its nodes, or one by one; None = all of them
     owner: str = ""  # user
     group: str = ""  # account or namespace
     priority: float | None = None
@@ -61,6 +69,16 @@ class LiveJob:
     ends: float | None = None
     ends_by: EndsBy = ""
     last_checkpoint: float | None = None
+    wanted: int = 0  # of one that waits, how many nodes for
+    submitted: float | None = None  # of one that waits, and so the next two
+    seconds: float | None = None  # that it may run
+    hindered: str = ""  # why it would not start if it had room, in the words of the source
+
+    def gpus_on(self, cluster: Cluster) -> IntArray:
+        """Return the GPUs that it has on each of its nodes, shape [nodes]."""
+        if self.gpus is None:
+            return cluster.gpus[[cluster.index_of[name] for name in self.nodes]]
+        return np.broadcast_to(np.array(self.gpus, dtype=np.int32), len(self.nodes))
 
     def lost_gpu_hours(self, cluster: Cluster, now: float) -> float | None:
         """Return the GPU-hours that are lost if it is stopped: since its last checkpoint, else since its start;
@@ -75,7 +93,7 @@ def gpus_held(cluster: Cluster, jobs: Iterable[LiveJob]) -> IntArray:
     held = np.zeros_like(cluster.gpus)
     for job in jobs:
         at = [cluster.index_of[name] for name in job.nodes]
-        held[at] += cluster.gpus[at] if job.gpus is None else job.gpus
+        held[at] += job.gpus_on(cluster)
     return held
 
 
@@ -83,7 +101,7 @@ class RunningReader(Format, Protocol):
     """Reads one format of running jobs; an entry point in the group ``arnold.running_readers``."""
 
     def read(self, source: Source, *, now: datetime) -> Iterable[LiveJob]:
-        """Yield the jobs of a text that hold nodes.
+        """Yield the jobs of a text that hold nodes, and those that wait for some, first come first.
 
         :param now: timezone-aware; when the text was written, where it says how long jobs have been running.
         :raises InvalidInput: the text is damaged.
@@ -94,26 +112,41 @@ RUNNING_READERS: FormatGroup[RunningReader] = FormatGroup("arnold.running_reader
 """All formats of running jobs that can be read."""
 
 
-def read_running(sources: Iterable[Source], cluster: Cluster, *, now: datetime) -> tuple[list[LiveJob], list[str]]:
-    """Return the jobs that run on a cluster, their nodes by the names of the cluster, and notes.
+@dataclass(frozen=True, slots=True)
+class LiveJobs:
+    """The jobs of a cluster."""
+
+    running: tuple[LiveJob, ...]
+    waiting: tuple[LiveJob, ...]  # those that start when they have room: the highest priority first, then the oldest
+    notes: tuple[str, ...]  # what was passed over, a sentence each
+
+
+def read_running(
+    sources: Iterable[Source], cluster: Cluster, *, now: datetime, without_gpus: Collection[str] = ()
+) -> LiveJobs:
+    """Return the jobs of a cluster, their nodes by the names of the cluster.
 
     Of a job all of whose nodes are strangers nothing is kept but a note; one on both is an error.
 
-    :raises InvalidInput: a file is damaged, two jobs have one name, a job ends before it starts, or more GPUs of a node
-        are in use than it has.
+    :param without_gpus: nodes that were left out of the cluster as they have none; a job may have some.
+    :raises InvalidInput: a file is damaged, two jobs have one name, a job ends before it starts or starts after now, or
+        more GPUs of a node are in use than it has.
     """
     names = NodeNames(cluster.index_of)
     jobs: dict[str, LiveJob] = {}
-    elsewhere, over = list[str](), list[str]()
+    waiting, elsewhere, over = list[LiveJob](), list[str](), list[str]()
     for source in sources:
         for job in recognise(RUNNING_READERS, source).read(source, now=now):
-            inside = [names.find(name, where=job.source) for name in job.nodes]
-            own = tuple(name for name in inside if name is not None)
+            if job.wanted:
+                waiting.append(job)
+                continue
+            inside = {name: names.find(name, where=job.source) for name in job.nodes if name not in without_gpus}
+            own = tuple(name for name in inside.values() if name is not None)
             if not own:
                 elsewhere.append(job.name)
                 continue
-            if len(own) < len(job.nodes):
-                strangers = [name for name, node in zip(job.nodes, inside, strict=True) if node is None]
+            if len(own) < len(inside):
+                strangers = [name for name, node in inside.items() if node is None]
                 meant = did_you_mean(strangers[0], cluster.index_of)
                 raise InvalidInput(
                     f"the job {job.name!r} is on nodes that the cluster does not have: {some(strangers)}",
@@ -126,20 +159,32 @@ def read_running(sources: Iterable[Source], cluster: Cluster, *, now: datetime) 
             if job.started is not None and job.ends is not None and job.ends < job.started:
                 early = f"the job {job.name!r} ends before it starts"
                 raise InvalidInput(early, where=job.source, fix="correct one of the two times")
+            if job.started is not None and job.started > now.timestamp() + SKEW:
+                began = f"the job {job.name!r} runs since {datetime.fromtimestamp(job.started, now.tzinfo)}"
+                fix = "set TZ to the time zone of the machine that printed it, or say when it was so with --at"
+                raise InvalidInput(f"{began}, which is to come: it is {now:%Y-%m-%d %H:%M}", where=job.source, fix=fix)
             if job.ends is not None and job.ends <= now.timestamp():
                 if job.ends_by == "said":
                     ended = f"the job {job.name!r} is said to end at {datetime.fromtimestamp(job.ends, now.tzinfo)}"
                     fix = "leave it out if it has ended, correct its end, or say when it was so with --at"
                     raise InvalidInput(f"{ended}, which is over", where=job.source, fix=fix)
                 over.append(job.name)
-            jobs[job.name] = replace(job, nodes=own)
+            gpus = job.gpus
+            if isinstance(gpus, tuple):
+                gpus = tuple(count for name, count in zip(job.nodes, gpus, strict=True) if name in inside)
+            jobs[job.name] = replace(job, nodes=own, gpus=gpus)
     check_shares(cluster, jobs.values())
     notes = []
     if elsewhere:
         notes.append(f"left out, as they run on nodes that the cluster does not have: {some(elsewhere)}")
     if over:
         notes.append(f"past the end that is said of them, and still here, so they may end at any time: {some(over)}")
-    return [*jobs.values()], notes
+    if hindered := [f"{job.name} ({job.hindered})" for job in waiting if job.hindered]:
+        notes.append(f"not counted, as they wait for something else than nodes: {some(hindered)}")
+    ready = [job for job in waiting if not job.hindered]
+    # the sort is stable: as they come, where neither is said
+    ready.sort(key=lambda job: (-(job.priority or 0.0), inf if job.submitted is None else job.submitted))
+    return LiveJobs(tuple(jobs.values()), tuple(ready), tuple(notes))
 
 
 def check_shares(cluster: Cluster, jobs: Iterable[LiveJob]) -> None:
@@ -147,9 +192,8 @@ def check_shares(cluster: Cluster, jobs: Iterable[LiveJob]) -> None:
     left = dict(zip(cluster.names, cluster.gpus.tolist(), strict=True))
     holders: dict[str, str] = {}
     for job in jobs:
-        for name in job.nodes:
+        for name, wants in zip(job.nodes, job.gpus_on(cluster).tolist(), strict=True):
             has = int(cluster.gpus[cluster.index_of[name]])
-            wants = has if job.gpus is None else job.gpus
             if left[name] < wants:
                 others = f", of which {holders[name]!r} has {has - left[name]}" if name in holders else ""
                 raise InvalidInput(
@@ -167,7 +211,9 @@ def with_running(cluster: Cluster, jobs: Sequence[LiveJob]) -> tuple[Cluster, tu
     use and in no job.
     """
     held = gpus_held(cluster, jobs)
-    unnamed = np.flatnonzero(cluster.gpus - cluster.free_gpus > held)
+    # of one that is reserved it is said who keeps it out
+    others = [node not in cluster.kept_out for node in range(len(cluster))]
+    unnamed = np.flatnonzero((cluster.gpus - cluster.free_gpus > held) & others)
     notes: tuple[str, ...] = ()
     if unnamed.size:
         nodes = some([cluster.names[node] for node in unnamed.tolist()])
@@ -210,10 +256,30 @@ class OwnLiveJob(_Strict):
     """Its degrees of parallelism, as in a job file."""
 
 
+class OwnWaitingJob(_Strict):
+    """A job that waits for nodes, in a file of one's own."""
+
+    name: Annotated[str, Field(min_length=1)]
+    """Its name."""
+    nodes: Annotated[int, Field(ge=1)]
+    """How many nodes it asks for."""
+    gpus: Annotated[int | None, Field(ge=1, le=MAX_GPUS)] = None
+    """GPUs that it wants on each node; null = all."""
+    owner: str = ""
+    """Whose it is."""
+    priority: float | None = None
+    """The higher, the sooner it has its turn; null = 0."""
+    submitted: _Time = None
+    """When it was, ISO 8601 with an offset."""
+    hours: Annotated[float | None, Field(gt=0.0)] = None
+    """How long it may run; null = not known."""
+
+
 class OwnLiveJobs(_Strict):
     """The file."""
 
-    jobs: list[OwnLiveJob]
+    jobs: list[OwnLiveJob] = []
+    waiting: list[OwnWaitingJob] = []
 
 
 class OwnJobs:
@@ -223,21 +289,28 @@ class OwnJobs:
         name="jobs",
         source="Running jobs in a file of one's own, YAML or JSON",
         export='write it: `jobs: [{name: a, nodes: "n[01-08]"}]`',
-        read="name, nodes, GPUs, owner, priority, preemptible, start, end, last checkpoint, degrees of parallelism",
+        read="name, nodes, GPUs, owner, priority, preemptible, start, end, last checkpoint, degrees of parallelism; of "
+        "those that wait, number of nodes, GPUs, owner, priority, submission, hours",
         left_out="",
         marks=("jobs", "name", "nodes"),
     )
 
     def likeness(self, head: bytes) -> float:
-        """Return whether a mapping begins with the list of jobs, none of which is Slurm's."""
-        return float(
-            re.search(rb'^\s*(?:\{\s*)?"?jobs"?\s*:', head, re.MULTILINE) is not None and b'"job_id"' not in head
-        )
+        """Return whether a mapping has one of the two lists of jobs, none of which is Slurm's."""
+        lists = re.search(rb'^\s*(?:\{\s*)?"?(?:jobs|waiting)"?\s*:', head, re.MULTILINE)
+        return float(lists is not None and b'"job_id"' not in head)
 
     def read(self, source: Source, *, now: datetime) -> Iterator[LiveJob]:  # noqa: ARG002
         """Yield the jobs in the order of the file."""
         document = load_document(source)
-        for i, job in enumerate(document.parse(OwnLiveJobs).jobs):
+        file = document.parse(OwnLiveJobs)
+        for i, waiting in enumerate(file.waiting):
+            yield LiveJob(
+                waiting.name, (), document.where("waiting", i), gpus=waiting.gpus, owner=waiting.owner,
+                priority=waiting.priority, wanted=waiting.nodes, submitted=_seconds(waiting.submitted),
+                seconds=None if waiting.hours is None else waiting.hours * HOUR,
+            )  # fmt: skip
+        for i, job in enumerate(file.jobs):
             place = document.where("jobs", i, "nodes")
             listed = [job.nodes] if isinstance(job.nodes, str) else job.nodes
             nodes = [name for text in listed for name in expand_hostlist(text, where=place)]
@@ -258,22 +331,50 @@ def _seconds(time: datetime | None) -> float | None:
 # Slurm
 
 
-def _slurm_job(
-    *, number: str, name: str, nodes: str, source: str, gpus: int | None, owner: str, group: str,
-    priority: float | None, started: float | None, limit: float | None,
-) -> LiveJob:  # fmt: skip
-    """Return a job that Slurm says runs; it is called by its number and its name.
+def _slurm_jobs(
+    *, state: str, number: str, name: str, nodes: str, source: str, gpus: int | None, owner: str, group: str,
+    priority: float | None, started: float | None, limit: float | None, count: str | float | None, reason: str,
+    submitted: float | None, each: int | None = None,
+) -> Iterator[LiveJob]:  # fmt: skip
+    """Yield a job that holds nodes by its state, or waits for some; of an array each task that waits.
+
+    It is called by its number and its name.
 
     :param gpus: in all; None = not said.
+    :param each: on each node, where they are not said in all.
     :param limit: seconds that it may run; None or infinite = not said, or for ever.
+    :param count: of its nodes, as Slurm writes it: "4", or "4-8" where it may have more.
     """
-    hosts = tuple(expand_hostlist(nodes, where=source))
-    each = gpus // len(hosts) if gpus and hosts and gpus % len(hosts) == 0 else None
-    ends = started + limit if started is not None and limit is not None and limit < np.inf else None
-    return LiveJob(
-        f"{number} {name}".strip(), hosts, source, False, each, owner, group, priority,
-        started=started, ends=ends, ends_by="" if ends is None else "time limit",
-    )  # fmt: skip
+    seconds = limit if limit is not None and limit < inf else None
+    if state == "PENDING":
+        match = re.match(r"\d+", f"{count or ''}")
+        wanted = int(match[0]) if match else 0
+        if gpus is not None:
+            each = gpus // wanted if wanted and gpus % wanted == 0 else None
+        hindered = "" if reason in _FOR_ROOM else reason
+        for task in _tasks(number):
+            yield LiveJob(
+                f"{task} {name}".strip(), (), source, False, each, owner, group, priority, wanted=max(1, wanted),
+                submitted=submitted, seconds=seconds, hindered=hindered if wanted else "how many nodes is not said",
+            )  # fmt: skip
+    elif state in _HOLDS and _word(nodes):
+        hosts = tuple(expand_hostlist(nodes, where=source))
+        if gpus is not None:
+            each = gpus // len(hosts) if gpus % len(hosts) == 0 else None
+        ends = started + seconds if started is not None and seconds is not None else None
+        yield LiveJob(
+            f"{number} {name}".strip(), hosts, source, False, each, owner, group, priority,
+            started=started, ends=ends, ends_by="" if ends is None else "time limit",
+        )  # fmt: skip
+
+
+def _tasks(number: str) -> list[str]:
+    """Return the numbers of a job's tasks, of one that is an array ``15_[1-3,7%2]`` of which several wait."""
+    job, underscore, tasks = number.partition("_")
+    listed = tasks.strip("[]").partition("%")[0]
+    if not underscore or not re.fullmatch(r"[\d,-]+", listed):
+        return [number]
+    return expand_hostlist(f"{job}_[{listed}]")[:MOST_TASKS]
 
 
 def _gpus_in(*texts: str, where: str) -> int | None:
@@ -294,8 +395,8 @@ class ScontrolJobs:
         name="scontrol-jobs",
         source="Jobs of Slurm",
         export="`scontrol show jobs --all --oneliner`",
-        read="nodes, GPUs, user, account, priority, start and time limit of jobs that hold nodes",
-        left_out="jobs that wait or have ended; who may be preempted, which Slurm decides by QOS and partition",
+        read="nodes, GPUs, user, account, priority, start and time limit of jobs that hold nodes or wait for some",
+        left_out="jobs that have ended; who may be preempted, which Slurm decides by QOS and partition",
         marks=("jobid", "jobname", "jobstate"),
     )
 
@@ -308,27 +409,29 @@ class ScontrolJobs:
         starts = [match.start() for match in re.finditer(r"^[ \t]*JobId=", source.text, re.MULTILINE)]
         for start, end in zip(starts, [*starts[1:], len(source.text)], strict=True):
             fields = fields_of(source.text[start:end])
-            nodes = _word(fields.get("NodeList", ""))
-            if fields.get("JobState") not in _HOLDS or not nodes:
-                continue
             number = fields["JobId"]
             if "ArrayJobId" in fields:
                 number = f"{fields['ArrayJobId']}_{fields.get('ArrayTaskId', '')}"
             elif "HetJobId" in fields:
                 number = f"{fields['HetJobId']}+{fields.get('HetJobOffset', '')}"
             priority, place = fields.get("Priority", ""), source.at(source.text.count("\n", 0, start) + 1)
-            resources = (fields.get(key, "") for key in ("AllocTRES", "TRES", "JOB_GRES"))
-            yield _slurm_job(
+            resources = (fields.get(key, "") for key in ("AllocTRES", "TRES", "JOB_GRES", "ReqTRES"))
+            yield from _slurm_jobs(
+                state=fields.get("JobState", ""),
                 number=number,
                 name=_word(fields.get("JobName", "")),
-                nodes=nodes,
+                nodes=fields.get("NodeList", ""),
                 source=place,
                 gpus=_gpus_in(*resources, where=place),
+                each=_gpus_in(fields.get("TresPerNode", ""), where=place),
                 owner=re.sub(r"\(\d+\)$", "", fields.get("UserId", "")),
                 group=_word(fields.get("Account", "")),
                 priority=float(priority) if priority.isdecimal() else None,
                 started=slurm_time(fields.get("StartTime", "")),
                 limit=time_limit(fields.get("TimeLimit", "")),
+                count=fields.get("NumNodes"),
+                reason=fields.get("Reason", ""),
+                submitted=slurm_time(fields.get("SubmitTime", "")),
             )
 
 
@@ -339,7 +442,7 @@ class SqueueTable:
         name="squeue",
         source="Jobs of Slurm as squeue prints them",
         export="`squeue --all`",
-        read="nodes, user, how long it has run, time limit where there is such a column",
+        read="nodes, user, how long it has run, time limit where there is such a column; of jobs that wait their turn",
         left_out="GPUs: all of its nodes count as taken; priorities, accounts",
         marks=("jobid", "nodelist(reason)"),
     )
@@ -371,15 +474,14 @@ class SqueueTable:
             tail = words[len(words) - behind :] if behind else []
             row = dict(zip(header, [*head, " ".join(words[at : len(words) - behind]), *tail], strict=True))
             state = row.get("ST", row.get("STATE", ""))
-            if _SHORT.get(state, state) not in _HOLDS:
-                continue
             elapsed = slurm_seconds(row.get("TIME", ""))
             limit = next((row[name] for name in ("TIME_LIMIT", "TIMELIMIT") if name in row), "")
             listed = next(row[name] for name in header if name.startswith("NODELIST"))
-            yield _slurm_job(
-                number=row["JOBID"], name=row.get("NAME", ""), nodes=listed, source=place, gpus=None,
-                owner=row.get("USER", ""), group=row.get("ACCOUNT", ""), priority=None,
+            yield from _slurm_jobs(
+                state=_SHORT.get(state, state), number=row["JOBID"], name=row.get("NAME", ""), nodes=listed,
+                source=place, gpus=None, owner=row.get("USER", ""), group=row.get("ACCOUNT", ""), priority=None,
                 started=None if elapsed is None else now.timestamp() - elapsed, limit=time_limit(limit),
+                count=row.get("NODES"), reason=row.get("REASON", listed).strip("()"), submitted=None,
             )  # fmt: skip
 
 
@@ -413,15 +515,15 @@ class SacctTable:
                 short = f"has {plural(len(words), 'column')}, and the header {len(columns)}"
                 raise InvalidInput(short, where=source.at(number), fix="give what sacct --parsable2 prints, as it is")
             row = dict(zip(columns, words, strict=False))
-            if row["State"] not in _HOLDS or "." in row["JobID"] or not _word(row["NodeList"]):
+            if row["State"] not in _HOLDS or "." in row["JobID"]:
                 continue
             priority, place = row.get("Priority", ""), source.at(number)
-            yield _slurm_job(
-                number=row["JobID"], name=row.get("JobName", ""), nodes=row["NodeList"], source=place,
-                gpus=_gpus_in(row.get("AllocTRES", ""), where=place), owner=row.get("User", ""),
+            yield from _slurm_jobs(
+                state=row["State"], number=row["JobID"], name=row.get("JobName", ""), nodes=row["NodeList"],
+                source=place, gpus=_gpus_in(row.get("AllocTRES", ""), where=place), owner=row.get("User", ""),
                 group=row.get("Account", ""),
                 priority=float(priority) if priority.isdecimal() else None, started=slurm_time(row.get("Start", "")),
-                limit=time_limit(row.get("Timelimit", "")),
+                limit=time_limit(row.get("Timelimit", "")), count=None, reason="", submitted=None,
             )  # fmt: skip
 
 
@@ -437,8 +539,14 @@ class _JsonJob(BaseModel):
     job_state: list[str] | str
     start_time: SlurmNumber = None
     time_limit: SlurmNumber = None
+    submit_time: SlurmNumber = None
+    node_count: SlurmNumber = None
+    state_reason: str = ""
+    tres_req_str: str = ""
+    tres_per_node: str = ""
     array_job_id: SlurmNumber = None
     array_task_id: SlurmNumber = None
+    array_task_string: str = ""
     het_job_id: SlurmNumber = None
     het_job_offset: SlurmNumber = None
     tres_alloc_str: str = ""
@@ -456,8 +564,8 @@ class SlurmJobsJson:
         name="slurm-jobs-json",
         source="Jobs of Slurm as JSON",
         export="`squeue --all --json` or `scontrol show jobs --all --json`",
-        read="nodes, GPUs, user, account, priority, start and time limit of jobs that hold nodes",
-        left_out="jobs that wait or have ended; who may be preempted",
+        read="nodes, GPUs, user, account, priority, start and time limit of jobs that hold nodes or wait for some",
+        left_out="jobs that have ended; who may be preempted",
         marks=("jobs", "job_id", "job_state"),
     )
 
@@ -472,20 +580,24 @@ class SlurmJobsJson:
         document: Document = load_document(source)
         for i, job in enumerate(document.parse(_JsonJobs).jobs):
             states = {job.job_state} if isinstance(job.job_state, str) else {*job.job_state}
-            if not states & _HOLDS or not job.nodes:
-                continue
             number = f"{job.job_id}"
-            if job.array_job_id and job.array_task_id is not None:
+            if job.array_job_id and job.array_task_string:
+                number = f"{job.array_job_id:.0f}_{job.array_task_string}"
+            elif job.array_job_id and job.array_task_id is not None:
                 number = f"{job.array_job_id:.0f}_{job.array_task_id:.0f}"
             elif job.het_job_id:
                 number = f"{job.het_job_id:.0f}+{job.het_job_offset or 0:.0f}"
             place = document.where("jobs", i)
             details = [_gpus_in(detail, where=place) for detail in job.gres_detail]
-            total = sum(gpus or 0 for gpus in details) if details else _gpus_in(job.tres_alloc_str, where=place)
-            yield _slurm_job(
-                number=number, name=job.name, nodes=job.nodes, source=place, gpus=total,
+            total = sum(gpus or 0 for gpus in details) if details else None
+            if not details:
+                total = _gpus_in(job.tres_alloc_str, job.tres_req_str, where=place)
+            yield from _slurm_jobs(
+                state=next(iter(states & {*_HOLDS, "PENDING"}), ""), number=number, name=job.name,
+                nodes=job.nodes or "", source=place, gpus=total, each=_gpus_in(job.tres_per_node, where=place),
                 owner=job.user_name, group=job.account, priority=job.priority, started=job.start_time,
                 limit=None if job.time_limit is None else job.time_limit * MINUTE,
+                count=job.node_count, reason=job.state_reason, submitted=job.submit_time,
             )  # fmt: skip
 
 

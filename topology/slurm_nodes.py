@@ -19,8 +19,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, tzinfo
 from enum import IntEnum
 from typing import Annotated, Any, NamedTuple
 
@@ -132,9 +133,7 @@ def _split(words: Iterable[str]) -> list[str]:
 
 
 class TableRow(NamedTuple):
-    """A row of a table: a node or hostlist, its state, its generic resources and its partition, ``None`` = there is no
-    such column.
-    """
+    """A row of a table: a node or hostlist, and what its columns say, ``None`` = there is no such column."""
 
     nodes: str
     state: str
@@ -366,9 +365,7 @@ class SlurmNode:
 
 
 def slurm_nodes(source: Source, known: Container[str]) -> list[SlurmNode] | None:
-    """Return the nodes of a text that is an output of Slurm; ``None`` = it is none.  Known nodes tell a column of nodes
-    from one of partitions.
-    """
+    """Return the nodes of an output of Slurm; ``None`` = it is none.  Known names tell the column of nodes."""
     if _RECORD.search(source.text):
         return list(_from_records(source))
     if (rows := table_rows(source, known)) is None:
@@ -466,12 +463,19 @@ def _gpus_said(gres: str | None, tres: str | None, *, where: str) -> NodeGpus | 
     return gpus_of(tres, where=where) if not (gpus and gpus.physical) and tres and "gres/gpu" in tres else gpus
 
 
+LOCAL: ContextVar[tzinfo | None] = ContextVar("LOCAL", default=None)
+"""Of the machine whose Slurm printed what is being read; ``None`` = of this one."""
+
+
 def slurm_time(text: str) -> float | None:
-    """Return a time of Slurm's, which is local unless it is a number, in seconds since 1970; ``None`` = it is none."""
+    """Return a time of Slurm's, which is local (:data:`LOCAL`) unless it is a number, in seconds since 1970; ``None`` =
+    it is none.
+    """
     if text.isdecimal() and len(text) < 13:
         return float(text)
     try:
-        return datetime.fromisoformat(text).timestamp()
+        time = datetime.fromisoformat(text)
+        return (time if time.tzinfo is not None else time.replace(tzinfo=LOCAL.get())).timestamp()
     except (ValueError, OverflowError):
         return None
 

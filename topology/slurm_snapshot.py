@@ -143,9 +143,7 @@ def time_limit(text: str) -> float | None:
 
 
 def slurm_seconds(text: str) -> float | None:
-    """Return how long something takes, as Slurm writes it: ``1-12:30:00``; a number alone is minutes; ``None`` = it is
-    no such text.
-    """
+    """Return how long something takes, as Slurm writes it: ``1-12:30:00``, ``90`` minutes; ``None`` = no such text."""
     match = re.fullmatch(r"(?:(\d{1,9})-)?(\d{1,9})(?::(\d{1,9}))?(?::(\d{1,9}))?", text.strip())
     if match is None:
         return None
@@ -791,9 +789,11 @@ class SlurmRefused(InvalidInput):
     """Slurm cannot be asked, or does not say what is needed."""
 
 
-def ask_slurm(request: SlurmRequest) -> tuple[Source, tuple[Source, ...], tuple[str, ...]]:
-    """Return what Slurm says of its topology, as ``topology.conf`` has it; of its nodes and of what holds them; and
-    notes.
+def ask_slurm(
+    request: SlurmRequest, *, jobs: bool = False
+) -> tuple[Source, tuple[Source, ...], tuple[str, ...], tuple[Source, ...] | None]:
+    """Return what Slurm says of its topology, as ``topology.conf`` has it; of its nodes and of what holds them; notes;
+    and what it says of its jobs, where that is wanted.
 
     :raises SlurmRefused: there is no ``scontrol``, no controller answers, or Slurm has no topology or no nodes.
     :raises InvalidInput: there is no partition as the request names.
@@ -824,7 +824,9 @@ def ask_slurm(request: SlurmRequest) -> tuple[Source, tuple[Source, ...], tuple[
         )
         raise SlurmRefused(flat, where=topology.name, fix=fix)
     notes += [f"the topology of the partition was read, {name}"] if name else []
-    return topology, tuple(records), tuple(notes)
+    # the details have the GPUs of a job where the accounting does not count them
+    running = (_ask("scontrol", "show jobs", "--all", "--oneliner", "--details")[0],) if jobs else None
+    return topology, tuple(records), tuple(notes), running
 
 
 def _ask(program: str, question: str, *options: str) -> tuple[Source, str]:

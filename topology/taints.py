@@ -110,9 +110,7 @@ def parse_taint(text: str) -> Taint:
 
 
 def parse_toleration(text: str) -> Toleration:
-    """Read ``KEY`` (of any value) or ``KEY=VALUE``, with ``:EFFECT`` after it for one effect alone; raise ValueError
-    for anything else.
-    """
+    """Read ``KEY`` (of any value) or ``KEY=VALUE``, with ``:EFFECT`` after it or not; raise ValueError for others."""
     taint = parse_taint(text)
     operator = "Exists" if taint.value is None else "Equal"
     return Toleration(taint.key, operator, taint.value or "", taint.effect)

@@ -432,9 +432,7 @@ def _nodes_of(cluster: Cluster, level: Level) -> list[tuple[str, ...]]:
 
 
 def _held(switch: Switch) -> str:
-    """Return the hostlist of what a switch or block holds; raise ``InvalidInput`` for a name that Slurm cannot
-    carry, its own too.
-    """
+    """Return the hostlist of what a switch or block holds; raise ``InvalidInput`` for names that Slurm cannot carry."""
     check_name(switch.name)
     return fold_hostlist(switch.children or switch.nodes)
 

@@ -37,15 +37,6 @@ _WHOLE = re.compile(r"[1-9][0-9]{0,6}")
 _JOBS = "calibrate each job on its own: keep the rows of one"
 
 
-@dataclass(frozen=True, slots=True)
-class MeasuredSteps:
-    """Step times of one job, by run."""
-
-    runs: tuple[MeasuredRun, ...]
-    job: str  # as its rows call it; empty = they do not
-    parallelism: Parallelism | None  # as its placements have it; None = they do not say
-
-
 def read_steps(file: str) -> MeasuredSteps:
     """Read the step times.
 
@@ -53,7 +44,7 @@ def read_steps(file: str) -> MeasuredSteps:
         only; says the line.  Also as the readers of placements, clusters and op traces.
     """
     source = read_source(file)
-    reading = _Reading(source)
+    measured = MeasuredSteps(source)
     rows = CsvRows(source, BadRows(lenient=None))
     where, names = source.at(rows.header_line), [SPELLINGS.get(name.lower(), name.lower()) for name in rows.header]
     columns = {name: i for i, name in enumerate(names) if name in COLUMNS}
@@ -68,19 +59,23 @@ def read_steps(file: str) -> MeasuredSteps:
             fix = "begin with the line step_seconds,dp_spread,pp_spread (S and R), or with trace,placement"
             raise InvalidInput(f"there is no column {missing}", where=where, fix=f"{meant}{fix}")
     for line, cells in rows:
-        reading.add({name: cells[i] for name, i in columns.items()}, source.at(line))
-    return reading.result()
+        measured.add({name: cells[i] for name, i in columns.items()}, source.at(line))
+    if len(measured.steps) < 2 and sum(map(len, measured.steps.values())) < 2:
+        few = "there is one step time only" if measured.steps else "there is no step time"
+        fix = "give step times of the same job on two placements or more, some dozens of steps of each"
+        raise InvalidInput(few, where=source.name, fix=fix)
+    return measured
 
 
 @dataclass(slots=True)
-class _Reading:
-    """Rows on their way into runs; what is known of the job so far."""
+class MeasuredSteps:
+    """Step times of one job, by run, as rows add them; and what these say of the job."""
 
     source: Source
     steps: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
-    spreads: dict[str, tuple[int, int]] = field(default_factory=dict)
-    job: str | None = None
-    parallelism: Parallelism | None = None
+    spreads: dict[str, tuple[int, int]] = field(default_factory=dict)  # of each run
+    job: str | None = None  # as the rows call it
+    parallelism: Parallelism | None = None  # as its placements have it; None = they do not say
     traced: tuple[int, ...] | None = None
     placements: dict[tuple[str, str], tuple[tuple[int, int], Parallelism]] = field(default_factory=dict)
 
@@ -98,7 +93,7 @@ class _Reading:
         if row.get("placement"):
             key = row["placement"], row.get("cluster", "")
             if key not in self.placements:
-                self.placements[key] = _of_placement(self._path(key[0]), self._path(key[1]) if key[1] else None)
+                self.placements[key] = _spread_of_placement(self._path(key[0]), self._path(key[1]) if key[1] else None)
             spread, parallelism = self.placements[key]
             if self.parallelism is not None and parallelism != self.parallelism:
                 raise InvalidInput(f"the job of {key[0]} is not that of the placements above", where=where, fix=_JOBS)
@@ -133,18 +128,14 @@ class _Reading:
             raise InvalidInput(clash, where=where, fix="give each placement a run of its own")
         self.steps[run] += seconds
 
-    def result(self) -> MeasuredSteps:
-        """Return what was read."""
+    @property
+    def runs(self) -> list[MeasuredRun]:
+        """The runs, as the fit takes them."""
         import numpy as np
 
         from simulator.cost.gain_fit import MeasuredRun
 
-        if len(self.steps) < 2 and sum(map(len, self.steps.values())) < 2:
-            few = "there is no step time" if not self.steps else "there is one step time only"
-            fix = "give step times of the same job on two placements or more, some dozens of steps of each"
-            raise InvalidInput(few, where=self.source.name, fix=fix)
-        runs = (MeasuredRun(run, *self.spreads[run], np.array(seconds)) for run, seconds in self.steps.items())
-        return MeasuredSteps(tuple(runs), self.job or "", self.parallelism)
+        return [MeasuredRun(run, *self.spreads[run], np.array(seconds)) for run, seconds in self.steps.items()]
 
     def _path(self, name: str) -> str:
         """Return a file that a row names: beside the CSV, unless its path is whole."""
@@ -161,7 +152,7 @@ def _domains(row: dict[str, str], name: str, where: str) -> int:
     return int(text)
 
 
-def _of_placement(file: str, cluster: str | None) -> tuple[tuple[int, int], Parallelism]:
+def _spread_of_placement(file: str, cluster: str | None) -> tuple[tuple[int, int], Parallelism]:
     """Return S and R of a saved placement, and the degrees of its job; on a cluster they are counted anew."""
     from ground.documents import load_document
     from scheduler.job_files.placement_file import load_names, load_placement
@@ -292,7 +283,7 @@ def _gains(fit: GainFit, measured: MeasuredSteps, job: JobDocument | None, name:
         "pp_gain": gains["pp"],
         "dp_band": None if fit.dp is None else fit.dp.band,
         "pp_band": None if fit.pp is None else fit.pp.band,
-        "published": f"measured: {steps:,} step times in {len(measured.runs)} runs",
+        "published": f"measured: {steps:,} step times in {len(measured.steps)} runs",
     }
     if job is None or job.model is None or degrees is None:
         return Gains(name, **measurement)

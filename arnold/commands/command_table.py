@@ -49,6 +49,7 @@ SECTIONS: Mapping[str, Mapping[str, CommandRow]] = {
     },
     "Describe the cluster": {
         "topology": command_row("topology", "Convert, show or validate a cluster file."),
+        "snapshot": command_row("snapshot", "Save a cluster with all that runs, or say what changed."),
         "use": command_row("use", "Say once which cluster it is: arnold place job.yaml."),
     },
     "Find slow and faulty nodes": {
@@ -58,6 +59,7 @@ SECTIONS: Mapping[str, Mapping[str, CommandRow]] = {
     },
     "Look over time": {
         "simulate": command_row("simulate", "Replay a trace of jobs on a cluster."),
+        "report": command_row("report", "Say what became of the GPU-hours: used, idle, lost, by team."),
         "calibrate": command_row("calibrate", "Say what spread costs your job, from its own step times."),
         "anonymise": command_row("anonymise", "Take the names out of a trace of jobs."),
     },

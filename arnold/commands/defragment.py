@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import click
 
@@ -10,9 +12,22 @@ from arnold.console.interrupts import ending_the_search
 from arnold.console.output import answer, exit_code, progress
 from arnold.options.command import JsonCommand, said_again
 from arnold.options.field_options import file_option
-from arnold.options.job_options import PlacementInputs, placement_inputs, running_files, running_job
-from arnold.options.shared_options import RUNNING_HELP
-from ground.errors import InvalidInput
+from arnold.options.job_options import (
+    PlacementInputs,
+    beside_running,
+    placed_and_others,
+    placement_inputs,
+    running_files,
+    running_job,
+)
+from arnold.options.shared_options import RUNNING_JOBS_HELP
+from ground.errors import InvalidInput, some
+from ground.files import read_source
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from scheduler.outcome import Instance
 
 MOST_TARGET = 1_000_000  # Objective / speed: a job that touches as many domains has as many nodes
 MOST_LOST = 10**11  # GPU-seconds of all running jobs, 100,000 GPUs for eleven days: costs have to fit into 64 bits
@@ -28,20 +43,22 @@ Examples:
     "defragment", cls=JsonCommand, document="arnold.documents.place_answer:DefragmentDocument", epilog=EXAMPLES
 )
 @placement_inputs
-@file_option("--running", metavar="FILES", required=True, multiple=True, help=RUNNING_HELP)
+@file_option("--running", metavar="FILES", required=True, multiple=True, help=RUNNING_JOBS_HELP)
 @click.option(
-    "--moves", type=int, metavar="N", help="Largest number of nodes that may move.  [default: as many as it takes]"
+    "--moves",
+    type=click.IntRange(min=0),
+    help="Largest number of nodes that may move.  [default: as many as it takes]",
 )
 @click.option(
     "--cost",
-    type=float,
+    type=click.FloatRange(min=0),
     metavar="GPU_HOURS",
     help="Most work since the last checkpoints that may be lost; with it the least work is lost, instead of the fewest "
     "nodes moved. Each file of --running says its checkpoint_age in seconds.",
 )
 @click.option(
     "--target",
-    type=float,
+    type=click.FloatRange(0, MOST_TARGET),
     metavar="OBJECTIVE",
     help="Objective that the new job is to reach.  [default: what it has on the empty cluster]",
 )
@@ -56,9 +73,10 @@ def command(
 ) -> int:
     """Say which nodes of running jobs to move, and where, so that a new job is placed well at the least cost.
 
-    No running job gets a larger objective than it has, or slower nodes. Whether the cluster file shows the nodes of
-    running jobs as in use makes no difference. Nothing is moved: the answer is a proposal. Exits 3 if the job does not
-    fit even so, 4 if time ran out with nothing valid.
+    Those of which a placement is given move. No running job gets a larger objective than it has, or slower nodes.
+    Whether the cluster file shows the nodes of running jobs as in use makes no difference. Where no moves make room, it
+    says which preemptible jobs to stop, as explain --stop does. Nothing is moved: the answer is a proposal. Exits 3 if
+    the job does not fit even so, 4 if time ran out with nothing valid.
     """
     from arnold.documents.place_answer import defragment_document, print_defragmentation
     from scheduler.placement.types import ALGORITHMS
@@ -67,15 +85,14 @@ def command(
     if moves is not None and cost is not None:
         fix = "give one of them: nodes, or GPU-hours"
         raise InvalidInput("--moves and --cost are both given", where="arnold defragment", fix=fix)
-    for option, number in (("--moves", moves), ("--cost", cost), ("--target", target)):
-        if number is not None and number < 0:
-            raise InvalidInput(f"{number:g} is below 0", where=option, fix="give 0 or more")
-    if target is not None and target > MOST_TARGET:
-        raise InvalidInput(f"{target:g} is no objective", where="--target", fix=f"give 0 to {MOST_TARGET:,}")
     budget = MoveBudget(moves, cost)
     files = running_files(running)
-    instance = inputs.read()
-    jobs = [running_job(file, instance.cluster, with_age=cost is not None) for file in files]
+    whole, _, now = inputs.read_beside(())
+    instance = whole
+    placed, others = placed_and_others(files)
+    if others:
+        instance, _ = beside_running(instance, others, now=now)
+    jobs = [running_job(file, instance.cluster, with_age=cost is not None) for file in placed]
     if cost is not None and sum(job.lost_seconds for job in jobs) > MOST_LOST:
         most = max(jobs, key=lambda job: job.lost_seconds)
         raise InvalidInput(
@@ -94,8 +111,27 @@ def command(
             budget=budget,
             target=target,
         )
+        if result.outcome.evaluation is None and others:
+            instance = replace(instance, notes=(*instance.notes, _instead(whole, files, inputs, now)))
         instance = instance.settled(result.outcome)
         document = defragment_document(instance, result, budget)
     then = "" if result.outcome.evaluation is None else said_again("defragment", "--json")
     answer(document, lambda out, shown: print_defragmentation(out, instance, shown, then=then), as_json=as_json)
     return exit_code(result.status)
+
+
+def _instead(instance: Instance, files: Sequence[str], inputs: PlacementInputs, now: datetime) -> str:
+    """Return whom to stop where no moves make room, in a sentence."""
+    from scheduler.placement.types import ALGORITHMS
+    from scheduler.start_times import whom_to_stop
+
+    beside, jobs = beside_running(instance, [read_source(file) for file in files], now=now)
+    stopping = whom_to_stop(
+        beside.cluster, beside.job, jobs.running, now=now.timestamp(), solver=ALGORITHMS.load("exact"),
+        limits=inputs.limits,
+    )  # fmt: skip
+    if not stopping.jobs:
+        return "to stop preemptible jobs would not make room either"
+    sure = "no other choice loses less" if stopping.status == "optimal" else f"no less than {stopping.bound:,.1f}"
+    lost = f"losing {stopping.gpu_hours:,.1f} GPU-hours ({sure})"
+    return f"to stop {some([job.name for job in stopping.jobs])} would make room, {lost}: `arnold explain --stop`"

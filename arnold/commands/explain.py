@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import click
 
@@ -11,10 +12,16 @@ from arnold.console.interrupts import ending_the_search
 from arnold.console.output import answer, exit_code, progress
 from arnold.options.command import JsonCommand, said_again
 from arnold.options.field_options import file_option
-from arnold.options.job_options import PlacementInputs, beside_running, placement_inputs, running_files
+from arnold.options.job_options import PlacementInputs, placement_inputs
 from arnold.options.shared_options import RUNNING_JOBS_HELP, html_option
-from ground.errors import InvalidInput
-from ground.files import read_source, write_file
+from ground.errors import InvalidInput, some
+from ground.files import write_file
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from scheduler.outcome import Instance
+    from topology.running_jobs import LiveJobs
 
 EXAMPLES = """\b
 Examples:
@@ -30,6 +37,20 @@ Examples:
 @placement_inputs
 @file_option("--running", metavar="FILES", multiple=True, help=RUNNING_JOBS_HELP)
 @click.option("--when", is_flag=True, help="When the job starts as running ones end, and whether waiting pays.")
+@file_option(
+    "--history",
+    metavar="TRACE",
+    help="With --when, a trace of jobs that ended, as arnold simulate reads it: those that run or wait take as long as "
+    "those of the same owner, account and GPUs took.",
+)
+@click.option(
+    "--policy",
+    default="fifo-backfill",
+    show_default=True,
+    metavar="NAME",
+    help="Queue policy, such as fifo, fifo-backfill, priority-age, fair-share or arnold; in replays also gavel or "
+    "hadar.",
+)
 @click.option("--stop", is_flag=True, help="Which running jobs to stop, at the least loss, so that it starts at once.")
 @html_option
 def command(
@@ -39,6 +60,8 @@ def command(
     inputs: PlacementInputs,
     running: tuple[str, ...],
     when: bool,
+    history: str | None,
+    policy: str,
     stop: bool,
 ) -> int:
     """Say why a placement cannot be better, or why the job does not fit and what would help.
@@ -59,8 +82,12 @@ def command(
         raise InvalidInput("--when and --stop are both given", where="arnold explain", fix="ask one after the other")
     if (when or stop) and html is not None:
         raise InvalidInput("there is no page of running jobs", where="--html", fix="leave --html out")
-    if when or stop:
-        return _beside_running(inputs, running, when=when, as_json=as_json)
+    if history is not None and not when:
+        raise InvalidInput("is for --when", where="--history", fix="add --when, or leave it out")
+    if when:
+        return _when(inputs, running, history=history, policy=policy, as_json=as_json)
+    if stop:
+        return _stop(inputs, running, as_json=as_json)
     solver = ALGORITHMS.load("exact")
     instance = inputs.read()
     cluster, job = instance.cluster, instance.job
@@ -82,26 +109,60 @@ def command(
     return exit_code(outcome.status)
 
 
-def _beside_running(inputs: PlacementInputs, running: tuple[str, ...], *, when: bool, as_json: bool) -> int:
-    """Say when the job starts beside those that run, or which of them to stop."""
-    from arnold.documents.start_answers import print_stop, print_when, stop_document, when_document
+def _when(inputs: PlacementInputs, running: tuple[str, ...], *, history: str | None, policy: str, as_json: bool) -> int:
+    """Say when the job starts beside those that run and wait, by the policy of the queue."""
+    from arnold.documents.start_answers import print_when, when_document
     from scheduler.placement.types import ALGORITHMS
-    from scheduler.start_times import start_times, whom_to_stop
+    from scheduler.start_times import start_times
 
-    if not running:
-        fix = "give what `squeue --all` or `scontrol show jobs` prints, placements, or a file of your own"
-        raise InvalidInput("which jobs run is not said", where="--running", fix=fix)
-    now = inputs.files.now
-    instance, jobs = beside_running(inputs.read(), [read_source(file) for file in running_files(running)], now=now)
+    instance, jobs, now = _beside(inputs, running)
     cluster, job, seconds, solver = instance.cluster, instance.job, now.timestamp(), ALGORITHMS.load("exact")
     with progress(f"Making room for {job.name}") as say:
         limits = replace(inputs.limits, progress=say)
-        if when:
-            starts = start_times(cluster, job, jobs, now=seconds, solver=solver, limits=limits)
-            document = when_document(instance, starts, now=seconds)
-            answer(document, lambda out, shown: print_when(out, instance, shown), as_json=as_json)
-            return 0 if document.start.p50 is not None else exit_code("infeasible")
-        stopping = whom_to_stop(cluster, job, jobs, now=seconds, solver=solver, limits=limits)
-    stops = stop_document(instance, stopping, now=seconds)
-    answer(stops, lambda out, shown: print_stop(out, instance, shown), as_json=as_json)
+        queue, run_times = None, None
+        if jobs.waiting:
+            from simulator.start_forecast import QueueForecast
+
+            queue = QueueForecast(
+                cluster, job, jobs.running, jobs.waiting, now=seconds, solver=solver, limits=limits, policy=policy
+            )
+            if queue.elsewhere:
+                left = f"left out, as they could not run on these nodes if they were empty: {some(queue.elsewhere)}"
+                instance = replace(instance, notes=(*instance.notes, f"of the jobs that wait {left}"))
+        if history is not None:
+            from simulator.start_forecast import run_times_of
+            from simulator.traces import read_trace
+
+            run_times = run_times_of(read_trace(history).records)
+        starts = start_times(
+            cluster, job, jobs.running, now=seconds, solver=solver, limits=limits, queue=queue, history=run_times
+        )
+    document = when_document(instance, starts, now=seconds)
+    answer(document, lambda out, shown: print_when(out, instance, shown), as_json=as_json)
+    return 0 if document.start.p50 is not None else exit_code("infeasible")
+
+
+def _stop(inputs: PlacementInputs, running: tuple[str, ...], *, as_json: bool) -> int:
+    """Say which running jobs to stop so that the job starts at once."""
+    from arnold.documents.start_answers import print_stop, stop_document
+    from scheduler.placement.types import ALGORITHMS
+    from scheduler.start_times import whom_to_stop
+
+    instance, jobs, now = _beside(inputs, running)
+    with progress(f"Making room for {instance.job.name}") as say:
+        limits, solver = replace(inputs.limits, progress=say), ALGORITHMS.load("exact")
+        stopping = whom_to_stop(
+            instance.cluster, instance.job, jobs.running, now=now.timestamp(), solver=solver, limits=limits
+        )
+    document = stop_document(instance, stopping, now=now.timestamp())
+    answer(document, lambda out, shown: print_stop(out, instance, shown), as_json=as_json)
     return exit_code(stopping.status)
+
+
+def _beside(inputs: PlacementInputs, running: tuple[str, ...]) -> tuple[Instance, LiveJobs, datetime]:
+    """Return the instance beside the jobs of the cluster, these, and the time that counts as now."""
+    instance, jobs, now = inputs.read_beside(running)
+    if jobs is None:
+        fix = "give what `squeue --all` or `scontrol show jobs` prints, placements, a file of your own, or a snapshot"
+        raise InvalidInput("which jobs run is not said", where="--running", fix=fix)
+    return instance, jobs, now

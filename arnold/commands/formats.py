@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from arnold.console.output import answer, plain, print_rows
-from arnold.options.command import JsonCommand
+from arnold.options.command import JsonCommand, object_at
 from ground.formats import FileFormat
 from ground.quantities import capitalised
 from ground.records import JsonRecord
@@ -26,6 +26,16 @@ KINDS: Mapping[str, str] = {
     "metrics": "what machines measured: health peers",
 }
 """Kinds of files, in the order in which they are listed: what they say and who reads them."""
+
+READERS: Mapping[str, str] = {
+    "clusters": "topology.readers.reading:TOPOLOGY_READERS",
+    "jobs": "simulator.traces.trace_loading:TRACE_READERS",
+    "running jobs": "topology.running_jobs:RUNNING_READERS",
+    "op-traces": "health.whatif.converters:PROFILE_READERS",
+    "collectives": "health.collectives.reading:COLLECTIVES_READERS",
+    "metrics": "health.peers.recording_files:METRIC_READERS",
+}
+"""Kind -> the group of its readers, imported when it is listed."""
 
 EXAMPLES = """\b
 Examples:
@@ -61,41 +71,13 @@ class FormatsDocument(JsonRecord):
 
 def formats_of(kinds: Iterable[str]) -> FormatsDocument:
     """Return the formats of some kinds, in the order in which these are given."""
-    return FormatsDocument(
-        tuple(
-            FormatKind(kind, KINDS[kind], tuple(sorted(_formats_of_kind(kind), key=lambda form: form.name)))
-            for kind in kinds
-        )
-    )
+    from health.whatif.trace import FORMAT
 
-
-def _formats_of_kind(kind: str) -> Iterable[FileFormat]:
-    match kind:
-        case "clusters":
-            from topology.readers.reading import TOPOLOGY_READERS
-
-            return TOPOLOGY_READERS.formats()
-        case "jobs":
-            from simulator.traces.trace_loading import TRACE_READERS
-
-            return TRACE_READERS.formats()
-        case "running jobs":
-            from topology.running_jobs import RUNNING_READERS
-
-            return RUNNING_READERS.formats()
-        case "op-traces":
-            from health.whatif.converters import PROFILE_READERS
-            from health.whatif.trace import FORMAT
-
-            return FORMAT, *PROFILE_READERS.formats()
-        case "collectives":
-            from health.collectives.reading import COLLECTIVES_READERS
-
-            return COLLECTIVES_READERS.formats()
-        case _:
-            from health.peers.recording_files import METRIC_READERS
-
-            return METRIC_READERS.formats()
+    listed = []
+    for kind in kinds:
+        formats = [*object_at(READERS[kind]).formats(), *([FORMAT] if kind == "op-traces" else [])]
+        listed.append(FormatKind(kind, KINDS[kind], tuple(sorted(formats, key=lambda form: form.name))))
+    return FormatsDocument(tuple(listed))
 
 
 @click.command("formats", cls=JsonCommand, document="arnold.commands.formats:FormatsDocument", epilog=EXAMPLES)

@@ -22,7 +22,7 @@ OTHERS: Mapping[str, str] = {
     "records": "scheduler.job_files.records_file:RecordsDocument",
     "startup": "simulator.startup_settings:StartUpSettings",
     "data": "simulator.data_plan:DataPlan",
-    "workload": "simulator.traces.workload_file:WorkloadDocument",
+    "workload": "simulator.workload:WorkloadSpec",
 }
 """Documents beside those of the commands: errors, what `place` and `simulate` print for several jobs or runs,
 certificates, and what users write."""

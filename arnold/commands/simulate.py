@@ -5,9 +5,7 @@ A study is a grid: policies, algorithms, clusters, scales of load and seeds, eac
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -18,7 +16,7 @@ import click
 from annotated_types import Ge, Gt, Interval
 from click.core import ParameterSource
 
-from arnold.console.output import console, emit_json, is_quiet, note, plain, print_rows, progress
+from arnold.console.output import console, emit_json, note, plain, print_rows, progress
 from arnold.options.cluster_options import ClusterFiles, overlay_options
 from arnold.options.command import JsonCommand
 from arnold.options.field_options import file_option, option_names, options_of, takes
@@ -152,7 +150,8 @@ def command(
             for sentence in topology.notes
         ]
         by_name = dict(zip(grid.clusters, (topology.cluster for topology in loaded), strict=True))
-        inputs, others = replay_inputs(replay.first_of(grid), by_name)
+        first = replace(replay.settings, policy=grid.policies[0], algorithm=grid.algorithms[0])
+        inputs, others = replay_inputs(replace(replay, settings=first), by_name)
         notes += others
         if several:
             note(*notes)
@@ -232,9 +231,15 @@ def _run(
         if file is not None and file.found:
             note(f"Going on from {keeping.checkpoint}: {engine.completed:,} jobs have ended.")
         try:
-            with _run_progress(len(engine.jobs)) as show_progress, asked_to_stop() as interrupted:
+            with progress("Replaying", total=len(engine.jobs)) as say, asked_to_stop() as interrupted:
+
+                def show(engine: Engine) -> None:
+                    past = duration(engine.clock.now - engine.jobs[0].submitted)
+                    waiting, running = len(engine.cluster.backlog), len(engine.cluster.active)
+                    say(f"{past} simulated, {waiting:,} jobs wait, {running:,} run", done=engine.completed)
+
                 save = None if file is None else file.save
-                watch = Watch(show_progress, interrupted, save=save, every=keeping.checkpoint_every)
+                watch = Watch(show, interrupted, save=save, every=keeping.checkpoint_every)
                 engine.run(watch, overload=Overload(years=keeping.max_backlog_years))
         except KeyboardInterrupt:
             if file is not None:
@@ -290,31 +295,6 @@ def _show_run(document: SimulateDocument, replay: Replay, tables: Sequence[TextT
         out.print(f"Left out: {count:,} ({plain(reason)}).")
     for sentence in replay.trace.notes:
         out.print(plain(sentence))
-
-
-@contextmanager
-def _run_progress(jobs: int) -> Iterator[Callable[[Engine], None] | None]:
-    """Show a bar with simulated time and jobs left; call it now and then; ``None`` = stderr is no terminal.
-
-    :param jobs: of the run.
-    """
-    if not sys.stderr.isatty() or is_quiet():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (BarColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("", total=jobs)
-
-        def show(engine: Engine) -> None:
-            past = duration(engine.clock.now - engine.jobs[0].submitted)
-            waiting, running = len(engine.cluster.backlog), len(engine.cluster.active)
-            left = f"{jobs - engine.completed:,} jobs left: {waiting:,} wait, {running:,} run"
-            bar.update(task, completed=engine.completed, description=f"{past} simulated, {left}")
-
-        yield show
 
 
 def _compare(

@@ -66,6 +66,7 @@ def print_verification(out: Console, verification: Verification) -> None:
             f"{plain(verification.job)}: objective {decimal(verification.objective)} by the evaluator, "
             f"nothing costs less than {decimal(verification.bound)} by what was recounted"
         )
+    print_sentences(out, "Claims", [claim.sentence for claim in verification.claims])
     counted = Counter(pair.told for pair in verification.checked)
     counts = ", ".join(f"{count:,} {TOLD[word]}" for word, count in counted.items())
     title = f"{plural(len(verification.checked), 'refuted pair')}, {counts}, in {verification.seconds:.2f} s"

@@ -129,7 +129,7 @@ def _longest(texts: Sequence[str]) -> int:
     return max(map(cell_len, texts), default=0)
 
 
-def save_answer(file: str, document: T, show: Callable[[Console, T], None]) -> None:
+def save_page(file: str, document: T, show: Callable[[Console, T], None]) -> None:
     """Write the page of what ``show`` prints of a document: the verdict as its heading, then tables and lists.
 
     Same input, same text.
@@ -166,6 +166,8 @@ class _Printed(Console):
         for shown in objects:
             if isinstance(shown, FittedTable):
                 self.parts.append((shown.title, shown))
+            elif isinstance(shown, Text) and not self.sentences:  # the verdict of a frame
+                self.sentences.append(f"{shown.plain}.")
             elif isinstance(shown, Text):
                 self._title = shown.plain
             elif isinstance(shown, Table):  # of print_sentences: a dash, a sentence

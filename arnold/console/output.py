@@ -19,7 +19,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from time import perf_counter, process_time
-from typing import IO, TYPE_CHECKING, Any, TypeVar
+from typing import IO, TYPE_CHECKING, Any, Protocol, TypeVar
 
 import click
 
@@ -169,9 +169,9 @@ def answer(
     if file is not None:
         write_file(file, text + "\n")
     if html is not None:
-        from arnold.console.fitted_table import save_answer
+        from arnold.console.fitted_table import save_page
 
-        save_answer(html, document, show)
+        save_page(html, document, show)
     if as_json:
         click.echo(text)
     else:
@@ -193,16 +193,22 @@ def console() -> Console:
     return Plain(highlight=False, markup=False, emoji=False, width=width)
 
 
+class Step(Protocol):
+    """Says how far a command is."""
+
+    def __call__(self, sentence: str, *, done: int | None = None) -> None:
+        """Show a short sentence, and that so many steps are done; ``None`` = one more than before."""
+
+
 @contextmanager
-def progress(label: str, *, total: int | None = None) -> Iterator[Callable[[str], None]]:
+def progress(label: str, *, total: int | None = None) -> Iterator[Step]:
     """Show on a terminal what is going on; elsewhere keep silent.
 
     :param label: what the command is doing.
     :param total: number of steps; ``None`` = unknown, the bar pulses.
-    :returns: call it with a short sentence; each call is a step when ``total`` is known.
     """
     if not sys.stderr.isatty() or is_quiet():
-        yield lambda _: None
+        yield lambda sentence, *, done=None: None  # noqa: ARG005
         return
     from rich.console import Console
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -210,7 +216,9 @@ def progress(label: str, *, total: int | None = None) -> Iterator[Callable[[str]
     columns = (SpinnerColumn(), TextColumn("{task.fields[label]}"), BarColumn(), TimeElapsedColumn())
     with Progress(*columns, TextColumn("{task.description}"), console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("", total=total, label=label)
-        yield lambda sentence: bar.update(task, description=sentence, advance=0 if total is None else 1)
+        yield lambda sentence, *, done=None: bar.update(
+            task, description=sentence, completed=done, advance=1 if done is None and total is not None else None
+        )
 
 
 PACKAGES = ("ground", "topology", "scheduler", "health", "simulator", "arnold")

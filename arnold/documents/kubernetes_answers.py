@@ -17,7 +17,7 @@ from extender.node_flags import FlagChange, FlaggedNode
 from extender.plans.gang_plan import GangPlan
 from ground.errors import ArnoldError
 from ground.quantities import decimal, percent
-from ground.records import AwareTime, Count, JsonRecord, Share
+from ground.records import AwareTime, Count, JsonRecord, Share, record_of
 from scheduler.job import FAMILIES, Family
 from scheduler.objective import Spread, spread_by_level
 from scheduler.outcome import proof_in_words
@@ -167,26 +167,19 @@ class KubernetesNodesDocument(JsonRecord):
 
 def gang_summary(plan: GangPlan) -> GangSummary:
     """Return a gang as one row."""
-    return GangSummary(**_summary(plan))
+    return record_of(GangSummary, plan, **_not_of_plan(plan))
 
 
-def _summary(plan: GangPlan) -> dict[str, Any]:
-    """Return the fields of :class:`GangSummary`."""
+def _not_of_plan(plan: GangPlan) -> dict[str, Any]:
+    """Return the fields of :class:`GangSummary` that the plan itself has not, or otherwise."""
     return {
         "namespace": plan.key.namespace,
         "gang": plan.key.name,
         "phase": str(plan.phase),
         "pods": plan.size,
-        "bound_pods": plan.bound_pods,
         "gpus": plan.spec.gpus,
         "level": plan.spec.level,
         "spread": None if plan.spread is None else Spread(*plan.spread),
-        "objective": plan.objective,
-        "bound": plan.bound,
-        "gap": plan.gap,
-        "proved_to": plan.proved_to,
-        "reason": plan.reason,
-        "message": plan.message,
     }
 
 
@@ -214,17 +207,16 @@ def gang_document(plan: GangPlan, cluster: Cluster | None, notes: tuple[str, ...
             of_rank = np.array([cluster.index_of[node] for node in plan.node_names], dtype=np.int32)
             spread_now = spread_by_level(cluster, job.grid, of_rank[job.grid.node_rank])
     domains = {} if cluster is None else _domains_of(cluster, {*plan.node_names})
-    return GangDocument(
-        **_summary(plan),
+    return record_of(
+        GangDocument,
+        plan,
+        **_not_of_plan(plan),
         parallelism=spec.parallelism,
         order=spec.order,
         alpha=spec.alpha,
         constraints=(*hard, *soft),
         gpu_types=spec.gpu_types,
-        conditions=tuple(
-            GangCondition(condition.type, condition.status, condition.reason, condition.message, condition.since)
-            for condition in plan.conditions
-        ),
+        conditions=tuple(record_of(GangCondition, condition) for condition in plan.conditions),
         assignment=tuple(
             PlacedRank(rank, *cells[rank // plan.pods_per_node], node, domains.get(node, {}))
             for rank, node in plan.node_of_rank.items()
@@ -312,15 +304,13 @@ def nodes_document(loaded: LoadedTopology, promised: Mapping[str, GangKey]) -> K
         loaded.source,
         tuple(level.name for level in cluster.levels),
         tuple(
-            KubernetesNode(
-                row.name,
-                domains[row.name],
-                row.gpus,
-                row.free_gpus,
-                row.gpu_type,
-                row.sharing,
-                cluster.flags.get(i),
-                str(promised[row.name]) if row.name in promised else None,
+            record_of(
+                KubernetesNode,
+                row,
+                node=row.name,
+                domains=domains[row.name],
+                flag=cluster.flags.get(i),
+                gang=str(promised[row.name]) if row.name in promised else None,
             )
             for i, row in enumerate(cluster)
         ),

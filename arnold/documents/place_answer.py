@@ -36,7 +36,7 @@ from scheduler.explanation import (
 from scheduler.job import FAMILIES, Family
 from scheduler.job_files.job_file import JobDocument, job_document
 from scheduler.job_on_cluster import going_away
-from scheduler.objective import TOLERANCE, Spread, objective_of
+from scheduler.objective import TOLERANCE, Spread, objective_of, trivial_bound
 from scheduler.outcome import (
     CloserSpread,
     ExpertSpread,
@@ -52,6 +52,8 @@ from scheduler.placement.admission import held_nodes, typed
 from scheduler.placement.types import ALGORITHMS, ParetoPoint, Prefer, PriceOption, Status
 from scheduler.rails import RailUse, rail_use
 from scheduler.subproblems import in_words as types_in_words
+from scheduler.unchecked import unchecked_claims
+from scheduler.witnesses import NOT_TO_BE_CHECKED
 from scheduler.work_clock import End
 from topology.cluster import IntArray, count_nodes
 from topology.flags import FAULTY, NodeFlag, in_words
@@ -86,6 +88,9 @@ class PlacementAnswer(JsonRecord):
     level's name: besides, of placements as good none has a smaller EP spread, or less of alpha * dp + beta * pp at
     closer levels, down to that one; `all`: down to the closest; null = not even the objective.  What comes after the
     objective is proved of placements on the chosen types of GPU with no node slower than was admitted."""
+    unchecked: Mapping[str, str]
+    """What is proved and no certificate shows -> a sentence: `objective`: what decides; `ep`: the EP spread; `moves`:
+    what has to move; else a closer level.  The rest of what is proved `arnold verify` recounts."""
     stopped_at: End | None
     """Seconds of the time limit that stopped the algorithm, or by the clock what came after its proof; or
     `interrupted`: Ctrl-C or SIGTERM did; null = it ended by itself, or proved its answer."""
@@ -187,6 +192,7 @@ class PlaceDocument(PlacementAnswer):
 
     status: Literal["optimal", "feasible", "infeasible", "timeout", "gave-up"]
     proved_to: str | None
+    unchecked: Mapping[str, str]
     stopped_at: End | None
     algorithm: str
     reason: str | None
@@ -248,6 +254,7 @@ def place_document(instance: Instance, outcome: Outcome, *, would_fit_if_empty: 
     return record_of(
         PlaceDocument,
         outcome,
+        unchecked=unchecked_claims(instance, outcome),
         reason=outcome.reason or None,
         would_fit_if_empty=would_fit_if_empty,
         alpha=job.alpha,
@@ -364,12 +371,20 @@ def print_placement(out: Console, instance: Instance, outcome: Outcome, document
     whole = "" if document.run_seconds is None else f"; {document.run_seconds:.2f} s in all"
     timing = f"{outcome.algorithm}, {document.solve_seconds:.2f} s{whole}"
     frame = Frame(out, outcome.verdict, COLOURS.get(outcome.status, BAD), timing=timing)
-    # what decides between equal objectives, in order
-    proved = {True: "the least with this objective, proved", False: "not proved to be the least"}
+    if "objective" in document.unchecked:
+        out.print(document.unchecked["objective"])
+
+    def sure(claim: str, *, proved: bool) -> str:
+        """Return how sure it is that what decides between equal objectives is the least of its kind."""
+        if not proved:
+            return "not proved to be the least"
+        how = NOT_TO_BE_CHECKED if claim in document.unchecked else "proved"
+        return f"the least with this objective, {how}"
+
     if document.ep is not None:
-        out.print(f"{document.level}: EP spread {document.ep.spread}, {proved[document.ep.proved]}")
+        out.print(f"{document.level}: EP spread {document.ep.spread}, {sure('ep', proved=document.ep.proved)}")
     for level, spread in document.closer.items():
-        out.print(f"{level}: DP spread {spread.dp}, PP spread {spread.pp}, {proved[spread.proved]}")
+        out.print(f"{level}: DP spread {spread.dp}, PP spread {spread.pp}, {sure(level, proved=spread.proved)}")
     print_head(out, instance)
     types = [option for option in document.types if len(document.types) > 1]
     assumed = [f"on one of {len(types)} choices of GPU, {option.sentence}" for option in types if option.chosen]
@@ -486,6 +501,7 @@ class JointDocument(PlacementAnswer):
     proved_to: str | None
     """How much of what is asked is proved: `objective`: the sum; `all`: besides, no job could have a smaller EP spread,
     or lie better at a closer level, on the whole cluster; null = not even the sum."""
+    unchecked: Mapping[str, str]
     stopped_at: End | None
     """Seconds of the time limit that ended the search, or `interrupted`; null = it ended by itself, or proved its
     answer."""
@@ -514,11 +530,21 @@ def joint_document(instances: Sequence[Instance], weights: Sequence[float], outc
     """Return the document of a joint placement; notes of reading a job stand in the document of that job."""
     names = [instance.job.name for instance in instances]
     placed = zip(names, instances, outcome.outcomes, strict=False)
+    jobs = {name: place_document(instance, alone) for name, instance, alone in placed}
+    unchecked = dict[str, str]()
+    if outcome.status == "infeasible":
+        counted = sum(instance.job.grid.cells for instance in instances) > int(instances[0].cluster.idle.sum())
+        unchecked = {} if counted else {"objective": f"not all jobs fit: {NOT_TO_BE_CHECKED}"}
+    elif outcome.bound is not None and any(job.gap or "objective" in job.unchecked for job in jobs.values()):
+        # where each job has what the certificate of it alone says that it costs at least, that is the least sum
+        what = "sum" if outcome.status == "optimal" else "bound"
+        unchecked = {"objective": f"{what} {decimal(outcome.bound)}: {NOT_TO_BE_CHECKED}"}
     return record_of(
         JointDocument,
         outcome,
+        unchecked=unchecked,
         status=outcome.status if outcome.status != "refused" else "gave-up",
-        jobs={name: place_document(instance, alone) for name, instance, alone in placed},
+        jobs=jobs,
         weights=dict(zip(names, weights, strict=True)),
         left_out=tuple(names[j] for j in outcome.left_out),
         reason=outcome.reason or None,
@@ -542,6 +568,8 @@ def print_joint_placement(out: Console, instances: Sequence[Instance], document:
     frame = Frame(
         out, f"{verdict}: {worth}", COLOURS.get(document.status, BAD), timing=f"{document.solve_seconds:.2f} s"
     )
+    for sentence in document.unchecked.values():
+        out.print(plain(sentence))
     if document.left_out:
         out.print(f"Fewest jobs to leave out: {', '.join(document.left_out)}")
     cluster = instances[0].cluster
@@ -559,6 +587,8 @@ def print_joint_placement(out: Console, instances: Sequence[Instance], document:
     frame.rows(headers, rows, title="Jobs", left=["where"])
     if document.objective is not None:
         objective = document.objective
+        proofs = [f"{name}: {why}" for name, job in document.jobs.items() for why in job.unchecked.values()]
+        frame.details("what of each job is not to be checked", proofs)
         frame.details(
             "one job after the other", [_turn_in_words(turn, objective) for turn in document.one_after_the_other]
         )
@@ -656,6 +686,7 @@ class RepairDocument(PlacementAnswer):
     """How much of what is asked is proved, in the same sense: `objective`: a better objective is impossible; `all`, or
     a level's name: fewer moves, a smaller EP spread and a better placement at closer levels (down to that one) too;
     null = not even the objective."""
+    unchecked: Mapping[str, str]
     level: str
     spread_by_level: Mapping[str, Mapping[Family, int]]
     used_flagged: tuple[str, ...]
@@ -687,9 +718,17 @@ def repair_document(instance: Instance, repair: Repair, *, lost: Sequence[str]) 
     :param lost: names of the lost nodes.
     """
     names, before, after = instance.cluster.names, repair.before, repair.after
+    # a cell on a lost node has to move; a group touches one domain at least
+    unchecked = dict[str, str]()
+    if repair.moves_proved and any(names[move.source] not in lost for move in repair.moves):
+        unchecked["moves"] = f"fewest moves {len(repair.moves)}: {NOT_TO_BE_CHECKED}"
+    if repair.bound > trivial_bound(instance.job) + TOLERANCE:
+        what = "objective" if repair.objective_proved else "bound"
+        unchecked["objective"] = f"{what} {decimal(repair.bound)}: {NOT_TO_BE_CHECKED}"
     return record_of(
         RepairDocument,
         repair,
+        unchecked=unchecked,
         lost=tuple(lost),
         moves=tuple(
             MovedCell(
@@ -730,6 +769,8 @@ def print_repair(out: Console, document: RepairDocument, *, then: str) -> None:
         f"DP spread {document.before.spread.dp} -> {document.spread.dp}, "
         f"PP spread {document.before.spread.pp} -> {document.spread.pp}"
     )
+    for sentence in document.unchecked.values():
+        out.print(plain(sentence))
     rows = [(move.node_rank, move.dp, move.pp, move.source, move.target) for move in document.moves]
     frame.rows(("rank", "row (dp)", "stage (pp)", "from", "to"), rows, title="Moves", left=["from", "to"])
     used = document.used_flagged
@@ -744,6 +785,7 @@ class ExplainDocument(PlacementAnswer):
     status: Status
     """Status of the exact solver: optimal, feasible, infeasible or timeout."""
     proved_to: str | None
+    unchecked: Mapping[str, str]
     stopped_at: End | None
     verdict: str
     """The answer in one sentence."""
@@ -785,6 +827,7 @@ def explain_document(
     return record_of(
         ExplainDocument,
         outcome,
+        unchecked=unchecked_claims(instance, outcome),
         alpha=instance.job.alpha,
         beta=instance.job.beta,
         level=instance.level.name,
@@ -826,6 +869,8 @@ def print_explanation(
     :param then: the command to go on with.
     """
     frame = Frame(out, document.verdict, COLOURS.get(outcome.status, BAD), timing=f"{document.solve_seconds:.2f} s")
+    for sentence in document.unchecked.values():
+        out.print(plain(sentence))
     print_head(out, instance)
     if outcome.evaluation is not None:
         title = "Nothing can be cheaper"
@@ -1072,6 +1117,7 @@ class DefragmentDocument(PlacementAnswer):
     """How much of what is asked is proved: `objective`: that, and the cost of the moves; `all`: besides, no moves that
     cost as little give the new job a smaller EP spread, or a better placement at a closer level; null = not even
     these."""
+    unchecked: Mapping[str, str]
     stopped_at: End | None
     """Seconds of the time limit that ended the search, or `interrupted`; null = it ended by itself, or proved its
     answer."""
@@ -1128,11 +1174,24 @@ def defragment_document(instance: Instance, result: Defragmentation, budget: Mov
             assignment=cells if moved.moved else (),
         )
         running.append(document)
+    reached = placed is not None and result.reached <= result.target + TOLERANCE
+    unchecked = dict[str, str]()
+    if placed is None:
+        counted = instance.job.grid.cells > int((instance.cluster.gpus == instance.job.gpus_per_node).sum())
+        if result.status == "infeasible" and not counted:
+            unchecked["objective"] = f"it does not fit whatever moves: {NOT_TO_BE_CHECKED}"
+    else:
+        # what costs nothing has the least cost; what reaches its target is asked no more
+        if result.least_cost > TOLERANCE:
+            unchecked["moves"] = f"least cost of the moves {decimal(result.least_cost)}: {NOT_TO_BE_CHECKED}"
+        if result.status == "optimal" and not reached:
+            unchecked["objective"] = f"objective {decimal(placed.objective)} at that cost: {NOT_TO_BE_CHECKED}"
     return record_of(
         DefragmentDocument,
         result,
+        unchecked=unchecked,
         status="gave-up" if result.status == "refused" else result.status,
-        reached=placed is not None and result.reached <= result.target + TOLERANCE,
+        reached=reached,
         now=result.now.objective,
         objective=result.outcome.objective,
         measure="gpu-hours" if by_hours else "moves",
@@ -1167,6 +1226,8 @@ def print_defragmentation(out: Console, instance: Instance, document: Defragment
     frame = Frame(out, verdict, COLOURS.get(document.status, BAD), timing=f"{document.solve_seconds:.2f} s")
     if document.objective is not None:
         out.print(f"target {decimal(document.target)}: {'reached' if document.reached else 'not reached'}")
+    for sentence in document.unchecked.values():
+        out.print(plain(sentence))
     print_head(out, instance)
     rows = []
     for job in document.running:

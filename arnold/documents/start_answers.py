@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from math import inf
 from typing import TYPE_CHECKING
 
 from arnold.console.output import BAD, GOOD, SO_SO
 from arnold.documents.place_answer import ExplainDocument, Frame, passed_over, print_head
+from arnold.documents.snapshot_answer import iso
 from ground.quantities import decimal, plural
 from ground.records import JsonRecord, NotNegative
 from scheduler.job_files.job_file import JobDocument, job_document
@@ -62,7 +61,7 @@ class WhenDocument(JsonRecord):
     start: StartRange
     """When it starts, as a range over what is not known of the ends of running jobs."""
     now: PlaceThen
-    """What it has at once."""
+    """What it has at once, if nobody who waits goes first."""
     later: PlaceThen
     """The best that waiting for ends that are known gives, and from when on; as now = waiting gives nothing."""
     notes: tuple[str, ...]
@@ -112,19 +111,15 @@ class StopDocument(JsonRecord):
 ExplainOutput = ExplainDocument | WhenDocument | StopDocument  # One of the three
 
 
-def _iso(time: float) -> str | None:
-    return None if time == inf else datetime.fromtimestamp(round(time), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
 def _then(outcome: Outcome, at: float) -> PlaceThen:
     reason = outcome.reason or None
-    return PlaceThen(_iso(at) or "", outcome.status, outcome.objective, outcome.bound, outcome.spread, reason)
+    return PlaceThen(iso(at) or "", outcome.status, outcome.objective, outcome.bound, outcome.spread, reason)
 
 
 def when_document(instance: Instance, starts: StartTimes, *, now: float) -> WhenDocument:
     """Return the document of the start of a job; ``now``: seconds since 1970."""
     return WhenDocument(
-        start=StartRange(*map(_iso, (starts.earliest, starts.p10, starts.p50, starts.p90))),
+        start=StartRange(*map(iso, (starts.earliest, starts.p10, starts.p50, starts.p90))),
         now=_then(starts.now, now),
         later=_then(starts.later, starts.later_at),
         notes=(*instance.notes, *starts.notes),
@@ -154,7 +149,7 @@ def stop_document(instance: Instance, stopping: StopProposal, *, now: float) -> 
 def print_when(out: Console, instance: Instance, document: WhenDocument) -> None:
     """Print when a job starts."""
     start, now, later = document.start, document.now, document.later
-    if now.objective is not None:
+    if now.objective is not None and start.p50 == now.at:
         frame = Frame(out, f"starts now: objective {decimal(now.objective)} ({status_words(now.status)})", GOOD)
     elif start.p50 is None:
         frame = Frame(out, "no start can be told: it waits for jobs of which no end is known", BAD)

@@ -7,10 +7,10 @@ readers.  A file with such a name is given as ``./kube:...``.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -22,12 +22,15 @@ from ground.files import Source
 from ground.records import AtLeastOne
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from extender.live_cluster import ListedCluster
     from topology.load import LoadedTopology
     from topology.slurm_snapshot import SlurmRequest
 
 
 KUBERNETES, SLURM = "kube:", "slurm:"  # With what the name of a live cluster begins
+_POD = re.compile(r"""\bkind["']?\s*:\s*["']?Pod\b""")
 CONTEXT_NOTES = "arnold.context"  # Key of click's notes: what options a context gave (:mod:`arnold.options.context`)
 
 
@@ -38,6 +41,7 @@ class OpenedCluster:
     topology: Source | str  # the text of a format that is known, or the name of its file, which is yet to be read
     in_use: tuple[Source, ...] = ()  # lists of nodes in use, or with states, as of --busy
     notes: tuple[str, ...] = ()  # what a user should know, one sentence each
+    running: tuple[Source, ...] | None = None  # jobs that run; None = it was not asked for them, or does not say
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,41 +50,26 @@ class ClusterFiles:
 
     cluster: str = field(metadata={"file": True})
     """The cluster: a file in any known format, - for standard input; kube:[CONTEXT] or slurm: for a live one."""
-    format: str | None = field(
-        default=None,
-        metadata={"metavar": "NAME", "help": "Format of the input.  [default: recognised by content]"},
-    )
+    format: str | None = field(default=None, metadata={"metavar": "NAME", "default": "recognised by content"})
+    """Format of the input."""
     levels: str | None = field(default=None, metadata={"metavar": "LABEL,.."})
     """Node labels that are the levels, from broad to close; LABEL:1 is the first part of RACK.PART (Kubernetes)."""
     level_names: str | None = field(default=None, metadata={"metavar": "NAME,..", "default": "those of the input"})
     """Names of the levels, from broad to close, such as pod,spine,leaf: Slurm gives none."""
-    domains: str | None = field(
-        default=None,
-        metadata={
-            "metavar": "NAME=LABEL,..",
-            "help": "Second hierarchies, by the node label of each: power=LABEL,failure=LABEL (Kubernetes).",
-        },
-    )
-    gpus_per_node: AtLeastOne | None = field(
-        default=None,
-        metadata={"metavar": "N", "help": "GPUs of each node, where nothing else says it.  [default: 8]"},
-    )
-    gpu_type: str | None = field(
-        default=None, metadata={"metavar": "NAME", "help": "Type of the nodes' GPUs, where nothing else says it."}
-    )
+    domains: str | None = field(default=None, metadata={"metavar": "NAME=LABEL,.."})
+    """Second hierarchies, by the node label of each: power=LABEL,failure=LABEL (Kubernetes)."""
+    gpus_per_node: AtLeastOne | None = field(default=None, metadata={"metavar": "N", "default": "8"})
+    """GPUs of each node, where nothing else says it."""
+    gpu_type: str | None = field(default=None, metadata={"metavar": "NAME"})
+    """Type of the nodes' GPUs, where nothing else says it."""
     gpu_resource: str | None = field(
-        default=None,
-        metadata={
-            "metavar": "NAME",
-            "help": "Resource of Kubernetes that is GPUs.  [default: nvidia.com/gpu and amd.com/gpu]",
-        },
+        default=None, metadata={"metavar": "NAME", "default": "nvidia.com/gpu and amd.com/gpu"}
     )
+    """Resource of Kubernetes that is GPUs."""
     tolerate: tuple[str, ...] = field(default=(), metadata={"metavar": "KEY[=VALUE]"})
     """A taint that jobs put up with, so that its nodes are theirs too (Kubernetes; `tolerations` of a job, for all)."""
-    shared_gpus: Literal["unusable", "whole"] = field(
-        default="unusable",
-        metadata={"help": "What nodes are that share GPUs (time-slicing, MPS, MIG); whole = as if they did not."},
-    )
+    shared_gpus: Literal["unusable", "whole"] = "unusable"
+    """What nodes are that share GPUs (time-slicing, MPS, MIG); whole = as if they did not."""
     busy: tuple[str, ...] = field(default=(), metadata={"file": True})
     """Nodes in use: a node or Slurm hostlist a line, a placement, or what sinfo, scontrol and squeue --start print."""
     partition: str = field(
@@ -108,20 +97,21 @@ class ClusterFiles:
     at: str | None = field(default=None, metadata={"metavar": "TIME", "help": f"{AT_HELP}  [default: now]"})
 
     @property
-    def now(self) -> datetime:
-        """The time that counts as now; raises as :func:`~arnold.options.shared_options.parse_time`."""
-        return datetime.now(UTC) if self.at is None else parse_time(self.at, option="--at")[0]
+    def now(self) -> datetime | None:
+        """The time that is said to count as now; raises as :func:`~arnold.options.shared_options.parse_time`."""
+        return None if self.at is None else parse_time(self.at, option="--at")[0]
 
-    def read(self) -> LoadedTopology:
-        """Return the cluster with what lies over it.
+    def read(self, *, jobs: bool = False) -> LoadedTopology:
+        """Return the cluster with what lies over it; with the jobs that it says run, where they are wanted.
 
         :raises ArnoldError: a file is unusable, or a live cluster cannot be read.
         """
-        return self.over(self.opened())
+        return self.over(self.opened(jobs=jobs))
 
-    def opened(self) -> OpenedCluster:
+    def opened(self, *, jobs: bool = False) -> OpenedCluster:
         """Return what is to be read of the cluster; a file is left to its reader.
 
+        :param jobs: whether the jobs that run are wanted, too.
         :raises ArnoldError: a live cluster cannot be read; each error says what to do.
         """
         if self.cluster.startswith((KUBERNETES, SLURM)) and self.format is not None:
@@ -133,17 +123,23 @@ class ClusterFiles:
                 raise InvalidInput(f"{self.cluster!r}: nothing follows slurm:", where="--cluster", fix=fix)
             from topology.slurm_snapshot import NO_REQUEST, ask_slurm
 
-            return OpenedCluster(*ask_slurm(self.request() or NO_REQUEST))
+            return OpenedCluster(*ask_slurm(self.request() or NO_REQUEST, jobs=jobs))
         if self.cluster.startswith(KUBERNETES):
             from extender.cluster_api.connect import WhichCluster
             from extender.live_cluster import list_cluster
             from topology.node_gpus import GPUS
 
             which = WhichCluster(context=self.cluster.removeprefix(KUBERNETES) or None)
-            return open_kubernetes(
-                list_cluster(which, gpus=GPUS if self.gpu_resource is None else (self.gpu_resource,))
-            )
-        return OpenedCluster(self.cluster)
+            listed = list_cluster(which, gpus=GPUS if self.gpu_resource is None else (self.gpu_resource,))
+            return replace(open_kubernetes(listed), running=(listed.nodes,) if jobs else None)
+        if not jobs:
+            return OpenedCluster(self.cluster)
+        from ground.files import read_source
+        from topology.readers.kubernetes import Kubernetes
+
+        file = read_source(self.cluster)
+        has_pods = Kubernetes().likeness(file.head) == 1.0 and _POD.search(file.text) is not None
+        return OpenedCluster(file, running=(file,) if has_pods else None)
 
     def request(self) -> SlurmRequest | None:
         """Return what the job asks of Slurm; ``None`` = nothing."""
@@ -159,11 +155,9 @@ class ClusterFiles:
         options = {name: getattr(self, name) for name in ("partition", "constraint", "reservation", "time")}
         return {name: value for name, value in options.items() if value}
 
-    def over(self, opened: OpenedCluster) -> LoadedTopology:
-        """Return a cluster that was read already, with what lies over it; raise as :meth:`read`."""
-        from topology.load import load_topology
-        from topology.taints import parse_tolerations
-
+    @property
+    def read_with(self) -> dict[str, Any]:
+        """How to read the cluster, by the parameters of :func:`~topology.load.load_topology`."""
         domains = None
         if self.domains is not None:
             from topology.kubernetes.labels import parse_domains
@@ -173,33 +167,43 @@ class ClusterFiles:
         def listed(names: str | None) -> list[str] | None:
             return None if names is None else [name.strip() for name in names.split(",")]
 
+        return {
+            "levels": listed(self.levels),
+            "level_names": listed(self.level_names),
+            "domains": domains,
+            "gpus_per_node": self.gpus_per_node,
+            "gpu_type": self.gpu_type,
+            "gpu_resource": self.gpu_resource,
+            "shared_gpus": self.shared_gpus,
+            "unlisted": self.unlisted,
+        }
+
+    def over(self, opened: OpenedCluster) -> LoadedTopology:
+        """Return a cluster that was read already, with what lies over it; raise as :meth:`read`."""
+        from topology.load import load_topology
+        from topology.taints import parse_tolerations
+
         loaded = load_topology(
             opened.topology,
             format=self.format,
-            levels=listed(self.levels),
-            level_names=listed(self.level_names),
-            domains=domains,
-            gpus_per_node=self.gpus_per_node,
-            gpu_type=self.gpu_type,
-            gpu_resource=self.gpu_resource,
+            **self.read_with,
             tolerations=parse_tolerations(self.tolerate, where="--tolerate"),
-            shared_gpus=self.shared_gpus,
             busy=(*opened.in_use, *self.busy),
             flags=self.flags,
+            running=opened.running,
             request=self.request(),
             exclude=self.exclude,
-            unlisted=self.unlisted,
             now=self.now,
         )
         running = click.get_current_context(silent=True)
         from_context = () if running is None else running.meta.get(CONTEXT_NOTES, ())
         return replace(loaded, notes=(*from_context, *loaded.notes, *opened.notes))
 
-    def read_aloud(self) -> LoadedTopology:
+    def read_aloud(self, *, jobs: bool = False) -> LoadedTopology:
         """Return the same, for a command that prints notes in its answer: that GPUs are assumed is said at once, too,
         on standard error.
         """
-        loaded = self.read()
+        loaded = self.read(jobs=jobs)
         if loaded.assumed:
             note(loaded.assumed)
         return loaded

@@ -108,7 +108,9 @@ def _value(document: Document, key: str, folder: Path) -> str | tuple[str, ...]:
         if not isinstance(part, str | int | float) or isinstance(part, bool):
             fix = f"write {key}: VALUE, as {OPTIONS[key]} takes it, or leave the key out"
             raise InvalidInput(f"{key} has no text as its value", where=document.where(key), fix=fix)
-        parts.append(_from_here(str(part), folder) if key in _FILES and _is_file(key, str(part)) else str(part))
+        elsewhere = folder != Path.cwd() and not Path(str(part)).is_absolute()
+        is_elsewhere = elsewhere and key in _FILES and _is_file(key, str(part))
+        parts.append(os.path.relpath(folder / str(part)) if is_elsewhere else str(part))
     return tuple(parts) if key in _SEVERAL else ",".join(parts)
 
 
@@ -116,11 +118,6 @@ def _is_file(key: str, value: str) -> bool:
     if key == "exclude":
         return "/" in value
     return value != STDIN and not (key == "cluster" and value.startswith((KUBERNETES, SLURM)))
-
-
-def _from_here(file: str, folder: Path) -> str:
-    """Return the name of a file that is named from a folder, as it is named from the working directory."""
-    return file if folder == Path.cwd() or Path(file).is_absolute() else os.path.relpath(folder / file)
 
 
 def missing_file(key: str, value: str | tuple[str, ...]) -> str | None:

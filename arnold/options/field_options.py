@@ -32,13 +32,13 @@ from functools import cache, partial, wraps
 from math import inf, isfinite
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, TypeVar, cast, get_type_hints
+from typing import Any, TypeVar, cast
 
 import click
 
 from ground.errors import InvalidInput
 from ground.files import STDIN
-from ground.records import field_docs, field_types
+from ground.records import field_docs, field_hints, field_types
 
 
 class ResultFile(click.Path):
@@ -58,11 +58,28 @@ class EarlierResult(click.Path):
 
 
 class FieldOption(click.Option):
-    """An option that gives the value of a field of a record."""
+    """An option that gives the value of a field of a record; its help is read from the source when it is shown."""
 
-    def __init__(self, *args: Any, record: type, **settings: Any) -> None:
+    _help: str | None
+
+    def __init__(self, *args: Any, record: type, field: str, **settings: Any) -> None:
         super().__init__(*args, **settings)
         self.record = record
+        self.field = field
+
+    @property
+    def help(self) -> str | None:
+        """What the help of the command says of it: the first paragraph of the docstring under the field, if not given
+        itself.
+        """
+        if not self._help:
+            doc = field_docs(self.record).get(self.field, "")
+            self._help = " ".join(doc.partition("\n\n")[0].split()).replace("``", "`")
+        return self._help
+
+    @help.setter
+    def help(self, words: str | None) -> None:
+        self._help = words
 
 
 FILE = click.Path()  # Any file name; what is wrong with the file is said by its reader.  Shells complete it
@@ -175,7 +192,7 @@ def _option_fields(kind: Any) -> list[Field[Any]]:
 @cache
 def _parts(kind: Any) -> Mapping[str, type]:
     """Return the fields of a dataclass that are dataclasses of options themselves, with their types."""
-    hints = get_type_hints(kind)
+    hints = field_hints(kind)
     return {field.name: hints[field.name] for field in _option_fields(kind) if is_dataclass(hints[field.name])}
 
 
@@ -202,11 +219,9 @@ def _option(kind: type, field: Field[Any], default: Any, completion: Completion 
         low = None if admitted.low == -inf else admitted.low
         high = None if admitted.high == inf else admitted.high
         value_type = ranged(low, high, min_open=admitted.low_open, max_open=admitted.high_open)
-    # the first paragraph of the docstring, as a terminal shows it
-    doc = " ".join(field_docs(kind).get(field.name, "").partition("\n\n")[0].split()).replace("``", "`")
     settings: dict[str, Any] = {
         "type": value_type,
-        "help": words.get("help") or doc,
+        "help": words.get("help"),
         "metavar": words.get("metavar") or ("FILE" if words.get("file") else None),
         "envvar": words.get("envvar"),
         "shell_complete": completion,
@@ -233,7 +248,7 @@ def _option(kind: type, field: Field[Any], default: Any, completion: Completion 
         # an empty default is not shown; 0 is, although it equals False
         settings["show_default"] = words.get("default") or not (default is False or default in (None, (), ""))
     names = [*([words["short"]] if "short" in words else []), name, field.name]
-    return click.option(*names, cls=FieldOption, record=kind, **settings)
+    return click.option(*names, cls=FieldOption, record=kind, field=field.name, **settings)
 
 
 def complete_names(names: Iterable[str], typed: str) -> list[str]:

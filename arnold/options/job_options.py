@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from scheduler.several.running_jobs import RunningJob
     from topology.cluster import Cluster
     from topology.load import LoadedTopology
-    from topology.running_jobs import LiveJob
+    from topology.running_jobs import LiveJobs
 
 F = TypeVar("F", bound=Callable[..., Any])
 PLACED = "placement"  # The format of running jobs of which each cell is known
@@ -66,16 +66,17 @@ class _Inputs:
     running: tuple[str, ...] = field(default=(), metadata={"option": False})
     """Patterns of the files of running jobs."""
 
-    def _read_files(self) -> tuple[LoadedTopology, list[JobFile]]:
+    def _read_files(self, *, with_jobs: bool = False) -> tuple[LoadedTopology, list[JobFile]]:
         """Read the cluster, and each job for its nodes.
 
+        :param with_jobs: whether the jobs that run are wanted, too.
         :raises ArnoldError: a file is unusable.
         """
         from scheduler.job_files.job_file import load_job
 
         records, jobs = self.own.measured, self.job.job
         texts = [read_source(file) for file in ([jobs] if isinstance(jobs, str) else jobs)]
-        loaded = self.files.read_aloud()
+        loaded = self.files.read_aloud(jobs=with_jobs)
         return loaded, [
             load_job(text, overrides=self.overrides, records=records, cluster=loaded.cluster) for text in texts
         ]
@@ -86,7 +87,7 @@ class _Inputs:
         from scheduler.outcome import Instance
 
         job.check_names(loaded.cluster)
-        cluster = before_it_goes(loaded.cluster, job.job, self.files.now)
+        cluster = before_it_goes(loaded.cluster, job.job, loaded.now)
         return Instance(cluster, job.job, loaded.source, (*loaded.notes, *job.notes))
 
 
@@ -102,19 +103,44 @@ class PlacementInputs(_Inputs):
         :raises ArnoldError: a file is unusable, or the job names a level or a type of GPU that the cluster has not.
         """
         loaded, (job,) = self._read_files()
-        instance = self._instance(loaded, job)
-        instance = replace(instance, cluster=instance.cluster.tolerating(instance.job.tolerations))
+        instance = self.instance(loaded, job)
         if not self.running:
             return instance
-        from ground.formats import recognise
         from scheduler.several.running_jobs import near_running_jobs
-        from topology.running_jobs import RUNNING_READERS
 
-        sources = {file: read_source(file) for file in running_files(self.running)}
-        placed = [file for file, source in sources.items() if recognise(RUNNING_READERS, source).format.name == PLACED]
-        if others := [source for file, source in sources.items() if file not in placed]:
-            instance, _ = beside_running(instance, others, now=self.files.now)
+        placed, others = placed_and_others(running_files(self.running))
+        if others:
+            instance, _ = beside_running(instance, others, now=loaded.now)
         return near_running_jobs(instance, [running_job(file, instance.cluster) for file in placed])
+
+    def read_cluster(self, running: Sequence[str]) -> LoadedTopology:
+        """Return the cluster with the jobs that run on it; raise as :meth:`read_beside`."""
+        loaded = self.files.read_aloud(jobs=not running)
+        if not running:
+            return loaded
+        from topology.running_jobs import read_running, with_running
+
+        jobs = read_running([read_source(file) for file in running_files(running)], loaded.cluster, now=loaded.now)
+        cluster, notes = with_running(loaded.cluster, jobs.running)
+        return replace(loaded, cluster=cluster, jobs=jobs, notes=(*loaded.notes, *jobs.notes, *notes))
+
+    def read_beside(self, running: Sequence[str]) -> tuple[Instance, LiveJobs | None, datetime]:
+        """Return the instance with the GPUs of running jobs in use, the jobs, ``None`` = nobody says which, and now.
+
+        :param running: patterns of files of running jobs; without any those count that the cluster itself says run.
+        :raises ArnoldError: as :meth:`read`, and :func:`~topology.running_jobs.read_running`.
+        """
+        loaded, (job,) = self._read_files(with_jobs=not running)
+        instance, jobs = self.instance(loaded, job), loaded.jobs
+        if running:
+            sources = [read_source(file) for file in running_files(running)]
+            instance, jobs = beside_running(instance, sources, now=loaded.now)
+        return instance, jobs, loaded.now
+
+    def instance(self, loaded: LoadedTopology, job: JobFile) -> Instance:
+        """Return the instance, whose cluster is as the job has it by its tolerations."""
+        instance = self._instance(loaded, job)
+        return replace(instance, cluster=instance.cluster.tolerating(instance.job.tolerations))
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,8 +184,11 @@ class JointInputs(_Inputs):
         return instances, [weights.get(name, 1.0) for name in named]
 
 
-def placement_inputs(command: F) -> F:
-    """Give a command the options of a cluster, of a job, and of the limits of a solver, as one record ``inputs``."""
+def placement_inputs(command: F, *, needs_job: bool = True) -> F:
+    """Give a command the options of a cluster, of a job, and of the limits of a solver, as one record ``inputs``.
+
+    :param needs_job: whether a job must be named; else that of the inputs may be empty.
+    """
     given = takes(inputs=PlacementInputs)(command)
 
     @wraps(command)
@@ -167,7 +196,7 @@ def placement_inputs(command: F) -> F:
         named = [*filter(None, [options["job"]]), *jobs]
         if len(named) > 1:
             raise click.UsageError(f"One job is expected, and {len(named)} are named: {', '.join(named)}.")
-        return given(**options | {"job": _named(named)[0]})
+        return given(**options | {"job": _named(named)[0] if needs_job else "".join(named)})
 
     return _job_argument(options_of(PlacementInputs)(cast("F", call)))
 
@@ -221,16 +250,29 @@ def running_files(patterns: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(files))
 
 
-def beside_running(instance: Instance, files: Sequence[Source], *, now: datetime) -> tuple[Instance, list[LiveJob]]:
-    """Return the instance with the GPUs of running jobs in use, and these.
+def placed_and_others(files: Sequence[str]) -> tuple[list[str], list[Source]]:
+    """Return which files of running jobs are placements, whose cells are known, and the contents of the others.
+
+    :raises InvalidInput: what a file is cannot be told.
+    """
+    from ground.formats import recognise
+    from topology.running_jobs import RUNNING_READERS
+
+    sources = {file: read_source(file) for file in files}
+    placed = [file for file, source in sources.items() if recognise(RUNNING_READERS, source).format.name == PLACED]
+    return placed, [source for file, source in sources.items() if file not in placed]
+
+
+def beside_running(instance: Instance, files: Sequence[Source], *, now: datetime) -> tuple[Instance, LiveJobs]:
+    """Return the instance with the GPUs of running jobs in use, and these and those that wait.
 
     :raises ArnoldError: as :func:`~topology.running_jobs.read_running`.
     """
     from topology.running_jobs import read_running, with_running
 
-    jobs, notes = read_running(files, instance.cluster, now=now)
-    cluster, more = with_running(instance.cluster, jobs)
-    return replace(instance, cluster=cluster, notes=(*instance.notes, *notes, *more)), jobs
+    jobs = read_running(files, instance.cluster, now=now)
+    cluster, notes = with_running(instance.cluster, jobs.running)
+    return replace(instance, cluster=cluster, notes=(*instance.notes, *jobs.notes, *notes)), jobs
 
 
 def running_job(file: str, cluster: Cluster, *, with_age: bool = False) -> RunningJob:

@@ -122,16 +122,9 @@ srun --distribution=arbitrary --ntasks="$SLURM_NTASKS" "$@"
 
 
 LAUNCHER_FILES: Mapping[LauncherFormat, Callable[[LaunchOrder], str]] = MappingProxyType(
-    {
-        "hostfile": LaunchOrder.hostfile,
-        "rankfile": LaunchOrder.rankfile,
-        "nodelist": LaunchOrder.nodelist,
-        "slurm": LaunchOrder.slurm,
-        "torchrun": LaunchOrder.torchrun,
-        "mpi": LaunchOrder.mpi,
-    }
+    {kind: getattr(LaunchOrder, kind) for kind in get_args(LauncherFormat)}
 )
-"""Format -> text of its file."""
+"""Format -> the method of its name, which makes the text of its file."""
 
 PlacementFormat = Literal["json", LauncherFormat]
 ENDS: dict[str, PlacementFormat] = {

@@ -21,9 +21,6 @@ CLUSTER_HELP = "The cluster: a file in any known format, - for standard input; k
 HOLD_HELP = "Hours for which a flag holds."
 PAGE_HELP = "Save a page with tables and drawings: one file that needs no network."
 PLACEMENT_HELP = "Placement that `arnold place --output` saved: the nodes of the job."
-RUNNING_HELP = (
-    "Placements of running jobs, whose nodes are in use: files that `arnold place` saved, or a pattern in quotes."
-)
 RUNNING_JOBS_HELP = (
     "Jobs that run: what squeue, scontrol show jobs or sacct print, placements that `arnold place` saved, or a file of "
     "your own (jobs:); a file or a pattern in quotes."

@@ -6,13 +6,13 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from annotated_types import Ge, Gt, Interval
 
 from arnold.options.field_options import option_names
 from ground.errors import InvalidInput, UnknownName, did_you_mean
-from ground.files import read_source, write_files
+from ground.files import check_writable, read_source, write_files
 from ground.quantities import plural
 from scheduler.job_files.own_records import OwnRecords
 from simulator.replay_settings import COUNT_ONLY, ReplaySettings
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from simulator.replay import Replay
     from simulator.results import RunSummary, TimeSeries
     from simulator.sheet import TextTable
-    from simulator.study import Inputs, StudyGrid
+    from simulator.study import Inputs
     from simulator.throughputs import Throughputs
     from simulator.traces import JobTrace
     from topology.cluster import Cluster
@@ -49,16 +49,17 @@ class ModelFiles:
         :param restart: what ``--restart`` says.
         :raises ArnoldError: a file is unusable, or ``--restart`` says the same as ``--startup`` in another way.
         """
+        from ground.documents import load_document
         from simulator.data_plan import read_data
         from simulator.power_file import read_power
-        from simulator.startup_settings import read_startup
+        from simulator.startup_settings import StartUpSettings
 
         notes: tuple[str, ...] = ()
         if self.startup is not None:
             if restart is not None:
                 problem = "what a restart takes is said by --startup, after the time until a failure is seen"
                 raise InvalidInput(problem, where="--restart", fix="leave out --restart, or --startup")
-            settings = replace(settings, startup=read_startup(read_source(self.startup)))
+            settings = replace(settings, startup=load_document(read_source(self.startup)).parse(StartUpSettings))
         if self.data is not None:
             source = read_source(self.data)
             for cluster in clusters:
@@ -113,11 +114,8 @@ class ReplayFiles:
             raise InvalidInput("there is no such file", where=self.study, fix="check the path")
         if self.series_step is not None and self.series_out is None:
             raise InvalidInput("there is no series to cut", where="--series-step", fix="add --series-out FILE")
-        files = (self.jobs_out, self.series_out, self.chrome_trace, self.html)
-        for path in (Path(file).absolute() for file in files if file):
-            if path.is_dir() or not path.parent.is_dir():
-                reason = "it is a folder" if path.is_dir() else f"there is no folder {path.parent}"
-                raise InvalidInput(f"cannot be written: {reason}", where=str(path), fix="name a file in a folder")
+        for file in filter(None, (self.jobs_out, self.series_out, self.chrome_trace, self.html)):
+            check_writable(file)
 
     @property
     def buckets(self) -> Mapping[str, tuple[float | None, int]]:
@@ -364,10 +362,6 @@ class ReplayOptions:
     failures: FailureOptions
     models: ModelFiles
     flags: FlagOptions
-
-    def first_of(self, grid: StudyGrid) -> Self:
-        """Return the first run of a grid: its policy and its algorithm."""
-        return replace(self, settings=replace(self.settings, policy=grid.policies[0], algorithm=grid.algorithms[0]))
 
 
 def replay_inputs(options: ReplayOptions, clusters: Mapping[str, Cluster]) -> tuple[Inputs, tuple[str, ...]]:

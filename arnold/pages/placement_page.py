@@ -26,8 +26,9 @@ from ground.quantities import capitalised, decimal, fixed, one_of, percent, plur
 from scheduler.explanation import CheaperPair, cheaper_pairs, why_not
 from scheduler.job import FAMILIES, Job
 from scheduler.objective import TOLERANCE, objective_of
-from scheduler.outcome import Outcome, proof_in_words, status_words
+from scheduler.outcome import Instance, Outcome, proof_in_words, status_words
 from scheduler.placement.types import Pair
+from scheduler.unchecked import unchecked_claims
 from topology.cluster import Cluster, IntArray, Level
 from topology.drawing.layout import Layout, Shape, layout, text_width
 from topology.drawing.page_kit import XY, area, circle, colour_ramp, label, path, rect, render, svg, svg_number, wheel
@@ -300,8 +301,10 @@ def panel(
             avoided = flagged - len(worth.flagged)
             noun = "flagged node" if avoided == 1 else "flagged nodes"
             facts.append((str(avoided), f"{noun} avoided", f"{len(worth.flagged)} of {flagged} used"))
+    asked = outcome is main and sure is None
+    unchecked = [*unchecked_claims(Instance(cluster, job), outcome).values()] if asked else []
     return Panel(
-        _verdict(job, outcome, level, main=main, cheaper=cheaper, sure=sure),
+        _verdict(job, outcome, level, main=main, cheaper=cheaper, sure=sure, unchecked=unchecked),
         outcome.status == "optimal",
         tuple(facts),
         tuple(
@@ -312,11 +315,19 @@ def panel(
 
 
 def _verdict(
-    job: Job, outcome: Outcome, level: Level, *, main: Outcome, cheaper: Sequence[CheaperPair], sure: str | None
+    job: Job,
+    outcome: Outcome,
+    level: Level,
+    *,
+    main: Outcome,
+    cheaper: Sequence[CheaperPair],
+    sure: str | None,
+    unchecked: Sequence[str],
 ) -> str:
     """Return what is known about a placement, in a few sentences; parameters as :func:`panel` has them.
 
     :param level: the level that spread counts.
+    :param unchecked: what is proved and no certificate shows, a sentence each.
     """
     worth = outcome.evaluation
     if worth is None or main.evaluation is None:
@@ -349,6 +360,7 @@ def _verdict(
             f"this one.{short}"
         )
     how = "" if outcome.proved_to is None else f" {capitalised(proof_in_words(outcome.proved_to))}."
+    how += "".join(f" {capitalised(sentence)}." for sentence in unchecked)
     if cheaper and all(pair.refuted is not None for pair in cheaper):
         pairs = "The one cheaper pair" if len(cheaper) == 1 else f"Each of the {len(cheaper):,} cheaper pairs"
         how = f" {pairs} of spreads was refuted.{how}"

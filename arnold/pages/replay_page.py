@@ -245,45 +245,45 @@ def panels(over_time: TimeSeries, *, placed: bool) -> tuple[list[Chart], list[st
         charts.append(Chart(title, "", "", lines, floor=0.0, kind=kind, key=key, note=note))
 
     use, note = [line("utilization", 0, over_time.utilization, filled=True)], "Share of all GPUs that jobs hold."
-    if over_time.away.any():
+    if over_time.gpus_away.any():
         use.append(line("allocation", 1, over_time.allocation))
         note = "GPUs that jobs hold, as a share of all (utilization) and of those that are not away (allocation)."
     draw("use", "Utilization and allocation", note, "share", *use)
-    if over_time.waiting.any():
-        waiting = line("jobs waiting", 2, over_time.waiting, filled=True)
+    if over_time.jobs_waiting.any():
+        waiting = line("jobs waiting", 2, over_time.jobs_waiting, filled=True)
         draw("queue", "Queue", "Jobs that wait.", "count", waiting)
         asked = line("GPUs asked for", 2, over_time.gpus_waiting, filled=True)
         note = "What the waiting jobs want in all; beside it what runs."
-        draw("asked", "GPUs asked for in the queue", note, "count", asked, line("GPUs held", 0, over_time.held))
+        draw("asked", "GPUs asked for in the queue", note, "count", asked, line("GPUs held", 0, over_time.gpus_held))
     else:
         missing.append(NO_WAIT)
     if placed:
         free, note = line("fragmentation", 4, over_time.fragmentation, filled=True), PARTLY_FREE
         draw("fragmentation", "Fragmentation", note, "share", free)
-    if placed and np.isnan(over_time.spread).all():
+    if placed and np.isnan(over_time.dp_spread).all():
         missing.append(NO_GANG)
     elif placed:
         note = "Mean DP spread: domains that the widest data-parallel group of a gang touches."
-        draw("spread", "Spread of running gangs", note, "count", line("DP spread", 3, over_time.spread))
-        if np.nan_to_num(over_time.lost).any():
+        draw("spread", "Spread of running gangs", note, "count", line("DP spread", 3, over_time.dp_spread))
+        if np.nan_to_num(over_time.throughput_lost).any():
             note = "Predicted from spread, shared links and slow nodes; by GPUs of the running jobs."
-            lost = line("lost", 5, over_time.lost, filled=True)
+            lost = line("lost", 5, over_time.throughput_lost, filled=True)
             draw("lost", "Throughput lost to slower steps", note, "share", lost)
         else:
             missing.append(NO_LOSS)
-    if over_time.slow.any():
+    if over_time.nodes_slow.any():
         slow, note = (
-            line("slow nodes", 4, over_time.slow, filled=True),
+            line("slow nodes", 4, over_time.nodes_slow, filled=True),
             "As the scheduler knew them; faulty ones are away.",
         )
         draw("slow", "Nodes flagged as slow", note, "count", slow)
-    if not (over_time.failures.any() or over_time.preemptions.any() or over_time.away.any()):
+    if not (over_time.failures.any() or over_time.preemptions.any() or over_time.gpus_away.any()):
         missing.append(NO_FAILURE)
         return charts, missing
     note = "Attempts that a failure of a node or a preemption ended, in each bucket."
     cut = line("failures", 5, over_time.failures), line("preemptions", 1, over_time.preemptions)
     draw("failures", "Jobs cut short", note, "count", *cut)
-    away = line("GPUs away", 6, over_time.away, filled=True)
+    away = line("GPUs away", 6, over_time.gpus_away, filled=True)
     draw("away", "GPUs away", "On nodes that failed, are faulty or kept as spares.", "count", away)
     hourly = float(over_time.edges[1] - over_time.edges[0]) == HOUR
     words = "hour by hour" if hourly else "over a sliding hour, in each bucket"

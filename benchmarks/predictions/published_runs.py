@@ -44,7 +44,7 @@ class PublishedRun:
         replicas = self.parallelism.dp
         half = (replicas - 1) / replicas * traffic.dp / (8 * self.port)
         sent = pipeline_seconds(each, schedule, calibration.transfer_exposure)
-        return schedule.compute + sent + exposed_reduction(half, schedule, calibration)
+        return schedule.compute_seconds + sent + exposed_reduction(half, schedule, calibration)
 
     def default_chunks(self) -> int:
         """As many as the models take where a job does not say."""

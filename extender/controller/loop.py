@@ -14,6 +14,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, suppre
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import Enum, auto
+from math import inf
 from time import monotonic, perf_counter
 
 import numpy as np
@@ -21,21 +22,12 @@ import numpy as np
 from extender.cluster_api.client import GANGPLANS, PODS, Busy, ClusterError, Conflict, NotFound, PatchFailed, Refused
 from extender.cluster_api.events import EventRecorder, Regarding
 from extender.controller import actions as act
+from extender.controller import pacing
 from extender.controller.decide import Obstacles, decide, nodes_of, spec_of
-from extender.controller.pacing import (
-    QUIET,
-    RETHINK,
-    SLICE,
-    GangLooks,
-    GangRetries,
-    PlanningPass,
-    Reminders,
-    pause_after,
-)
 from extender.controller.store import Dependencies, NotLeading, SideWrites
 from extender.gangs.types import Gang, GangKey
 from extender.kubernetes_names import SCHEDULER
-from extender.planner.question import Asked, PlanningCase, Question, repair_question, worth_question
+from extender.planner.question import Asked, PlanningCase, Question, repair_question
 from extender.planner.round import PlanningRound
 from extender.planner.solve import Answer, answer_to, weigh
 from extender.plans.gang_plan import (
@@ -73,29 +65,29 @@ class GangController:
         self._newcomers = Newcomers(shared, busy=lambda key: key in self._tasks)
         self._planning = Planning(shared, stop=self._stop, heard=self._newcomers.heard, awaited=self._task_ended)
         self._tasks: dict[GangKey, asyncio.Task[None] | None] = {}
-        self._retries = GangRetries()
-        self._looks = GangLooks()
+        self._retries = pacing.GangRetries()
+        self._looks = pacing.GangLooks()
         self._written_at: dict[GangKey, float] = {}
         self._due: dict[GangKey, float] = {}
         self._unplaced: set[GangKey] = set()
         self._unwanted: dict[GangKey, str] = {}
         self._rethink = float("-inf")
         self._round: asyncio.Task[None] | None = None
-        self._rounds = PlanningPass()
-        self._glances = PlanningPass()
+        self._rounds = pacing.PlanningPass()
+        self._glances = pacing.PlanningPass()
 
     async def run(self) -> None:
         """Decide and do, for ever."""
         led = False
         while True:
-            pause, wake = pause_after(0.0), RETHINK
+            pause, wake = pacing.pause_after(0.0), pacing.RETHINK
             if self._shared.active:
                 if not led or monotonic() >= self._rethink:
                     self._state.changed()
-                    self._rethink = monotonic() + RETHINK
+                    self._rethink = monotonic() + pacing.RETHINK
                 started = perf_counter()
                 wake = min(await self.step(), max(0.0, self._rethink - monotonic()))
-                pause = pause_after(perf_counter() - started)
+                pause = pacing.pause_after(perf_counter() - started)
                 led = True
             else:
                 led = False
@@ -122,7 +114,7 @@ class GangController:
                 self._due[key] = min(later, self._due.get(key, later))
             else:
                 self._consider(key)
-            if perf_counter() - slice_ > SLICE:
+            if perf_counter() - slice_ > pacing.SLICE:
                 self._shared.metrics.decide_seconds.observe(perf_counter() - slice_)
                 await asyncio.sleep(0)
                 slice_ = perf_counter()
@@ -130,7 +122,7 @@ class GangController:
         wakes = [*self._due.values(), *self._start_round()]
         self._newcomers.look(self._unplaced)
         self._singles.look()
-        return max(0.0, min(wakes, default=float("inf")) - monotonic()) if wakes else RETHINK
+        return max(0.0, min(wakes, default=float("inf")) - monotonic()) if wakes else pacing.RETHINK
 
     async def drain(self) -> None:
         """Begin nothing more, and wait for what is under way."""
@@ -158,7 +150,7 @@ class GangController:
             return
         clock, later = monotonic(), self._retries.until(key)
         if all(isinstance(action, act.Write) and not action.urgent for action in decision.actions):
-            later = max(later, self._written_at.get(key, 0.0) + QUIET)
+            later = max(later, self._written_at.get(key, 0.0) + pacing.QUIET)
         if clock < later:
             self._due[key] = min(later, self._due.get(key, later))
             return
@@ -291,7 +283,7 @@ class GangController:
                 logger.exception("a bug in Arnold; planning goes on")
             finally:
                 placed, again = PlanningOutcome.NODES in outcomes, PlanningOutcome.NOTHING in outcomes
-                this = PlanningPass.after(unplaced, version, started=started, placed=placed, again=again)
+                this = pacing.PlanningPass.after(unplaced, version, started=started, placed=placed, again=again)
                 self._glances = this if glances or again else replace(this, patience=0.0)
                 if not glances:
                     self._rounds = this
@@ -348,7 +340,7 @@ class Planning:
     stop: Callable[[GangKey, str], None]  # has a gang stopped that may be, for a reason
     heard: Callable[[GangKey], Awaitable[None]]  # waits until a gang has heard that it is in the queue, if it just does
     awaited: Callable[[GangKey], Awaitable[bool]]  # waits for what another task does about a gang; false = none does
-    reminders: Reminders = field(default_factory=Reminders)  # which gangs wait, and may be told more about it
+    _told: dict[GangKey, float] = field(default_factory=dict)  # when the plan of each gang that waits was written last
 
     async def round(
         self, *, claim: Claim, failed: Callable[[GangKey, ArnoldError], None], glance: bool = False
@@ -358,7 +350,8 @@ class Planning:
         :param failed: told of what cannot be written.
         :param glance: only until one is met that blocks those behind it.
         """
-        self.reminders.keep(self.shared.state.plans.keys())
+        for gone in self._told.keys() - self.shared.state.plans.keys():
+            del self._told[gone]
         queue, outcomes, blocked = PlanningRound(policy=self.shared.policy), set[PlanningOutcome](), False
 
         async def settle(case: PlanningCase, answer: Answer) -> None:
@@ -429,7 +422,7 @@ class Planning:
             if stored is None or _gist(stored) != _gist(plan):
                 await self._write(plan, act.EventNote(plan.reason, plan.message, "Warning"))
                 logger.info("%s: %s", plan.phase.value, plan.message, extra=extra)
-            elif stored.message != plan.message and self.reminders.due(plan.key):
+            elif stored.message != plan.message and self._told.get(plan.key, -inf) + pacing.REMIND <= monotonic():
                 await self._write(plan)
             return PlanningOutcome.NO_ROOM
         if self._stale(plan):
@@ -483,7 +476,8 @@ class Planning:
     async def weighed(self, plan: GangPlan) -> GangPlan:
         """Return a plan with what its nodes are worth, as far as that can be told."""
         async with self.shared.solver:
-            question = worth_question(self.shared.state, plan, self.shared.now())
+            # a repair that need not be, on its nodes and all that are free
+            question = repair_question(self.shared.state, plan, plan.node_names[:1], self.shared.now())
             return await self.shared.ask(weigh, question, what="weigh", found=lambda plan: plan.spread is not None)
 
     async def _ask(self, question: Question, what: str) -> Answer:
@@ -499,7 +493,7 @@ class Planning:
         return any(obstacles.at(node)[0] for node in nodes)
 
     async def _write(self, plan: GangPlan, *events: act.EventNote) -> None:
-        self.reminders.written(plan.key)
+        self._told[plan.key] = monotonic()
         announce(self.shared.events, await self.shared.writer.write(plan), events)
 
 

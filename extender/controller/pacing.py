@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from time import monotonic
@@ -32,25 +32,6 @@ RETRY = 0.2, 30.0  # seconds for which a gang is left alone after a first failur
 def pause_after(seconds: float) -> float:
     """Return the seconds between two decisions of which the first took so long."""
     return min(max(PAUSE, seconds / SHARE), LONGEST_PAUSE)
-
-
-class Reminders:
-    """When the plan of each gang that waits was last written."""
-
-    def __init__(self) -> None:
-        self._written: dict[GangKey, float] = {}
-
-    def written(self, key: GangKey) -> None:
-        """Note that the plan of a gang was written just now."""
-        self._written[key] = monotonic()
-
-    def due(self, key: GangKey) -> bool:
-        """Return whether its plan may be written again although nothing but numbers has changed."""
-        return self._written.get(key, float("-inf")) + REMIND <= monotonic()
-
-    def keep(self, keys: Collection[GangKey]) -> None:
-        """Forget all gangs but these."""
-        self._written = {key: at for key, at in self._written.items() if key in keys}
 
 
 class GangLooks:

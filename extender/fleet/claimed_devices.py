@@ -72,7 +72,7 @@ class ClaimedDevices:
         # what says what its claims ask for
         about = () if pod.terminal else (item for claim in claims for item in references(claim, pod.namespace, made))
         self._use(pod.uid, frozenset(about))
-        counted_pod = self.table.counted(pod)
+        counted_pod = self.table.with_claims(pod)
         claimed = counted_pod.spec.claimed
         last = None if before is None else before.spec.claimed
         if claimed is not None and claimed.wrong and pod.node and last is not None:
@@ -98,7 +98,7 @@ class ClaimedDevices:
     def owner(self, owner: Owner) -> Owner:
         """Return a maker of pods with the GPUs of claims in its templates, and remember it."""
         namespace = owner.metadata.namespace or "default"
-        counted_owner = with_claims(owner, lambda spec: self.table.counted_spec(spec, namespace))
+        counted_owner = with_claims(owner, lambda spec: self.table.spec_with_claims(spec, namespace))
         if counted_owner is not owner:
             self._owners[owner.metadata.uid] = owner
         return counted_owner

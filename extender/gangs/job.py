@@ -50,7 +50,7 @@ def understand(
     """
     order = MEGATRON_ORDER if asked.order is None else written.parse_order(asked.order)
     degrees = None if asked.parallelism is None else written.parse_degrees(asked.parallelism, order=order)
-    made = None if degrees is None else _pod_count(degrees, gpus, whole_nodes=whole_nodes)
+    made = None if degrees is None else _checked_pod_count(degrees, gpus, whole_nodes=whole_nodes)
     if asked.size is not None:
         size = written.parse_size(asked.size)
     elif made is not None:
@@ -75,7 +75,7 @@ def understand(
             message = f"slices of {group} ranks do not divide the {size} pods of the gang"
             raise InvalidGang(message, reason="UnsupportedSlice", fix=f"choose a slice size that divides {size}")
         degrees = Parallelism(tp=gpus, dp=group, pp=size // group)
-        _pod_count(degrees, gpus, whole_nodes=whole_nodes)
+        _checked_pod_count(degrees, gpus, whole_nodes=whole_nodes)
     understood = _with_requests(_job(key, asked, degrees, gpus), asked.requests, size)
     if asked.order is None or asked.parallelism is not None:
         return understood
@@ -173,10 +173,13 @@ def holds_for(job: Job, request: TopologyRequest, level: str) -> tuple[Hold, ...
     )
 
 
-def _pod_count(degrees: Parallelism, gpus: int, *, whole_nodes: bool) -> int:
+def _checked_pod_count(degrees: Parallelism, gpus: int, *, whole_nodes: bool) -> int:
     """Return how many pods of so many GPUs a job has, or raise ``InvalidGang``: too many, or they fill no nodes."""
-    cut_into_nodes(degrees, gpus, whole_nodes=whole_nodes)
-    if (pods := pods_of(degrees, gpus)) > written.MOST_PODS:
+    # there could be nodes into which the degrees cut: of a pod each, or of several
+    why = _uncut(degrees, gpus)
+    if why is not None and (whole_nodes or all(_uncut(degrees, number * gpus) for number in _SHARING)):
+        raise why
+    if (pods := pod_count(degrees, gpus)) > written.MOST_PODS:
         message = f"makes a gang of {pods:,} pods"
         fix = f"a gang has at most {written.MOST_PODS:,} pods: check the degrees for a slip"
         raise InvalidGang(message, reason="InvalidParallelism", where=PARALLELISM, fix=fix)
@@ -185,17 +188,6 @@ def _pod_count(degrees: Parallelism, gpus: int, *, whole_nodes: bool) -> int:
 
 # pods to a node that are thought of while no node is known: as many as the parts that 8 GPUs can be cut into, 64
 _SHARING = (2, 4, 8, 16, 32, 64)
-
-
-def cut_into_nodes(parallelism: Parallelism, gpus: int, *, whole_nodes: bool) -> None:
-    """Make sure that there could be nodes for pods of so many GPUs into which degrees of parallelism cut.
-
-    :param whole_nodes: whether each pod takes one; else several may share a node.
-    :raises InvalidGang: they cut into none.
-    """
-    why = _uncut(parallelism, gpus)
-    if why is not None and (whole_nodes or all(_uncut(parallelism, number * gpus) for number in _SHARING)):
-        raise why
 
 
 def _uncut(parallelism: Parallelism, gpus: int) -> InvalidGang | None:
@@ -248,7 +240,7 @@ def _fitting(
     return tuple(size for size, why in zip(filled, reasons, strict=True) if why is None)
 
 
-def pods_of(parallelism: Parallelism, gpus: int) -> int:
+def pod_count(parallelism: Parallelism, gpus: int) -> int:
     """Return how many pods of so many GPUs a job has; of the last, some GPUs may have no rank."""
     return -(-parallelism.gpus // gpus)
 

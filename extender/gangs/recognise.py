@@ -86,12 +86,19 @@ def recognise(pod: Pod, owners: Owners, before: GangMember | None = None) -> Gan
         dialect=form.dialect,
         asked=GangRequest(**{name: pod.annotations.get(key) for name, key in ANNOTATIONS.items()}, requests=requests),
         index=index,
-        numbered_by=numbered_by(pod),
+        numbered_by=numbering_controller(pod),
         parts=None if alone else equal_parts(pod),
         size=form.size,
         gpus=gpus,
         problem=problem,
     )
+
+
+def group_of(pod: Pod) -> GangKey:
+    """Return what a pod belongs to, gang or not: what names its gang, or else its controller, or itself."""
+    form = next(_forms(pod, {}), None)
+    owner = pod.name if pod.owner is None else pod.owner.name
+    return GangKey(pod.namespace, short_name(owner if form is None else form.name))
 
 
 def _invalid(pod: Pod, reason: str, message: str, fix: str) -> InvalidGang:
@@ -263,7 +270,7 @@ def equal_parts(pod: Pod) -> int | None:
     return parse_whole(replicas) or None
 
 
-def numbered_by(pod: Pod) -> str:
+def numbering_controller(pod: Pod) -> str:
     """Return the UID of the controller that numbers the pod, and so its run; empty where our label numbers it."""
     if RANK in pod.labels or d.LWS_WORKER in pod.labels or pod.owner is None:
         return ""

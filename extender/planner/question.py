@@ -179,11 +179,6 @@ def repair_question(
     return _asked(state, case, job, () if job.holds else gang.tiers, lost=lost)
 
 
-def worth_question(state: ClusterCache, plan: GangPlan, now: datetime) -> Question:
-    """Return what to ask about the worth of a plan: a repair that need not be, on its nodes and all that are free."""
-    return repair_question(state, plan, plan.node_names[:1], now)
-
-
 def _asked(
     state: ClusterCache, case: PlanningCase, job: Job, tiers: Sequence[TopologyRequest], *, lost: Sequence[str] = ()
 ) -> Question:
@@ -222,7 +217,7 @@ def _asked(
     question = Asked(
         case, job, of_pods, cluster, view.counted_out, view.short, shortages, fleet.table, view.rows, repair
     )
-    return _powered(state, question)
+    return _within_power_caps(state, question)
 
 
 def without(state: ClusterCache, question: Question, victims: Sequence[Running]) -> Question:
@@ -256,10 +251,10 @@ def without(state: ClusterCache, question: Question, victims: Sequence[Running])
         if state.fleet.lacking(cluster.names[i], demands, pods=pods, own=leaving):
             free[i] = 0
     question = replace(question, cluster=cluster.replace(free_gpus=free.astype(np.int32)), stopping=stopping)
-    return _powered(state, question, gone=gone)
+    return _within_power_caps(state, question, gone=gone)
 
 
-def _powered(state: ClusterCache, question: Asked, *, gone: AbstractSet[GangKey] = frozenset()) -> Asked:
+def _within_power_caps(state: ClusterCache, question: Asked, *, gone: AbstractSet[GangKey] = frozenset()) -> Asked:
     """Return the question with idle nodes in use whose power domain the gang would overload; its own it keeps.
 
     What is drawn is what pods say of their peak.

@@ -23,7 +23,7 @@ from uuid import UUID
 import msgspec
 
 from extender.gangs.annotations import format_parallelism, parse_parallelism
-from extender.gangs.job import nodes_of_pods, pods_of, ranks_by_node
+from extender.gangs.job import nodes_of_pods, pod_count, ranks_by_node
 from extender.gangs.types import Gang, GangKey
 from extender.kubernetes_names import KIND
 from extender.plans.custom_resource import (
@@ -91,7 +91,7 @@ class PlanSpec(StoredPart, frozen=True):
         """Return the spec that makes this job, whose cells are pods."""
         return cls(
             dialect=dialect,
-            size=pods_of(job.parallelism, job.gpus_per_node),
+            size=pod_count(job.parallelism, job.gpus_per_node),
             gpus_per_pod=job.gpus_per_node,
             parallelism=format_parallelism(job.parallelism),
             order=job.parallelism.order,

@@ -152,12 +152,6 @@ def alarms(recording: CollectiveRecording, settings: TriggerSettings) -> Iterato
         number += 1
 
 
-def too_short(recording: CollectiveRecording, settings: TriggerSettings) -> bool:
-    """Return whether the rhythm of no watched rank is known by the end: only a long silence could have been noticed."""
-    lives = (_life(recording, member, group) for member, group in watched_members(recording).items())
-    return not any(len(life.rhythm) >= settings.history for life in lives)
-
-
 def _life(recording: CollectiveRecording, member: int, group: int) -> _Life:
     ends = recording.completions.where(recording.completions.member == member)
     standing = recording.states.time[recording.states.member == member]
@@ -506,7 +500,9 @@ def diagnose(recording: CollectiveRecording, settings: TriggerSettings | None = 
     if first is not None:
         since = first.since if best.status == "straggler" else best.since
         return replace(best, alarm=first.localised, since=since, looks=made)
-    if not too_short(recording, settings):
+    # without a known rhythm of any watched rank only a long silence could have been noticed
+    watched = watched_members(recording).items()
+    if any(len(_life(recording, *of_group).rhythm) >= settings.history for of_group in watched):
         return replace(best, looks=made)
     doubt = (
         f"no watched rank completed its group's collective {settings.history} times: too little to tell a slow job, "

@@ -27,18 +27,7 @@ from ground.errors import InvalidInput
 from ground.quantities import duration, utc_minute
 from ground.records import AwareTime, JsonRecord, json_data
 from health.flags.rules import MOST_FINDINGS, Rule, Rules, rules_of
-from topology.flag_sources import (
-    APPLICATION,
-    PATIENCE_SECONDS,
-    VERSION,
-    FlagLog,
-    check_store,
-    event_data,
-    exists,
-    has_events,
-    sqlite_errors,
-    time_text,
-)
+from topology import flag_sources
 from topology.flags import FAULTY, HEALTHY, LAST, EventName, FlagEvent, HeldFlag, NodeFlag, severity
 
 
@@ -66,11 +55,11 @@ def begins_anew(event: FlagEvent) -> bool:
     return bool(event.steps) or event.event != "noted"
 
 
-def track_of(log: FlagLog, node: str, source: str, at: datetime = LAST) -> Track:
+def track_of(log: flag_sources.FlagLog, node: str, source: str, at: datetime = LAST) -> Track:
     """Return what a store knows of a node by a source at an instant, timezone-aware."""
     recent: list[FlagEvent] = []
     newest_first = "node = ? AND source = ? AND time <= ? ORDER BY time DESC, number DESC"
-    for event in log.events(newest_first, node, source, time_text(at)):
+    for event in log.events(newest_first, node, source, flag_sources.time_text(at)):
         recent.append(event)
         if begins_anew(event):
             break
@@ -81,9 +70,7 @@ def track_of(log: FlagLog, node: str, source: str, at: datetime = LAST) -> Track
 
 
 def found(track: Track, flag: NodeFlag, now: datetime, rule: Rule, *, stamp: str = "") -> FlagEvent | None:
-    """Return the event that a finding makes of a track of which nothing has ended unnoticed by now; ``None`` = nothing
-    new: the source takes back what it does not say.
-    """
+    """Return the event that a finding makes of a track from which all that has ended is out; ``None`` = nothing new."""
     if flag.slowdown == HEALTHY:
         steps = tuple(_cut(step, now, rule.all_clear_after(track.relapses)) for step in track.steps)
         if steps == track.steps and not track.noted:
@@ -167,8 +154,8 @@ def _event(flag: NodeFlag, now: datetime, name: EventName, **fields: Any) -> Fla
 LAST_YEAR = 9900  # Of records: ends that lie later must still be dates
 SKEW = timedelta(minutes=5)  # Clocks of detectors and of the machine of the store may differ by this much
 SCHEMA = (
-    f"PRAGMA application_id = {APPLICATION}",
-    f"PRAGMA user_version = {VERSION}",
+    f"PRAGMA application_id = {flag_sources.APPLICATION}",
+    f"PRAGMA user_version = {flag_sources.VERSION}",
     # `until`: end of the first step, NULL without steps; `finding`: digest by which a finding is known again
     """CREATE TABLE events (
         number INTEGER PRIMARY KEY,
@@ -220,7 +207,7 @@ class Recorded:
         return Recorded(*(getattr(self, field.name) + getattr(other, field.name) for field in fields(self)))
 
 
-class Ledger(FlagLog):
+class Ledger(flag_sources.FlagLog):
     """A store in a transaction for writing.  All that is known is asked of the database; nothing is kept in memory."""
 
     def __init__(self, connection: Connection, name: str = "store") -> None:
@@ -295,7 +282,7 @@ class Ledger(FlagLog):
         ends, and this one is not flagged.  Another rank on the same node is another job's, and points at the node.
         """
         if flag.rank is not None and flag.slowdown > HEALTHY:
-            since = time_text(now - rule.memory)
+            since = flag_sources.time_text(now - rule.memory)
             recent = self.events("source = ? AND time >= ? AND finding IS NOT NULL", flag.source, since)
             ranks = [(event.node, event.found.rank) for event in recent if event.found and event.found.rank is not None]
             elsewhere = [node for node, rank in ranks if rank == flag.rank and node != flag.node]
@@ -333,7 +320,7 @@ class Ledger(FlagLog):
 
     def settle(self, now: datetime) -> list[FlagEvent]:
         """Write down what has ended by now, in order of time."""
-        due = self.latest(LAST, "until <= ?", time_text(now))
+        due = self.latest(LAST, "until <= ?", flag_sources.time_text(now))
         over = [end for event in due for end in ended(event.node, event.source, Track().after(event), now)]
         return self.write(sorted(over, key=lambda event: (event.time, event.node, event.source)))
 
@@ -356,7 +343,7 @@ class Ledger(FlagLog):
         were found again later.  From that instant on the store answers and decides as it did.
         """
         forgotten = f"DELETE FROM events WHERE number IN ({_FORGOTTEN})"
-        dropped = self._connection.execute(forgotten, {"before": time_text(before)}).rowcount
+        dropped = self._connection.execute(forgotten, {"before": flag_sources.time_text(before)}).rowcount
         if dropped:
             opened = self.opened
             since = before if opened.forgotten is None else max(opened.forgotten, before)
@@ -368,11 +355,11 @@ class Ledger(FlagLog):
         """Append events as they are."""
         rows = [
             (
-                time_text(event.time),
+                flag_sources.time_text(event.time),
                 event.event,
                 event.node,
                 event.source,
-                time_text(event.steps[0].until) if event.steps else None,
+                flag_sources.time_text(event.steps[0].until) if event.steps else None,
                 None if event.found is None else _digest(event.found, event.stamp or event.time.isoformat()),
                 _text(event),
             )
@@ -395,7 +382,7 @@ class Ledger(FlagLog):
 
 
 def _text(event: FlagEvent) -> str:
-    return json.dumps(event_data(event), separators=(",", ":"))
+    return json.dumps(flag_sources.event_data(event), separators=(",", ":"))
 
 
 def _digest(flag: NodeFlag, stamp: str) -> bytes:
@@ -434,7 +421,7 @@ def open_ledger(path: str | Path, *, now: datetime, create: bool = True) -> Iter
     """
     with _connected(path, create=create) as connection, _transaction(connection):
         ledger = Ledger(connection, str(path))
-        if not has_events(connection, path):
+        if not flag_sources.has_events(connection, path):
             ledger.create(now)
         yield ledger
 
@@ -450,7 +437,7 @@ def compact_store(path: str | Path, before: datetime, *, archive: str | Path | N
     :param archive: the whole store as it was is written here first; a file that must not be there yet.
     """
     with _connected(path, create=False) as connection:
-        if not has_events(connection, path):
+        if not flag_sources.has_events(connection, path):
             raise InvalidInput("is empty", where=str(path), fix="there is nothing to forget")
         size = store_size(path)
         with _transaction(connection):
@@ -463,7 +450,7 @@ def compact_store(path: str | Path, before: datetime, *, archive: str | Path | N
                     problem = "is there already: nothing is written over"
                     raise InvalidInput(problem, where=str(archive), fix="give a name that is free")
                 with (
-                    sqlite_errors(archive, "written"),
+                    flag_sources.sqlite_errors(archive, "written"),
                     closing(sqlite3.connect(path, isolation_level=None)) as original,
                 ):
                     original.execute("VACUUM INTO ?", (str(archive),))
@@ -478,14 +465,14 @@ def compact_store(path: str | Path, before: datetime, *, archive: str | Path | N
 @contextmanager
 def _connected(path: str | Path, *, create: bool) -> Iterator[sqlite3.Connection]:
     """Connect to a store that may be written to."""
-    check_store(path)
-    if not create and not exists(path):
+    flag_sources.check_store(path)
+    if not create and not flag_sources.exists(path):
         raise InvalidInput("there is no such file", where=str(path), fix="check the path")
     if "\0" in str(path):  # SQLite would take what is before it for the name
         raise InvalidInput("cannot be written: embedded null byte", where=str(path), fix="choose another name")
-    with sqlite_errors(path, "written"):
+    with flag_sources.sqlite_errors(path, "written"):
         uri = f"{Path(path).absolute().as_uri()}?mode={'rwc' if create else 'rw'}"
-        connection = sqlite3.connect(uri, uri=True, timeout=PATIENCE_SECONDS, isolation_level=None)
+        connection = sqlite3.connect(uri, uri=True, timeout=flag_sources.PATIENCE_SECONDS, isolation_level=None)
         with closing(connection):
             page = connection.execute("PRAGMA page_size").fetchone()[0]
             connection.execute(f"PRAGMA max_page_count = {MAX_STORE_BYTES // page}")

@@ -93,9 +93,7 @@ def _without_mark(data: dict[str, Any]) -> dict[str, Any]:
 
 
 def _of_version_1(data: dict[str, Any], relapses: dict[object, int]) -> dict[str, Any]:
-    """Return a line of version 1 as one of today: flags named neither node nor source, a lifted one no relapses, which
-    are counted here by node and source.
-    """
+    """Return a line of version 1 as one of today: flags named neither node nor source, nor counted relapses."""
     about = {"node": data.get("node", ""), "source": data.get("source", "")}
     track = tuple(about.values())
     seen = ("seen", "stated")

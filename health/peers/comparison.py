@@ -27,19 +27,8 @@ import numpy as np
 
 from ground.errors import InvalidInput
 from ground.quantities import number, plural
+from health.peers import metrics
 from health.peers.denoise import Denoiser, level
-from health.peers.metrics import (
-    KNOWN,
-    PAPER_ORDER,
-    counts_errors,
-    idle_level,
-    in_order,
-    is_code,
-    is_step_time,
-    is_work,
-    metric_of,
-    tells_idleness,
-)
 from health.peers.streams import FloatArray, IntArray, MetricRecording, SampleGrid, Samples, align
 from health.peers.verdict import Doubt, Examined, PeersVerdict, Stretch, is_busier_cpu
 from topology.cluster import BoolArray
@@ -252,13 +241,13 @@ def doubted(
     :param threshold: the score of candidates; ``None`` = that of so many machines.
     :param changed: machines that were seen to change before the recording began.
     """
-    if is_step_time(examined.metric) or not examined.alerts:
+    if metrics.is_step_time(examined.metric) or not examined.alerts:
         return examined
     metric = examined.metric
-    telling = [samples for name, samples in recording.metrics.items() if tells_idleness(name) or name == metric]
+    telling = [samples for name, samples in recording.metrics.items() if metrics.tells_idleness(name) or name == metric]
     doubts: dict[Stretch, Doubt | None] = {}
     for alert in examined.alerts:
-        if alert.own > alert.peers and is_work(metric):
+        if alert.own > alert.peers and metrics.is_work(metric):
             doubts[alert] = "busier"
         else:
             doubts[alert] = "idle-peers" if any(_idle(samples, alert) for samples in telling) else None
@@ -292,7 +281,7 @@ def _may_be_its_role(stretch: Stretch, metric: str, least: float) -> bool:
 
 def _idle(samples: Samples, stretch: Stretch) -> bool:
     """Return whether the other machines do not work by this metric while one stands out."""
-    level = idle_level(samples.metric)
+    level = metrics.idle_level(samples.metric)
     if level is None:
         return False
     own = samples.machines.index(stretch.machine) if stretch.machine in samples.machines else -1
@@ -337,7 +326,7 @@ class ComparisonSettings:
     # share of the windows in that time in which it has to be the candidate.  In the paper all of them; with many
     # machines some other one has a moment now and then
     hold: float = 0.9
-    order: Sequence[str] = PAPER_ORDER  # metrics in the order in which they are asked; others come after
+    order: Sequence[str] = metrics.PAPER_ORDER  # metrics in the order in which they are asked; others come after
     step: float | None = None  # seconds between samples on the common clock; None = as sampled
     denoiser: Denoiser = level
 
@@ -363,14 +352,16 @@ def detect(
             where=recording.source,
             fix="give the metrics of all machines of the job",
         )
-    for name in in_order(recording.metrics, settings.order):
+    for name in metrics.in_order(recording.metrics, settings.order):
         samples = recording.metrics[name]
-        if is_code(name):
+        if metrics.is_code(name):
             samples = replace(samples, value=(samples.value != 0.0).astype(np.float64))
         grid = align(samples, step=settings.step, machines=machines, longest_gap=LONGEST_GAP)
         examined = doubted(examine(grid, settings, phases), recording, threshold=settings.threshold, changed=changed)
         yield examined
-        causes = [alert for alert in examined.alerts if not is_step_time(name) and not is_busier_cpu(alert, name)]
+        causes = [
+            alert for alert in examined.alerts if not metrics.is_step_time(name) and not is_busier_cpu(alert, name)
+        ]
         if causes and not everything:
             return
 
@@ -393,7 +384,7 @@ class JobPhases:
     @cached_property
     def _levels(self) -> list[tuple[FloatArray, FloatArray]]:
         """Return times and the median of the machines at each, of each such metric."""
-        grids = [align(samples) for name, samples in self._recording.metrics.items() if is_work(name)]
+        grids = [align(samples) for name, samples in self._recording.metrics.items() if metrics.is_work(name)]
         return [(grid.times, np.median(grid.values, axis=0)) for grid in grids]
 
 
@@ -407,10 +398,10 @@ def same_phase(levels: FloatArray, now: float, noticeable: float = 0.0) -> BoolA
 
 def examine(grid: SampleGrid, settings: ComparisonSettings, phases: JobPhases | None = None) -> Examined:
     """Return candidates of one metric, and how long each lasted; ``None`` = the metric alone tells the job's phases."""
-    timed = is_step_time(grid.metric)
+    timed = metrics.is_step_time(grid.metric)
     needed = settings.step_time_continuity if timed else settings.continuity
     standing_out = scores(grid, settings)
-    if timed or is_code(grid.metric):
+    if timed or metrics.is_code(grid.metric):
         # only those whose window's median is LEAST_SLOWDOWN times their peers' or more
         kept = np.zeros(len(standing_out.window), dtype=np.bool_)
         for k, (begin, row) in enumerate(zip(standing_out.window, standing_out.machine, strict=True)):
@@ -451,7 +442,7 @@ def scores(grid: SampleGrid, settings: ComparisonSettings) -> Candidates:
         return together([])
     values = ((grid.values - low) / span).astype(np.float32)
     mean_level = float(np.abs(grid.values).mean())
-    least = max(metric_of(grid.metric).noticeable, LEVEL_SHARE * mean_level) / span * settings.window**0.5
+    least = max(metrics.metric_of(grid.metric).noticeable, LEVEL_SHARE * mean_level) / span * settings.window**0.5
     windows = np.lib.stride_tricks.sliding_window_view(values, settings.window, axis=1).swapaxes(0, 1)
     silent = np.any(np.lib.stride_tricks.sliding_window_view(grid.silent, settings.window, axis=1), axis=2).T
     chunk = max(1, CHUNK_NUMBERS // windows[0].size)
@@ -502,12 +493,12 @@ def _past(
     last = int(run.window[-1]) + window - 1
     peers = np.median(np.delete(grid.values[:, : last + 1], row, axis=0), axis=0)
     level = float(np.median(peers[_core(run, window)]))
-    alike = ~grid.silent[row, :first] & same_phase(peers[:first], level, metric_of(grid.metric).noticeable)
+    alike = ~grid.silent[row, :first] & same_phase(peers[:first], level, metrics.metric_of(grid.metric).noticeable)
     if phases is not None and alike.any():
         alike &= phases.alike(grid.times[:first], grid.time(first), grid.time(last))
     before = grid.values[:, :first][:, alike]
     # a run begins up to a window before what it shows
-    if before.shape[1] < (window if counts_errors(grid.metric) else max(window, int(PAST * windows) - window)):
+    if before.shape[1] < (window if metrics.counts_errors(grid.metric) else max(window, int(PAST * windows) - window)):
         return None
     return float(np.median(before[row])), float(np.median(np.delete(before, row, axis=0)))
 
@@ -608,27 +599,29 @@ def is_moment(recording: MetricRecording) -> bool:
 
 def at_moment(recording: MetricRecording) -> PeersVerdict:
     """Return what one moment shows, metrics in the order in which they would be judged."""
-    names = in_order(recording.metrics)
+    names = metrics.in_order(recording.metrics)
     examined = [_examined(recording.metrics[name]) for name in names]
     out = [
-        f"{stretch.machine} in {metric_of(metric.metric).title}" for metric in examined for stretch in metric.stretches
+        f"{stretch.machine} in {metrics.metric_of(metric.metric).title}"
+        for metric in examined
+        for stretch in metric.stretches
     ]
     errors = []  # which machines have counted errors, whatever they did before
     for name, samples in sorted(recording.metrics.items()):
-        if counts_errors(name) and (samples.value > 0).any():
+        if metrics.counts_errors(name) and (samples.value > 0).any():
             pairs = zip(samples.value.tolist(), samples.machine.tolist(), strict=True)
             most = {samples.machines[k]: value for value, k in sorted(pairs) if value > 0}
             counts = [f"{machine} {number(value)}" for machine, value in list(most.items())[:MOST]]
-            errors.append(f"not zero: {metric_of(name).title} of {', '.join(counts)}")
+            errors.append(f"not zero: {metrics.metric_of(name).title} of {', '.join(counts)}")
     machines = plural(len(recording.machines), "machine")
     standing = f"; just then these stand out: {', '.join(out[:MOST])}" if out else ""
-    familiar = {metric.name for metric in KNOWN}
+    familiar = {metric.name for metric in metrics.KNOWN}
     values = []
     for name in sorted(names, key=lambda name: name not in familiar)[:MOST]:
         value = recording.metrics[name].value
         low, high = float(value.min()), float(value.max())
         span = number(low) if low == high else f"{number(low)} to {number(high)}"
-        values.append(f"{metric_of(name).title} {span}")
+        values.append(f"{metrics.metric_of(name).title} {span}")
     return PeersVerdict(
         verdict=f"one moment of {machines}, which nothing can be judged by{standing}",
         source=recording.source,
@@ -645,7 +638,7 @@ def _examined(samples: Samples) -> Examined:
     mean = np.bincount(samples.machine, samples.value, len(samples.machines))[there] / count[there]
     stretches = []
     if len(there) >= LEAST_MACHINES:
-        least = max(metric_of(samples.metric).noticeable, LEVEL_SHARE * float(np.abs(mean).mean()), 1e-12)
+        least = max(metrics.metric_of(samples.metric).noticeable, LEVEL_SHARE * float(np.abs(mean).mean()), 1e-12)
         standing_out = candidates(mean[None, :, None], threshold=None, least=least)
         time = float(samples.time.min())
         for row, score in zip(standing_out.machine.tolist(), standing_out.score.tolist(), strict=True):

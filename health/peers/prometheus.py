@@ -35,30 +35,6 @@ UNNAMED = "value"  # The metric of an expression, which has no name in the answe
 _SCRAPE = re.compile(rb"\s*(?:# (?:HELP|TYPE) |[A-Za-z_:][A-Za-z0-9_:]*\{[A-Za-z_])")
 
 
-class PrometheusRange:
-    """Reads answers to range queries."""
-
-    format = FileFormat(
-        "prometheus-range",
-        source="answers of Prometheus to range queries (result type matrix), one or a list of them",
-        export='curl -s "$URL/api/v1/query_range?query=DCGM_FI_DEV_GPU_UTIL&start=...&end=...&step=1s"',
-        read="metric, machine (label node, Hostname, host, instance, ...), all samples; GPUs of a machine as "
-        "their mean",
-        left_out="other labels; samples that are no finite number (counted)",
-        marks=('"resulttype"', '"matrix"', '"values"'),
-    )
-
-    def likeness(self, head: bytes) -> float:
-        """Return whether it is JSON with a matrix; other JSON is asked what is wrong with it."""
-        if not begins_as_json(head) or PrometheusVector().likeness(head):
-            return 0.0
-        return 1.0 if b'"matrix"' in head else NEARLY
-
-    def read(self, content: Content, *, columns: SampleColumns, lenient: bool, several: bool) -> MetricRecording:  # noqa: ARG002
-        """Return samples from the text of one answer, or of a list of answers."""
-        return read_answers(content.text(), lenient=lenient)
-
-
 class PrometheusVector:
     """Reads answers to instant queries."""
 
@@ -78,6 +54,26 @@ class PrometheusVector:
     def read(self, content: Content, *, columns: SampleColumns, lenient: bool, several: bool) -> MetricRecording:  # noqa: ARG002
         """Return samples from the text of one answer, or of a list of answers."""
         return read_answers(content.text(), lenient=lenient)
+
+
+class PrometheusRange(PrometheusVector):
+    """Reads answers to range queries."""
+
+    format = FileFormat(
+        "prometheus-range",
+        source="answers of Prometheus to range queries (result type matrix), one or a list of them",
+        export='curl -s "$URL/api/v1/query_range?query=DCGM_FI_DEV_GPU_UTIL&start=...&end=...&step=1s"',
+        read="metric, machine (label node, Hostname, host, instance, ...), all samples; GPUs of a machine as "
+        "their mean",
+        left_out="other labels; samples that are no finite number (counted)",
+        marks=('"resulttype"', '"matrix"', '"values"'),
+    )
+
+    def likeness(self, head: bytes) -> float:
+        """Return whether it is JSON with a matrix; other JSON is asked what is wrong with it."""
+        if not begins_as_json(head) or super().likeness(head):
+            return 0.0
+        return 1.0 if b'"matrix"' in head else NEARLY
 
 
 class ExporterText:

@@ -78,12 +78,6 @@ def tally_rounds(
     return tuple(sorted(_proper(machines, units), key=_worth))
 
 
-def leader(units: Sequence[Unit]) -> Unit | None:
-    """Return the one group that leads a tally; ``None`` = there is none, or several are level."""
-    level = len(units) > 1 and _worth(units[0]) == _worth(units[1])
-    return units[0] if units and not level else None
-
-
 def looks_like_a_role(machines: Machines, outliers: Sequence[int], seen: Sequence[int]) -> bool:
     """Return whether the outliers are all ranks seen of one or more stages, in a job of several stages.
 
@@ -188,7 +182,8 @@ def decide(machines: Machines, looks: Sequence[StackLook], *, family: UnitFamily
         unit = units[0] if units else None
     else:
         units = tally_rounds(machines, [look.outliers for look in looks], family=family)
-        unit = leader(units)
+        level = len(units) > 1 and _worth(units[0]) == _worth(units[1])
+        unit = units[0] if units and not level else None
     if not any(look.outliers for look in looks):
         doubt = "no-outliers"
     elif unit is None:

@@ -36,9 +36,7 @@ RESTART_COSTS = (
 
 
 def restart_seconds(machines: float, kind: RestartKind) -> float:
-    """Return seconds that a restart of so many machines takes, between the measurements linear in the logarithm of the
-    size; outside of them that of the nearest: nothing is known there.
-    """
+    """Return the seconds of a restart of so many machines, linear in the logarithm of the size between measurements."""
     import numpy as np
 
     sizes, requeue, hot_update = zip(*RESTART_COSTS, strict=True)
@@ -57,9 +55,7 @@ _SLACK = Decimal("1e-40")  # Less than this is rounding: a quantile that is met 
 
 
 def standby_pool(machines: int, *, rate: float = RATE, quantile: float = QUANTILE) -> int:
-    """Return the fewest machines that cover a day's failures with a probability of at least ``quantile``; each machine
-    fails on a day with the probability ``rate``.
-    """
+    """Return the fewest machines that cover, in ``quantile`` of all days, failures at a ``rate`` a machine and day."""
     if not 1 <= machines <= MAX_MACHINES:
         problem = f"{machines:,} machines"
         raise InvalidInput(problem, fix=f"give a number from 1 to {MAX_MACHINES:,}")

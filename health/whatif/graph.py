@@ -18,18 +18,6 @@ from typing import NamedTuple
 from ground.errors import TraceFormatError
 from health.whatif import optypes
 from health.whatif.analysis_result import Operation, Stream
-from health.whatif.optypes import (
-    BACKWARD,
-    BACKWARD_RECV,
-    BACKWARD_SEND,
-    FORWARD,
-    FORWARD_RECV,
-    FORWARD_SEND,
-    GC,
-    JOINED,
-    OPTIMIZER,
-    PIPELINE,
-)
 from health.whatif.trace import Trace
 
 Places = tuple[int, ...]
@@ -77,7 +65,7 @@ def stages_of(trace: Trace) -> tuple[StageOperations, ...]:
 
 def is_tied(trace: Trace) -> bool:
     """Return whether stages are tied to their neighbours: a trace without any transfer says nothing of them."""
-    return trace.sizes.pp > 1 and any(operation.optype in PIPELINE for operation in trace.operations)
+    return trace.sizes.pp > 1 and any(operation.optype in optypes.PIPELINE for operation in trace.operations)
 
 
 def _stage(trace: Trace, stage: int, places: Sequence[int]) -> StageOperations:
@@ -92,9 +80,9 @@ def _stage(trace: Trace, stage: int, places: Sequence[int]) -> StageOperations:
     for place in compute:
         operation = trace.operations[place]
         piece = (operation.chunk, operation.microbatch)
-        if operation.optype == FORWARD:
+        if operation.optype == optypes.FORWARD:
             forwarded.add(piece)
-        elif operation.optype == BACKWARD and piece not in forwarded:
+        elif operation.optype == optypes.BACKWARD and piece not in forwarded:
             raise TraceFormatError(
                 f"the backward pass of microbatch {operation.microbatch} in stage {operation.stage} begins before its "
                 "forward pass",
@@ -102,7 +90,10 @@ def _stage(trace: Trace, stage: int, places: Sequence[int]) -> StageOperations:
                 fix="check start_ts, mc and mb_id of the first step",
             )
     first, last = (0, 0), (trace.sizes.pp - 1, trace.sizes.vpp - 1)
-    forward, backward = (FORWARD, FORWARD_RECV, FORWARD_SEND), (BACKWARD, BACKWARD_RECV, BACKWARD_SEND)
+    forward, backward = (
+        (optypes.FORWARD, optypes.FORWARD_RECV, optypes.FORWARD_SEND),
+        (optypes.BACKWARD, optypes.BACKWARD_RECV, optypes.BACKWARD_SEND),
+    )
     return StageOperations(
         operations=trace.operations,
         streams={stream: tuple(queue) for stream, queue in streams.items()},
@@ -198,7 +189,7 @@ def build_graph(trace: Trace) -> Graph:
     spent: list[list[int]] = [[] for _ in ordered]
     for place, i in enumerate(needed_by):
         spent[i].append(place)
-    last = [i for i, operation in enumerate(trace.operations) if operation.optype == OPTIMIZER]
+    last = [i for i, operation in enumerate(trace.operations) if operation.optype == optypes.OPTIMIZER]
     return Graph(
         predecessors=tuple(tuple(sorted(waits)) for waits in before),
         groups=tuple(group._replace(spent=tuple(done)) for group, done in zip(ordered, spent, strict=True)),
@@ -238,10 +229,10 @@ def _groups(trace: Trace, stages: Sequence[StageOperations]) -> Iterable[Transfe
     # all stages agree on the norm of the gradients: the barrier at the end of a step
     for group in (*_transfers(trace, stages), *shared, *zip(*clips, strict=False)):
         grouped.update(group)
-        yield TransferGroup(group, trace.operations[group[0]].optype in JOINED)
+        yield TransferGroup(group, trace.operations[group[0]].optype in optypes.JOINED)
     for i, operation in enumerate(trace.operations):
         if i not in grouped:
-            yield TransferGroup((i,), operation.optype in JOINED)
+            yield TransferGroup((i,), operation.optype in optypes.JOINED)
 
 
 def _ordered(trace: Trace, groups: Sequence[TransferGroup], before: Sequence[set[int]]) -> list[TransferGroup]:
@@ -319,16 +310,16 @@ def _tail_edges(stage: StageOperations) -> Iterable[Edge]:
 
     Operations that a trace does not have are passed over.
     """
-    compute = [i for i in stage.streams.get("compute", ()) if stage.operations[i].optype != OPTIMIZER]
+    compute = [i for i in stage.streams.get("compute", ()) if stage.operations[i].optype != optypes.OPTIMIZER]
     heads: Sequence[int] = compute[-1:]
     reduction = optypes.REDUCE_SCATTER
     if stage.of(optypes.SEPARATE):
         backward = stage.directions[1].computes
         for passes, scatters in _of_one_chunk(stage, backward, optypes.REDUCE_SCATTER):
             yield from ((passes[-1], scatter) for scatter in scatters)
-        heads = (*stage.of(optypes.REDUCE_SCATTER)[-1:], *(stage.of(GC)[-1:] or backward[-1:] or heads))
+        heads = (*stage.of(optypes.REDUCE_SCATTER)[-1:], *(stage.of(optypes.GC)[-1:] or backward[-1:] or heads))
         reduction = optypes.SEPARATE
-    for optype in (optypes.LAYERNORM, optypes.EMBEDDING, reduction, optypes.CLIP, OPTIMIZER):
+    for optype in (optypes.LAYERNORM, optypes.EMBEDDING, reduction, optypes.CLIP, optypes.OPTIMIZER):
         link = stage.of(optype)
         yield from ((head, link[0]) for head in heads if link)
         yield from pairwise(link)

@@ -60,6 +60,54 @@ class CertifiedPart(JsonRecord):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CertifiedGrid(JsonRecord):
+    """Domains of a closer level, all of them or those inside one domain of a broader level, wherever there are such."""
+
+    level: str
+    """The closer level."""
+    rows: Number
+    """Rows of the grid, of blocks where cells are held together."""
+    columns: Number
+    """Columns of the grid."""
+    capacities: tuple[Number, ...]
+    """Cells that each domain can take, the largest first, no more of both than the grid has cells."""
+    refuted: tuple[RefutedPair, ...]
+    """Pairs that cannot be had there, besides those that counting whole groups or the product of spreads rules out."""
+
+
+@dataclass(frozen=True, slots=True)
+class CloserClaim(JsonRecord):
+    """What is claimed of a closer level."""
+
+    level: str
+    """The level."""
+    dp: Number
+    """DP spread of the placement there."""
+    pp: Number
+    """PP spread of the placement there."""
+    proved: bool
+    """No placement as good in what comes before has less of alpha * dp + beta * pp there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CloserClaims(JsonRecord):
+    """What is claimed besides what decides: of placements on some nodes."""
+
+    gpu_types: Annotated[tuple[str, ...], Len(1)]
+    """Types of GPU of these nodes; empty text = nodes of which no type is said."""
+    gpus_per_node: Number
+    """GPUs of each node."""
+    slowest: Slowest | None
+    """Nodes up to this slowdown, 1 = none that is flagged; null = any."""
+    ep: Number | None
+    """Claimed: no placement with as good an objective has a smaller EP spread than this; null = nothing is."""
+    levels: tuple[CloserClaim, ...]
+    """Closer levels, from the broadest."""
+    grids: tuple[CertifiedGrid, ...]
+    """What proves them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Certificate(JsonRecord):
     """What proves an answer of `arnold place`, for `arnold verify`."""
 
@@ -88,3 +136,5 @@ class Certificate(JsonRecord):
     """The placement: the name of the node of each cell, row by row of the grid; empty = there is none."""
     parts: tuple[CertifiedPart, ...]
     """What proves it, part by part."""
+    closer: CloserClaims | None = None
+    """What is claimed of EP spread and closer levels; null = nothing."""

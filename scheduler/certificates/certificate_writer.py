@@ -9,7 +9,15 @@ import numpy as np
 
 from ground.errors import ArnoldError
 from ground.records import record_of
-from scheduler.certificates.certificate import VERSION, Certificate, CertifiedPart, RefutedPair
+from scheduler.certificates.certificate import (
+    VERSION,
+    Certificate,
+    CertifiedGrid,
+    CertifiedPart,
+    CloserClaim,
+    CloserClaims,
+    RefutedPair,
+)
 from scheduler.job import Job
 from scheduler.outcome import Instance, Outcome
 from scheduler.placement.admission import types_of
@@ -18,6 +26,8 @@ from topology.flags import HEALTHY
 
 # Kinds that are recounted without a search, the quickest first
 QUICK = ("edges", "product", "coverage", "rectangles", "patterns")
+# Kinds that say more of a grid than counting whole groups and the product of spreads
+WITH_MORE = (*QUICK[2:], "components", "shapes", "skeleton")
 
 
 class NothingToCertify(ArnoldError):
@@ -66,6 +76,50 @@ def certificate_of(instance: Instance, outcome: Outcome) -> Certificate:
         bound=outcome.bound,
         nodes=tuple(tuple(cluster.names[i] for i in row) for row in named),
         parts=tuple(parts),
+        closer=_closer_claims(instance, outcome),
+    )
+
+
+def _closer_claims(instance: Instance, outcome: Outcome) -> CloserClaims | None:
+    """Return what is claimed of EP spread and closer levels, of the types that were chosen up to the slowdown that was
+    admitted, with the pairs that are needed; ``None`` = nothing is.
+    """
+    worth, cluster = outcome.evaluation, instance.cluster
+    job, there = next(
+        (
+            (of_types, compared)
+            for option, (of_types, compared) in zip(outcome.types, outcome.by_type, strict=False)
+            if option.chosen
+        ),
+        (instance.settled(outcome).job, outcome),
+    )
+    if worth is None or not (worth.closer or worth.experts) or not there.proposal.proofs:
+        return None
+    slowest = there.proposal.proofs[0].slowest
+    grids: dict[CertifiedGrid, None] = {}
+    for proof in there.proposal.closer_proofs:
+        # what is ruled out by counting whole groups and the product needs no witness
+        refutations = [pair for pair in proof.refutations if pair.by in WITH_MORE]
+        needed = fewest_needed(refutations, job, worth.closer.get(proof.level, 0.0))
+        if not needed:
+            continue
+        cells = proof.rows * proof.columns
+        grid = CertifiedGrid(
+            level=proof.level,
+            rows=proof.rows,
+            columns=proof.columns,
+            capacities=tuple(min(capacity, cells) for capacity in proof.capacities[:cells]),
+            refuted=tuple(RefutedPair(*pair.pair, pair.by, pair.witness) for pair in needed),
+        )
+        grids[grid] = None
+    experts = outcome.ep
+    return CloserClaims(
+        gpu_types=types_of(cluster, job),
+        gpus_per_node=job.gpus_per_node,
+        slowest=None if slowest == inf else slowest,
+        ep=experts.spread if experts is not None and experts.proved else None,
+        levels=tuple(CloserClaim(level, of.dp, of.pp, of.proved) for level, of in outcome.closer.items()),
+        grids=tuple(grids),
     )
 
 

@@ -287,9 +287,7 @@ Named = tuple[tuple[str, str], ...]  # Names of a cluster, each with the option 
 
 @dataclass(frozen=True, slots=True)
 class JobFile:
-    """A job with the levels and types of GPU that it names (and the option or line that names each), and how it was
-    read.
-    """
+    """A job, the levels and types of GPU that it names (with the option or line of each), and how it was read."""
 
     job: Job
     # levels that must be of the tree: where spread counts, `tp_level`, weighed ones

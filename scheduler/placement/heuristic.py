@@ -14,7 +14,7 @@ from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
 
-from ground.errors import Infeasible
+from ground.errors import Infeasible, SolverTimeout
 from scheduler.grid import Grid
 from scheduler.job import Job
 from scheduler.placement.admission import admissible, shortage
@@ -25,6 +25,10 @@ from topology.cluster import BoolArray, Cluster, IntArray, Level
 RankOrder = Literal["job", "columns", "rows"]
 """Which cell gets which rank: as the job numbers its nodes; down the columns, ``r = p * D + d`` (consecutive ranks form
 a DP group, Megatron's own order); along the rows, ``r = d * P + p`` (consecutive ranks form a PP group)."""
+
+
+class GaveUp(Exception):
+    """A rule ends without an answer, and says nothing of whether it admits one."""
 
 
 @dataclass(frozen=True)
@@ -47,9 +51,9 @@ class Request:
         return cls(cluster, job, level, admissible(cluster, job), limits.seed)
 
     def check_time(self) -> None:
-        """Raise Infeasible when time is up."""
+        """Raise SolverTimeout when time is up."""
         if clock() > self.until:
-            raise Infeasible("time ran out")
+            raise SolverTimeout("time ran out", where="--time-limit", fix="give more seconds")
 
     @property
     def grid(self) -> Grid:
@@ -78,22 +82,27 @@ class Heuristic:
     name: str
     summary: str
     rule: Callable[[Request], IntArray]
-    """Returns shape [cells] or longer; raises Infeasible when it admits no placement."""
+    """Returns shape [cells] or longer; raises Infeasible when it admits no placement, GaveUp when it ends without an
+    answer."""
     order: RankOrder = "job"
     pod_by_pod: bool = False  # whether it looks at the nodes for each cell anew, which takes time with cells x nodes
 
     def in_time(self, until: float) -> Heuristic:
         """Return it as a rule that gives up beyond ``until``, by the clock, if it takes long."""
-        return replace(self, rule=lambda request: self.rule(replace(request, until=until)))
+        return replace(self, rule=lambda request: self.rule(replace(request, until=min(until, request.until))))
 
     def place(self, cluster: Cluster, job: Job, limits: Limits) -> Proposal:
         """Apply the rule to the admitted nodes; see :class:`scheduler.placement.types.PlacementAlgorithm`."""
         start = stopwatch()
         try:
-            request = Request.of(cluster, job, limits)
+            request = replace(Request.of(cluster, job, limits), until=clock() + limits.seconds)
             nodes = self.rule(request)[self._rank_of_cell(request.grid)].astype(np.int32)
         except Infeasible as refusal:
             return Proposal(None, infeasible=refusal.message, solve_seconds=stopwatch() - start)
+        except GaveUp as why:
+            return Proposal(None, notes=(f"{why}.",), solve_seconds=stopwatch() - start)
+        except SolverTimeout:
+            return Proposal(None, complete=False, solve_seconds=stopwatch() - start)
         return Proposal(nodes, solve_seconds=stopwatch() - start)
 
     def _rank_of_cell(self, grid: Grid) -> IntArray:

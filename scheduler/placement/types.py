@@ -163,6 +163,8 @@ class Proposal:
     proofs: tuple[
         GridProof, ...
     ] = ()  # what proves the bound, of each part of the question; the first is of the answer
+    # of grids at closer levels, on all nodes of the answer's part or inside one broader domain: what counting refuted
+    closer_proofs: tuple[GridProof, ...] = ()
     prices: tuple[PriceOption, ...] = ()
     solve_seconds: float = 0.0  # wall time of the search itself, without imports and without seating on nodes
     notes: tuple[str, ...] = ()  # what a user should know about this run, one sentence each

@@ -112,9 +112,7 @@ class Defragmentation:
 
     @property
     def proved_to(self) -> str | None:
-        """``all`` where nothing of the new job could be better at that cost; ``objective``: that and the cost of the
-        moves alone; ``None`` = not even these.
-        """
+        """``all`` = nothing of the new job could be better at that cost; ``objective`` = that alone; else ``None``."""
         if self.status != "optimal" or self.outcome.evaluation is None:
             return None
         # on nodes from which nobody moved the search of the job alone is about all placements that cost nothing
@@ -326,9 +324,7 @@ class MovePrograms:
         return self._ranked(model, new, cost, most, KEEP_NONE)
 
     def of_seen(self, most: int | None, kept: Mapping[int, IntArray] = KEEP_NONE) -> MoveProgram:
-        """Return what can be done with placements of the new job that were seen; parameters as above, and as of
-        :class:`MoveProgram`.
-        """
+        """Return what can be done with seen placements of the new job; ``kept`` as of :class:`MoveProgram`."""
         every = np.concatenate([np.empty(0, dtype=np.int32), *kept.values()])
         model = ShareModel(self._classes.sizes - np.bincount(every, minlength=len(self._classes.sizes)))
         new = model.add_job(self._classes.demands[0])

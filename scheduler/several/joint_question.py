@@ -117,10 +117,6 @@ class JointQuestion:
         terms = objective_terms(self.cluster, self.jobs[j])
         return [[self.whole(self.priced(j, term.weight, option.speed)) for term in terms] for option in options]
 
-    def shape_costs(self, j: int, shapes: Sequence[PlacementShape], options: Sequence[NodeOption]) -> list[list[int]]:
-        """Return what each shape of one job adds to the sum with each of its options, in whole numbers."""
-        return [[self.whole(self.shape_cost(j, shape, option.speed)) for option in options] for shape in shapes]
-
 
 def only(cluster: Cluster, nodes: BoolArray) -> Cluster:
     """Return the cluster with all other nodes in use.
@@ -220,8 +216,11 @@ class SeenPlacements:
                 costs.append(way.add_known(cheapest[:count]))
             else:
                 shapes = self._offered(way.demand, self._shapes[w].values(), most=most, count=count)
-                prices, edges = question.shape_costs(j, shapes, options), question.option_costs(j, options)
-                costs.append(way.add_shapes(shapes, prices, edges, most=most))
+                prices = [
+                    [question.whole(question.shape_cost(j, shape, option.speed)) for option in options]
+                    for shape in shapes
+                ]
+                costs.append(way.add_shapes(shapes, prices, question.option_costs(j, options), most=most))
         return part.together(costs)
 
     def _offered(
@@ -298,12 +297,6 @@ def last_of_each(cluster: Cluster, classes: NodeClasses, nodes: BoolArray, count
     return last
 
 
-def seat_on(cluster: Cluster, job: Job, domain_of_block: IntArray, granted: BoolArray) -> IntArray:
-    """Return the node of each cell, shape [rows, columns], given the domain of each block and nodes enough in each."""
-    blocks = blocks_at(cluster, job, cluster.level_index(job.level))
-    return _seated(cluster, job, domain_of_block[blocks.row_of[:, None], blocks.column_of[None, :]], granted)
-
-
 def placed_as_in(
     cluster: Cluster, way: SharePart, solver: Solution, *, classes: NodeClasses, granted: BoolArray
 ) -> IntArray | None:
@@ -317,7 +310,9 @@ def placed_as_in(
         return seat_in_classes(cluster, job, class_of_cell, classes.class_of, granted)
     if (domain_of_block := way.laid_out(solver)) is None:
         return None
-    return seat_on(cluster, job, domain_of_block, granted & classes.nodes_of(way.admitted(solver)))
+    blocks = blocks_at(cluster, job, cluster.level_index(job.level))
+    domain_of_cell = domain_of_block[blocks.row_of[:, None], blocks.column_of[None, :]]
+    return _seated(cluster, job, domain_of_cell, granted & classes.nodes_of(way.admitted(solver)))
 
 
 def seated_again(

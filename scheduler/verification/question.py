@@ -59,11 +59,20 @@ def counted_grid(cluster: Cluster, job: Job, nodes: BoolArray, level: str) -> Co
 
     :param nodes: shape [nodes].
     """
+    counted = grid_and_room(cluster, job, nodes, level)
+    if counted is None:
+        return None
+    rows, columns, blocks_in = counted
+    capacities = np.sort(blocks_in)[::-1]
+    return CountedGrid(rows, columns, tuple(capacities[capacities > 0].tolist()))
+
+
+def grid_and_room(cluster: Cluster, job: Job, nodes: BoolArray, level: str) -> tuple[int, int, IntArray] | None:
+    """Return rows and columns of that grid, and shape [domains of the level], the blocks that each takes."""
     blocks = _blocks(job, _held(cluster, job, cluster.level_index(level)))
     if blocks is None or not blocks.in_grid:
         return None
-    capacities = np.sort(room(cluster, job, nodes, level) // blocks.size)[::-1]
-    return CountedGrid(blocks.rows, blocks.columns, tuple(capacities[capacities > 0].tolist()))
+    return blocks.rows, blocks.columns, room(cluster, job, nodes, level) // blocks.size
 
 
 def room(cluster: Cluster, job: Job, nodes: BoolArray, level: str) -> IntArray:

@@ -115,10 +115,10 @@ def recount_edges(grid: CountedGrid, pair: Spread, witness: Witness | None, effo
     ):
         if own > 1:
             continue
-        takes = [capacity // line for capacity in grid.capacities]
-        if sum(takes) < lines:
-            return Recount("holds", f"the domains take {sum(takes)} whole {family} groups, and there are {lines}")
-        fewest = next(k for k, taken in enumerate(accumulate(takes), start=1) if taken >= lines)
+        fewest = fewest_for_whole(line, lines, grid.capacities)
+        if fewest is None:
+            takes = sum(capacity // line for capacity in grid.capacities)
+            return Recount("holds", f"the domains take {takes} whole {family} groups, and there are {lines}")
         if fewest > other:
             return Recount("holds", f"{lines} whole {family} groups fill {fewest} domains, and the pair allows {other}")
         roomy.append(f"{lines} whole {family} groups find room in {fewest} domains")
@@ -129,17 +129,36 @@ def recount_product(grid: CountedGrid, pair: Spread, witness: Witness | None, ef
     """Recount the product bound: the sum of the square roots of what the domains hold is at most the root of
     (R D) (S P), by Cauchy-Schwarz, and it is least with the largest domains filled first.
     """
+    squared = squared_roots(grid)
+    least = squared / (1 << 2 * _BITS) / grid.cells
+    if pair.dp * pair.pp < least_product(grid, squared):
+        return Recount("holds", f"DP spread x PP spread is at least {least:.3f}, and here {pair.dp * pair.pp}")
+    return Recount("fails", f"DP spread x PP spread may be {least:.3f}, and here it is {pair.dp * pair.pp}")
+
+
+def fewest_for_whole(line: int, lines: int, capacities: Sequence[int]) -> int | None:
+    """Return the fewest domains that take so many lines whole; ``None`` = all of them take too few.
+
+    :param capacities: in descending order.
+    """
+    taken = accumulate(capacity // line for capacity in capacities)
+    return next((k for k, whole in enumerate(taken, start=1) if whole >= lines), None)
+
+
+def squared_roots(grid: CountedGrid) -> int:
+    """Return 4^_BITS times the square of the sum of the roots of what the domains hold, the largest filled first."""
     left, roots = grid.cells, 0
     for capacity in grid.capacities:
         held = min(capacity, left)
         # rounded down, so that the sum is no larger than it is
         roots += isqrt(held << 2 * _BITS)
         left -= held
-    least = roots * roots / (1 << 2 * _BITS) / grid.cells
-    # S R D P < (sum of roots)^2, all times 4^_BITS
-    if pair.dp * pair.pp * grid.cells << 2 * _BITS < roots * roots:
-        return Recount("holds", f"DP spread x PP spread is at least {least:.3f}, and here {pair.dp * pair.pp}")
-    return Recount("fails", f"DP spread x PP spread may be {least:.3f}, and here it is {pair.dp * pair.pp}")
+    return roots * roots
+
+
+def least_product(grid: CountedGrid, squared: int) -> int:
+    """Return the least S R with S R D P >= (sum of roots)^2, both sides times 4^_BITS."""
+    return -(-squared // (grid.cells << 2 * _BITS))
 
 
 def recount_coverage(grid: CountedGrid, pair: Spread, witness: Witness | None, effort: Effort) -> Recount:

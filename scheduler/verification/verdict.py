@@ -26,7 +26,17 @@ from ground.quantities import decimal
 from ground.records import AtLeastOne, JsonRecord
 from scheduler.certificates.certificate import Certificate, CertifiedPart, RefutedPair
 from scheduler.job import Job
-from scheduler.objective import TOLERANCE, Evaluation, Spread, evaluate, objective_terms, slowest_in_use, step_time
+from scheduler.objective import (
+    TOLERANCE,
+    Evaluation,
+    Spread,
+    evaluate,
+    objective_terms,
+    slowest_in_use,
+    step_time,
+    trivial_bound,
+)
+from scheduler.verification.closer_levels import CheckedClaim, CloserCheck, check_closer
 from scheduler.verification.question import (
     CountedGrid,
     NodeChoice,
@@ -37,6 +47,7 @@ from scheduler.verification.question import (
     sizes_on,
 )
 from scheduler.verification.refutations import Effort, Recount, Told, recount
+from scheduler.witnesses import NOT_TO_BE_CHECKED
 from topology.cluster import BoolArray, Cluster, count_nodes
 from topology.flags import HEALTHY
 
@@ -86,8 +97,11 @@ class Verification(JsonRecord):
     """Objective of the placement, by the evaluator; null = there is none, or it is not valid."""
     bound: float | None
     """No placement has a smaller objective, by what was recounted; null = there is none, or a claim is wrong."""
+    claims: tuple[CheckedClaim, ...]
+    """What is claimed, and whether it was checked: what decides, then the EP spread and closer levels, each among
+    placements as good in what comes before."""
     checked: tuple[CheckedPair, ...]
-    """Every refuted pair of the certificate."""
+    """Every refuted pair that was recounted."""
     faults: tuple[str, ...]
     """What is wrong with it, a sentence each."""
     untold: tuple[str, ...]
@@ -118,6 +132,7 @@ def verify(certificate: Certificate, cluster: Cluster, job: Job, *, solve: Solve
     worth: Evaluation | None = None
     parts: tuple[RecountedPart, ...] = ()
     bound: float | None = None
+    closer = CloserCheck()
     if not faults:
         worth, faults = _placement(certificate, cluster, job)
     if not faults:
@@ -139,8 +154,20 @@ def verify(certificate: Certificate, cluster: Cluster, job: Job, *, solve: Solve
         left = Rivals(certificate, cluster, job, worth, parts).left()
         faults = [rival.fault for rival in left if rival.fault]
         untold = [rival.untold for rival in left if rival.untold]
+        closer = check_closer(certificate, cluster, job, worth, _refuted(certificate, cluster, parts))
+        faults += [
+            *closer.faults,
+            *(
+                f"({claim.dp}, {claim.pp}) at {level} is not refuted by {claim.by}: {answer.sentence}"
+                for level, claim, answer in closer.pairs
+                if answer.told == "fails"
+            ),
+        ]
         bound = None if faults else min([rival.bound for rival in left], default=worth.objective)
     verdict: Verdict = "not verified" if faults else "cannot be told" if untold else "verified"
+    what = {"optimal": "no placement is better", "feasible": "the bound", "infeasible": "there is no placement"}
+    decides = f"{what[certificate.status]}, {'checked' if verdict == 'verified' else verdict}"
+    claims = (CheckedClaim("objective", verdict == "verified", decides), *(() if faults else closer.claims))
     return Verification(
         job=certificate.job,
         verdict=verdict,
@@ -148,16 +175,73 @@ def verify(certificate: Certificate, cluster: Cluster, job: Job, *, solve: Solve
         status=certificate.status,
         objective=None if worth is None else worth.objective,
         bound=bound,
+        claims=claims,
         checked=tuple(
             CheckedPair(where, claim.dp, claim.pp, claim.by, answer.told, answer.sentence)
-            for part in parts
-            for where in (nodes_in_words(part.part, alone=len(parts) == 1),)
-            for claim, answer in part.claims
+            for where, claim, answer in (
+                *(
+                    (nodes_in_words(part.part, alone=len(parts) == 1), claim, answer)
+                    for part in parts
+                    for claim, answer in part.claims
+                ),
+                *((f"{level} level", claim, answer) for level, claim, answer in closer.pairs),
+            )
         ),
         faults=tuple(faults),
         untold=tuple(untold),
         seconds=perf_counter() - begun,
     )
+
+
+def not_shown(certificate: Certificate, cluster: Cluster, job: Job) -> dict[str, str]:
+    """Return what an honest certificate claims and does not show, by claim, with a sentence each.
+
+    Its refutations of what decides are believed; those of closer levels are recounted, as there are few.
+    """
+    cluster = cluster.tolerating(job.tolerations)
+    if certificate.status == "infeasible":
+        shown = all(
+            counted_out(cluster, choice.job, choice.nodes(cluster, choice.slowdowns(cluster)[-1]))
+            for choice in node_choices(cluster, job)
+        )
+        return {} if shown else {"objective": f"there is no placement: {NOT_TO_BE_CHECKED}"}
+    worth, _ = _placement(certificate, cluster, job)
+    if worth is None:
+        # its nodes are free once others have moved, or gone: on the cluster as it is there is nothing to recount
+        return {"objective": f"objective {decimal(certificate.objective or 0.0)}: {NOT_TO_BE_CHECKED}"}
+    believed = Recount("holds", "")
+    parts = tuple(
+        RecountedPart(part, tuple((Spread(pair.dp, pair.pp), believed) for pair in part.refuted))
+        for part in certificate.parts
+    )
+    unshown = {}
+    trivial = certificate.bound is not None and certificate.bound <= trivial_bound(job) + TOLERANCE
+    if not trivial and any(
+        left.fault or left.untold for left in Rivals(certificate, cluster, job, worth, parts).left()
+    ):
+        what = "objective" if certificate.status == "optimal" else "bound"
+        unshown["objective"] = f"{what} {decimal(certificate.bound or 0.0)}: {NOT_TO_BE_CHECKED}"
+    closer = check_closer(certificate, cluster, job, worth, _refuted(certificate, cluster, parts))
+    proved = {claim.level for claim in certificate.closer.levels if claim.proved} if certificate.closer else set()
+    for claim in closer.claims:
+        if not claim.checked and (claim.claim == "ep" or claim.claim in proved):
+            unshown[claim.claim] = claim.sentence
+    return unshown
+
+
+def _refuted(certificate: Certificate, cluster: Cluster, parts: Sequence[RecountedPart]) -> dict[str, list[Spread]]:
+    """Return by level the pairs that no placement has on the nodes that closer levels are claimed of."""
+    claims = certificate.closer
+    if claims is None or cluster.trunks is not None:
+        return {}
+    slowest = inf if claims.slowest is None else claims.slowest
+    refuted: dict[str, list[Spread]] = {}
+    for part in parts:
+        about = {*part.part.gpu_types} >= {*claims.gpu_types} and part.part.gpus_per_node == claims.gpus_per_node
+        if about and part.slowest >= slowest:
+            holding = (pair for pair, answer in part.pairs if answer.told == "holds")
+            refuted.setdefault(part.part.level, []).extend(holding)
+    return refuted
 
 
 def _placement(certificate: Certificate, cluster: Cluster, job: Job) -> tuple[Evaluation | None, list[str]]:

@@ -396,7 +396,7 @@ def background_jobs(
 
 @dataclass(slots=True)
 class Sampler(Generic[T]):
-    """Observer of an engine that looks at the cluster again and again, while nothing else changes between two looks."""
+    """An observer of an engine looks at the cluster again and again, while nothing else changes between two looks."""
 
     look: Callable[[SimulatedCluster], T]
     begin: float
@@ -416,9 +416,3 @@ class Sampler(Generic[T]):
             while now <= last:
                 self.samples.append(sample)
                 now += self.step
-
-    def state(self) -> Any:
-        """Return nothing: a study is not resumed in the middle of a replay."""
-
-    def restore(self, state: Any) -> None:
-        """Do nothing, as :meth:`state` keeps nothing."""

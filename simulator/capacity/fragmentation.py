@@ -175,7 +175,7 @@ def kept_over_replay(trace: str, cluster: Cluster, level: Level, shapes: Sequenc
     records = replay.trace.records
     first, last = records[0].submit, records[-1].submit
     sampler = free_sampler(level, first, last, step=max(HOUR, (last - first) / SAMPLES))
-    replay.engine.observers = (*replay.engine.observers, sampler)
+    replay.engine.observers = (sampler.elapsed,)
     replay.engine.run()
     states = len(sampler.samples)
     source = f"{states:,} samples of a replay of {len(records):,} jobs"

@@ -255,7 +255,7 @@ class GrowQuestion(ShapesQuestion[GrowAnswer], QueueSettings, NodePrices):
         )
 
     @cached_property
-    def compared(self) -> list[SizedShape]:
+    def compared_jobs(self) -> list[SizedShape]:
         """The job of each shape whose objective is compared on all clusters."""
         today = self.prober(self.now)
         return [(shape, max(1, int(SHARE * today.most_rows(shape)))) for shape in self.job_shapes]
@@ -275,7 +275,7 @@ class GrowQuestion(ShapesQuestion[GrowAnswer], QueueSettings, NodePrices):
         # What cannot be asked of the cluster is refused before minutes of replays.
         now = self.now
         level = now.levels[now.level_index(self.level, where="--level")]
-        _ = self.compared
+        _ = self.compared_jobs
         draws = [scenario.values[: self.draws] for scenario in self.inputs]
         objective = MINUTE * self.objective_wait
         least = min(at["load"] * min(1.0, 1.0 + at["growth"]) ** self.quarters for drawn in draws for at in drawn)
@@ -326,7 +326,7 @@ class GrowQuestion(ShapesQuestion[GrowAnswer], QueueSettings, NodePrices):
             run_minutes=(mean(at_the_objective[0]) / MINUTE, mean(at_the_objective[1]) / MINUTE),
             cost_used_gpu_hour=None if node_hour is None else node_hour / self.empty.node_size / load[1],
             cost_domain_hour=None if node_hour is None else node_hour * added,
-            alpha=self.alpha_of_all(self.compared),
+            alpha=self.alpha_of_all(self.compared_jobs),
             scenarios=tuple(
                 GrowthScenario(
                     growth,
@@ -365,7 +365,7 @@ class GrowQuestion(ShapesQuestion[GrowAnswer], QueueSettings, NodePrices):
     def shapes_on(self, cluster: Cluster) -> tuple[GrownShape, ...]:
         """Return every shape on a cluster that has grown: the largest job, and the worth of the job of today."""
         prober, shapes = self.prober(cluster), []
-        for shape, rows in self.compared:
+        for shape, rows in self.compared_jobs:
             most, alpha = prober.most_rows(shape), self.affinity(shape, rows).alpha
             # a PP group of one node is always whole: nothing to search for
             whole = prober.largest(shape, "pp", 1) if shape.pp > 1 else LargestJob("pp", 1, most, proved=True)
@@ -435,7 +435,7 @@ class GrowQuestion(ShapesQuestion[GrowAnswer], QueueSettings, NodePrices):
             "marks a size beyond which it ran out of time.",
             f"The objective (Eq. 2, {spelled(answer.alpha)}) is of a job of {SHARE:.0%} of the nodes that are free "
             "today, the same job on all clusters.",
-            *self.where_alpha_is_from(self.compared),
+            *self.where_alpha_is_from(self.compared_jobs),
         )
 
     def changes(self, answer: GrowAnswer) -> Iterator[str]:

@@ -321,7 +321,11 @@ class MinipodsQuestion(AffinityQuestion[MinipodsAnswer], HardwarePrices):
             count = max(1, round(self.nodes / size))
             empty = minipods(minipods=count, nodes=self.nodes)
             states = [fragment(empty, self.busy_share, seed) for seed in range(self.seeds)]
-            hours = {ratio: self._hour(ENDS * GPUS / ratio if count > 1 else 0.0) for ratio in self.columns}
+            # what a node costs an hour with its ports between minipods; nothing where prices are missing
+            hours: dict[float, float] = {}
+            if (node := self.node_hour(GPUS)) is not None and self.price_switch_port is not None:
+                port = self.an_hour(self.price_switch_port)
+                hours = {ratio: node + (ENDS * GPUS / ratio if count > 1 else 0.0) * port for ratio in self.columns}
             for name in self.algorithms:
                 algorithm = ALGORITHMS.load(name)
                 placed = [[(state, job, run(algorithm, state, job, limits)) for job in jobs] for state in states]
@@ -336,7 +340,7 @@ class MinipodsQuestion(AffinityQuestion[MinipodsAnswer], HardwarePrices):
                 outcomes = [outcome for state in placed for _, _, outcome in state]
                 spreads = [outcome.evaluation for outcome in outcomes if outcome.evaluation is not None]
                 for ratio, shares in kept.items():
-                    there, hour = [share for share in shares[: self.draws] if share is not None], hours[ratio]
+                    there, hour = [share for share in shares[: self.draws] if share is not None], hours.get(ratio)
                     cells.append(
                         MinipodCell(
                             algorithm=name,
@@ -354,7 +358,7 @@ class MinipodsQuestion(AffinityQuestion[MinipodsAnswer], HardwarePrices):
                     )
                 if name != self.algorithms[0]:
                     continue
-                costs = {ratio: _costs(hour, kept[ratio]) for ratio, hour in hours.items() if hour is not None}
+                costs = {ratio: _costs(hour, kept[ratio]) for ratio, hour in hours.items()}
                 # the oversubscription that costs least at each point, where there are prices and every job has a place
                 table = [[(cost, ratio) for cost in values] for ratio, values in costs.items()]
                 best = [min(at) for at in zip(*table, strict=True)]
@@ -393,13 +397,6 @@ class MinipodsQuestion(AffinityQuestion[MinipodsAnswer], HardwarePrices):
     def told(self) -> int:
         """The size of minipod of the headline: the middle one."""
         return sorted(self.minipod_sizes)[(len(self.minipod_sizes) - 1) // 2]
-
-    def _hour(self, ports: float) -> float | None:
-        """Return what a node costs an hour with so many ports between minipods; ``None`` = prices are missing."""
-        node = self.node_hour(GPUS)
-        if node is None or self.price_switch_port is None:
-            return None
-        return node + ports * self.an_hour(self.price_switch_port)
 
     def title(self, answer: MinipodsAnswer) -> str:  # noqa: ARG002
         """Return the question in words."""

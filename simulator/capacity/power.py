@@ -102,7 +102,7 @@ class PowerAnswer(CapacityAnswer):
     """The trade between power domains and spread; empty without power domains."""
 
 
-def _drawn(option: str, metavar: str) -> dict[str, str]:
+def _range_metadata(option: str, metavar: str) -> dict[str, str]:
     return {"metavar": metavar, "default": f"as the file says, else {USUAL[option][0]}"}
 
 
@@ -121,11 +121,11 @@ class PowerQuestion(ClusterQuestion[PowerAnswer]):
     """Job: tensor-parallel degree x pipeline stages x rows, which are PP groups."""
     traces: tuple[str, ...] = field(default=(), metadata={"option": "--op-trace", "file": True})
     """Op trace of `arnold stragglers` that gives step and compute share of the jobs in turn."""
-    step_seconds: str | None = field(default=None, metadata=_drawn("step_seconds", "SECONDS|RANGE"))
+    step_seconds: str | None = field(default=None, metadata=_range_metadata("step_seconds", "SECONDS|RANGE"))
     """Seconds of a step, drawn for each job."""
-    compute_share: str | None = field(default=None, metadata=_drawn("compute_share", "SHARE|RANGE"))
+    compute_share: str | None = field(default=None, metadata=_range_metadata("compute_share", "SHARE|RANGE"))
     """Share of a step in which nodes compute."""
-    communicate_share: str | None = field(default=None, metadata=_drawn("communicate_share", "SHARE|RANGE"))
+    communicate_share: str | None = field(default=None, metadata=_range_metadata("communicate_share", "SHARE|RANGE"))
     """What a node draws while it communicates, as a share of what it draws while it computes."""
     feed_nodes: Annotated[int, Interval(ge=1, le=100_000)] = field(default=120, metadata={"metavar": "N"})
     """Nodes of each power domain of a synthetic cluster, in the order of its nodes."""

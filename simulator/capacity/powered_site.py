@@ -150,17 +150,12 @@ class PoweredSite(SitePower):
             yield "held together", held
         yield "as it comes", own
         idle, now = cluster.idle, int(np.bincount(level.domain_of[own.nodes.ravel()]).max())
-        evenly = evenly_spread(
-            np.bincount(level.domain_of[idle], minlength=len(level)).astype(np.int32), own.nodes.size
-        )
+        free, size = np.bincount(level.domain_of[idle], minlength=len(level)), own.nodes.size
+        # the least that the job must take of some domain
+        evenly = next((most for most in range(1, size) if np.minimum(free, most).sum() >= size), size)
         for most in dict.fromkeys(max(ceil(part * now), evenly) for part in PARTS):
             caps = PowerCaps(level, np.full(len(level), float(most)))
             admitted = caps.admitted(cluster, idle, np.ones(len(cluster)), np.zeros(len(cluster)))
             apart = place_gang(cluster.with_busy(np.flatnonzero(~admitted).tolist()), own.job, self.limits)
             if apart is not None:
                 yield f"at most {most} nodes a domain", apart
-
-
-def evenly_spread(free: IntArray, nodes: int) -> int:
-    """Return the least number of nodes that a job must take of some domain; ``free``: nodes of each."""
-    return next((most for most in range(1, nodes) if np.minimum(free, most).sum() >= nodes), nodes)

@@ -297,7 +297,7 @@ def replay_policy(
     arrives = large.submit
     announced = arrives if large.announced is None else large.announced
     sampler = zone_sampler(zone, owner=large.job_id, announced=announced, end=horizon)
-    engine.observers = (sampler,)
+    engine.observers = (sampler.elapsed,)
     engine.run()
     line = [ReserveSample((SAMPLE * i - WATCHED) / HOUR, *seen) for i, seen in enumerate(sampler.samples)]
     itself = next(job for job in engine.jobs if job.record.job_id == large.job_id)

@@ -450,11 +450,6 @@ class SparesModel:
         at_medians: Floats = of[self.points.draws]
         return at_medians
 
-    @cached_property
-    def single_nodes_only(self) -> SparesModel:
-        """The model of the same job whose nodes fail one by one only."""
-        return replace(self, domains=())
-
     def waits_due_to(self, i: int, spares: int) -> float:
         """Return the share of time that the job waits because of domains of the i-th kind, inputs at their medians."""
         import numpy as np
@@ -702,7 +697,7 @@ class SparesQuestion(CapacityQuestion[SparesAnswer], HardwarePrices):
             ettr_with_unlimited_spares=float(model.median(model.ceiling)),
             domains=tuple(domains),
             by_source=tuple(by_source),
-            best_without_domains=model.single_nodes_only.best,
+            best_without_domains=replace(model, domains=()).best,
             rows=tuple(rows),
         )
 

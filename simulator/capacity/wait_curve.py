@@ -18,7 +18,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate
 from math import inf, sqrt
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -31,9 +30,6 @@ from simulator.engine import Engine
 from simulator.pools import GpuPool
 from simulator.replay_settings import QueueSettings
 from topology.cluster import Cluster, FloatArray
-
-if TYPE_CHECKING:
-    pass
 
 HIGHEST = 0.97  # Load: the queue of a week is far from settled above it
 STEP = 0.05  # Between the loads that are replayed; of 0.97 it leaves 0.02 as the lowest

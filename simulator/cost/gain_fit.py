@@ -108,7 +108,7 @@ def fit_gains(runs: Sequence[MeasuredRun], *, source: str = "", seed: int = 0) -
     together = bool(np.linalg.matrix_rank(design) < design.shape[1])
     if together:
         families, design = [], design[:, :1]
-    fitted, drawn = _solved(design, medians), _solved(design, _drawn(of_pair, seed))
+    fitted, drawn = _solved(design, medians), _solved(design, _bootstrapped(of_pair, seed))
     if fitted[0] <= 0.0:
         raise InvalidInput(
             "without spread the step would take no time: the step times are not those of one job",
@@ -147,7 +147,7 @@ def _alpha(fitted: FloatArray) -> FloatArray:
     return np.asarray(np.divide(dp, dp + pp, out=np.full_like(dp, np.nan), where=dp + pp > 0.0))
 
 
-def _drawn(of_pair: Sequence[Sequence[MeasuredRun]], seed: int) -> FloatArray:
+def _bootstrapped(of_pair: Sequence[Sequence[MeasuredRun]], seed: int) -> FloatArray:
     """Return the step of each pair, drawn again: shape [pairs, draws]; NaN where a pair has too few step times."""
     rng = np.random.default_rng(seed)
     drawn = np.full((len(of_pair), DRAWS), np.nan)

@@ -231,7 +231,7 @@ class Schedule:
     slot: float  # seconds of forward and backward compute of a microbatch in a stage
 
     @property
-    def compute(self) -> float:
+    def compute_seconds(self) -> float:
         """Seconds of compute and of idle slots."""
         return (self.microbatches + (self.stages - 1) / self.chunks) * self.slot
 
@@ -321,7 +321,7 @@ def step_time(
     What is not compute is a share s of the ideal step, or what the network alone takes, if that is more: the rest of s
     is the same wherever the job lies.
     """
-    compute, share = schedule.compute, calibration.communication_share
+    compute, share = schedule.compute_seconds, calibration.communication_share
     reduction = exposed_reduction(ideal.dp, schedule, calibration)
     other = max(0.0, share / (1.0 - share) * compute - (reduction + ideal.pp + ideal.ep))
     return StepTime(

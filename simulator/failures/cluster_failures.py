@@ -10,15 +10,18 @@ back from repair is a spare again.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from itertools import count
 from math import floor, inf
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from annotated_types import Gt, Interval
 
 from ground.errors import InvalidInput
 from ground.quantities import DAY, HOUR
+from ground.records import check_bounds
 from simulator.failures.ettr import best_interval
 from simulator.failures.rates import MIXES, RATES, FailureKind, FailureRate, Mix, Restart
 from simulator.hooks import Incident, Setback, Why
@@ -138,19 +141,12 @@ class FailureSettings:
     model: FailureModel = field(default=FailureModel())
     restart: Restart = field(default=Restart())
     # productive seconds between checkpoints; None = the best for each job, sqrt(2 w / (N r))
-    interval: float | None = None
-    write: float = 10.0  # seconds that a checkpoint keeps a job from training, above 0 for the best interval
+    interval: Annotated[float, Gt(0)] | None = None
+    write: Annotated[float, Interval(gt=0, lt=inf)] = 10.0  # seconds that a checkpoint keeps a job from training
     spares: int = 0  # nodes that wait for others to fail
 
     def __post_init__(self) -> None:
-        if self.interval is not None and not self.interval > 0.0:
-            raise InvalidInput(
-                f"the interval is {self.interval}", where="--job-checkpoint-interval", fix="give seconds above 0"
-            )
-        if not 0.0 < self.write < inf:
-            raise InvalidInput(
-                f"a checkpoint takes {self.write} seconds", where="--job-checkpoint-write", fix="give seconds above 0"
-            )
+        check_bounds(self)
 
     def spares_of(self, nodes: Sequence[int]) -> tuple[int, ...]:
         """Return which of the nodes that may fail wait at the beginning: the last.
@@ -178,15 +174,9 @@ class FailureSettings:
 class IncidentStream:
     """Incidents of a generator, which is made anew and asked as often again where a run goes on."""
 
-    def __init__(self) -> None:
-        self._begin()
-
-    def _begin(self) -> None:
-        self._asked, self._stream = 0, self.incidents()
-
-    def incidents(self) -> Iterator[Incident]:
-        """Yield what happens, in order of time."""
-        raise NotImplementedError
+    def __init__(self, make: Callable[[], Iterator[Incident]]) -> None:
+        self._make = make
+        self._asked, self._stream = 0, make()
 
     def next(self) -> Incident | None:
         """Return the next incident."""
@@ -199,7 +189,7 @@ class IncidentStream:
 
     def restore(self, state: Any) -> None:
         """Ask as often again."""
-        self._begin()
+        self._asked, self._stream = 0, self._make()
         for _ in range(int(state["asked"])):
             self.next()
 
@@ -217,7 +207,7 @@ class ClusterFailures(IncidentStream):
         self._nodes, self._start, self._seed = tuple(nodes), start, seed
         self._spares = spares
         self._last: Breakdown | None = None
-        super().__init__()
+        super().__init__(self.incidents)
 
     def saved(self, job: SimJob, *, done: float) -> float:
         """Return what the last checkpoint holds."""

@@ -8,27 +8,16 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import groupby
 from math import inf
 from operator import itemgetter
-from typing import Any
 
 from ground.errors import InvalidInput
 from simulator.failures.cluster_failures import IncidentStream
-from simulator.hooks import Incident, Incidents
+from simulator.hooks import FlagSpan, Incident, Incidents
 from topology.cluster import Cluster
 from topology.flags import FAULTY, NodeFlag
-
-
-@dataclass(frozen=True, slots=True)
-class FlagSpan:
-    """A flag that begins or ends while a trace is replayed, times on the trace's clock."""
-
-    node: int  # its index
-    slowdown: float  # FAULTY = no job may use the node
-    begin: float  # -inf = it held before the trace
-    end: float
 
 
 def lay_out(
@@ -55,74 +44,62 @@ def lay_out(
         if begin <= start and end == inf:
             for_good.append(flag)
         elif max(begin, start) < end:
-            spans.append(FlagSpan(cluster.index_of[flag.node], flag.slowdown, begin, end))
+            spans.append(FlagSpan(cluster.index_of[flag.node], begin, end, flag.slowdown))
     return cluster.replace(flags={}).with_flags(for_good), spans
 
 
-class FlagIncidents(IncidentStream):
-    """What happens to nodes whose flags begin and end, as incidents; of several flags of a node the worst counts.
+def flag_changes(spans: Sequence[FlagSpan], cluster: Cluster, *, start: float) -> list[Incident]:
+    """Return what happens to nodes whose flags begin and end, in order of time; of several flags of a node the worst
+    counts.
 
     :param cluster: with the flags that hold all the time.
     :param start: the first instant; flags that hold then begin then.
     """
-
-    def __init__(self, spans: Sequence[FlagSpan], cluster: Cluster, *, start: float) -> None:
-        by_node: dict[int, list[FlagSpan]] = defaultdict(list)
-        for span in spans:
-            if cluster.slowdown[span.node] < FAULTY:  # one that is faulty all the time is no part of the run
-                by_node[span.node].append(span)
-        self._changes: list[Incident] = []
-        for node, of_node in by_node.items():
-            always = float(cluster.slowdown[node])
-            slow, out = always, False
-            bounds = [(max(span.begin, start), 1, span.slowdown) for span in of_node]
-            bounds += [(span.end, -1, span.slowdown) for span in of_node if span.end < inf]
-            held = Counter[float]()
-            for time, together in groupby(sorted(bounds), key=itemgetter(0)):
-                for _, more, slowdown in together:
-                    held[slowdown] += more
-                    if not held[slowdown]:
-                        del held[slowdown]
-                now, faulty = max([always, *(factor for factor in held if factor < FAULTY)]), FAULTY in held
-                if now != slow:
-                    self._changes += [Incident(time, "slow", node, now), Incident(time, "flag", node, now)]
-                if faulty != out:
-                    self._changes.append(Incident(time, "drain" if faulty else "up", node))
-                slow, out = now, faulty
-        self._changes.sort(key=lambda incident: (incident.time, incident.node))
-        super().__init__()
-
-    def incidents(self) -> Iterator[Incident]:
-        """Yield what changes, in order of time."""
-        yield from self._changes
+    by_node: dict[int, list[FlagSpan]] = defaultdict(list)
+    for span in spans:
+        if cluster.slowdown[span.node] < FAULTY:  # one that is faulty all the time is no part of the run
+            by_node[span.node].append(span)
+    changes: list[Incident] = []
+    for node, of_node in by_node.items():
+        always = float(cluster.slowdown[node])
+        slow, out = always, False
+        bounds = [(max(span.begin, start), 1, span.slowdown) for span in of_node]
+        bounds += [(span.end, -1, span.slowdown) for span in of_node if span.end < inf]
+        held = Counter[float]()
+        for time, together in groupby(sorted(bounds), key=itemgetter(0)):
+            for _, more, slowdown in together:
+                held[slowdown] += more
+                if not held[slowdown]:
+                    del held[slowdown]
+            now, faulty = max([always, *(factor for factor in held if factor < FAULTY)]), FAULTY in held
+            if now != slow:
+                changes += [Incident(time, "slow", node, now), Incident(time, "flag", node, now)]
+            if faulty != out:
+                changes.append(Incident(time, "drain" if faulty else "up", node))
+            slow, out = now, faulty
+    return sorted(changes, key=lambda incident: (incident.time, incident.node))
 
 
-class FailuresAndFlags(IncidentStream):
-    """What happens to nodes by failures that are drawn and by flags: of a node the worse of both counts.
+def failures_and_flags(failures: Incidents, flags: Sequence[Incident], cluster: Cluster) -> IncidentStream:
+    """Return what happens to nodes by failures that are drawn and by flags: of a node the worse of both counts.
 
+    :param flags: in order of time.
     :param cluster: with the flags that hold all the time.
     """
+    first = failures.state()
+    held = ((node, flag.slowdown) for node, flag in cluster.flags.items() if flag.slowdown < FAULTY)
+    always = {(kind, node): slowdown for node, slowdown in held for kind in ("slow", "flag")}
 
-    def __init__(self, failures: Incidents, flags: Incidents, cluster: Cluster) -> None:
-        self._sources = (failures, flags)
-        held = ((node, flag.slowdown) for node, flag in cluster.flags.items() if flag.slowdown < FAULTY)
-        self._always = {(kind, node): slowdown for node, slowdown in held for kind in ("slow", "flag")}
-        super().__init__()
-
-    def restore(self, state: Any) -> None:
-        """Ask as often again, from the beginning of both."""
-        for source in self._sources:
-            source.restore({"asked": 0})
-        super().restore(state)
-
-    def incidents(self) -> Iterator[Incident]:
+    def incidents() -> Iterator[Incident]:
         """Yield the incidents of either, each with what the other says of the node, where it changes anything."""
-        slow: tuple[dict[tuple[str, int], float], ...] = ({}, dict(self._always))
+        failures.restore(first)
+        coming = iter(flags)
+        slow: tuple[dict[tuple[str, int], float], ...] = ({}, dict(always))
         out: tuple[set[int], ...] = (set(), set())
         heads: list[Incident | None] = [None, None]
         while True:
             # the next of a source is asked for when its last has happened: failures say then what that one costs
-            heads = [head or source.next() for head, source in zip(heads, self._sources, strict=True)]
+            heads = [heads[0] or failures.next(), heads[1] or next(coming, None)]
             times = [(head.time, which) for which, head in enumerate(heads) if head is not None]
             if not times:
                 return
@@ -143,6 +120,8 @@ class FailuresAndFlags(IncidentStream):
                 out[which].add(node)
                 yield incident
 
+    return IncidentStream(incidents)
+
 
 def incidents_of(
     failures: Incidents | None, spans: Sequence[FlagSpan], cluster: Cluster, *, start: float
@@ -150,5 +129,5 @@ def incidents_of(
     """Return what happens to nodes: failures that are drawn, flags, or both; ``None`` = nothing."""
     if not spans and (failures is None or not cluster.flags):
         return failures
-    flags = FlagIncidents(spans, cluster, start=start)
-    return flags if failures is None else FailuresAndFlags(failures, flags, cluster)
+    flags = flag_changes(spans, cluster, start=start)
+    return IncidentStream(lambda: iter(flags)) if failures is None else failures_and_flags(failures, flags, cluster)

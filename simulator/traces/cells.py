@@ -198,14 +198,6 @@ class TraceRows(BadRows):
         read = f"numbers were read as {self.unit}: correct this one, or say"
         return f"{read} --time-format {finer[0]}{others} if the file counts those"
 
-    def refuse_too_long(self, job: JobRecord) -> None:
-        """Refuse a job that ran for longer than any can.
-
-        :raises BadRow: its run time is above :data:`MAX_DURATION`.
-        """
-        if job.duration > MAX_DURATION:
-            raise BadRow(TOO_LONG, f"job {job.job_id} ran for {job.duration:g} seconds", fix=self.unit_fix)
-
 
 class Clock:
     """Times of one file in seconds: moments that are numbers are on the trace's own clock, dates become seconds since
@@ -224,9 +216,9 @@ class Clock:
         :raises BadRow: empty, neither number nor date, of another kind than the times before, or too far away.
         """
         if isinstance(cell, datetime):
-            kind, value = self._of_date(cell)
+            kind, value = self._kind_and_seconds(cell)
         elif isinstance(cell, str) and (self._pattern is not None or not is_number(cell)):
-            kind, value = self._of_date(self._parsed(cell, column))
+            kind, value = self._kind_and_seconds(self._parsed(cell, column))
         else:
             kind, value = "a number", number(cell, column) / UNITS[self.rows.unit]
         self._kind = self._kind or kind
@@ -273,7 +265,7 @@ class Clock:
             problem = f"{cell[:60]!r}, {what}" if cell else "empty"
             raise BadRow("not a time", f"{column} is {problem}", fix=fix) from None
 
-    def _of_date(self, date: datetime) -> tuple[str, float]:
+    def _kind_and_seconds(self, date: datetime) -> tuple[str, float]:
         offset = date.utcoffset()
         if offset is not None:
             if self._zone not in (None, offset):

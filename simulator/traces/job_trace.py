@@ -12,7 +12,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from operator import attrgetter
-from typing import Any
 
 import numpy as np
 
@@ -44,14 +43,10 @@ class JobTrace:
         """
         return 0.0 if self.records and self.records[0].submit >= YEAR_2000 else None
 
-    def replace(self, **changes: Any) -> JobTrace:
-        """Return a copy with some fields changed."""
-        return replace(self, **changes)
-
     def without(self, reasons: Mapping[str, str]) -> JobTrace:
         """Return the trace without some jobs: their ids, with the reasons by which they are counted."""
         kept = tuple(record for record in self.records if record.job_id not in reasons)
-        return self.replace(records=kept, dropped=dict(Counter(self.dropped) + Counter(reasons.values())))
+        return replace(self, records=kept, dropped=dict(Counter(self.dropped) + Counter(reasons.values())))
 
     def dropping(self, reason: str, count: int) -> Mapping[str, int]:
         """Return what was dropped, and ``count`` more for that reason."""
@@ -88,7 +83,7 @@ def scale_load(trace: JobTrace, factor: float) -> JobTrace:
         announced = None if record.announced is None else submit - (record.submit - record.announced)
         return replace(record, submit=submit, announced=announced)
 
-    return trace.replace(records=tuple(moved(record) for record in trace.records))
+    return replace(trace, records=tuple(moved(record) for record in trace.records))
 
 
 def window(trace: JobTrace, start: float, end: float) -> JobTrace:
@@ -109,7 +104,7 @@ def window(trace: JobTrace, start: float, end: float) -> JobTrace:
             where=trace.source,
             fix=f"choose a window that meets {first:.15g} to {last:.15g}, when the first and the last are submitted",
         )
-    return trace.replace(records=kept, dropped=trace.dropping(WINDOW, len(trace) - len(kept)))
+    return replace(trace, records=kept, dropped=trace.dropping(WINDOW, len(trace) - len(kept)))
 
 
 def parse_window(text: str, trace: JobTrace) -> tuple[float, float]:
@@ -160,15 +155,14 @@ def max_gpus(trace: JobTrace, gpus: float) -> JobTrace:
         raise TraceFormatError(
             f"no job has at most {gpus:g} GPUs", where=trace.source, fix=f"the smallest has {least:g}"
         )
-    return trace.replace(records=kept, dropped=trace.dropping(LARGER, len(trace) - len(kept)))
+    return replace(trace, records=kept, dropped=trace.dropping(LARGER, len(trace) - len(kept)))
 
 
-def merge(traces: Sequence[JobTrace], *, align: bool = False) -> JobTrace:
+def merge(traces: Sequence[JobTrace]) -> JobTrace:
     """Return all jobs of several traces on one clock.
 
     An id that several traces have is written ``id@1``, ``id@2``, ... by the number of its trace, in all of them.
 
-    :param align: move every trace so that its first job is submitted at 0.
     :raises InvalidInput: no traces.
     """
     if not traces:
@@ -177,7 +171,6 @@ def merge(traces: Sequence[JobTrace], *, align: bool = False) -> JobTrace:
     taken = set(owners)
     records: list[JobRecord] = []
     for number, trace in enumerate(traces, 1):
-        shift = -trace.records[0].submit if align and trace.records else 0.0
         for record in trace.records:
             job_id = record.job_id
             if owners[job_id] > 1:
@@ -185,7 +178,7 @@ def merge(traces: Sequence[JobTrace], *, align: bool = False) -> JobTrace:
                 while job_id in taken:
                     job_id += "'"
                 taken.add(job_id)
-            records.append(_moved(record, shift, job_id))
+            records.append(replace(record, job_id=job_id))
     dropped: Counter[str] = Counter()
     for trace in traces:
         dropped.update(trace.dropped)
@@ -226,14 +219,13 @@ def resampled(trace: JobTrace, seconds: float, seed: int) -> JobTrace:
     chosen = np.random.default_rng(np.random.SeedSequence((seed, count))).integers(0, count, count).tolist()
     drawn = Counter(chosen)
     made = [
-        _moved(record, (place - piece) * seconds, f"{record.job_id}@{place}" if drawn[piece] > 1 else record.job_id)
+        replace(
+            record,
+            job_id=f"{record.job_id}@{place}" if drawn[piece] > 1 else record.job_id,
+            submit=record.submit + (place - piece) * seconds,
+            announced=None if record.announced is None else record.announced + (place - piece) * seconds,
+        )
         for place, piece in enumerate(chosen)
         for record in pieces[piece]
     ]
-    return trace.replace(records=in_order(made))
-
-
-def _moved(record: JobRecord, shift: float, job_id: str) -> JobRecord:
-    """Return a job submitted, and announced, so many seconds later."""
-    announced = None if record.announced is None else record.announced + shift
-    return replace(record, job_id=job_id, submit=record.submit + shift, announced=announced)
+    return replace(trace, records=in_order(made))

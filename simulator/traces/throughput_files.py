@@ -60,7 +60,7 @@ def with_speeds(trace: JobTrace, given: Throughputs, cluster: Cluster, *, lenien
             where=trace.source,
             fix=f"{meant}add rows for it to {given.source}, or leave such jobs out with --lenient",
         )
-    return trace.replace(records=tuple(records)).without(without)
+    return replace(trace, records=tuple(records)).without(without)
 
 
 def read_throughputs(source: Source) -> Throughputs:

@@ -26,7 +26,7 @@ from ground.plugins import noted
 from ground.rows import BadRow, CsvRows, header_of, share
 from scheduler.job import DEFAULT_ALPHA
 from simulator.job_record import JobRecord
-from simulator.traces.cells import Clock, TraceRows, doubts
+from simulator.traces.cells import MAX_DURATION, TOO_LONG, Clock, TraceRows, doubts
 from simulator.traces.job_trace import JobTrace, in_order
 
 Numbered = tuple[int, JobRecord]  # A job and its line in the file, from 1
@@ -86,7 +86,9 @@ def read_trace(
             with noted(f"reading {source.name}"):
                 for line, record in reader.read(source, bad_rows):
                     try:
-                        bad_rows.refuse_too_long(record)
+                        if record.duration > MAX_DURATION:
+                            too_long = f"job {record.job_id} ran for {record.duration:g} seconds"
+                            raise BadRow(TOO_LONG, too_long, fix=bad_rows.unit_fix)
                         if (first := lines.setdefault(record.job_id, line)) != line:
                             twice = f"job {record.job_id} is there twice (first at {source.at(first)})"
                             raise BadRow("duplicate id", twice, fix="give every job an id of its own")

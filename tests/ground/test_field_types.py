@@ -77,16 +77,16 @@ def test_ranges_in_words() -> None:
     ("wrong", "message"),
     [
         ({"nodes": 0}, "nodes is 0"),
-        ({"share": 1.0}, "--share is 1.0"),
-        ({"share": nan}, "--share is nan"),
+        ({"share": 1.0}, "share is 1.0"),
+        ({"share": nan}, "share is nan"),
         ({"limit": 0.0}, "limit is 0.0"),
         ({"ratios": (2.0, 0.5)}, "ratios is 0.5"),
     ],
 )
 def test_values_out_of_bounds(wrong: dict[str, object], message: str) -> None:
-    """The message has the name that people know, the value, and what is admitted."""
+    """The message has the name, the value, and what is admitted."""
     with pytest.raises(InvalidInput, match=message) as caught:
-        check_bounds(Sized(**wrong), names={"share": "--share"})  # type: ignore[arg-type]
+        check_bounds(Sized(**wrong))  # type: ignore[arg-type]
     assert caught.value.fix.startswith("give a number ")
 
 

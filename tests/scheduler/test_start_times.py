@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import UTC, datetime
 from itertools import combinations
 from math import inf
 
@@ -10,11 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.job import Hold, Job, Parallelism
+from scheduler.job_on_cluster import before_it_goes
 from scheduler.placement.types import ALGORITHMS, Limits
 from scheduler.start_times import start_times, whom_to_stop
+from simulator.job_record import JobRecord
+from simulator.start_forecast import QueueForecast, run_times_of
 from tests.case_counts import examples
 from topology.build import build_cluster
 from topology.cluster import Cluster, Node
+from topology.flags import NodeFlag
 from topology.running_jobs import LiveJob, with_running
 
 HOUR = 3600.0
@@ -124,6 +130,32 @@ def test_time_limits_make_the_start_a_range() -> None:
     assert starts.now.objective is None
 
 
+def test_jobs_that_ended_say_how_long_those_alike_take() -> None:
+    """Eight of ann's jobs on 24 GPUs took 40 to 90 minutes: one with a limit of a day that began 30 minutes ago ends
+    within the hour, one whose end is said then, and of another owner nothing is known but the limit.
+    """
+    history = run_times_of(
+        JobRecord(f"{i}", 0.0, minutes * 60.0, 24, nodes=3, user="ann", group="lab")
+        for i, minutes in enumerate([40, 45, 55, 60, 60, 65, 80, 90])
+    )
+    cluster, job = rack_cluster([3]), Job("new", Parallelism(tp=8, dp=3), gpus_per_node=8)
+    job_of_ann = LiveJob(
+        "a", ("n0", "n1", "n2"), "test", owner="ann", group="lab", started=NOW - HOUR / 2, ends=NOW + 23.5 * HOUR,
+        ends_by="time limit",
+    )  # fmt: skip
+
+    def half(other: LiveJob) -> float:
+        taken, _ = with_running(cluster, [other])
+        solver, limits = ALGORITHMS.load("exact"), Limits(workers=1)
+        starts = start_times(taken, job, [other], now=NOW, solver=solver, limits=limits, history=history)
+        assert starts.p10 <= starts.p50 <= starts.p90
+        return (starts.p50 - NOW) / HOUR
+
+    assert 0.3 < half(job_of_ann) < 0.7
+    assert half(replace(job_of_ann, ends_by="said")) == 23.5
+    assert 8.0 < half(replace(job_of_ann, owner="")) < 16.0
+
+
 @given(question=questions())
 @examples(1_000)
 def test_it_starts_at_the_first_end_at_which_it_fits(question: tuple[list[int], list[LiveJob], Job]) -> None:
@@ -149,3 +181,49 @@ def test_it_starts_at_the_first_end_at_which_it_fits(question: tuple[list[int], 
     assert (starts.now.objective is not None) == (first == NOW)
     if starts.later.objective is not None and starts.now.objective is not None:
         assert starts.later.objective <= starts.now.objective
+
+
+@given(question=questions(), data=st.data())
+@examples(300)
+def test_nodes_in_maintenance_are_not_there(
+    question: tuple[list[int], list[LiveJob], Job], data: st.DataObject
+) -> None:
+    """Where nodes are faulty for some hours, the start is the first hour at which it fits on those that are not so
+    before it ends, whether a replay of an empty queue says it or the plain search; of one that does not say how long it
+    runs, on those that are not so then.
+    """
+    racks, jobs, job = question
+    hours = data.draw(st.sampled_from([None, 1, 2]))
+    job = job.replace(expected_hours=hours)
+    windows = data.draw(
+        st.lists(st.tuples(st.integers(0, sum(racks) - 1), st.integers(-1, 4), st.integers(1, 3)), max_size=4)
+    )
+    flags = [
+        NodeFlag(f"n{node}", "faulty", since=hour_of(begin), until=hour_of(begin + length))
+        for node, begin, length in windows
+    ]
+    at = hour_of(0)
+    cluster, _ = with_running(rack_cluster(racks), jobs)
+    cluster = cluster.with_flags([flag for flag in flags if flag.active(at)]).replace(
+        upcoming=tuple(flag for flag in flags if flag.since is not None and flag.since > at)
+    )
+
+    def room(hour: int) -> bool:
+        gone = {other.name for other in jobs if other.ends and other.ends <= NOW + hour * HOUR}
+        last = hour + (hours or 0)
+        away = {node for node, begin, length in windows if begin <= max(last - 1, hour) and hour < begin + length}
+        return fits(racks, free_without(racks, jobs, gone) - away, job)
+
+    first = next((NOW + hour * HOUR for hour in range(9) if room(hour)), inf)
+    solver, limits = ALGORITHMS.load("exact"), Limits(workers=1)
+    queue = QueueForecast(cluster, job, jobs, [], now=NOW, solver=solver, limits=limits)
+    for asked in (None, queue):
+        starts = start_times(
+            before_it_goes(cluster, job, at), job, jobs, now=NOW, solver=solver, limits=limits, queue=asked
+        )
+        assert starts.p50 == first
+
+
+def hour_of(hour: int) -> datetime:
+    """Return an instant so many hours from now."""
+    return datetime.fromtimestamp(NOW + hour * HOUR, UTC)

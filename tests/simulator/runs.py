@@ -42,7 +42,7 @@ def log_attempts(engine: Engine) -> AttemptLog:
     """The log that is kept, from now on, of a run that has not begun."""
     log = AttemptLog(engine.cluster.recovery, engine.incidents)
     engine.cluster.recovery, engine.incidents = log, log.nodes
-    engine.observers = (*engine.observers, log)
+    engine.kept = (*engine.kept, log)
     return log
 
 

@@ -10,7 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.job_record import JobRecord
-from simulator.results import LIMITS, NAMES, bucket_length, counts, distribution, edges_of, size_class, wait_times
+from simulator.results import (
+    LIMITS,
+    NAMES,
+    bucket_length,
+    counts,
+    distribution,
+    edges_of,
+    size_class,
+    wait_distribution,
+)
 from tests.simulator.clusters import racks
 from tests.simulator.replays import replayed
 
@@ -40,10 +49,10 @@ def test_a_distribution_by_its_definition(values: list[float]) -> None:
 def test_waits_are_of_jobs_that_started() -> None:
     """The second job waits 10 s for the first; one that has not been submitted yet has no wait."""
     made, _ = replayed([JobRecord("a", 0.0, 10.0, 8), JobRecord("b", 0.0, 10.0, 8)], racks(1), policy="fifo")
-    found = wait_times(made.engine.jobs)
+    found = wait_distribution(made.engine.jobs)
     assert found is not None
     assert (found.mean, found.max) == (5.0, 10.0)
-    assert wait_times([]) is None
+    assert wait_distribution([]) is None
 
 
 @given(st.floats(0.01, 1e5))

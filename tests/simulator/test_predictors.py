@@ -21,7 +21,6 @@ from simulator.prediction import (
     PREDICTORS,
     Boosting,
     Encoder,
-    Ends,
     Oracle,
     SimilarJobs,
     UserEstimate,
@@ -219,12 +218,12 @@ def test_rare_words_count_as_unknown() -> None:
     assert np.nanmax(everything) == MOST_WORDS - 1
 
 
-def test_ends_are_handed_out_once_and_in_order() -> None:
+def test_jobs_are_learnt_from_once_and_in_the_order_of_their_ends() -> None:
     """A job that ends at the very moment counts as ended."""
-    ends = Ends([job("a", 100.0), job("b", 10.0), job("c", 50.0)])
-    assert [one.job_id for one in ends.before(50.0)] == ["b", "c"]
-    assert [one.job_id for one in ends.before(99.0)] == []
-    assert [one.job_id for one in ends.before(1e9)] == ["a"]
+    listener = Listener()
+    first = [job("a", 100.0), job("b", 10.0), job("c", 50.0)]
+    predict_all([*first, job("d", 1.0, submit=50.0), job("e", 1.0, submit=99.0)], listener)
+    assert listener.heard[3:] == ["learn b", "learn c", "predict d", "learn d", "predict e"]
 
 
 def past_of(heard: Sequence[str]) -> list[set[str]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import cycle, pairwise
 
 import numpy as np
@@ -50,7 +50,7 @@ def engine_of(
     policy: QueuePolicy,
     *,
     delay: float = 0.0,
-    start_up: Starts | None = None,
+    start_up: Callable[[SimJob, float], float] | None = None,
 ) -> Engine:
     """An engine in rounds, with the pace of types."""
     pool, recovery = placed(cluster), SavedByRound(None, delay)
@@ -145,15 +145,10 @@ def test_work_and_gpus_are_conserved(policy: QueuePolicy, records: list[JobRecor
         assert (use <= cluster.gpus).all()
 
 
-class Starts:
+def starts_of(seconds: Sequence[float]) -> Callable[[SimJob, float], float]:
     """Start-ups of some lengths, one after the other."""
-
-    def __init__(self, seconds: Sequence[float]) -> None:
-        self._next = cycle(seconds)
-
-    def started(self, job: SimJob, now: float) -> float:
-        """Return the next one."""
-        return next(self._next)
+    lengths = cycle(seconds)
+    return lambda job, now: next(lengths)
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=lambda one: one.name)
@@ -171,7 +166,7 @@ def test_jobs_end_whatever_start_ups_take(
     """
     policy.round_seconds, before = length, policy.round_seconds
     try:
-        starts_up = Starts([share * length for share in starts])
+        starts_up = starts_of([share * length for share in starts])
         engine = engine_of(records, cluster_of(A=2, B=1), policy, start_up=starts_up)
         log = log_attempts(engine)
         engine.run(overload=Overload(events=2_000))
@@ -189,7 +184,7 @@ def test_who_starts_keeps_its_nodes_and_others_take_the_rest(policy: QueuePolicy
     would have the next turn there, takes that of type B at half its speed when the first round ends.
     """
     jobs = [a_job(0, 720.0, gpus=2), a_job(1, 100.0, gpus=2, submit=10.0)]
-    starts_up = Starts([1.5 * ROUND, 0.0])
+    starts_up = starts_of([1.5 * ROUND, 0.0])
     engine = engine_of([one_type(jobs[0]), jobs[1]], cluster_of(A=1, B=1), policy, start_up=starts_up)
     assert [job.first_start for job in finished(engine).jobs] == [0.0, ROUND]
     assert [job.end for job in engine.jobs] == pytest.approx([1.5 * ROUND + 720.0, ROUND + 200.0])

@@ -39,7 +39,7 @@ def engine_of(records: Sequence[JobRecord], policy: QueuePolicy) -> Engine:
 
 def bytes_of(engine: Engine) -> str:
     """All that a finished run says, wall time aside."""
-    said = [*job_rows(engine.jobs, CLUSTER.names), engine.events, [observer.state() for observer in engine.observers]]
+    said = [*job_rows(engine.jobs, CLUSTER.names), engine.events, [part.state() for part in engine.kept]]
     return json.dumps(said)
 
 

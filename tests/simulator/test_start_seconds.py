@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ground.documents import load_document
 from ground.files import read_source
 from health.recovery.restarts import RESTART_COSTS
 from simulator.failures.rates import GPUS_OF_A_MACHINE
@@ -20,7 +21,6 @@ from simulator.startup_settings import (
     ImageStage,
     StartUpSettings,
     Techniques,
-    read_startup,
 )
 from tests.case_counts import examples
 
@@ -121,7 +121,7 @@ def test_growth_with_size_is_that_of_requeues() -> None:
     A requeue: every machine has a new pod that installs its environment, one machine is new and pulls the image.  Means
     over 400 starts; fixed part, median and checkpoint were fitted at sigma 0.9 (docs: start-up.md).
     """
-    settings, rng = read_startup(read_source(str(EXAMPLE))), np.random.default_rng(0)
+    settings, rng = load_document(read_source(str(EXAMPLE))).parse(StartUpSettings), np.random.default_rng(0)
     installs, image = settings.environment, settings.image
     for cost in RESTART_COSTS:
         missing = np.zeros(cost.machines)

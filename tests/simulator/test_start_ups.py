@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
+from ground.documents import load_document
 from ground.errors import InvalidInput
 from ground.files import read_source
 from scheduler.job import Parallelism
@@ -23,7 +24,7 @@ from simulator.job_record import JobRecord
 from simulator.replay import Replay, prepare
 from simulator.replay_settings import COUNT_ONLY, ReplaySettings
 from simulator.start_ups import NodeCaches, StartUpShare, seconds_by_job, startup_shares
-from simulator.startup_settings import StartUpSettings, read_startup
+from simulator.startup_settings import StartUpSettings
 from simulator.traces import JobTrace
 from tests.case_counts import examples
 from tests.simulator.clusters import racks
@@ -143,7 +144,7 @@ def test_going_on_equals_never_stopping(instants: int) -> None:
     def said(replay: Replay) -> str:
         replay.engine.run()
         ends = [job.end for job in replay.engine.jobs]
-        return json.dumps([ends, [observer.state() for observer in replay.engine.observers]])
+        return json.dumps([ends, [part.state() for part in replay.engine.kept]])
 
     first, second = (made(records, SETTINGS, incidents=trouble) for _ in range(2))
     first.engine.begin()
@@ -160,7 +161,7 @@ def test_restarts_of_large_jobs_lose_the_published_share() -> None:
     16 GPUs fail at twice Llama 3's 3.79 per 1,000 days of 8 GPUs, and restart as ByteRobust measured.  By hand, at
     1,024 machines: 7.76 failures a day of 768 s are 6.9 % of the wall time; at 512, 2.9 %; weighed by GPUs, 5 % in all.
     """
-    settings = read_startup(read_source(str(EXAMPLE)))
+    settings = load_document(read_source(str(EXAMPLE))).parse(StartUpSettings)
     records = [
         JobRecord(
             f"j{nodes}", 0.0, 10 * 86_400.0, 16.0 * nodes, nodes=nodes, parallelism=Parallelism(tp=16, dp=nodes),

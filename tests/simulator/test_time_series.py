@@ -47,11 +47,11 @@ def test_the_series_add_up_to_the_summary(seed: int, policy: str) -> None:
     summary = run_summary(history)
     assert (found.utilization * width).sum() / width.sum() == pytest.approx(summary.utilization, rel=1e-9)
     assert found.ettr_so_far[-1] == pytest.approx(summary.ettr, rel=1e-9)
-    free = (history.capacity - found.held - found.away) * width
+    free = (history.capacity - found.gpus_held - found.gpus_away) * width
     broken = np.nansum(found.fragmentation * free)
     assert broken / free.sum() == pytest.approx(summary.fragmentation, rel=1e-6)
     assert found.utilization.max() <= 1.0
-    assert found.submitted.sum() == found.ended.sum() == summary.jobs
+    assert found.jobs_submitted.sum() == found.jobs_ended.sum() == summary.jobs
 
 
 @examples(8)
@@ -61,9 +61,9 @@ def test_waiting_adds_up_to_the_waits(seed: int) -> None:
     made, history = replayed(random_records(seed), policy="fifo", algorithm="none")
     found = time_series(history, step=50.0)
     waits = sum(job.first_start - job.submitted for job in made.engine.jobs)
-    assert (found.waiting * np.diff(found.edges)).sum() == pytest.approx(waits, abs=1e-3)
+    assert (found.jobs_waiting * np.diff(found.edges)).sum() == pytest.approx(waits, abs=1e-3)
     assert np.isnan(found.fragmentation).all()
-    assert not found.away.any()
+    assert not found.gpus_away.any()
 
 
 def test_a_failure_is_seen_where_it_happened() -> None:
@@ -77,10 +77,10 @@ def test_a_failure_is_seen_where_it_happened() -> None:
     found = time_series(history, edges=np.array([0.0, 100.0, 300.0, 330.0, 680.0]))
     assert made.engine.jobs[0].end == 680.0
     assert history.attempts.why.tolist() == [FAILURE, 0]
-    assert found.away.tolist() == [0.0, 8.0, 0.0, 0.0]
-    assert found.held.tolist() == [16.0, 0.0, 16.0, 16.0]
+    assert found.gpus_away.tolist() == [0.0, 8.0, 0.0, 0.0]
+    assert found.gpus_held.tolist() == [16.0, 0.0, 16.0, 16.0]
     assert found.allocation.tolist() == [1.0, 0.0, 1.0, 1.0]
-    assert found.waiting.tolist() == [0.0, 1.0, 0.0, 0.0]
+    assert found.jobs_waiting.tolist() == [0.0, 1.0, 0.0, 0.0]
     assert found.ettr == pytest.approx([0.5, 0.0, 0.0, 1.0])
     assert found.ettr_so_far[-1] == pytest.approx(400 / 680) == run_summary(history).ettr
     assert found.failures.sum() == 1
@@ -119,8 +119,8 @@ def test_spread_and_what_it_costs_are_exact() -> None:
     assert wide.spread[0] == 2
     found = time_series(history, edges=np.array([0.0, 100.0]))
     # 192 GPUs for 100 s at half pace, 8 GPUs for 100 s at full pace.
-    assert found.lost[0] == pytest.approx(96 * 2 / (192 + 8) / 2)
-    assert found.spread[0] == 2.0
+    assert found.throughput_lost[0] == pytest.approx(96 * 2 / (192 + 8) / 2)
+    assert found.dp_spread[0] == 2.0
 
 
 def test_preemptions_are_told_from_failures() -> None:
@@ -138,7 +138,7 @@ def test_a_log_of_attempts_survives_a_checkpoint() -> None:
     records = [JobRecord("hit", 0.0, 400.0, 16)]
     events = [Incident(100.0, "down", 0), Incident(300.0, "up", 0)]
     made, _ = replayed(records, racks(2), incidents=events, recovery=KeepsHalf(30.0))
-    states = [observer.state() for observer in made.engine.observers]
+    states = [part.state() for part in made.engine.kept]
     kept = json.loads(json.dumps([states, made.engine.incidents.state()]))
     fresh, _ = replayed(records, racks(2))
     fresh.engine.incidents = Planned(events)
@@ -171,10 +171,10 @@ def test_joined_buckets_are_the_mean_of_their_parts(seed: int, fine: float, join
     coarse = time_series(history, edges=coarse_edges)
     starts = np.arange(0, len(parts.edges) - 1, join)
     width = np.diff(parts.edges)
-    for name in ("held", "away", "running", "waiting", "gpus_waiting", "utilization"):
+    for name in ("gpus_held", "gpus_away", "jobs_running", "jobs_waiting", "gpus_waiting", "utilization"):
         summed = np.add.reduceat(getattr(parts, name) * width, starts)
         assert summed == pytest.approx(getattr(coarse, name) * np.diff(coarse_edges), abs=1e-3), name
-    for name in ("submitted", "ended", "failures", "preemptions"):
+    for name in ("jobs_submitted", "jobs_ended", "failures", "preemptions"):
         assert np.add.reduceat(getattr(parts, name), starts).tolist() == getattr(coarse, name).tolist(), name
 
 
@@ -190,9 +190,9 @@ def test_a_narrow_bucket_is_the_cluster_at_that_moment(seed: int, at: float) -> 
     assume(not ((changes > edges[0] - 1e-6) & (changes < edges[1] + 1e-6)).any())
     found = time_series(history, edges=edges)
     live = [i for i in range(len(attempts)) if attempts.begin[i] <= low < attempts.end[i]]
-    assert found.running[0] == pytest.approx(len(live), abs=1e-6)
-    assert found.held[0] == pytest.approx(sum(attempts.gpus[i] for i in live), abs=1e-4)
+    assert found.jobs_running[0] == pytest.approx(len(live), abs=1e-6)
+    assert found.gpus_held[0] == pytest.approx(sum(attempts.gpus[i] for i in live), abs=1e-4)
     waiting = [i for i in range(len(waits.number)) if waits.begin[i] <= low < waits.end[i]]
-    assert found.waiting[0] == pytest.approx(len(waiting), abs=1e-6)
+    assert found.jobs_waiting[0] == pytest.approx(len(waiting), abs=1e-6)
     gone = [int(n) for n, b, e in zip(away.number, away.begin, away.end, strict=True) if b <= low < e]
-    assert found.away[0] == pytest.approx(sum(history.usable[n] for n in gone), abs=1e-4)
+    assert found.gpus_away[0] == pytest.approx(sum(history.usable[n] for n in gone), abs=1e-4)

@@ -16,13 +16,13 @@ from scheduler.job_files.job_file import JobDocument
 from simulator.data_plan import DataPlan
 from simulator.power_file import PowerSettings
 from simulator.startup_settings import StartUpSettings
-from simulator.traces.workload_file import WorkloadDocument
+from simulator.workload import WorkloadSpec
 from tests.facts import saying
 
 FILES = {
     JobDocument: "{parallelism: {tp: 8, dp: 2}, alpha: 0.3, microbatches: 4, levels: {rack: 1}, images: {train: 18}}",
     PowerSettings: "{watts: {idle: 100}, band: [0.1, 20], cap_watts: 1000, caps: {a: 1}, jobs: {j: {step_seconds: 1}}}",
-    WorkloadDocument: "{workload: kalos, days: 7, seed: 1, load: 0.5, gpus: 64, announce: {gpus: 8, seconds: 60}}",
+    WorkloadSpec: "{workload: kalos, days: 7, seed: 1, load: 0.5, gpus: 64, announce: {gpus: 8, seconds: 60}}",
     DataPlan: (
         "{data_sets: {a: {samples: 9, encoded_bytes: 2, prepared_bytes: 3, demand: 4, augmented: 5, decoded: 6,"
         " encoded: 7, miss: 8}}, cache: {bytes: 4, encoded: 1.0}}"

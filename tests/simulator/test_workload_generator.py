@@ -14,7 +14,7 @@ from ground.errors import InvalidInput, TooLarge, TraceFormatError
 from ground.quantities import DAY
 from simulator.job_record import shape
 from simulator.traces import read_trace
-from simulator.workload import KALOS, WorkloadSpec, arrivals, generate, grids, kinds_of
+from simulator.workload import KALOS, Announcements, WorkloadSpec, arrivals, generate, grids, kinds_of
 
 
 def test_the_fit_by_formula() -> None:
@@ -117,7 +117,7 @@ def test_smaller_clusters_get_smaller_jobs() -> None:
 
 def test_announced_and_preemptible() -> None:
     """Jobs from the size on are announced as long before, not before the clock starts; kinds are preemptible."""
-    spec = WorkloadSpec(days=60, seed=1, announce_gpus=512, announce_seconds=3600, preemptible=("evaluation",))
+    spec = WorkloadSpec(days=60, seed=1, announce=Announcements(512, 3600.0), preemptible=("evaluation",))
     for record in generate(spec):
         if record.gpus >= 512:
             assert record.announced == max(0.0, record.submit - 3600)
@@ -148,7 +148,7 @@ def test_the_rhythm_of_the_day() -> None:
         ({"kinds": ("training",)}, "kinds"),
         ({"kinds": ()}, "kinds"),
         ({"kinds": ("pretraining",), "max_gpus": 8}, "max_gpus"),
-        ({"announce_seconds": -1.0}, "announce_seconds"),
+        ({"announce": Announcements(512, -1.0)}, "seconds"),
     ],
 )
 def test_what_cannot_be_made(changes: dict[str, object], where: str) -> None:
@@ -172,7 +172,7 @@ def test_a_workload_file_is_a_trace(tmp_path: Path) -> None:
         encoding="utf-8",
     )
     trace = read_trace(file)
-    spec = WorkloadSpec(days=30, seed=3, announce_gpus=512, kinds=("other", "pretraining"))
+    spec = WorkloadSpec(days=30, seed=3, announce=Announcements(512), kinds=("other", "pretraining"))
     assert trace.records == generate(spec)
     assert trace.format == "llm-workload"
     assert "made, not measured" in trace.notes[0]

@@ -26,9 +26,9 @@ def cluster_of(count: int = 8) -> Cluster:
     return build_cluster(["rack"], [Node(f"n{i + 1}", ("r",), 8, 8) for i in range(count)])
 
 
-def read(text: str, cluster: Cluster | None = None) -> list[LiveJob]:
+def read(text: str, cluster: Cluster | None = None) -> tuple[LiveJob, ...]:
     """Return the jobs of a text, on eight nodes unless said."""
-    return read_running([Source("jobs", text)], cluster or cluster_of(), now=NOW)[0]
+    return read_running([Source("jobs", text)], cluster or cluster_of(), now=NOW).running
 
 
 SCONTROL = (
@@ -171,9 +171,38 @@ def test_what_cannot_be(text: str, facts: tuple[str, ...]) -> None:
 
 def test_jobs_of_another_cluster_are_left_out_and_said() -> None:
     """Slurm lists jobs on CPU nodes, too."""
-    jobs, notes = read_running([Source("jobs", "jobs: [{name: cpu, nodes: c1}]")], cluster_of(), now=NOW)
-    assert jobs == []
-    assert says(notes[0], "cpu")
+    jobs = read_running([Source("jobs", "jobs: [{name: cpu, nodes: c1}]")], cluster_of(), now=NOW)
+    assert jobs.running == ()
+    assert says(jobs.notes[0], "cpu")
+
+
+def test_jobs_that_wait_come_by_priority_then_age() -> None:
+    """8 GPUs on each of 2 nodes, 4 on each of 4; the older of two equals first; one that is held is passed over and
+    said; of an array each task.
+    """
+    slurm = (
+        "JobId=1 JobName=late JobState=PENDING Reason=Priority Priority=5 SubmitTime=2026-11-28T15:00:00 NumNodes=2-2 "
+        "ReqTRES=gres/gpu=16 TimeLimit=01:00:00\n"
+        "JobId=2 JobName=high JobState=PENDING Reason=Resources Priority=9 SubmitTime=2026-11-28T15:30:00 NumNodes=4 "
+        "TresPerNode=gres/gpu:4\n"
+        "JobId=3 JobName=early JobState=PENDING Reason=Priority Priority=5 SubmitTime=2026-11-28T14:00:00 NumNodes=1\n"
+        "JobId=4 JobName=held JobState=PENDING Reason=JobHeldUser Priority=0 NumNodes=1\n"
+    )
+    jobs = read_running([Source("jobs", slurm)], cluster_of(), now=NOW)
+    assert [(job.name, job.wanted, job.gpus, job.seconds) for job in jobs.waiting] == [
+        ("2 high", 4, 4, None),
+        ("3 early", 1, None, None),
+        ("1 late", 2, 8, 3600.0),
+    ]
+    assert says(" ".join(jobs.notes), "4 held", "JobHeldUser")
+    squeue = (
+        "JOBID PARTITION NAME USER ST TIME NODES NODELIST(REASON)\n15_[1-2,5%2] main sweep ann PD 0:00 2 (Priority)\n"
+    )
+    waiting = read_running([Source("jobs", squeue)], cluster_of(), now=NOW).waiting
+    assert [(job.name, job.wanted) for job in waiting] == [(f"15_{task} sweep", 2) for task in (1, 2, 5)]
+    own = "waiting: [{name: a, nodes: 3, gpus: 4, hours: 2}]"
+    (job,) = read_running([Source("jobs", own)], cluster_of(), now=NOW).waiting
+    assert (job.wanted, job.gpus, job.seconds) == (3, 4, 7200.0)
 
 
 @pytest.mark.parametrize("version", ["22.05", "24.11", "26.05"])
@@ -188,8 +217,10 @@ def test_recordings_of_real_slurms_say_the_same_in_every_form(version: str) -> N
     for name in ("jobs.txt", "jobs.json.gz", "squeue.json.gz"):
         file = folder / name
         if file.exists():
-            jobs, _ = read_running([read_source(str(file))], cluster, now=NOW)
-            answers.append({(job.name, job.nodes, job.gpus, job.owner, job.started) for job in jobs})
+            jobs = read_running([read_source(str(file))], cluster, now=NOW)
+            answers.append({(job.name, job.nodes, job.gpus, job.owner, job.started) for job in jobs.running})
+            # of three that wait one is held and one not due
+            assert [(job.wanted, job.gpus) for job in jobs.waiting] == ([] if version == "22.05" else [(100, 8)])
     # 57 nodes in one job in each of the three, and 22.05 has no other
     assert max(len(nodes) for _, nodes, *_ in answers[0]) == 57
     assert len(answers[0]) == {"22.05": 1, "24.11": 8, "26.05": 5}[version]

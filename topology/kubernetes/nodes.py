@@ -2,7 +2,7 @@
 
 A *fault* keeps new pods away.  Taints that people set keep pods off that do not tolerate them (:mod:`topology.taints`);
 those that Kubernetes sets are faults.  The annotation ``arnold.dev/slowdown`` (a factor, or ``faulty``) grades a node
-until ``arnold.dev/slowdown-until``.  The same rules hold for files and for the live cluster.
+from ``arnold.dev/slowdown-since`` until ``-until``.  The same rules hold for files and for the live cluster.
 
 What a node offers is a number of *resources*.  Where GPUs are shared, that is more than the number of GPUs:
 
@@ -31,6 +31,7 @@ from topology.node_gpus import GPUS, NodeGpus, mig_gpus, mig_profile, mig_sharin
 from topology.taints import Taint
 
 SLOWDOWN = "arnold.dev/slowdown"  # Annotation of a node: a factor of at least 1, or faulty
+SLOWDOWN_SINCE = "arnold.dev/slowdown-since"  # Annotation of a node: when its slowdown begins, as the next
 SLOWDOWN_UNTIL = "arnold.dev/slowdown-until"  # Annotation of a node: when its slowdown ends, RFC 3339 with a time zone
 OWN_TAINTS = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
 """How keys of taints begin that Kubernetes sets: they repeat what a condition says, or the cloud."""
@@ -115,14 +116,19 @@ def annotated_flag(node: str, annotations: Mapping[str, str]) -> NodeFlag | None
         slowdown = parse_slowdown(text)
     except ValueError:
         raise _unreadable(node, SLOWDOWN, text, "write a factor such as 1.3, or faulty") from None
-    until = annotations.get(SLOWDOWN_UNTIL)
-    end = time_with_zone(until)
-    if until is not None and end is None:
-        raise _unreadable(node, SLOWDOWN_UNTIL, until, "write a time such as 2026-11-21T18:00:00Z")
+    times = []
+    for key in (SLOWDOWN_SINCE, SLOWDOWN_UNTIL):
+        time = time_with_zone(annotations.get(key))
+        if key in annotations and time is None:
+            raise _unreadable(node, key, annotations[key], "write a time such as 2026-11-21T18:00:00Z")
+        times.append(time)
+    begin, end = times
+    if begin is not None and end is not None and end <= begin:
+        raise _unreadable(node, SLOWDOWN_UNTIL, annotations[SLOWDOWN_UNTIL], f"write a time after {SLOWDOWN_SINCE}")
     if slowdown == HEALTHY:
         return None
     kind: FlagKind = "faulty" if slowdown == FAULTY else "straggler"
-    return NodeFlag(node, kind, slowdown, source=f"annotation {SLOWDOWN}", until=end)
+    return NodeFlag(node, kind, slowdown, source=f"annotation {SLOWDOWN}", since=begin, until=end)
 
 
 def time_with_zone(text: str | None) -> datetime | None:

@@ -18,7 +18,7 @@ Any other taint NoSchedule or NoExecute *keeps out* the jobs that do not tolerat
 price for them (:mod:`topology.taints`); except ``nvidia.com/gpu`` and ``amd.com/gpu``, which GPU pods tolerate, and
 except a taint that every GPU node has: that marks the pool, and jobs for it tolerate it.  A node that hands out GPUs in
 parts is there with the GPUs that it has, and how they are shared.  The annotation ``arnold.dev/slowdown`` (a factor, or
-``faulty``), until ``arnold.dev/slowdown-until``, is a flag.
+``faulty``), from ``arnold.dev/slowdown-since`` until ``-until``, is a flag.
 
 A HyperNode has a tier, 1 the closest; the level is called as its tier is (``tierName``), else ``tier-1``.  Members are
 named, or chosen by a regular expression of names (Go's, which Python reads alike as far as it is taken here) or by
@@ -47,7 +47,7 @@ from ground.files import Source
 from ground.formats import FileFormat, text_of
 from topology.build import NodePath, build_cluster, with_second_levels
 from topology.cluster import DEFAULT_GPUS, MAX_LEVELS, Node
-from topology.flags import FAULTY, NodeFlag
+from topology.flags import FAULTY, NodeFlag, begins_later
 from topology.kubernetes.claim_table import ALLOCATION_KINDS, ClaimTable
 from topology.kubernetes.labels import HOSTNAME, LabelledPlaces, check_labels, passed_over, places_by_labels
 from topology.kubernetes.nodes import MOST_GPUS, OWN_TAINTS, SLOWDOWN, annotated_flag, faults, is_part, node_gpus
@@ -76,17 +76,14 @@ _NESTED = re.compile(r"\)[*+{]|\(\?[^:]|\\[1-9]")
 MOST_LOOPS = 2  # repetitions in an expression: with more, or nested, names could be made that it never ends on
 
 
-class _Name(Object, frozen=True):
+class _Match(Object, frozen=True):
     name: str = ""
-
-
-class _Pattern(Object, frozen=True):
     pattern: str = ""
 
 
 class _Selector(Object, frozen=True):
-    exact_match: _Name | None = None
-    regex_match: _Pattern | None = None
+    exact_match: _Match | None = None
+    regex_match: _Match | None = None
     label_match: LabelSelector | None = None
 
 
@@ -97,9 +94,7 @@ class HyperNodeMember(Object, frozen=True):
     selector: _Selector = _Selector()
 
     def names(self, labels_of: Mapping[str, Mapping[str, str]]) -> list[str]:
-        """Return the names that it chooses among those with labels; raise ValueError for a regular expression that is
-        none, or is not taken.
-        """
+        """Return the names that it chooses among those with labels; raise ValueError for an expression not taken."""
         exact, regex, by_labels = self.selector.exact_match, self.selector.regex_match, self.selector.label_match
         if exact is not None:
             return [exact.name] if exact.name in labels_of else []
@@ -287,7 +282,7 @@ class Kubernetes:
 
     def read(self, source: Source, *, levels: Sequence[str] | None, now: datetime) -> Reading:
         """Read the nodes; raise an error where ``levels`` names a label that no node carries."""
-        listing = _Listing(load_document(source, several=True), self.gpu_resources)
+        listing = Listing(load_document(source, several=True), self.gpu_resources)
         machines = listing.machines()
         places = find_places([(machine.name, machine.node.labels) for machine in machines], levels, listing.sayings)
         held, pool = listing.held_gpus(), set[str]()
@@ -300,6 +295,7 @@ class Kubernetes:
         apart = [tuple(taint for taint in machine.pool_taints if str(taint) not in pool) for machine in machines]
         kept_apart = {i: taints for i, taints in enumerate(apart) if taints}
         active = [flag for flag in flags if flag.active(now)]
+        later = tuple(flag for flag in flags if flag.since is not None and flag.since > now)
 
         def place(row: int) -> str:
             return listing.document.where(*machines[row].place)
@@ -322,7 +318,9 @@ class Kubernetes:
         nodes = len(listing.nodes)
         if left_out := nodes - len(machines):
             notes.append(f"left out, as they have no {listing.any_gpu}: {left_out} of {nodes} nodes")
-        if expired := len(flags) - len(active):
+        if later:
+            notes.append(begins_later(f"annotations {SLOWDOWN}", later))
+        if expired := len(flags) - len(active) - len(later):
             notes.append(f"annotations {SLOWDOWN} past their end, left out: {expired}")
         cached: dict[str, set[str]] = {}
         for machine in machines:
@@ -331,7 +329,7 @@ class Kubernetes:
                 if name.isprintable() and " " not in name:
                     cached.setdefault(name, set()).add(machine.name)
         images = {name: frozenset(having) for name, having in cached.items()}
-        cluster = cluster.replace(cached=images, cut=places.cut)
+        cluster = cluster.replace(cached=images, cut=places.cut, upcoming=later)
         return Reading(cluster, tuple(notes), tuple(machine.node.labels for machine in machines))
 
 
@@ -365,7 +363,7 @@ class _Machine:
         ]
 
 
-class _Listing:
+class Listing:
     """The objects of a file."""
 
     def __init__(self, document: Document, gpu_resources: tuple[str, ...]) -> None:
@@ -381,9 +379,9 @@ class _Listing:
                     fix = f"list those of {ALLOCATION_API}: kubectl get resourceslices.v1.resource.k8s.io,..."
                     raise InvalidTopology(unread, where=document.where(*place, "apiVersion"), fix=fix)
                 self.claims.put(item)
-        equipped, counted = self.claims.equipped, self.claims.counted
+        equipped, with_claims = self.claims.equipped, self.claims.with_claims
         self.nodes = [(place, equipped(item)) for place, item in items if isinstance(item, NodeObject)]
-        self.pods = [(place, counted(item)) for place, item in items if isinstance(item, Pod)]
+        self.pods = [(place, with_claims(item)) for place, item in items if isinstance(item, Pod)]
         self.sayings = Sayings(
             [(place, item) for place, item in items if isinstance(item, HyperNode)],
             [item for _, item in items if isinstance(item, KueueTopology)],

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Protocol, runtime_checkable
+from datetime import datetime, tzinfo
+from typing import Any, Protocol, runtime_checkable
 
 from ground.files import Source
 from ground.formats import Format, FormatGroup
@@ -57,6 +57,31 @@ class ChoosesTopology(Protocol):
 
     def choosing(self, topology: str) -> TopologyReader:
         """Return a reader that reads the topology of that name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unpacked:
+    """Texts in one file: a cluster, and what lies over it."""
+
+    cluster: Source
+    format: str | None  # of the cluster; None = recognise it
+    lists: tuple[Source, ...]  # of nodes in use, or with states, as of --busy
+    running: tuple[Source, ...] | None  # jobs that run; None = not said
+    flags: tuple[Source, ...]
+    options: Mapping[str, Any]  # how to read them: parameters of `load_topology`
+    time: datetime  # when all that was so, timezone-aware
+    local: tzinfo  # of local times in the texts
+
+
+@runtime_checkable
+class Unpacks(Protocol):
+    """A reader of files that hold the texts of other formats."""
+
+    def unpack(self, source: Source) -> Unpacked:
+        """Return the texts of a file.
+
+        :raises InvalidInput: it is damaged.
+        """
 
 
 TOPOLOGY_READERS: FormatGroup[TopologyReader] = FormatGroup("arnold.topology_readers", kind="clusters", first="csv")

@@ -60,9 +60,7 @@ class Switch:
 
 
 def expand_switch(name: str, children: str | None, nodes: str | None, *, place: str, limit: int) -> Switch:
-    """Return a switch or block by the hostlists of what hangs on it, at most ``limit`` names; an empty hostlist is
-    none.
-    """
+    """Return a switch or block by the hostlists, perhaps empty, of what hangs on it, at most ``limit`` names."""
     below, held = (tuple(expand_hostlist(text, where=place, limit=limit)) if text else () for text in (children, nodes))
     return Switch(name, below, held, place)
 

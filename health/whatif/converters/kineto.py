@@ -42,21 +42,6 @@ from health.whatif.conversion import (
 from health.whatif.converters.degrees import check_layout, degrees_of_profiles
 from health.whatif.converters.names import OTHER, WEIGHT
 from health.whatif.converters.profile import CoveredTime, RankOps, read_profile
-from health.whatif.optypes import (
-    ALL_GATHER,
-    BACKWARD,
-    BACKWARD_RECV,
-    BACKWARD_SEND,
-    CLIP,
-    FORWARD,
-    FORWARD_RECV,
-    FORWARD_SEND,
-    GC,
-    OPTIMIZER,
-    PIPELINE,
-    REDUCE_SCATTER,
-    interleaved,
-)
 from health.whatif.trace import JobSizes, RankLayout
 
 TRIFLE = 20e-6  # Seconds; ranks that come closer together come together
@@ -297,7 +282,10 @@ def few(numbers: Sequence[int]) -> str:
 PassKey = tuple[str, int, int, int]  # type, part of the model, data-parallel rank, microbatch
 NOT_ALL = "not all of them are recorded"
 HOST_TIMED = "the host records when it waited for them, not when they were there"
-_OF_PASS = {FORWARD: (FORWARD_RECV, FORWARD_SEND), BACKWARD: (BACKWARD_RECV, BACKWARD_SEND)}
+_OF_PASS = {
+    optypes.FORWARD: (optypes.FORWARD_RECV, optypes.FORWARD_SEND),
+    optypes.BACKWARD: (optypes.BACKWARD_RECV, optypes.BACKWARD_SEND),
+}
 
 
 def with_whole_backwards(ops: Sequence[Op]) -> tuple[list[Op], list[str]]:
@@ -310,7 +298,7 @@ def with_whole_backwards(ops: Sequence[Op]) -> tuple[list[Op], list[str]]:
         return list(ops), []
     whole = [
         replace(op, end=op.end + late.get((op.rank, op.step, op.chunk, op.microbatch), 0.0))
-        if op.optype == BACKWARD
+        if op.optype == optypes.BACKWARD
         else op
         for op in ops
         if op.optype != WEIGHT
@@ -330,7 +318,7 @@ class Transfers:
         for op in sorted(ops, key=lambda op: op.start):
             if op.optype in _OF_PASS:
                 self._passes[op.rank, op.step].append(op)
-            elif op.optype in PIPELINE:
+            elif op.optype in optypes.PIPELINE:
                 self._known[op.rank, op.step, op.optype].append(op)
             else:
                 self._rest.append(op)
@@ -344,11 +332,11 @@ class Transfers:
         passes = [op for passes_of_step in self._passes.values() for op in passes_of_step]
         if turning:
             reason = "the model turns round at the last rank, and the replay knows interleaved schedules only"
-            return [*self._rest, *passes], [Missing(", ".join(PIPELINE), reason, DISABLES[PIPELINE[0]])]
+            return [*self._rest, *passes], [Missing(", ".join(optypes.PIPELINE), reason, DISABLES[optypes.PIPELINE[0]])]
         # each pass that needs a transfer has one, or with virtual stages each but one pass at all
         whole = True
         for key, of_key in self._passes.items():
-            for kind in PIPELINE:
+            for kind in optypes.PIPELINE:
                 count, needed = len(self._known[*key, kind]), len(self._served(key, kind))
                 empty = sum(kind in _OF_PASS[op.optype] for op in of_key) - count
                 whole &= count == needed or (self._layout.vpp > 1 and needed < count and empty in (0, 1))
@@ -357,7 +345,7 @@ class Transfers:
                 # the transfers of a rank's step, each type in the order of its passes, without their numbers
                 in_order = []
                 for key in self._passes:
-                    for kind in PIPELINE:
+                    for kind in optypes.PIPELINE:
                         start = float("-inf")
                         for op in self._ordered(key, kind):
                             start = max(start, op.start)  # a receive may be posted before that of an earlier pass
@@ -366,7 +354,7 @@ class Transfers:
             # passes that begin when what they receive is there
             arrived: dict[int, float] = {}
             for key in self._passes:
-                for optype in (FORWARD_RECV, BACKWARD_RECV):
+                for optype in (optypes.FORWARD_RECV, optypes.BACKWARD_RECV):
                     served, transfers = self._served(key, optype), self._ordered(key, optype)
                     if len(served) == len(transfers):
                         arrived |= {id(op): received.end for op, received in zip(served, transfers, strict=True)}
@@ -382,10 +370,10 @@ class Transfers:
         laid_out = [transfer for made in steps for transfer in made]
         if not all(steps):
             reason = "not all of them are recorded, and the passes of the stages do not match"
-            return [*self._rest, *passes], [Missing(", ".join(PIPELINE), reason, DISABLES[PIPELINE[0]])]
+            return [*self._rest, *passes], [Missing(", ".join(optypes.PIPELINE), reason, DISABLES[optypes.PIPELINE[0]])]
         disabled = "their own S_t, and what transfers add to S"
         reason = f"{HOST_TIMED if whole else NOT_ALL}; they take no time once both sides are there"
-        return [*self._rest, *passes, *laid_out], [Missing(", ".join(PIPELINE), reason, disabled)]
+        return [*self._rest, *passes, *laid_out], [Missing(", ".join(optypes.PIPELINE), reason, disabled)]
 
     def _part(self, op: Op) -> int:
         """Return the place of a pass along the model."""
@@ -393,7 +381,7 @@ class Transfers:
 
     def _served(self, key: tuple[int, int], optype: str) -> list[Op]:
         """Return the passes with such a transfer: at the ends of the model there is one to send or receive less."""
-        end = 0 if optype in (FORWARD_RECV, BACKWARD_SEND) else self._layout.pp * self._layout.vpp - 1
+        end = 0 if optype in (optypes.FORWARD_RECV, optypes.BACKWARD_SEND) else self._layout.pp * self._layout.vpp - 1
         return [op for op in self._passes[key] if optype in _OF_PASS[op.optype] and self._part(op) != end]
 
     def _ordered(self, key: tuple[int, int], optype: str) -> list[Op]:
@@ -414,7 +402,7 @@ def _laid_out(passes: Mapping[PassKey, Op]) -> list[Op]:
     end = max(part for _, part, _, _ in passes)
     made: list[Op] = []
     for (optype, part, dp, microbatch), sender in passes.items():
-        after = part + 1 if optype == FORWARD else part - 1
+        after = part + 1 if optype == optypes.FORWARD else part - 1
         if not 0 <= after <= end:
             continue
         receiver = passes.get((optype, after, dp, microbatch))
@@ -431,7 +419,7 @@ def _laid_out(passes: Mapping[PassKey, Op]) -> list[Op]:
 
 SKEW = 1e-3  # Seconds between the ends of one barrier on different ranks from which clocks are said to differ
 # A job without a pipeline need not have these
-_OPTIONAL = (ALL_GATHER, CLIP, REDUCE_SCATTER)
+_OPTIONAL = (optypes.ALL_GATHER, optypes.CLIP, optypes.REDUCE_SCATTER)
 
 
 class Kineto:
@@ -480,11 +468,11 @@ class Kineto:
         layout = read.layout
         besides = _OPTIONAL if layout.pp == 1 else ()
         missing = missing_types(ops, layout, "no range and no kernel of it was recognised", besides=besides)
-        fatal = [entry.optype for entry in missing if entry.optype in (FORWARD, BACKWARD)]
+        fatal = [entry.optype for entry in missing if entry.optype in (optypes.FORWARD, optypes.BACKWARD)]
         if layout.pp == 1:
             missing = [
                 replace(entry, disables="nothing, if the job infers")
-                if entry.optype in (BACKWARD, OPTIMIZER)
+                if entry.optype in (optypes.BACKWARD, optypes.OPTIMIZER)
                 else entry
                 for entry in missing
             ]
@@ -499,22 +487,22 @@ class Kineto:
         if layout.vpp > 1:
             missing += [
                 Missing(f"{optype} (chunk)", "its kernels do not say which model chunk they serve", DISABLES[optype])
-                for optype in (ALL_GATHER, REDUCE_SCATTER)
+                for optype in (optypes.ALL_GATHER, optypes.REDUCE_SCATTER)
                 if any(op.optype == optype and op.chunk < 0 for op in ops)
             ]
         if layout.pp > 1:
             ops, of_transfers = Transfers(ops, layout).complete(turning=read.turning, host_timed=read.on_cpu)
-            missing = [entry for entry in missing if entry.optype not in PIPELINE] + of_transfers
+            missing = [entry for entry in missing if entry.optype not in optypes.PIPELINE] + of_transfers
         else:
             # without a pipeline the reduction of gradients overlaps with the backward pass, and costs no more than what
             # stands out of it
             last: dict[tuple[int, int], float] = {}
             for op in ops:
-                if op.optype in (FORWARD, BACKWARD):
+                if op.optype in (optypes.FORWARD, optypes.BACKWARD):
                     last[op.rank, op.step] = max(last.get((op.rank, op.step), op.end), op.end)
             ops = [
                 replace(op, start=max(op.start, end), end=max(op.end, end))
-                if op.optype == REDUCE_SCATTER and (end := last.get((op.rank, op.step), op.start)) > op.start
+                if op.optype == optypes.REDUCE_SCATTER and (end := last.get((op.rank, op.step), op.start)) > op.start
                 else op
                 for op in ops
             ]
@@ -524,10 +512,10 @@ class Kineto:
         ]
         notes = [*read.notes(), *notes, *by_the_host]
         # without a pipeline all ranks leave the reduction of gradients together, too
-        barriers = (CLIP, REDUCE_SCATTER) if layout.pp == 1 else (CLIP,)
+        barriers = (optypes.CLIP, optypes.REDUCE_SCATTER) if layout.pp == 1 else (optypes.CLIP,)
         ops, about_clocks = _clocks(ops, barriers, align=settings.align_clocks)
         untold: tuple[Cause, ...] = ()
-        if read.host_timed[FORWARD] or read.host_timed[BACKWARD]:
+        if read.host_timed[optypes.FORWARD] or read.host_timed[optypes.BACKWARD]:
             untold = ("worker", "link", "stage", "last-stage", "sequence-length", "garbage-collection")
             missing.append(Missing("device times of compute", "no kernels were recorded", "every cause, and all flags"))
         return Conversion(
@@ -554,10 +542,12 @@ def _numbered(ops: Sequence[Op], layout: RankLayout) -> list[Op]:
     for (_, _, optype), group in groups.items():
         for index, op in enumerate(group):
             chunk, microbatch = op.chunk, op.microbatch
-            if optype in (FORWARD, BACKWARD):
-                by_order = interleaved(index, stages=layout.pp, chunks=layout.vpp, forward=optype == FORWARD)
+            if optype in (optypes.FORWARD, optypes.BACKWARD):
+                by_order = optypes.interleaved(
+                    index, stages=layout.pp, chunks=layout.vpp, forward=optype == optypes.FORWARD
+                )
                 chunk, microbatch = by_order[0] if chunk < 0 else chunk, by_order[1] if microbatch < 0 else microbatch
-            elif optype in (ALL_GATHER, REDUCE_SCATTER) and layout.vpp == 1:
+            elif optype in (optypes.ALL_GATHER, optypes.REDUCE_SCATTER) and layout.vpp == 1:
                 chunk = 0
             same = (chunk, microbatch) == (op.chunk, op.microbatch)
             made.append(op if same else replace(op, chunk=chunk, microbatch=microbatch))
@@ -567,7 +557,7 @@ def _numbered(ops: Sequence[Op], layout: RankLayout) -> list[Op]:
 def _whole_steps(ops: Sequence[Op]) -> tuple[list[Op], list[str]]:
     """Return operations of the steps in which every rank did as much as in most of its steps, and what was dropped."""
     counts: dict[int, Counter[tuple[int, str]]] = defaultdict(Counter)
-    computed = {op.step for op in ops if op.optype == FORWARD}
+    computed = {op.step for op in ops if op.optype == optypes.FORWARD}
     for op in ops:
         if op.step in computed:
             counts[op.step][op.rank, op.optype] += 1
@@ -577,7 +567,7 @@ def _whole_steps(ops: Sequence[Op]) -> tuple[list[Op], list[str]]:
     usual = {
         (rank, optype): max(Counter(seen).items(), key=itemgetter(1, 0))[0] if seen else -1
         for rank, optype in keys
-        for seen in [[count[rank, optype] for count in counts.values() if count[rank, FORWARD]]]
+        for seen in [[count[rank, optype] for count in counts.values() if count[rank, optypes.FORWARD]]]
     }
     lacking = {step: {key[0] for key in keys if count[key] != usual[key]} for step, count in counts.items()}
     cut = {step for step, ranks in lacking.items() if ranks}
@@ -597,15 +587,17 @@ def _one_pause_a_step(ops: Sequence[Op]) -> tuple[list[Op], list[str]]:
     pauses: dict[tuple[int, int], list[Op]] = defaultdict(list)
     computed: dict[tuple[int, int], float] = {}
     for op in ops:
-        if op.optype == GC:
+        if op.optype == optypes.GC:
             pauses[op.rank, op.step].append(op)
-        elif op.optype in (FORWARD, BACKWARD):
+        elif op.optype in (optypes.FORWARD, optypes.BACKWARD):
             computed[op.rank, op.step] = max(computed.get((op.rank, op.step), op.end), op.end)
     if not pauses or all(len(pauses[key]) == 1 and pauses[key][0].start >= last for key, last in computed.items()):
         return list(ops), []
     total = {key: sum(op.end - op.start for op in pauses[key]) for key in computed}
-    moved = [Op(*key, GC, last, last + total[key]) for key, last in computed.items()]
-    return [op for op in ops if op.optype != GC] + moved, ["pauses of a step were put together after its last backward"]
+    moved = [Op(*key, optypes.GC, last, last + total[key]) for key, last in computed.items()]
+    return [op for op in ops if op.optype != optypes.GC] + moved, [
+        "pauses of a step were put together after its last backward"
+    ]
 
 
 def _clocks(ops: list[Op], barriers: Sequence[str], *, align: bool) -> tuple[list[Op], list[str]]:

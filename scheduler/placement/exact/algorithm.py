@@ -18,15 +18,12 @@ from ground.errors import InvalidJob, SolverTimeout
 from scheduler.job import Hold, Job
 from scheduler.objective import TOLERANCE, closer_levels, objective_terms, step_time
 from scheduler.placement.admission import admissible
-from scheduler.placement.exact.closer import CloserSearch
 from scheduler.placement.exact.goals import GoalSearch, WeighedPlacement
 from scheduler.placement.exact.lattice import Lattice, PairSearch
 from scheduler.placement.exact.level_bounds import LevelBounds
 from scheduler.placement.exact.params import DEFAULTS, ExactParams
-from scheduler.placement.exact.plain_gang import plain_gang
 from scheduler.placement.exact.problem import GridReduction, counted_where_held
 from scheduler.placement.exact.schedule import fill_front
-from scheduler.placement.exact.shared_stages import search_shared_stages
 from scheduler.placement.exact.solve import search_reduction, seat_cells, seat_pair, seating_seconds
 from scheduler.placement.exact.starts import goals_of, has_more_terms, other_seats, quick_rules, quick_starts
 from scheduler.placement.heuristic import Heuristic
@@ -65,8 +62,11 @@ class Exact:
         """Return how a job is placed: a plain gang, of which the placement alone is asked for, without a solver; a grid
         of rows and columns by the search of its pairs; or what has no such grid, as its stages share nodes.
         """
-        if limits.told != "everything" and (gang := plain_gang(cluster, job, limits, self.params)) is not None:
-            return gang
+        if limits.told != "everything":
+            from scheduler.placement.exact.plain_gang import plain_gang
+
+            if (gang := plain_gang(cluster, job, limits, self.params)) is not None:
+                return gang
         return (GridSearch if job.grid.aligned else SharedStages)(cluster, job, limits, self.params)
 
 
@@ -111,8 +111,9 @@ class ThresholdStrategy(ABC):
         solved, solved_at = clock(), stopwatch()
         end = max(start + limits.seconds, solved + params.least_seconds)
         goals = chosen.goals or goals_of(chosen.reduction, chosen.search, limits, end, params)
+        closer_proofs: tuple[GridProof, ...] = ()
         if limits.told == "everything":
-            goals = self._closer(goals.best, claims, end)
+            goals, closer_proofs = self._closer(goals.best, claims, end)
             self.offer_front(goals, claims, end)
         else:
             # no rule but this is quick on any number of nodes, and mostly good at closer levels as well
@@ -135,6 +136,7 @@ class ThresholdStrategy(ABC):
             # under `ignore` that may be known of the healthy nodes alone
             expert_bound=max([1.0, *goals.certified[1 : 1 + experts]]) if goals.reduction is claims.reduction else 1.0,
             closer_bounds=dict(zip(closer_levels(cluster, job), goals.certified[1 + experts :], strict=False)),
+            closer_proofs=closer_proofs,
             complete=all(search.complete for search in searched.searches),
             prices=prices,
             solve_seconds=solved_at - begun_at,
@@ -145,8 +147,11 @@ class ThresholdStrategy(ABC):
         )
         return self.with_pairs(proposal, claims, [search for search in searched.searches if search is not claims])
 
-    def _closer(self, best: WeighedPlacement, claims: ThresholdSearch, end: float) -> GoalSearch:
-        """Search Eq. 2 at closer levels, from a placement that is best by its objective, over all nodes claimed of.
+    def _closer(
+        self, best: WeighedPlacement, claims: ThresholdSearch, end: float
+    ) -> tuple[GoalSearch, tuple[GridProof, ...]]:
+        """Search Eq. 2 at closer levels, from a placement that is best by its objective, over all nodes claimed of;
+        return it, with what was refuted of grids there.
 
         Of all that is seen the best, goal by goal, is kept; and the quick rules are seen wherever a goal is left open.
         """
@@ -172,10 +177,20 @@ class ThresholdStrategy(ABC):
             goals.offer_all(quick_starts(reduction, limits, self.params, end=end))
             # a rule may have built a pair that the search has not
             claims.lattice.build(reduction.part_of_block(goals.best.nodes), "quick rule")
+        proofs: tuple[GridProof, ...] = ()
         if isinstance(bounds, LevelBounds):
-            CloserSearch(goals, bounds, limits, self.params, end).search()
+            inside: list[tuple[str, Lattice]] = []
+            if not goals.counted(closer):
+                from scheduler.placement.exact.closer import CloserSearch
+
+                search = CloserSearch(goals, bounds, limits, self.params, end)
+                search.search()
+                inside = search.lattices
+            names = closer_levels(reduction.cluster, reduction.job)
+            counted = [(name, lattice) for name, lattice in bounds.lattices.items() if name in names]
+            proofs = tuple(grid_proof(name, reduction.slowest, lattice) for name, lattice in (*counted, *inside))
         goals.search(closer)
-        return goals
+        return goals, proofs
 
     def _meet_experts(self, goals: GoalSearch, end: float) -> ThresholdSearch | None:
         """Search the least EP spread of placements as good in the objective: first the job with its expert groups held
@@ -253,6 +268,8 @@ class SharedStages(ThresholdStrategy):
 
     def search(self, reduction: GridReduction, seconds: float) -> ThresholdSearch:
         """Search the pairs of the grid inside, then the objective on the nodes."""
+        from scheduler.placement.exact.shared_stages import search_shared_stages
+
         until = clock() + seconds
         search, goals = search_shared_stages(reduction, self.limits, until, self.params)
         return ThresholdSearch(reduction, search, goals, stopped=not goals.settled(0) and clock() >= until)
@@ -307,11 +324,7 @@ class ThresholdSearch:
         if self.goals is not None and isinstance(self.goals.bounds, LevelBounds):
             counted = {term.level for term in objective_terms(reduction.cluster, reduction.job)}
             known |= {name: lattice for name, lattice in self.goals.bounds.lattices.items() if name in counted}
-        return tuple(
-            GridProof(name, reduction.slowest, grid.rows, grid.columns, grid.capacities, tuple(lattice.refutations))
-            for name, lattice in known.items()
-            for grid in [lattice.problem]
-        )
+        return tuple(grid_proof(name, reduction.slowest, lattice) for name, lattice in known.items())
 
     def option(self, objective: float, *, chosen: bool) -> PriceOption:
         """Return the threshold as one way to treat slow nodes.
@@ -323,6 +336,12 @@ class ThresholdSearch:
         return PriceOption.of(self.reduction.slowest, objective=objective, bound=bound, step_time=time, chosen=chosen)
 
 
+def grid_proof(level: str, slowest: float, lattice: Lattice) -> GridProof:
+    """Return what was refuted of a grid at a level, on nodes up to some slowdown."""
+    grid = lattice.problem
+    return GridProof(level, slowest, grid.rows, grid.columns, grid.capacities, tuple(lattice.refutations))
+
+
 def thresholds(cluster: Cluster, job: Job) -> tuple[float, ...]:
     """Return the slowdowns up to which nodes may be admitted, ascending, 1.0 (no flagged node) first.
 
@@ -331,7 +350,7 @@ def thresholds(cluster: Cluster, job: Job) -> tuple[float, ...]:
     if job.avoid == "strict":
         return (HEALTHY,)
     slow = cluster.slowdown[admissible(cluster, job)]
-    slowdowns = [float(slowdown) for slowdown in np.unique(slow[slow > HEALTHY])]
+    slowdowns = sorted({*slow[slow > HEALTHY].tolist()})
     return (HEALTHY, *(slowdowns if job.avoid == "price" else slowdowns[-1:]))
 
 

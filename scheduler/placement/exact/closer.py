@@ -517,6 +517,8 @@ class CloserSearch:
         self._limits = limits
         self._params = params
         self._end = end
+        # of the grids that were searched, with their level; a certificate needs what counting refuted of them
+        self.lattices: list[tuple[str, Lattice]] = []
 
     def search(self) -> None:
         """Search each closer level in turn, as long as those before are settled."""
@@ -611,6 +613,7 @@ class CloserSearch:
             search = PairSearch(lattice, self._limits, self._params)
             search.extend(max(self._params.least_seconds, (self._end - clock()) / (len(order) - place)))
             search_pairs(search)
+            self.lattices.append((closer.level.name, lattice))
             bounds[problem] = max(bounds[problem], lattice.bound())
             if lattice.cost(lattice.best) < goals.best.costs[number] - TOLERANCE:
                 racks = racks[np.argsort(-closer.room[racks], kind="stable")]

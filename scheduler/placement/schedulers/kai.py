@@ -1,7 +1,8 @@
-"""KAI scheduler, v0.14: topology plugin with a preferred level.
+"""KAI scheduler, v0.14: topology plugin with a preferred level, and segments, which are required to share a domain.
 
-Source: kai-scheduler/KAI-Scheduler v0.14, ``pkg/scheduler/plugins/topology`` (job_filtering.go, node_scoring.go) and
-docs/topology; read, not copied.
+Source: kai-scheduler/KAI-Scheduler v0.14, ``pkg/scheduler/plugins/topology`` (job_filtering.go, node_scoring.go),
+``pkg/podgrouper`` (segments of PyTorchJobs, since v0.13), docs/topology and docs/developer/designs/segmented-subgroups;
+read, not copied.
 
 1. Bin-packing across domains: siblings are tried from the one with the least free GPUs to the one with most (equal ones
    by name), the preferred level first, then each broader level; the first domain that holds the whole job is taken.
@@ -10,32 +11,33 @@ docs/topology; read, not copied.
 
 With more than ten domains several share a score, and their nodes mix by name.
 
-Left out: required levels, sub-groups and segments, fractions of GPUs, other plugins' scores (equal for whole free
-nodes).
+*Segments* (``kai.scheduler/segment-size`` with a required level): so many pods with consecutive indices are a sub-group
+that lies in one domain of the level.  Sub-groups are placed one after another in the order of their names, worker-10
+before worker-2, each in the first domain that holds it in the order of 1, as things are then.
+
+Left out: required levels of the whole job, sub-groups by hand, fractions of GPUs, other plugins' scores (equal for
+whole free nodes).
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
+from typing import Literal
 
 import numpy as np
 
-from scheduler.placement.heuristic import Heuristic, Request
+from ground.errors import Infeasible
+from scheduler.placement.heuristic import Heuristic, RankOrder, Request
 from scheduler.placement.node_order import domain_ranks, ranks_of
-from topology.cluster import IntArray, count_nodes
+from topology.cluster import IntArray, Level, count_nodes
 
 
 def list_nodes(request: Request) -> IntArray:
     """Return nodes in the order of ranks."""
     levels = request.cluster.levels[: request.level_index + 1]
     free = [count_nodes(level, request.admitted) for level in levels]
-    # the place of each domain in its level when siblings are sorted by free nodes, then by name
-    places: list[IntArray] = []
-    for level, room, rank in zip(request.cluster.levels, free, domain_ranks(request.cluster.levels), strict=False):
-        broader = places[-1][level.parent_of] if places else np.zeros(len(level), dtype=np.int32)
-        place = np.empty(len(level), dtype=np.int32)
-        place[np.lexsort((rank, room, broader))] = np.arange(len(level), dtype=np.int32)
-        places.append(place)
+    places = _in_turn(levels, free)
     inside = request.admitted
     # from the preferred level to ever broader ones: the first domain that holds the whole job
     for level, room, at in zip(reversed(levels), reversed(free), reversed(places), strict=True):
@@ -49,4 +51,54 @@ def list_nodes(request: Request) -> IntArray:
     return nodes[np.lexsort((ranks_of(request.cluster.names)[nodes], -score))]
 
 
+def _in_turn(levels: tuple[Level, ...], free: Sequence[IntArray]) -> list[IntArray]:
+    """Return for each level the place of each domain when siblings are sorted by free nodes, then by name.
+
+    :param free: of each level, shape [domains].
+    """
+    places: list[IntArray] = []
+    for level, room, rank in zip(levels, free, domain_ranks(levels), strict=True):
+        broader = places[-1][level.parent_of] if places else np.zeros(len(level), dtype=np.int32)
+        place = np.empty(len(level), dtype=np.int32)
+        place[np.lexsort((rank, room, broader))] = np.arange(len(level), dtype=np.int32)
+        places.append(place)
+    return places
+
+
+def kai_segments(*, segment: Literal["p", "d"], order: RankOrder) -> Heuristic:
+    """Make KAI with segments of as many pods as a PP group (p) or a DP group (d) has."""
+
+    def choose(request: Request) -> IntArray:
+        return _segments(request, request.grid.columns if segment == "p" else request.grid.rows)
+
+    what = f"segments of {segment.upper()} pods, each in the tightest domain that holds it"
+    return Heuristic(f"kai-segment-{segment}", f"KAI 0.14: {what}", choose, order)
+
+
+def _segments(request: Request, size: int) -> IntArray:
+    """Return nodes in the order of ranks, so many after each other in one domain.
+
+    :raises Infeasible: no domain holds a segment.
+    """
+    levels, count = request.cluster.levels[: request.level_index + 1], request.grid.cells // size
+    left = request.admitted.copy()
+    names, domain_of = ranks_of(request.cluster.names), request.level.domain_of
+    taken: dict[int, IntArray] = {}
+    for number in sorted(range(count), key=str):
+        request.check_time()
+        free = [count_nodes(level, left) for level in levels]
+        roomy = np.flatnonzero(free[-1] >= size)
+        if not len(roomy):
+            which = f"segment {number + 1} of {count} ({size} pods)"
+            raise Infeasible(f"KAI: no domain has room for {which}")
+        domain = roomy[np.argmin(_in_turn(levels, free)[-1][roomy])]
+        nodes = np.flatnonzero(left & (domain_of == domain)).astype(np.int32)
+        taken[number] = nodes[np.argsort(names[nodes])][:size]
+        left[taken[number]] = False
+    return np.concatenate([taken[number] for number in range(count)])
+
+
 kai = partial(Heuristic, "kai", "KAI 0.14: tightest domain that fits, else the roomiest first", list_nodes)
+# consecutive ranks are PP groups along the rows, DP groups down the columns
+segment_p = partial(kai_segments, segment="p", order="rows")
+segment_d = partial(kai_segments, segment="d", order="columns")

@@ -1,7 +1,7 @@
-"""Slurm, select/cons_tres with topology/tree or topology/block, as of 25.11.
+"""Slurm, select/cons_tres with topology/tree or topology/block, as of 25.11 and 26.05.
 
-Source: SchedMD/slurm, ``src/plugins/topology/tree/eval_nodes_tree.c`` (_eval_nodes_topo) and
-``src/plugins/topology/block/eval_nodes_block.c``; read, not copied.
+Source: SchedMD/slurm, ``src/plugins/topology/tree/eval_nodes_tree.c`` (_eval_nodes_topo),
+``src/plugins/topology/block/eval_nodes_block.c`` and ``block_record.c``, topology.conf(5); read, not copied.
 
 Slurm chooses nodes; ranks (SLURM_NODEID) follow the order of its node table, which is sorted by name, whatever the
 order in which nodes were chosen.
@@ -13,6 +13,8 @@ several topologies, consolidated and spread segments.
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from math import ceil, log2
 from typing import Literal
@@ -24,12 +26,15 @@ from scheduler.placement.heuristic import Heuristic, RankOrder, Request
 from scheduler.placement.node_order import by_natural_name
 from topology.cluster import BoolArray, IntArray, Level, count_nodes
 
-BLOCK_LEVELS = 4  # Blocks are joined to aggregates of up to 2 to this power, Slurm's default without BlockSizes
+POWERS = (0, 1, 2, 3, 4)  # Base blocks are joined to blocks of 2 to these powers, Slurm's default without BlockSizes
 Segment = Literal["none", "p", "d"]  # --segment: none, as many nodes as a PP group has, as many as a DP group has
 
 
 def slurm_block(*, segment: Segment = "none", order: RankOrder = "job") -> Heuristic:
-    """Make Slurm with the domains of the job's level as base blocks; as it is, entry point ``slurm-block``."""
+    """Make Slurm with blocks; as it is, entry point ``slurm-block``.
+
+    Base blocks and BlockSizes are those of the cluster's file where it has them, else the domains of the job's level.
+    """
 
     def choose(request: Request) -> IntArray:
         size = {"none": request.grid.cells, "p": request.grid.columns, "d": request.grid.rows}[segment]
@@ -65,14 +70,14 @@ def _blocks(request: Request, segment: int) -> IntArray:
     :raises Infeasible: no aggregate of blocks has room for a segment in as few blocks as it may use.
     """
     nodes = by_natural_name(request.cluster, np.flatnonzero(request.admitted).astype(np.int32))
-    block_of = request.level.domain_of[nodes]
-    base = int(np.bincount(request.level.domain_of).min())
-    free = count_nodes(request.level, request.admitted)
+    blocks = BaseBlocks.of(request)
+    block_of = blocks.block_of[nodes]
+    free = np.bincount(block_of, minlength=blocks.count).astype(np.int32)
     taken = np.zeros(len(nodes), dtype=np.bool_)
     segments = request.grid.cells // segment
     for number in range(segments):
         request.check_time()
-        amounts = place_segment(free, segment, base)
+        amounts = place_segment(free, segment, blocks.size, blocks.powers)
         if not amounts:
             which = f"segment {number + 1} of {segments} ({segment} nodes)"
             raise Infeasible(f"Slurm: {which} has no room in as few blocks as it may use")
@@ -82,21 +87,48 @@ def _blocks(request: Request, segment: int) -> IntArray:
     return nodes[taken]
 
 
-def place_segment(free: IntArray, need: int, base: int) -> dict[int, int]:
+@dataclass(frozen=True, slots=True)
+class BaseBlocks:
+    """The base blocks of a cluster, in the order in which Slurm joins them."""
+
+    block_of: IntArray  # shape [nodes], the base block of each node
+    count: int  # of them, those without nodes among them
+    size: int  # nodes that Slurm counts a base block as, all alike
+    powers: tuple[int, ...]  # of 2, ascending: so many base blocks are joined to a block
+
+    @classmethod
+    def of(cls, request: Request) -> BaseBlocks:
+        """Return those of the cluster's file, or what Slurm would make of the domains of the job's level."""
+        cluster, own = request.cluster, request.cluster.blocks
+        if own is None:
+            sizes = np.bincount(request.level.domain_of)
+            return cls(request.level.domain_of, len(request.level), int(sizes.min()), POWERS)
+        level, place = cluster.levels[-1], {name: place for place, name in enumerate(own.names)}
+        block_of = np.array([place[name] for name in level.domains], dtype=np.int32)[level.domain_of]
+        if own.sizes:
+            return cls(
+                block_of, len(place), own.sizes[0], tuple((s // own.sizes[0]).bit_length() - 1 for s in own.sizes)
+            )
+        # the first block with nodes says the size of all
+        return cls(block_of, len(place), int(np.count_nonzero(block_of == block_of.min())), POWERS)
+
+
+def place_segment(free: IntArray, need: int, base: int, powers: Sequence[int] = POWERS) -> dict[int, int]:
     """Return how many nodes of which base block a segment takes.
 
-    Base blocks in their order form aggregates of 1, 2, 4, ... blocks.  The segment goes into an aggregate of the
-    smallest size that could hold it, of several into the one with the fewest nodes that does (of equal ones the last);
-    inside it may touch only as many aggregates of the next smaller size as it needs at least.
+    Base blocks in their order form blocks, of 1, 2, 4, ... of them without BlockSizes.  The segment goes into a block
+    of the smallest size that could hold it, of several into the one with the fewest nodes that does (of equal ones the
+    last); inside it may touch only as many blocks of the next smaller size as it needs at least.  What no size could
+    hold goes into the whole topology.
 
-    :param free: shape [blocks], free nodes of each base block.
-    :param base: nodes of a base block, the same for all (of uneven blocks, the smallest).
-    :returns: block -> nodes; empty = no aggregate has room.
+    :param free: shape [base blocks], free nodes of each.
+    :param base: nodes of a base block, the same for all.
+    :param powers: of 2, ascending from 0: how many base blocks a block of each size has.
+    :returns: base block -> nodes; empty = no block has room.
     """
-    # the smallest aggregate, of 2 to this power, that could hold the segment
-    size = ceil(log2(ceil(need / base)))
-    width = 1 << size if size <= BLOCK_LEVELS else len(free)
-    inner = 1 << min(size - 1, BLOCK_LEVELS) if size > 0 else 1
+    least = ceil(log2(ceil(need / base)))
+    width = next((1 << power for power in powers if power >= least), len(free))
+    inner = max((1 << power for power in powers if power < least), default=1)
     budget = ceil(need / (inner * base))
     if width == inner * budget:
         inner, budget = width, 1

@@ -14,7 +14,7 @@ ends a longer delay.  Source: docs/input-workload.rst of github.com/oar-team/bat
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ground.files import ByteStream
@@ -128,62 +128,57 @@ class Batsim:
     def read(self, source: ByteStream, bad_rows: TraceRows) -> Iterator[Numbered]:
         """Yield the jobs with their lines, in the order of the file."""
         document, data = json_document(source)
-        profiles = data.get("profiles") if isinstance(data, dict) else None
-        jobs = _Workload(profiles if isinstance(profiles, dict) else {}, Clock(bad_rows))
-        yield from bad_rows.keep(entries(document, data, key="jobs"), jobs.job, source)
-        if jobs.by_walltime:
-            bad_rows.note(
-                f"{jobs.by_walltime:,} jobs compute or transfer, which takes as long as a platform makes it: "
-                "their run time is their walltime."
+        listed = data.get("profiles") if isinstance(data, dict) else None
+        profiles: dict[str, Any] = listed if isinstance(listed, dict) else {}
+        clock, by_walltime = Clock(bad_rows), 0
+
+        def length(name: Any, depth: int = 0) -> float | None:
+            """Return how long a profile takes; ``None`` = that depends on a platform."""
+            profile = profiles.get(name) if isinstance(name, str) else None
+            if profile is None or depth > DEEPEST:
+                circle = "profiles contain each other"
+                problem = f"there is no profile {str(name)[:60]!r}" if profile is None else circle
+                raise BadRow("unknown profile", problem, fix="name a profile of the file")
+            kind = inside(profile, "type")
+            if kind in DELAYS:
+                return clock.length(inside(profile, "delay"), "delay")
+            if kind not in SEQUENCES:
+                return None
+            parts = inside(profile, "seq")
+            if not isinstance(parts, list):
+                raise BadRow("not a list", f"seq of the profile {name!r} is no list", fix="list names of profiles")
+            seconds = [length(part, depth + 1) for part in parts]
+            delays = [second for second in seconds if second is not None]
+            times = optional(inside(profile, "repeat"), "repeat")
+            return sum(delays) * (1 if times is None else times) if len(delays) == len(seconds) else None
+
+        def job(entry: Any) -> JobRecord:
+            nonlocal by_walltime
+            job_id = str(inside(entry, "id") if inside(entry, "id") is not None else "")
+            submit = clock.seconds(inside(entry, "subtime"), "subtime")
+            walltime = clock.optional_length(inside(entry, "walltime"), "walltime")
+            if submit < 0:
+                raise BadRow("not a time", f"subtime is {submit:g}", fix="give times from 0 up")
+            walltime = walltime if walltime is not None and walltime > 0 else None
+            seconds = length(inside(entry, "profile"))
+            if seconds is None:
+                if walltime is None:
+                    problem = f"job {job_id} has neither a delay nor a walltime"
+                    fix = "give it a walltime, or a profile of type DelayProfile"
+                    raise BadRow("unknown duration", problem, fix=fix)
+                by_walltime += 1
+            return record(
+                job_id=job_id,
+                submit=submit,
+                duration=min(time for time in (seconds, walltime) if time is not None),
+                gpus=number(inside(entry, "res"), "res"),
+                estimate=walltime,
+                status="unknown" if seconds is None else "failed" if walltime and seconds > walltime else "completed",
             )
 
-
-class _Workload:
-    """Makes jobs of the entries of one workload."""
-
-    def __init__(self, profiles: Mapping[str, Any], clock: Clock) -> None:
-        self._profiles = profiles
-        self._clock = clock
-        self.by_walltime = 0
-
-    def job(self, entry: Any) -> JobRecord:
-        """Return the job of an entry."""
-        job_id = str(inside(entry, "id") if inside(entry, "id") is not None else "")
-        submit = self._clock.seconds(inside(entry, "subtime"), "subtime")
-        walltime = self._clock.optional_length(inside(entry, "walltime"), "walltime")
-        if submit < 0:
-            raise BadRow("not a time", f"subtime is {submit:g}", fix="give times from 0 up")
-        walltime = walltime if walltime is not None and walltime > 0 else None
-        seconds = self._seconds(inside(entry, "profile"), 0)
-        if seconds is None:
-            if walltime is None:
-                problem = f"job {job_id} has neither a delay nor a walltime"
-                raise BadRow("unknown duration", problem, fix="give it a walltime, or a profile of type DelayProfile")
-            self.by_walltime += 1
-        return record(
-            job_id=job_id,
-            submit=submit,
-            duration=min(time for time in (seconds, walltime) if time is not None),
-            gpus=number(inside(entry, "res"), "res"),
-            estimate=walltime,
-            status="unknown" if seconds is None else "failed" if walltime and seconds > walltime else "completed",
-        )
-
-    def _seconds(self, name: Any, depth: int) -> float | None:
-        """Return how long a profile takes; ``None`` = that depends on a platform."""
-        profile = self._profiles.get(name) if isinstance(name, str) else None
-        if profile is None or depth > DEEPEST:
-            problem = f"there is no profile {str(name)[:60]!r}" if profile is None else "profiles contain each other"
-            raise BadRow("unknown profile", problem, fix="name a profile of the file")
-        kind = inside(profile, "type")
-        if kind in DELAYS:
-            return self._clock.length(inside(profile, "delay"), "delay")
-        if kind not in SEQUENCES:
-            return None
-        parts = inside(profile, "seq")
-        if not isinstance(parts, list):
-            raise BadRow("not a list", f"seq of the profile {name!r} is no list", fix="list names of profiles")
-        seconds = [self._seconds(part, depth + 1) for part in parts]
-        delays = [second for second in seconds if second is not None]
-        times = optional(inside(profile, "repeat"), "repeat")
-        return sum(delays) * (1 if times is None else times) if len(delays) == len(seconds) else None
+        yield from bad_rows.keep(entries(document, data, key="jobs"), job, source)
+        if by_walltime:
+            bad_rows.note(
+                f"{by_walltime:,} jobs compute or transfer, which takes as long as a platform makes it: "
+                "their run time is their walltime."
+            )

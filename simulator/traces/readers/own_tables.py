@@ -159,11 +159,11 @@ def job_of(cells: Mapping[str, Any], clock: Clock) -> JobRecord:
         preemptible=preemptible in YES,
         announced=announced,
         **amounts,
-        **asked(cells),
+        **placement_fields(cells),
     )
 
 
-def asked(cells: Mapping[str, Any]) -> dict[str, Any]:
+def placement_fields(cells: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of a JobRecord that placement looks at.
 
     :raises BadRow: a cell is not what its column holds.

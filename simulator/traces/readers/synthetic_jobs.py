@@ -11,7 +11,7 @@ from ground.files import ByteStream, Source
 from ground.formats import FileFormat
 from simulator.traces.cells import TraceRows
 from simulator.traces.trace_loading import Numbered
-from simulator.workload import generate
+from simulator.workload import WorkloadSpec, generate
 
 _BEGIN = re.compile(rb'(?:\xef\xbb\xbf)?(?:\s|#[^\n]*\n|---\s*\n|\{)*"?workload"?\s*:')
 
@@ -34,10 +34,8 @@ class SyntheticJobs:
 
     def read(self, source: ByteStream, bad_rows: TraceRows) -> Iterator[Numbered]:
         """Yield the jobs that the file asks for; what stands for the line is the number of the job."""
-        from simulator.traces.workload_file import WorkloadDocument
-
         document = load_document(Source(source.name, "".join(source.lines())))
-        spec = document.parse(WorkloadDocument, error=TraceFormatError).to_spec()
+        spec = document.parse(WorkloadSpec, error=TraceFormatError)
         try:
             records = generate(spec)
         except InvalidInput as error:

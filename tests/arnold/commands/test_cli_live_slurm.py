@@ -71,6 +71,7 @@ def slurm_with(
         f'"show topology"*) echo "$*" >> {folder}/asked.txt; cat {folder}/topology.txt ;;\n'
         f'"--all --oneliner show partitions") cat {folder}/partitions.txt ;;\n'
         f'"--oneliner show reservations") cat {folder}/reservations.txt ;;\n'
+        f'"--all --oneliner --details show jobs") cat {folder}/jobs.txt ;;\n'
         f'"--all --future --oneliner show nodes") cat {folder}/nodes.txt ;;\n'
         f'*) echo "asked for $*" >&2; exit 9 ;;\nesac',
     )
@@ -123,6 +124,25 @@ def test_every_command_with_a_cluster_reads_it(
     shown = arnold("topology", "validate", "slurm:", "--busy", busy, "--json").json
     assert (shown["cluster"]["nodes"], shown["cluster"]["free"], shown["format"]) == (5, 2, "slurm-conf")
     assert any(note.startswith("scontrol show nodes: 5 (idle 5) free") for note in shown["notes"])
+
+
+def test_it_is_asked_for_its_jobs_where_they_are_needed(
+    arnold: Arnold, tmp_path: Path, job: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Four of five nodes are a job's until 12 o'clock, when the pair starts; so says a snapshot of it as well."""
+    slurm_with(tmp_path, monkeypatch, {name: "IDLE" if name == "n05" else "ALLOCATED" for name in STATES})
+    (tmp_path / "jobs.txt").write_text(
+        "JobId=7 JobName=a UserId=ann(1) Priority=1 Account=lab JobState=RUNNING NodeList=n[01-04] NumNodes=4 "
+        "JOB_GRES=gpu:h100:8 StartTime=1764331200 TimeLimit=01:00:00\n"
+    )
+    # 2025-11-28T12:00:00Z, when the job starts, and half an hour later
+    asked = ("--cluster", "slurm:", "--at", "2025-11-28T12:30:00Z")
+    start = arnold("explain", *asked, "--job", job, "--when", "--json").json["start"]
+    assert start["earliest"] == "2025-11-28T12:30:00Z"
+    assert start["p90"] < "2025-11-28T13:00:00Z"
+    shown = arnold("snapshot", *asked, "--output", tmp_path / "s.json", "--json").json["jobs"]
+    assert [(run["name"], run["owner"], run["group"], run["gpus"]) for run in shown] == [("7 a", "ann", "lab", 8)]
+    assert arnold("explain", "--cluster", tmp_path / "s.json", "--job", job, "--when", "--json").json["start"] == start
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import pytest
 
 from arnold.documents.place_answer import JointDocument, PlaceDocument
 from ground.records import json_data, read_json
+from scheduler.witnesses import NOT_TO_BE_CHECKED
 from tests.arnold.commands.conftest import write_cluster
 from tests.facts import says
 
@@ -179,3 +180,16 @@ def test_what_the_limit_stopped_says_so(place: Arnold, tmp_path: Path) -> None:
     proved = place("--json", jobs="p q r").json
     assert (proved["status"], proved["stopped_at"]) == ("optimal", None)
     assert {one["stopped_at"] for one in proved["jobs"].values()} == {None}
+
+
+def test_a_sum_that_no_certificate_shows_is_said_to_be_so(place: Arnold, tmp_path: Path) -> None:
+    """Alone each job costs 1, and of 3, 3 and 2 nodes in minipods of four one is split: that is shown by no certificate
+    of one job.  Where each has what it costs alone at least, the certificates of all show the sum.
+    """
+    for name, dp in (("c", 3), ("d", 2)):
+        (tmp_path / f"{name}.yaml").write_text(f"name: {name}\nparallelism: {{tp: 8, dp: {dp}, pp: 1}}\nalpha: 0.25\n")
+    ran = place("--json", jobs="b c d")
+    assert (ran.json["status"], ran.json["objective"]) == ("optimal", 3.25)
+    assert says(ran.json["unchecked"]["objective"], "sum 3.25", NOT_TO_BE_CHECKED)
+    assert ran.json["unchecked"]["objective"] in place(jobs="b c d").out
+    assert place("--json", jobs="a b").json["unchecked"] == {}

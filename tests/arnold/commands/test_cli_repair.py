@@ -12,6 +12,7 @@ import pytest
 
 from arnold.documents.place_answer import RepairDocument
 from ground.records import json_data, read_json
+from scheduler.witnesses import NOT_TO_BE_CHECKED
 from tests.facts import says
 
 Arnold = Callable[..., Any]
@@ -134,3 +135,12 @@ def test_damaged_placements(repair: Arnold, placement: Path, change: Callable[[D
     error = ran.json["error"]
     assert ran.code == 2
     assert words in error["message"] + error["fix"]
+
+
+def test_what_no_certificate_shows_is_said_to_be_so(repair: Arnold) -> None:
+    """A lost cell has to move, which needs no proof; that its placement cannot be better then the solver proved."""
+    ran = repair("--lost", "n4", "--json")
+    assert ran.json["objective_bound"] > 1.0
+    assert list(ran.json["unchecked"]) == ["objective"]
+    assert says(ran.json["unchecked"]["objective"], NOT_TO_BE_CHECKED)
+    assert ran.json["unchecked"]["objective"] in repair("--lost", "n4").out

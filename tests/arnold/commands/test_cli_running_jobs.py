@@ -59,6 +59,32 @@ def test_it_starts_when_enough_jobs_have_ended(arnold: Arnold, question: list[An
     assert says(arnold("explain", *question, *running, "--when", "--at", AT).out, three)
 
 
+def test_it_starts_behind_those_that_wait(arnold: Arnold, question: list[Any], tmp_path: Path) -> None:
+    """One of the eight nodes is left until 3 o'clock; then all eight are for the one that waits, an hour at most: the
+    job starts within that hour.
+    """
+    file, flags = tmp_path / "jobs.yaml", tmp_path / "flags.json"
+    file.write_text(
+        'jobs: [{name: a, nodes: "n[0-6]", ends: 2026-11-29T03:00:00Z}]\nwaiting: [{name: b, nodes: 8, hours: 1}]\n'
+    )
+    ran = arnold("explain", *question, "--running", file, "--when", "--at", AT, "--json")
+    start = ran.json["start"]
+    assert start["earliest"] == "2026-11-29T03:00:00Z" < start["p10"] < start["p90"] < "2026-11-29T04:00:00Z"
+    assert says(" ".join(ran.json["notes"]), "1 jobs wait before it")
+    # five nodes are away from 3 to 5 o'clock: three are left, so it starts at 5, when all are back
+    flags.write_text(
+        '{"flags": ['
+        + ", ".join(
+            f'{{"node": "n{i}", "kind": "faulty", "since": "2026-11-29T03:00:00Z", "until": "2026-11-29T05:00:00Z"}}'
+            for i in range(5)
+        )
+        + "]}"
+    )
+    file.write_text('jobs: [{name: a, nodes: "n[0-6]", ends: 2026-11-29T03:00:00Z}]\n')
+    ran = arnold("explain", *question, "--running", file, "--flags", flags, "--when", "--at", AT, "--json")
+    assert ran.json["start"]["p50"] == "2026-11-29T05:00:00Z"
+
+
 def test_the_job_that_loses_least_is_stopped(arnold: Arnold, question: list[Any], running: list[Any]) -> None:
     """Of a 36 GPU-hours would be lost, of b 8, two nodes since half an hour; c is protected; b's two are enough."""
     ran = arnold("explain", *question, *running, "--stop", "--at", AT, "--json")

@@ -284,7 +284,7 @@ def test_results_that_cannot_be_written_are_said_before_the_run(
         simulate("--json", "--jobs-out", str(tmp_path / "nowhere" / "rows.csv")).json["error"]["kind"] == "InvalidInput"
     )
     (tmp_path / "page.html").mkdir()
-    assert "folder" in simulate("--json", "--html", str(tmp_path / "page.html")).json["error"]["message"]
+    assert "directory" in simulate("--json", "--html", str(tmp_path / "page.html")).json["error"]["message"]
 
 
 def test_a_finished_run_leaves_no_checkpoint_and_a_foreign_one_is_refused(simulate: Simulate, tmp_path: Path) -> None:

@@ -24,7 +24,6 @@ OF_THE_COMMAND = {
     "--node-map": "workers are rows of a pipeline in op traces, and ranks in collectives",
     "--format": "replays have two inputs",
     "--algorithm": "replays may also place nothing",
-    "--running": "what moves is placements, in which each cell is known; who only holds nodes may be in any form",
 }
 """Options whose help differs from command to command, and why."""
 

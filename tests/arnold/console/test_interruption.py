@@ -43,7 +43,7 @@ def run(args):
     from scheduler.placement.exact import schedule
 
     def run_stage(stage, search):
-        if stage is schedule.build_quick_flows:
+        if stage is schedule.STAGES[0]:
             print("searching", file=sys.stderr, flush=True)
         stage(search)
 
@@ -54,7 +54,7 @@ command.run = run
 from arnold.main import main
 main("place", "--cluster", "cluster.csv", "--job", "job.yaml", "--time-limit", "600", "--json")
 """
-"""The command, which says on standard error when a stage of some seconds begins.
+"""The command, which says on standard error when there is a placement and the stages that better it begin.
 
 It takes SIGINT as at a terminal, whatever the tests were started with.
 """

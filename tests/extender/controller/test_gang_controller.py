@@ -66,7 +66,7 @@ SIZE = 6
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """The loop without its pauses, which are there for real clusters."""
     monkeypatch.setattr("extender.controller.pacing.PAUSE", 0.001)
-    monkeypatch.setattr("extender.controller.loop.QUIET", 0.01)
+    monkeypatch.setattr("extender.controller.pacing.QUIET", 0.01)
     monkeypatch.setattr("extender.controller.loop.SETTLE", 0.01)
     monkeypatch.setattr("extender.controller.reservations.LOOK_SECONDS", 0.005)
     monkeypatch.setattr(pacing, "LONGEST_IDLE", 0.01)
@@ -484,7 +484,7 @@ def test_the_head_of_the_queue_need_not_wait_for_a_whole_round(monkeypatch: pyte
 
 def test_all_gangs_are_thought_about_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
     """Although a gang that is to be bound in five minutes is due only then: the flag of another's node runs out."""
-    monkeypatch.setattr("extender.controller.loop.RETHINK", 0.05)
+    monkeypatch.setattr("extender.controller.pacing.RETHINK", 0.05)
 
     def healthy(api: FakeCluster) -> str | None:
         found = plan(api, "runs")

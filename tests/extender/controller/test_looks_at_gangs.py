@@ -31,7 +31,7 @@ def test_a_gang_is_looked_at_when_its_last_pod_comes(monkeypatch: pytest.MonkeyP
     # A look makes a rest of an hour, which only what must be heard at once ends.
     monkeypatch.setattr(pacing, "GANG_SHARE", 1e-12)
     monkeypatch.setattr(pacing, "LONGEST_REST", 3600.0)
-    monkeypatch.setattr(loop, "QUIET", 3600.0)
+    monkeypatch.setattr(pacing, "QUIET", 3600.0)
 
     async def scenario() -> None:
         api = FakeCluster()

@@ -22,7 +22,7 @@ from topology.kubernetes.pods import Pod
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """The loop without its pauses."""
     monkeypatch.setattr("extender.controller.pacing.PAUSE", 0.001)
-    monkeypatch.setattr("extender.controller.loop.QUIET", 0.01)
+    monkeypatch.setattr("extender.controller.pacing.QUIET", 0.01)
     monkeypatch.setattr("extender.controller.loop.SETTLE", 0.05)
 
 

@@ -25,7 +25,7 @@ from extender.controller.pacing import Timeouts
 from extender.gangs.types import GangKey
 from extender.kubernetes_names import GATE, PLANNED
 from extender.objects import decode_pod
-from extender.planner.question import repair_question, worth_question
+from extender.planner.question import repair_question
 from extender.planner.round import PlanningRound
 from extender.planner.solve import answer_to, weigh
 from extender.plans.gang_history import GangHistory
@@ -142,7 +142,8 @@ class World:
         for action in decision.actions:
             match action:
                 case Write(plan):
-                    plan = weigh(worth_question(self.state, plan, self.now), LIMITS) if action.weigh else plan
+                    if action.weigh:
+                        plan = weigh(repair_question(self.state, plan, plan.node_names[:1], self.now), LIMITS)
                     if plan != self.state.plans.get(plan.key):
                         self.write(plan)
                 case Learn(run):

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from extender.gangs.assembly import assemble
-from extender.gangs.job import nodes_needed, nodes_of_pods, on_nodes, pods_of, ranks_by_node
+from extender.gangs.job import nodes_needed, nodes_of_pods, on_nodes, pod_count, ranks_by_node
 from extender.gangs.recognise import recognise
 from extender.gangs.types import Gang, InvalidGang
 from extender.plans.gang_plan import GangPlan
@@ -51,8 +51,8 @@ DEGREES = st.builds(
 def test_a_gang_has_as_many_pods_as_its_ranks_fill(degrees: Parallelism, gpus: int) -> None:
     """On nodes as large as pods, that is one for each cell; and pods that share nodes fill the cells of larger ones."""
     job = Job("team/g", degrees, gpus_per_node=gpus)
-    assert pods_of(degrees, gpus) == job.grid.cells
-    assert nodes_needed(pods_of(degrees, gpus), 8 // gpus) == degrees.grid(8).cells
+    assert pod_count(degrees, gpus) == job.grid.cells
+    assert nodes_needed(pod_count(degrees, gpus), 8 // gpus) == degrees.grid(8).cells
 
 
 def gang(size: int, gpus: int, notes: dict[str, str] | None = None) -> Gang:

@@ -101,7 +101,7 @@ def test_a_change_that_fails_writes_nothing(path: Path) -> None:
 
 def test_one_writer_at_a_time(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The second one waits, and in the end says why nothing happened."""
-    monkeypatch.setattr("health.flags.flag_store.PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr("topology.flag_sources.PATIENCE_SECONDS", 0.0)
     with open_ledger(path, now=T0 + 2 * HOUR) as ledger:
         ledger.record([SLOW], now=T0 + 2 * HOUR)
         with pytest.raises(InvalidInput, match="another process has been writing") as caught:

@@ -6,13 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from ground.errors import Infeasible
 from scheduler.placement.types import Limits
 from simulator.capacity.power import PowerQuestion
-from simulator.capacity.powered_site import PoweredSite, evenly_spread, place_in_turn
+from simulator.capacity.powered_site import PoweredSite, place_in_turn
 from topology.generate import minipods
 
 LIMITS = Limits(seconds=0.5, workers=1, clock="work")
@@ -75,11 +73,3 @@ def test_events_of_the_largest_job(tmp_path: Path) -> None:
     assert stops[-quarter:].max() == pytest.approx(16_000.0)
     assert min(watts.min() for watts in events.values()) == pytest.approx(16_000.0)
     assert starts[-quarter:].max() == pytest.approx(88_000.0, rel=0.01)  # a sample is a mean over its time
-
-
-@given(free=st.lists(st.integers(0, 6), min_size=1, max_size=5), nodes=st.integers(1, 20))
-def test_as_evenly_as_can_be(free: list[int], nodes: int) -> None:
-    """The least that a job takes of its fullest domain, by trying: each domain gives what it has, up to that."""
-    least = evenly_spread(np.array(free, dtype=np.int32), nodes)
-    enough = [most for most in range(1, nodes) if sum(min(there, most) for there in free) >= nodes]
-    assert least == (enough[0] if enough else nodes)

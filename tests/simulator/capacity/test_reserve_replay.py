@@ -52,13 +52,6 @@ def test_the_owner_does_not_hold_its_own_zone() -> None:
     assert sampler.samples == [(0.75, 0, 0)]
 
 
-def test_nothing_to_store() -> None:
-    """A sampler has no state of its own in a checkpoint."""
-    sampler = zone_sampler((0,), owner="x", announced=0.0, end=1.0)
-    sampler.restore(sampler.state())
-    assert sampler.samples == []
-
-
 @dataclass
 class Remembers:
     """An algorithm that remembers the jobs it was asked about."""

@@ -137,8 +137,8 @@ def schedule(chunks: int = 1) -> Schedule:
 
 def test_idle_slots_are_shorter_with_chunks() -> None:
     """Two idle slots of six seconds with one chunk, one with two, and then the last stage sends to the first."""
-    assert (schedule().compute, schedule().around) == (36.0, False)
-    assert (schedule(2).compute, schedule(2).around) == (30.0, True)
+    assert (schedule().compute_seconds, schedule().around) == (36.0, False)
+    assert (schedule(2).compute_seconds, schedule(2).around) == (30.0, True)
 
 
 @pytest.mark.parametrize(("layers", "stages", "chunks"), [(4, 2, 1), (32, 2, 8), (126, 16, 4), (4, 1, 1), (2, 2, 1)])

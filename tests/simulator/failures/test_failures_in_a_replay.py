@@ -166,7 +166,7 @@ def test_bad_settings() -> None:
         prepare(JobTrace((gang(4, 10.0),)), racks(8), ReplaySettings(algorithm="none", failures=FailureSettings()))
     with pytest.raises(InvalidInput, match="interval"):
         FailureSettings(interval=0.0)
-    with pytest.raises(InvalidInput, match="checkpoint takes"):
+    with pytest.raises(InvalidInput, match="write is 0"):
         FailureSettings(write=0.0)
 
 

@@ -17,10 +17,10 @@ from ground.errors import InvalidInput
 from scheduler.job import Parallelism
 from simulator.checkpoints import restore, snapshot
 from simulator.failures.cluster_failures import FailureModel, FailureSettings, Slowness
-from simulator.failures.flag_incidents import FailuresAndFlags, FlagIncidents, FlagSpan
+from simulator.failures.flag_incidents import failures_and_flags, flag_changes
 from simulator.failures.rates import failure_rate
 from simulator.history import run_history
-from simulator.hooks import Incident
+from simulator.hooks import FlagSpan, Incident
 from simulator.job_record import JobRecord
 from simulator.replay import Replay, prepare
 from simulator.replay_settings import COUNT_ONLY, ReplaySettings
@@ -154,9 +154,9 @@ def test_a_checkpoint_keeps_the_flags_that_are_to_come(records: list[JobRecord],
 
 def test_of_several_flags_of_a_node_the_worst_counts() -> None:
     """1.2 for good, 1.5 from 10 to 30, 2 from 20 to 25, faulty from 22 to 28: what changes, and when."""
-    spans = [FlagSpan(0, 1.5, 10.0, 30.0), FlagSpan(0, 2.0, 20.0, 25.0), FlagSpan(0, FAULTY, 22.0, 28.0)]
-    source = FlagIncidents(spans, CLUSTER.with_flags([flag(0, 1.2)]), start=0.0)
-    found = [(one.time, one.kind, one.slowdown) for one in iter(source.next, None) if one.kind != "slow"]
+    spans = [FlagSpan(0, 10.0, 30.0, 1.5), FlagSpan(0, 20.0, 25.0, 2.0), FlagSpan(0, 22.0, 28.0, FAULTY)]
+    changes = flag_changes(spans, CLUSTER.with_flags([flag(0, 1.2)]), start=0.0)
+    found = [(change.time, change.kind, change.slowdown) for change in changes if change.kind != "slow"]
     assert found == [
         (10.0, "flag", 1.5),
         (20.0, "flag", 2.0),
@@ -172,8 +172,8 @@ def test_of_failures_and_flags_the_worse_counts() -> None:
     before both have ended.
     """
     drawn = [Incident(1, "down", 0), Incident(2, "flag", 1, 1.5), Incident(5, "up", 0), Incident(6, "flag", 1, 1.0)]
-    spans = [FlagSpan(0, FAULTY, 3.0, 8.0), FlagSpan(1, 1.2, 4.0, 9.0)]
-    both = FailuresAndFlags(Scripted(drawn), FlagIncidents(spans, CLUSTER, start=0.0), CLUSTER)
+    spans = [FlagSpan(0, 3.0, 8.0, FAULTY), FlagSpan(1, 4.0, 9.0, 1.2)]
+    both = failures_and_flags(Scripted(drawn), flag_changes(spans, CLUSTER, start=0.0), CLUSTER)
     found = [(one.time, one.kind, one.slowdown) for one in iter(both.next, None) if one.kind != "slow"]
     assert found == [
         (1, "down", 1.0),
@@ -238,7 +238,7 @@ def test_gpus_of_a_faulty_node_are_away_in_the_series() -> None:
     """Eight GPUs of 64 from 50 to 90 of 100 s, on an idle node: 8 GPUs away in half of these ten buckets less one."""
     made = ended(ready([JobRecord("one", 0.0, 100.0, 8.0, nodes=1)], flag(5, FAULTY, 50.0, 90.0)))
     series = time_series(run_history(made.engine, made.log, made.places), step=10.0)
-    assert series.away.tolist() == [0.0] * 5 + [8.0] * 4 + [0.0]
+    assert series.gpus_away.tolist() == [0.0] * 5 + [8.0] * 4 + [0.0]
 
 
 def test_slow_nodes_are_in_the_series_and_the_history() -> None:
@@ -251,7 +251,7 @@ def test_slow_nodes_are_in_the_series_and_the_history() -> None:
         (2, 40.0, 50.0, 2.0),
         (2, 50.0, 60.0, 1.2),
     )
-    assert time_series(past, step=10.0).slow.tolist() == pytest.approx([1.0] * 3 + [2.0] * 3 + [1.0] * 4)
+    assert time_series(past, step=10.0).nodes_slow.tolist() == pytest.approx([1.0] * 3 + [2.0] * 3 + [1.0] * 4)
 
 
 SPANS = st.lists(st.tuples(st.integers(0, 7), st.integers(-2, 15), st.integers(1, 15)), min_size=1, max_size=6)

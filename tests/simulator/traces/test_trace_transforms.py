@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -136,16 +135,7 @@ def test_merge_does_not_make_a_name_that_is_taken() -> None:
     assert len(set(merged)) == 3
 
 
-def test_merge_can_align_clocks() -> None:
-    """Traces of different years begin together, and are announced as long before as before."""
-    late = JobTrace((replace(TRACE.records[1], job_id="z"),))
-    both = merge([TRACE, late], align=True)
-    assert [(record.job_id, record.submit) for record in both.records] == [
-        ("a", 0.0),
-        ("z", 0.0),
-        ("b", 60.0),
-        ("c", 300.0),
-    ]
-    assert both.records[1].announced == -30.0
+def test_merge_wants_traces() -> None:
+    """Of none there is none to return."""
     with pytest.raises(InvalidInput, match="no traces"):
         merge([])

@@ -262,13 +262,16 @@ def test_a_taint_that_all_nodes_have_marks_the_pool() -> None:
         ({"arnold.dev/slowdown": "1.3", "arnold.dev/slowdown-until": "2026-11-21T12:00:00Z"}, 1.0),
         ({"arnold.dev/slowdown": "1.3", "arnold.dev/slowdown-until": "2026-11-21T14:00:00+01:00"}, 1.3),
         ({"arnold.dev/slowdown": "faulty"}, math.inf),
+        ({"arnold.dev/slowdown": "faulty", "arnold.dev/slowdown-since": "2026-11-21T12:00:01Z"}, 1.0),
         ({"arnold.dev/slowdown": "1.0"}, 1.0),
         ({}, 1.0),
     ],
 )
 def test_the_annotation_is_a_flag_until_its_end(annotations: dict[str, str], slowdown: float) -> None:
-    """It is noon; the end is exclusive, in any time zone."""
-    assert read(listing(node("n1", annotations=annotations))).cluster.slowdown.tolist() == [slowdown]
+    """It is noon; the end is exclusive, in any time zone; what begins later is kept as that."""
+    cluster = read(listing(node("n1", annotations=annotations))).cluster
+    assert cluster.slowdown.tolist() == [slowdown]
+    assert [flag.kind for flag in cluster.upcoming] == ["faulty"] * ("arnold.dev/slowdown-since" in annotations)
 
 
 @pytest.mark.parametrize(
@@ -287,6 +290,11 @@ def test_the_annotation_is_a_flag_until_its_end(annotations: dict[str, str], slo
         (
             listing(node("n1", annotations={"arnold.dev/slowdown": "2", "arnold.dev/slowdown-until": "2026-11-21"})),
             "annotation arnold.dev/slowdown-until",
+            "f:2",
+        ),
+        (
+            listing(node("n1", annotations={"arnold.dev/slowdown": "2", "arnold.dev/slowdown-since": "Friday"})),
+            "annotation arnold.dev/slowdown-since",
             "f:2",
         ),
         (listing({"kind": "Node"}), "'metadata' is missing", "f:2"),

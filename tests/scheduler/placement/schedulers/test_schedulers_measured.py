@@ -1,4 +1,6 @@
-"""The rules of other schedulers, re-implemented, against what the real ones did on a real control plane.
+"""The rules of other schedulers, re-implemented, against what the real ones did on real control planes.
+
+Slurm 26.05.5 on 128 nodes in blocks of 16, of which 57 are busy here and there: recordings, where they are at hand.
 
 Measured: Kubernetes 1.36.3 with Kueue v0.15.0 and Volcano v1.14.1, gangs of whole nodes on empty clusters whose names
 sort as (minipod, rack, host), racks of eight.  (S, R) = DP spread and PP spread at minipod level.
@@ -6,9 +8,14 @@ sort as (minipod, rack, host), racks of eight.  (S, R) = DP spread and PP spread
 
 from __future__ import annotations
 
+import os
+import re
+from collections import Counter
 from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 
+import numpy as np
 import pytest
 
 from scheduler.algorithm_run import run
@@ -16,10 +23,13 @@ from scheduler.job import Job, Parallelism
 from scheduler.outcome import Outcome
 from scheduler.placement.heuristic import Heuristic, RankOrder
 from scheduler.placement.schedulers.kueue import kueue
+from scheduler.placement.schedulers.slurm import slurm_block
 from scheduler.placement.schedulers.volcano import kube_scheduler, volcano_hard, volcano_partitions, volcano_soft
 from scheduler.placement.types import Limits
 from topology.cluster import Cluster
 from topology.generate import minipods
+from topology.load import load_topology
+from topology.node_names import expand_hostlist
 
 Make = Callable[[RankOrder], Heuristic]
 Spreads = tuple[int, int]
@@ -99,3 +109,35 @@ def test_random_choice_stays_near_the_measured_run(make: Make, measured: list[Sp
 def test_hard_mode_does_not_depend_on_chance() -> None:
     """Volcano hard draws minipods at random, and any draw gives the same spread."""
     assert {spreads(lambda order: volcano_hard(order=order), SMALL, "rows", seed) for seed in range(4)} == {(4, 2)}
+
+
+def test_slurm_segments_go_where_those_of_a_real_slurm_went() -> None:
+    """23 jobs of 8 to 56 nodes in segments of 2 to 24, one at a time: of each as many nodes in every block, or refused.
+
+    BlockSizes is 16, so that segments of 20 and 24 nodes may take any two blocks of the whole topology.
+    """
+    data = os.environ.get("ARNOLD_DATA")
+    if not data:
+        pytest.skip("ARNOLD_DATA is not set: the recordings are not part of the project")
+    folder = Path(data) / "real" / "slurm_live" / "26.05"
+    cluster = load_topology(folder / "topology_nvl.txt", gpus_per_node=8).cluster
+    assert cluster.blocks is not None
+    assert cluster.blocks.sizes == (16,)
+    lines = (folder / "jobs.txt").read_text(encoding="utf-8").splitlines()
+    jobs = [dict(re.findall(r"(\w+)=(\S*)", line)) for line in lines]
+    away = {
+        *expand_hostlist(next(job["NodeList"] for job in jobs if job["JobName"] == "busy")),
+        "n0020",
+        "n0034",
+        "n0100",
+    }
+    left = cluster.replace(free_gpus=np.array([0 if name in away else 8 for name in cluster.names], dtype=np.int32))
+    shapes = [job for job in jobs if job["JobName"] == "shape"]
+    assert len(shapes) == 23
+    for shape in shapes:
+        nodes, segment = int(shape["NumNodes"]), int(shape["SegmentSize"])
+        asked = Job("shape", Parallelism(tp=8, dp=nodes // segment, pp=segment))
+        evaluation = run(slurm_block(segment="p", order="rows"), left, asked, Limits()).evaluation
+        names = expand_hostlist(shape["NodeList"]) if shape["NodeList"] else []
+        chosen = Counter(left.node(name).path[-1] for name in names)
+        assert ({} if evaluation is None else evaluation.domains) == chosen, shape["SubmitLine"]

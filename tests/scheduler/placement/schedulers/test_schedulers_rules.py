@@ -7,10 +7,10 @@ import pytest
 
 from scheduler.algorithm_run import run
 from scheduler.job import Job, Parallelism
-from scheduler.placement.heuristic import Heuristic
+from scheduler.placement.heuristic import Heuristic, Request
 from scheduler.placement.node_order import natural
 from scheduler.placement.schedulers import kueue, slurm
-from scheduler.placement.schedulers.kai import kai
+from scheduler.placement.schedulers.kai import kai, kai_segments
 from scheduler.placement.schedulers.slurm import place_segment, slurm_block, slurm_tree
 from scheduler.placement.schedulers.volcano import (
     Window,
@@ -23,7 +23,7 @@ from scheduler.placement.schedulers.volcano import (
 from scheduler.placement.types import Limits
 from tests.facts import says
 from topology.build import build_cluster
-from topology.cluster import Cluster, Node
+from topology.cluster import Cluster, Node, SlurmBlocks
 
 
 def pods(*rooms: list[int] | int, busy: int = 0) -> Cluster:
@@ -237,3 +237,110 @@ def test_slurm_block_limits_the_blocks_a_job_may_touch() -> None:
 def test_slurm_segments_go_to_the_tightest_block() -> None:
     """Segments of two on blocks of 5, 3 and 9 nodes: the 3, then the 5 twice."""
     assert cells(slurm.segment_p(), pods(5, 3, 9), grid(3, 2)) == {"m1": 2, "m0": 4}
+
+
+def test_kueue_balanced_gives_closer_domains_equal_shares() -> None:
+    """Ten pods on the racks of one minipod, 8, 6 and 2, or of another, 5 and 5.
+
+    The first needs two racks, so five each, and the last of them has 6: its threshold is 5.  So is that of the second,
+    and both need one minipod: that which comes first by name stays.  Best fit for all takes the minipod with least
+    room, the second.
+    """
+    cluster = pods([8, 6, 2], [5, 5])
+    assert cells(kueue.balanced(), cluster, grid(5, 2), "rack") == {"m1r0": 5, "m1r1": 5}
+    assert cells(kueue.kueue(), cluster, grid(5, 2), "rack") == {"m1r0": 5, "m1r1": 5}
+
+
+def test_kueue_balanced_leaves_out_what_is_below_the_threshold() -> None:
+    """Twelve pods on racks of 9, 4 and 7: two racks hold them, so six each; the rack of 4 is left out, and of the
+    others 9 and 7 get six each.  Best fit takes the roomiest, 9, and the tightest for the three left, 4.
+    """
+    cluster = pods([9, 4, 7])
+    assert cells(kueue.balanced(), cluster, grid(6, 2), "rack") == {"m0r0": 6, "m0r2": 6}
+    assert cells(kueue.kueue(), cluster, grid(6, 2), "rack") == {"m0r0": 9, "m0r1": 3}
+
+
+def test_kueue_balanced_gives_what_is_left_to_the_roomiest() -> None:
+    """Thirteen pods on racks of 9 and 7: six each, and one more on the 9."""
+    assert cells(kueue.balanced(), pods([7, 9]), grid(13, 1), "rack") == {"m0r0": 6, "m0r1": 7}
+
+
+@pytest.mark.parametrize(
+    ("rooms", "needed", "chosen"),
+    [
+        # one domain is enough, and 6 is the tightest that is
+        ([9, 6, 4, 2], 5, [1]),
+        # two domains hold ten, and of the pairs 6 + 4 has no room to spare
+        ([9, 6, 4, 2], 10, [1, 2]),
+        # 9 + 2 has one beyond ten, 6 + 3 too few, 9 + 3 two
+        ([9, 6, 3, 2], 10, [0, 3]),
+        # all alike: the first
+        ([3, 3, 3, 3], 6, [0, 1]),
+    ],
+)
+def test_kueue_balanced_takes_the_tightest_set(rooms: list[int], needed: int, chosen: list[int]) -> None:
+    """As few domains as hold the pods, then the least room: cases as in Kueue's own tests, without leaders."""
+    request = Request.of(pods(1), grid(1, 1), Limits())
+    free, order = np.array(rooms, dtype=np.int32), np.arange(len(rooms), dtype=np.int32)
+    assert sorted(kueue.tightest_set(request, free, order, needed).tolist()) == chosen
+
+
+def test_kueue_slices_of_slices_share_a_rack() -> None:
+    """Two slices of six pods on racks of 4, 4 and 4, and on one of 9 and two of 2: a rack has up to nine nodes, so six
+    share one.
+
+    The rack of 9 alone holds six, so the second slice finds no place; in a minipod alone both do, in the tighter.
+    """
+    cluster = pods([4, 4, 4], [9, 2, 2])
+    assert says(reason(kueue.multilayer(), cluster, grid(2, 6)), "1 out of 2 slices of 6 pods")
+    assert cells(kueue.slice_p(), cluster, grid(2, 6)) == {"m0": 12}
+
+
+def test_kueue_hands_down_whole_inner_slices() -> None:
+    """A slice of eight on racks of 3, 5 and 4: none has more than five nodes, so four share a rack, and the 3 is passed
+    over.
+    """
+    assert cells(kueue.multilayer(), pods([3, 5, 4]), grid(1, 8), "rack") == {"m0r1": 4, "m0r2": 4}
+    # without inner slices racks are filled from the one with the fewest free nodes on
+    assert cells(kueue.slice_p(), pods([3, 5, 4]), grid(1, 8), "rack") == {"m0r0": 3, "m0r1": 1, "m0r2": 4}
+
+
+def test_kai_segments_go_to_the_tightest_domain() -> None:
+    """Segments of two on minipods of 5, 3 and 9: the 3 (one is left), then the 5 twice."""
+    assert cells(kai_segments(segment="p", order="rows"), pods(5, 3, 9), grid(3, 2)) == {"m1": 2, "m0": 4}
+    why = reason(kai_segments(segment="p", order="rows"), pods(5, 4), grid(3, 3))
+    assert says(why, "no domain", "segment 3 of 3 (3 pods)")
+
+
+def test_kai_places_segments_in_the_order_of_their_names() -> None:
+    """Twelve segments of one pod on twelve minipods of one node: worker-10 and worker-11 come before worker-2, so the
+    third and the fourth minipod are theirs.
+    """
+    order = [name[1:3] for name in nodes(kai_segments(segment="p", order="rows"), two_digit_pods(12, 1), grid(12, 1))]
+    assert order == ["00", "01", "04", "05", "06", "07", "08", "09", "10", "11", "02", "03"]
+
+
+def test_slurm_joins_base_blocks_to_blocks_of_the_sizes_that_are_said() -> None:
+    """Seven nodes on base blocks of 3, 1, 1 and 4 free of 4.
+
+    Without BlockSizes two base blocks make a block, and neither pair has seven free.  With 4 and 16 the next size is
+    four base blocks, of which the job may touch two: the 4, and the 3.  With 4 alone it is the whole topology.
+    """
+    free = np.array([3, 1, 1, 4], dtype=np.int32)
+    assert place_segment(free, 7, 4) == {}
+    assert place_segment(free, 7, 4, (0, 2)) == {3: 4, 0: 3}
+    assert place_segment(free, 7, 4, (0,)) == {3: 4, 0: 3}
+    # nine need three base blocks: of pairs two, which are all four; without pairs three of the four, and these hold 8
+    assert place_segment(free, 9, 4) == {3: 4, 0: 3, 2: 1, 1: 1}
+    assert place_segment(free, 9, 4, (0, 2)) == {}
+
+
+def test_slurm_counts_the_blocks_of_the_file() -> None:
+    """Eight nodes on b1 and b3 of four nodes each, and b2 between them without any: pairs are (b1, b2) and b3 alone, so
+    none holds eight.  With BlockSizes of 4 alone all base blocks together do.
+    """
+    job, blocks = grid(8, 1).replace(level="block"), ("b1", "b2", "b3")
+    cluster = build_cluster(["block"], [Node(f"n{k}{i}", (f"b{k}",), 8, 8) for k in (1, 3) for i in range(4)])
+    assert cells(slurm_block(), cluster, job, "block") == {"b1": 4, "b3": 4}
+    assert says(reason(slurm_block(), cluster.replace(blocks=SlurmBlocks(blocks, ())), job), "no room")
+    assert cells(slurm_block(), cluster.replace(blocks=SlurmBlocks(blocks, (4,))), job, "block") == {"b1": 4, "b3": 4}

@@ -1,0 +1,216 @@
+"""When a job starts behind those that wait: the replay of a live queue, from the state that the cluster is in.
+
+The engine of all replays (:mod:`simulator.engine`) goes on from jobs that run and wait until the job in question
+starts, under any policy; by default EASY backfilling, which Slurm's and most queues resemble.  The scheduler is told
+what it is told there: time limits.  When jobs really end is for the caller to say, or to draw.  Not known, and so not
+in it: jobs that have yet to come, and may pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from math import inf
+from typing import NamedTuple
+
+import numpy as np
+
+from ground.errors import InvalidJob
+from ground.quantities import HOUR
+from scheduler.algorithm_run import fits
+from scheduler.job import Job, Parallelism
+from scheduler.job_on_cluster import at_no_time
+from scheduler.placement.types import ALGORITHMS, Limits, PlacementAlgorithm
+from scheduler.queue.policy import POLICIES, Keep
+from scheduler.queue.run_times import Likeness, Prediction, RunTimeHistory
+from scheduler.start_times import Future, without
+from simulator.engine import Engine, EventClock, EventPhase
+from simulator.failures.cluster_failures import IncidentStream
+from simulator.hooks import Incident
+from simulator.job_record import JobRecord
+from simulator.pools import Disagreement, Found, NodePool
+from simulator.sim_job import UNITS, JobState, Need, SimJob
+from topology.cluster import Cluster
+from topology.running_jobs import LiveJob
+
+ASKED = "the job that is asked about"
+
+
+def run_times_of(records: Iterable[JobRecord]) -> RunTimeHistory:
+    """Return what jobs that ended took, by owner, group and GPUs."""
+    history = RunTimeHistory()
+    for record in records:
+        history.learn(Likeness(record.user, record.group, record.gpus), record.duration)
+    return history
+
+
+class QueuePool(NodePool):
+    """Nodes on which one job is placed as ``arnold place`` does, with all that its file asks, and others as in replays.
+
+    :param needs: of jobs that have nodes already, and of the one in question, by id.
+    :param solver: that places the one in question; where others go, whose grids are hardly known, is not searched for.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        job: Job,
+        needs: Mapping[str, Need],
+        future: Future,
+        *,
+        solver: PlacementAlgorithm,
+        limits: Limits,
+    ) -> None:
+        # what is faulty for a while is a part of the cluster: `find` looks at the time
+        timeless, begun = at_no_time(cluster), cluster.flags.values()
+        lasting = [flag for flag in timeless.upcoming if flag.until is None and flag in begun]
+        passing = tuple(flag for flag in timeless.upcoming if flag not in lasting)
+        cluster = timeless.replace(upcoming=passing).with_flags(lasting)
+        super().__init__(cluster, algorithm=ALGORITHMS.load("gpu-packing"), limits=limits)
+        self._asked, self._given, self._solver = job, needs, solver
+        self._fits: dict[tuple[bytes, int], bool] = {}
+        self.future = future
+        self.clock: EventClock
+
+    def need(self, record: JobRecord) -> Need:
+        """Return nodes and units on each; raises Disagreement as that of all pools."""
+        return self._given[record.job_id] if record.job_id in self._given else super().need(record)
+
+    def may_fit(self, job: SimJob) -> bool:
+        """Return whether enough nodes have enough free."""
+        return job.record.job_id == ASKED or super().may_fit(job)
+
+    def find(self, job: SimJob, keep: Keep) -> Found | None:
+        """Return nodes for the job; for the one in question, with which the replay ends, any where it has room."""
+        now = self.clock.now
+        if job.record.job_id != ASKED:
+            away = self.future.away(now, 0.0 if job.predicted == inf else job.predicted)
+            if away:
+                keep = np.zeros_like(self.free) if keep is None else keep.copy()
+                keep[away] = self.free[away]
+            return super().find(job, keep)
+        free = (self.free if keep is None else np.maximum(0, self.free - keep)) // UNITS
+        key = free.tobytes(), self.future.period(now)
+        if key not in self._fits:
+            cluster = self.future.then(self.cluster.replace(free_gpus=free.astype(self.cluster.free_gpus.dtype)), now)
+            self._fits[key] = bool(fits(cluster, self._asked, solver=self._solver, limits=self._limits))
+        return Found(np.flatnonzero(free)[: job.nodes].tolist()) if self._fits[key] else None
+
+
+class _Held(NamedTuple):
+    """The part of a running job that has so many GPUs on each of its nodes."""
+
+    job: LiveJob
+    record: JobRecord
+    need: Need
+    places: Sequence[int]
+
+
+class QueueForecast:
+    """The start of a job behind others, for any ends of those that run.
+
+    :param cluster: with the GPUs of the running jobs in use.
+    :param waiting: in the order of the queue.
+    :param place: of the job in the queue; ``None`` = the last.
+    :param now: seconds since 1970.
+    :param policy: of the queue, by name.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        job: Job,
+        running: Sequence[LiveJob],
+        waiting: Sequence[LiveJob],
+        *,
+        now: float,
+        solver: PlacementAlgorithm,
+        limits: Limits,
+        place: int | None = None,
+        policy: str = "fifo-backfill",
+    ) -> None:
+        future = Future(cluster, job, running, now)
+        self._now, self._policy = now, POLICIES.load(policy)
+        self._held = [part for other in running for part in _parts(cluster, other, now)]
+        needs = {held.record.job_id: held.need for held in self._held}
+        nodes, units = job.grid.cells, job.gpus_per_node * UNITS
+        needs[ASKED] = Need(nodes, units, nodes * units)
+        self._changes = [time for time in future.changes if time > now]
+        self._pool = QueuePool(without(cluster, running), job, needs, future, solver=solver, limits=limits)
+        self.waiting: list[LiveJob] = []
+        """Those that wait for the same nodes."""
+        self.elsewhere: list[str] = []
+        """Names of those that could not run on these nodes if they were empty, so that others are meant."""
+        records = list[JobRecord]()
+        for other in waiting:
+            gpus = other.gpus if isinstance(other.gpus, int) else self._pool.cluster.node_size
+            degrees = None if other.parallelism is None else Parallelism(**other.parallelism)  # type: ignore[arg-type]
+            name = f"{len(self.waiting)} {other.name}"
+            record = JobRecord(name, now, inf, gpus * other.wanted, other.wanted, parallelism=degrees)
+            try:
+                self._pool.need(record)
+            except (Disagreement, InvalidJob):
+                self.elsewhere.append(other.name)
+            else:
+                self.waiting.append(other)
+                records.append(record)
+        limited = [inf if other.seconds is None else other.seconds for other in self.waiting]
+        self._place = len(records) if place is None else place
+        hours = inf if job.expected_hours is None else job.expected_hours
+        records.insert(self._place, JobRecord(ASKED, now, inf, nodes * job.gpus_per_node, nodes))
+        limited.insert(self._place, hours * HOUR)
+        self._queue = [*zip(records, limited, strict=True)]
+
+    def start(self, ends: Mapping[str, float], lengths: Sequence[float]) -> float:
+        """Return when the job starts, seconds since 1970; infinite = not before a job ends of which no end is known.
+
+        :param ends: of running jobs by name, seconds since 1970; one that is missing never ends.
+        :param lengths: seconds that each of :attr:`waiting` will run; infinite = for ever.
+        """
+        durations = [*lengths[: self._place], inf, *lengths[self._place :]]
+        queue = [
+            replace(record, duration=max(1.0, seconds))
+            for (record, _), seconds in zip(self._queue, durations, strict=True)
+        ]
+        told = {held.record.job_id: _believed(held.job) - self._now for held in self._held}
+        told |= {record.job_id: seconds for record, seconds in self._queue}
+        engine = Engine(
+            [*(held.record for held in self._held), *queue],
+            self._pool,
+            self._policy,
+            predictions={name: Prediction(seconds, 0.0, seconds) for name, seconds in told.items()},
+            # the queue is asked anew whenever a flag of a node begins or ends: room that is given back, whichever's
+            incidents=IncidentStream(lambda: (Incident(time, "up", 0) for time in self._changes)),
+        )
+        self._pool.clock = engine.clock
+        engine.clock.now = self._now
+        engine.arrived = len(self._held)  # these have nodes already
+        for held, job in zip(self._held, engine.jobs, strict=False):
+            job.places, job.state = held.places, JobState.RUNNING
+            job.started = job.since = self._now
+            job.ends = max(self._now, _believed(held.job))
+            engine.cluster.activate(job)
+            end = ends.get(held.job.name, inf)
+            if end < inf:
+                engine.clock.add(max(self._now, end), EventPhase.RELEASE, job.key, job.version)
+        asked = engine.jobs[len(self._held) + self._place]
+        while asked.first_start == inf and engine.peek() < inf:
+            engine.step()
+        for job in engine.cluster.active.values():
+            self._pool.vacate(job)
+        return asked.first_start
+
+
+def _believed(job: LiveJob) -> float:
+    """Return when the scheduler expects its end."""
+    return inf if job.ends is None else job.ends
+
+
+def _parts(cluster: Cluster, job: LiveJob, now: float) -> Iterator[_Held]:
+    """Yield what a running job has: a part for each number of GPUs."""
+    by_gpus: dict[int, list[int]] = {}
+    for name, gpus in zip(job.nodes, job.gpus_on(cluster).tolist(), strict=True):
+        by_gpus.setdefault(gpus, []).append(cluster.index_of[name])
+    for gpus, nodes in by_gpus.items():
+        record = JobRecord(f"runs: {job.name}, {gpus}", now, inf, gpus * len(nodes), len(nodes))
+        yield _Held(job, record, Need(len(nodes), gpus * UNITS, gpus * UNITS * len(nodes)), nodes)
