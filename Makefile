@@ -14,6 +14,8 @@ PYTHON     ?=
 CANDIDATES := $(if $(PYTHON),$(PYTHON),python3 python3.14 python3.13 python3.12 python3.11 python)
 # Of `make soak`.
 ARNOLD_KILLS ?= 200
+# What was compiled is kept: each process of each run would compile pytest and its plugins again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test properties e2e launchers pages soak lint format bench site reference lock clean

@@ -162,12 +162,12 @@ class Run:
 
 def search(problem: GridProblem, alpha: float, *, limit: float, seed: int, off: Collection[str]) -> dict[str, object]:
     """Search the pairs of a grid with some stages off; return the fields of a run."""
-    pairs = PairSearch(Lattice(problem, alpha, 1.0 - alpha), Limits(seconds=limit, seed=seed, workers=1))
-    lattice, stages = pairs.lattice, list[StageRun]()
+    stages = list[StageRun]()
 
     def run(stage: schedule.Stage, pairs: PairSearch) -> None:
         if (name := stage.__name__) in off:
             return
+        lattice = pairs.lattice
         known = len(lattice.refutations), len(lattice.built), len(pairs.patterns)
         begun = clock(), process_time()
         stage(pairs)
@@ -184,7 +184,9 @@ def search(problem: GridProblem, alpha: float, *, limit: float, seed: int, off: 
 
     with on_clock("work", limit) as timer:
         begun = process_time()
-        schedule.search_pairs(pairs, run)
+        # its limit is from now on, by the clock that it is made on
+        lattice = Lattice(problem, alpha, 1.0 - alpha)
+        schedule.search_pairs(PairSearch(lattice, Limits(seconds=limit, seed=seed, workers=1)), run)
         return {
             "proved": lattice.proved,
             "pair": lattice.best,

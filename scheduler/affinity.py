@@ -106,6 +106,13 @@ class Gains:
         return (self.dp_gain + self.pp_gain) / 100.0
 
     @property
+    def spread_cost_band(self) -> tuple[float, float] | None:
+        """The least and the most that the bands of both gains allow; ``None`` = they are not known."""
+        if self.dp_band is None or self.pp_band is None:
+            return None
+        return (self.dp_band[0] + self.pp_band[0]) / 100.0, (self.dp_band[1] + self.pp_band[1]) / 100.0
+
+    @property
     def said(self) -> str:
         """Both gains with their bands, in words."""
         both = ("DP", self.dp_gain, self.dp_band), ("PP", self.pp_gain, self.pp_band)

@@ -258,7 +258,7 @@ class Length:
         """Return what is known of a job: an end that somebody says, else what jobs alike took, else its limit."""
         if job.wanted:
             most = inf if job.seconds is None else job.seconds
-            gpus = job.wanted * (cluster.node_size if job.gpus is None else job.gpus)
+            gpus = job.wanted * (job.gpus if isinstance(job.gpus, int) else cluster.node_size)
         else:
             most = inf if job.ends is None else max(0.0, job.ends - now)
             gpus = int(gpus_held(cluster, [job]).sum())

@@ -143,7 +143,7 @@ class QueueForecast:
         """Names of those that could not run on these nodes if they were empty, so that others are meant."""
         records = list[JobRecord]()
         for other in waiting:
-            gpus = self._pool.cluster.node_size if other.gpus is None else other.gpus
+            gpus = other.gpus if isinstance(other.gpus, int) else self._pool.cluster.node_size
             degrees = None if other.parallelism is None else Parallelism(**other.parallelism)  # type: ignore[arg-type]
             name = f"{len(self.waiting)} {other.name}"
             record = JobRecord(name, now, inf, gpus * other.wanted, other.wanted, parallelism=degrees)
@@ -209,9 +209,8 @@ def _believed(job: LiveJob) -> float:
 def _parts(cluster: Cluster, job: LiveJob, now: float) -> Iterator[_Held]:
     """Yield what a running job has: a part for each number of GPUs."""
     by_gpus: dict[int, list[int]] = {}
-    for name in job.nodes:
-        node = cluster.index_of[name]
-        by_gpus.setdefault(int(cluster.gpus[node]) if job.gpus is None else job.gpus, []).append(node)
+    for name, gpus in zip(job.nodes, job.gpus_on(cluster).tolist(), strict=True):
+        by_gpus.setdefault(gpus, []).append(cluster.index_of[name])
     for gpus, nodes in by_gpus.items():
         record = JobRecord(f"runs: {job.name}, {gpus}", now, inf, gpus * len(nodes), len(nodes))
         yield _Held(job, record, Need(len(nodes), gpus * UNITS, gpus * UNITS * len(nodes)), nodes)

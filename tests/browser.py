@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
+from collections.abc import Sequence
 from dataclasses import dataclass
-from html import escape, unescape
+from html import unescape
 from pathlib import Path
 
 import pytest
@@ -28,18 +30,47 @@ FLAGS = (
 )
 
 
-OUTSIDE = """<!DOCTYPE html><title>outside</title><iframe width="{width}" height="900" style="border:0" srcdoc="{page}">
-</iframe><script>
-addEventListener("load", () => setTimeout(() => {{
-  const inside = document.querySelector("iframe").contentDocument;
-  {act}
-  const made = document.createElement("pre");
-  made.textContent = inside.documentElement.outerHTML;
-  made.dataset.wide = inside.documentElement.scrollWidth;
-  document.body.replaceChildren(made);
-}}, 4000));
+OUTSIDE = """<!DOCTYPE html><title>outside</title><body><script>
+const views = {views};
+const acts = [{acts}];
+const made = [];
+function show(number) {{
+  if (number === views.length) {{
+    document.body.replaceChildren(...made);
+    return;
+  }}
+  const frame = document.createElement("iframe");
+  Object.assign(frame, {{ width: views[number].width, height: 900, style: "border:0", srcdoc: views[number].page }});
+  frame.addEventListener("load", () => setTimeout(() => {{
+    const inside = frame.contentDocument;
+    acts[number](inside);
+    const dom = document.createElement("pre");
+    dom.textContent = inside.documentElement.outerHTML;
+    dom.dataset.wide = inside.documentElement.scrollWidth;
+    made.push(dom);
+    console.log("{end}");
+    show(number + 1);
+  }}, 4000));
+  document.body.replaceChildren(frame);
+}}
+show(0);
 </script>"""
-"""A frame as wide as the screen that is asked for: a window itself cannot be as narrow as a phone."""
+"""One page after the other in a frame as wide as its screen: a window itself cannot be as narrow as a phone."""
+
+END = "that was one page"
+"""What is written to the console after each page, which tells whose messages were whose."""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A page on a screen so wide.
+
+    :param act: script that does what a user would; ``inside`` is the document of the page.
+    """
+
+    page: str
+    width: int
+    act: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,17 +87,22 @@ class Shown:
     width: int
 
 
-def show(page: str, folder: Path, *, width: int, act: str = "") -> Shown:
-    """Open a page on a screen so wide; skips where no browser is installed.
-
-    :param act: script that does what a user would; ``inside`` is the document of the page.
-    """
+def show(views: Sequence[View], folder: Path) -> list[Shown]:
+    """Open pages in one browser, whose start takes longer than any of them; skips where none is installed."""
+    listed = json.dumps([{"page": view.page, "width": view.width} for view in views]).replace("<", "\\u003c")
+    acts = ",".join(f"(inside) => {{{view.act}}}" for view in views)
     file = folder / "outside.html"
-    file.write_text(OUTSIDE.format(width=width, page=escape(page), act=act), encoding="utf-8")
-    done = run_browser(file, folder, milliseconds=10_000)
-    found = re.search(r'<pre data-wide="(\d+)">(.*)</pre>', done.stdout, re.S)
-    assert found is not None, done.stderr
-    return Shown(unescape(found[2]), re.findall(r"CONSOLE.*", done.stderr), int(found[1]))
+    file.write_text(OUTSIDE.format(views=listed, acts=acts, end=END), encoding="utf-8")
+    done = run_browser(file, folder, milliseconds=10_000 * len(views))
+    made = re.findall(r'<pre data-wide="(\d+)">(.*?)</pre>', done.stdout, re.S)
+    assert len(made) == len(views), done.stderr
+    said: list[list[str]] = [[]]
+    for line in re.findall(r"CONSOLE.*", done.stderr):
+        if END in line:
+            said.append([])
+        else:
+            said[-1].append(line)
+    return [Shown(unescape(dom), lines, int(wide)) for (wide, dom), lines in zip(made, said, strict=False)]
 
 
 def run_browser(file: Path, folder: Path, *, milliseconds: int) -> subprocess.CompletedProcess[str]:

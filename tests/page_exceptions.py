@@ -98,6 +98,7 @@ EXCEPTIONS: Mapping[str, Elsewhere] = {
     },
     "docs/how-to/running-jobs.md": {
         "arnold snapshot": ("", "needs Slurm; tests/arnold/commands/test_cli_snapshot.py has files"),
+        "arnold report": ("", "is of an accounting; tests/arnold/commands/test_cli_report.py has one"),
         "arnold score": ("", "is of a job that runs; tests/arnold/commands/test_cli_running_jobs.py has such"),
         "arnold explain": ("", "is of jobs that run; tests/arnold/commands/test_cli_running_jobs.py has such"),
     },

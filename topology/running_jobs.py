@@ -59,7 +59,7 @@ class LiveJob:
     nodes: tuple[str, ...]  # in the order of its ranks where that is known; none where it waits
     source: str  # the file and line that say so
     ranked: bool = False  # whether the order of its nodes is that of its ranks
-    gpus: int | None = None  # on each of its nodes; None = all of them
+    gpus: int | tuple[int, ...] | None = None  # on each of its nodes, or one by one; None = all of them
     owner: str = ""  # user
     group: str = ""  # account or namespace
     priority: float | None = None
@@ -74,6 +74,12 @@ class LiveJob:
     seconds: float | None = None  # that it may run
     hindered: str = ""  # why it would not start if it had room, in the words of the source
 
+    def gpus_on(self, cluster: Cluster) -> IntArray:
+        """Return the GPUs that it has on each of its nodes, shape [nodes]."""
+        if self.gpus is None:
+            return cluster.gpus[[cluster.index_of[name] for name in self.nodes]]
+        return np.broadcast_to(np.array(self.gpus, dtype=np.int32), len(self.nodes))
+
     def lost_gpu_hours(self, cluster: Cluster, now: float) -> float | None:
         """Return the GPU-hours that are lost if it is stopped: since its last checkpoint, else since its start;
         ``None`` = it says neither.
@@ -87,7 +93,7 @@ def gpus_held(cluster: Cluster, jobs: Iterable[LiveJob]) -> IntArray:
     held = np.zeros_like(cluster.gpus)
     for job in jobs:
         at = [cluster.index_of[name] for name in job.nodes]
-        held[at] += cluster.gpus[at] if job.gpus is None else job.gpus
+        held[at] += job.gpus_on(cluster)
     return held
 
 
@@ -163,7 +169,10 @@ def read_running(
                     fix = "leave it out if it has ended, correct its end, or say when it was so with --at"
                     raise InvalidInput(f"{ended}, which is over", where=job.source, fix=fix)
                 over.append(job.name)
-            jobs[job.name] = replace(job, nodes=own)
+            gpus = job.gpus
+            if isinstance(gpus, tuple):
+                gpus = tuple(count for name, count in zip(job.nodes, gpus, strict=True) if name in inside)
+            jobs[job.name] = replace(job, nodes=own, gpus=gpus)
     check_shares(cluster, jobs.values())
     notes = []
     if elsewhere:
@@ -183,9 +192,8 @@ def check_shares(cluster: Cluster, jobs: Iterable[LiveJob]) -> None:
     left = dict(zip(cluster.names, cluster.gpus.tolist(), strict=True))
     holders: dict[str, str] = {}
     for job in jobs:
-        for name in job.nodes:
+        for name, wants in zip(job.nodes, job.gpus_on(cluster).tolist(), strict=True):
             has = int(cluster.gpus[cluster.index_of[name]])
-            wants = has if job.gpus is None else job.gpus
             if left[name] < wants:
                 others = f", of which {holders[name]!r} has {has - left[name]}" if name in holders else ""
                 raise InvalidInput(

@@ -15,8 +15,9 @@ from typing import Any, NamedTuple
 
 import click
 
-from arnold.options.command import Group, object_at
+from arnold.options.command import Group
 from ground.errors import UnknownName, did_you_mean
+from ground.plugins import object_at
 
 ENTRY_POINTS = "arnold.commands"
 
@@ -59,6 +60,7 @@ SECTIONS: Mapping[str, Mapping[str, CommandRow]] = {
     },
     "Look over time": {
         "simulate": command_row("simulate", "Replay a trace of jobs on a cluster."),
+        "report": command_row("report", "Say what became of the GPU-hours: used, idle, lost, by team."),
         "calibrate": command_row("calibrate", "Say what spread costs your job, from its own step times."),
         "anonymise": command_row("anonymise", "Take the names out of a trace of jobs."),
     },

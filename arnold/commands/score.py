@@ -1,51 +1,175 @@
-"""``arnold score``: how good the placement of a job is that runs, and what it could have."""
+"""``arnold score``: how good the placement of a job is that runs, or of all that run, and what each could have."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
+from arnold.console.interrupts import ending_the_search
 from arnold.console.output import answer, progress
 from arnold.options.command import JsonCommand, said_again
 from arnold.options.field_options import file_option
 from arnold.options.job_options import PlacementInputs, placement_inputs
-from ground.files import read_source
+from arnold.options.shared_options import RUNNING_JOBS_HELP, html_option
+from ground.errors import InvalidInput, InvalidJob, InvalidPlacement, UnknownName
+from ground.files import STDIN, read_source
+
+if TYPE_CHECKING:
+    from arnold.documents.score_answer import ScoredJob
+    from scheduler.job import Job
+    from scheduler.job_files.grids_file import Grids
+    from scheduler.job_files.job_file import JobFile
+    from scheduler.outcome import Outcome
+    from topology.load import LoadedTopology
+    from topology.running_jobs import LiveJob
 
 EXAMPLES = """\b
 Examples:
   arnold score --cluster cluster.csv --job job.yaml --nodes job.hostfile
-  arnold score --cluster cluster.csv --job job.yaml --nodes placement.json --json
+  arnold score --cluster slurm: --job job.yaml --nodes 4242
+  arnold score --cluster kube:prod --nodes lab/pretrain --json
+  arnold score --cluster slurm: --all --grids grids.yaml --html today.html
   scontrol show hostnames "$SLURM_JOB_NODELIST" | arnold score --cluster slurm: --job job.yaml --nodes -
 """
 
 
-@click.command("score", cls=JsonCommand, document="arnold.documents.score_answer:ScoreDocument", epilog=EXAMPLES)
-@placement_inputs
+@click.command("score", cls=JsonCommand, document="arnold.documents.score_answer:ScoreOutput", epilog=EXAMPLES)
+@partial(placement_inputs, needs_job=False)
 @file_option(
     "--nodes",
-    metavar="FILE",
-    required=True,
+    metavar="FILE|JOB",
     help="Where the job is: its nodes in rank order as a host file, a rankfile, a batch script or a placement that "
-    "Arnold saved; - for standard input.",
+    "Arnold saved; - for standard input; or the name or number of a running job.",
 )
-def command(*, as_json: bool, inputs: PlacementInputs, nodes: str) -> None:
-    """Say how good the placement of a running job is, and what it could have.
+@click.option("--all", "everyone", is_flag=True, help="Every running job whose grid is known.")
+@file_option("--running", metavar="FILES", multiple=True, help=RUNNING_JOBS_HELP)
+@file_option(
+    "--grids",
+    help="Grids of running jobs by pattern of their names: grids: [{name: 'pretrain-*', parallelism: {tp: 8, pp: 4}}], "
+    "each with the keys of a job file; dp is what the GPUs come to.",
+)
+@html_option
+def command(
+    *,
+    as_json: bool,
+    html: str | None,
+    inputs: PlacementInputs,
+    nodes: str | None,
+    everyone: bool,
+    running: tuple[str, ...],
+    grids: str | None,
+) -> None:
+    """Say how good the placement of a running job is, or of all, and what each could have.
 
     Compared with the best on its own nodes in another order, on the nodes that are free now, on these and its own, and
     on the empty cluster, each with its proof; and which swap of two nodes helps most. The time limit holds for each.
-    Nothing is moved.
+    What is lost of a step is by the job's spread_cost; with --records of `arnold calibrate` with its range. Nothing is
+    moved.
     """
-    from arnold.documents.score_answer import print_score, score_document
+    from arnold.documents.score_answer import print_score, print_scores, score_document, scores_document
     from scheduler.audit import audit
+    from scheduler.job_files.grids_file import Grids, named_job, running_nodes
+    from scheduler.job_files.job_file import load_job
     from scheduler.job_files.placement_file import load_order
     from scheduler.placement.types import ALGORITHMS
 
-    instance = inputs.read()
-    placed = load_order(read_source(nodes), instance.cluster, instance.job)
-    with progress(f"Weighing {instance.job.name}") as say:
+    if everyone == (nodes is not None):
+        fix = "give the nodes of a job (--nodes FILE), a running job (--nodes JOB), or all of them (--all)"
+        raise InvalidInput("which job is to be scored is not said, or twice", where="arnold score", fix=fix)
+    if everyone and inputs.job.job:
+        raise InvalidInput("all jobs are scored, and one is given", where="--all", fix="say grids with --grids FILE")
+    by_pattern = None if grids is None else Grids.load(read_source(grids))
+    if everyone:
+        loaded = inputs.read_cluster(running)
+        scored, left_out = _score_all(inputs, loaded, by_pattern)
+        together = scores_document(loaded, scored, left_out)
+        answer(together, print_scores, as_json=as_json, html=html)
+        return
+    assert nodes is not None
+    of_file = nodes == STDIN or Path(nodes).exists()
+    loaded = inputs.read_cluster(running) if running or not of_file else inputs.files.read_aloud()
+    live = None
+    if not of_file:
+        if loaded.jobs is None:
+            fix = "check the path of the file; for a job that runs give --running, a snapshot, slurm: or kube:"
+            none = f"there is no file {nodes[:80]!r}, and which jobs run is not said"
+            raise InvalidInput(none, where="--nodes", fix=fix)
+        live = named_job(loaded.jobs.running, nodes, where="--nodes")
+    if inputs.job.job:
+        text, records = read_source(inputs.job.job), inputs.own.measured
+        file: JobFile | None = load_job(text, overrides=inputs.overrides, records=records, cluster=loaded.cluster)
+    else:
+        file = None if live is None else _grid(inputs, loaded, by_pattern, live)
+    if file is None:
+        unknown = "which grid the job has is not said: spread is of groups of ranks"
+        fix = "give its degrees of parallelism: --job FILE, or --grids FILE"
+        raise InvalidInput(unknown, where="--job", fix=fix)
+    instance = inputs.instance(loaded, file)
+    if live is None:
+        placed = load_order(read_source(nodes), instance.cluster, instance.job)
+    else:
+        placed = running_nodes(live, instance.job, instance.cluster)
+        notes = () if live.ranked else (UNRANKED,)
+        instance = replace(instance, job=instance.job.replace(name=live.name), notes=(*instance.notes, *notes))
+    with progress(f"Weighing {instance.job.name}") as say, ending_the_search():
         limits = replace(inputs.limits, progress=say)
         result = audit(instance.cluster, instance.job, placed, solver=ALGORITHMS.load("exact"), limits=limits)
-    document = score_document(instance, placed, result)
-    then = said_again("place", without=("--nodes",))
-    answer(document, lambda out, shown: print_score(out, instance, shown, then=then), as_json=as_json)
+    document = score_document(instance, placed, result, records=inputs.own.measured)
+    then = said_again("place", without=("--nodes",)) if inputs.job.job else ""
+    show = partial(print_score, instance=instance, then=then)
+    answer(document, lambda out, shown: show(out, document=shown), as_json=as_json, html=html)
+
+
+UNRANKED = (
+    "the order of its ranks is not known: they are taken in the order of its nodes, as srun numbers them; --nodes FILE "
+    "says another"
+)
+
+
+def _grid(inputs: PlacementInputs, loaded: LoadedTopology, grids: Grids | None, live: LiveJob) -> JobFile | None:
+    from scheduler.job_files.grids_file import running_grid
+
+    return running_grid(live, loaded.cluster, grids, overrides=inputs.overrides, records=inputs.own.measured)
+
+
+def _score_all(
+    inputs: PlacementInputs, loaded: LoadedTopology, grids: Grids | None
+) -> tuple[list[ScoredJob], dict[str, str]]:
+    """Return the scores of all running jobs whose grid is known, and why the others have none, by name."""
+    from arnold.documents.score_answer import scored_job
+    from scheduler.audit import audit
+    from scheduler.job_files.grids_file import running_nodes
+    from scheduler.placement.types import ALGORITHMS
+
+    if loaded.jobs is None:
+        fix = "give --running, a snapshot, slurm: or kube:"
+        raise InvalidInput("which jobs run is not said", where="--running", fix=fix)
+    scored: list[ScoredJob] = []
+    left_out: dict[str, str] = {}
+    empty: dict[Job, Outcome] = {}
+    live_jobs = loaded.jobs.running
+    with progress("Weighing running jobs", total=len(live_jobs)) as step, ending_the_search():
+        for live in live_jobs:
+            try:
+                file = _grid(inputs, loaded, grids, live)
+                if file is None:
+                    left_out[live.name] = "its grid is not known"
+                    continue
+                instance = inputs.instance(loaded, file)
+                placed = running_nodes(live, instance.job, instance.cluster)
+            except (InvalidJob, InvalidPlacement, UnknownName) as error:
+                left_out[live.name] = error.message
+                continue
+            # jobs alike have one answer on the empty cluster
+            result = audit(
+                instance.cluster, instance.job, placed, solver=ALGORITHMS.load("exact"), limits=inputs.limits,
+                empty_cluster=empty.get(instance.job),
+            )  # fmt: skip
+            empty[instance.job] = result.possible["empty_cluster"]
+            scored.append(scored_job(live, instance, placed, result, records=inputs.own.measured))
+            step(live.name)
+    return scored, left_out

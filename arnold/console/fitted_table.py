@@ -166,6 +166,8 @@ class _Printed(Console):
         for shown in objects:
             if isinstance(shown, FittedTable):
                 self.parts.append((shown.title, shown))
+            elif isinstance(shown, Text) and not self.sentences:  # the verdict of a frame
+                self.sentences.append(f"{shown.plain}.")
             elif isinstance(shown, Text):
                 self._title = shown.plain
             elif isinstance(shown, Table):  # of print_sentences: a dash, a sentence

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from arnold.console.output import BAD, GOOD, SO_SO, print_rows
 from arnold.documents.place_answer import Frame, passed_over, print_head
-from ground.quantities import decimal
-from ground.records import Count, JsonRecord
+from ground.errors import some
+from ground.quantities import decimal, percent, plural
+from ground.records import AtLeastOne, Count, JsonRecord
+from scheduler.affinity import Gains
 from scheduler.audit import Audit
 from scheduler.job import FAMILIES, Family
 from scheduler.job_files.job_file import JobDocument, job_document
@@ -17,6 +19,8 @@ from scheduler.objective import TOLERANCE, Spread, slowest_in_use, step_time
 from scheduler.outcome import Instance, Outcome, status_words
 from scheduler.placement.types import Status
 from topology.cluster import IntArray
+from topology.load import LoadedTopology
+from topology.running_jobs import LiveJob
 from topology.summary import ClusterSummary, summarise_cluster
 
 if TYPE_CHECKING:
@@ -49,6 +53,18 @@ class Possible(JsonRecord):
 
 
 @dataclass(frozen=True, slots=True)
+class StepLost(JsonRecord):
+    """What a placement costs beside the best, as a share of the step."""
+
+    share: float
+    """By the job's spread_cost and the slowest of its nodes."""
+    low: float | None
+    """The least by the 95 % interval of the measured gains (--records); null = nothing was measured."""
+    high: float | None
+    """The most by it."""
+
+
+@dataclass(frozen=True, slots=True)
 class SwapAnswer(JsonRecord):
     """Two nodes of the job that change their ranks."""
 
@@ -67,7 +83,7 @@ class SwapAnswer(JsonRecord):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ScoreDocument(JsonRecord):
+class Score(JsonRecord):
     """What a job that runs has, beside what it could have."""
 
     objective: float
@@ -82,6 +98,8 @@ class ScoreDocument(JsonRecord):
     """The rule of the job that its placement breaks; null = none."""
     step_time: float
     """Predicted step time by the job's spread_cost, 1 = no spread and no slow node."""
+    step_lost: StepLost | None
+    """Share of a step that the best placement on the empty cluster would save; null = there is none."""
     same_nodes: Possible
     """The best on the nodes that it has, in another order."""
     free_nodes: Possible
@@ -94,6 +112,12 @@ class ScoreDocument(JsonRecord):
     """The swap of two of its nodes that helps most; null = none helps."""
     swaps_complete: bool
     """Whether all swaps that could help were tried."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoreDocument(Score):
+    """What a job that runs has, beside what it could have."""
+
     notes: tuple[str, ...]
     """What is worth knowing about this run, one sentence each."""
     job: JobDocument
@@ -102,8 +126,106 @@ class ScoreDocument(JsonRecord):
     """The cluster as it was read."""
 
 
-def score_document(instance: Instance, nodes: IntArray, audit: Audit) -> ScoreDocument:
-    """Return the document of an audit; ``nodes``: shape [rows, columns], where the job is."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoredJob(Score):
+    """What one of the running jobs has."""
+
+    name: str
+    """Its name."""
+    owner: str | None
+    """Whose it is; null = not said."""
+    group: str | None
+    """Its account or namespace; null = not said."""
+    gpus: AtLeastOne
+    """GPUs that it has in all."""
+    ranked: bool
+    """Whether the order of its ranks is known; else they are taken in the order of its nodes."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnscoredJob(JsonRecord):
+    """A running job without a score."""
+
+    name: str
+    """Its name."""
+    gpus: AtLeastOne
+    """GPUs that it has in all."""
+    reason: str
+    """Why it has none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoresDocument(JsonRecord):
+    """What all running jobs have, beside what each could have."""
+
+    jobs: tuple[ScoredJob, ...]
+    """Those with a score; those that lose most GPUs first."""
+    not_scored: tuple[UnscoredJob, ...]
+    """Those without."""
+    gpus_lost: float
+    """GPUs that would do the work that spread and slow nodes cost the scored jobs: GPUs times the share of a step."""
+    notes: tuple[str, ...]
+    """What is worth knowing about this run, one sentence each."""
+    cluster: ClusterSummary
+    """The cluster as it was read."""
+
+
+ScoreOutput = ScoreDocument | ScoresDocument  # Of one job, or of all
+
+
+def score_document(
+    instance: Instance, nodes: IntArray, audit: Audit, *, records: Sequence[Gains] = ()
+) -> ScoreDocument:
+    """Return the document of an audit.
+
+    :param nodes: shape [rows, columns], where the job is.
+    :param records: own measurements, for the range of what is lost.
+    """
+    return ScoreDocument(
+        **_score(instance, nodes, audit, records),
+        notes=instance.notes,
+        job=job_document(instance),
+        cluster=summarise_cluster(instance.cluster, instance.source),
+    )
+
+
+def scored_job(
+    live: LiveJob, instance: Instance, nodes: IntArray, audit: Audit, *, records: Sequence[Gains] = ()
+) -> ScoredJob:
+    """Return the part of the document that is about one of several jobs; as :func:`score_document`."""
+    return ScoredJob(
+        **_score(instance, nodes, audit, records),
+        name=live.name,
+        owner=live.owner or None,
+        group=live.group or None,
+        gpus=int(live.gpus_on(instance.cluster).sum()),
+        ranked=live.ranked,
+    )
+
+
+def scores_document(loaded: LoadedTopology, scored: Sequence[ScoredJob], left_out: Mapping[str, str]) -> ScoresDocument:
+    """Return the document of all running jobs; ``left_out``: why a job has no score, by its name."""
+    running = () if loaded.jobs is None else loaded.jobs.running
+    unscored = tuple(
+        UnscoredJob(live.name, int(live.gpus_on(loaded.cluster).sum()), left_out[live.name])
+        for live in running
+        if live.name in left_out
+    )
+    return ScoresDocument(
+        jobs=tuple(sorted(scored, key=lambda job: (-_gpus_lost(job), job.name))),
+        not_scored=unscored,
+        gpus_lost=sum(map(_gpus_lost, scored)),
+        notes=loaded.notes,
+        cluster=summarise_cluster(loaded.cluster, loaded.source),
+    )
+
+
+def _gpus_lost(job: ScoredJob) -> float:
+    return 0.0 if job.step_lost is None else job.gpus * job.step_lost.share
+
+
+def _score(instance: Instance, nodes: IntArray, audit: Audit, records: Sequence[Gains]) -> dict[str, Any]:
+    """Return the fields of :class:`Score`."""
     cluster, job, worth = instance.cluster, instance.job, audit.evaluation
     swap = None
     if audit.swap is not None:
@@ -114,20 +236,34 @@ def score_document(instance: Instance, nodes: IntArray, audit: Audit) -> ScoreDo
             (int(job.grid.node_rank[first]), int(job.grid.node_rank[second])),
             after.objective, after.spread, after.closer, audit.swaps_complete,
         )  # fmt: skip
-    return ScoreDocument(
-        objective=worth.objective,
-        spread=worth.spread,
-        level=instance.level.name,
-        spread_by_level=worth.by_level,
-        broken=audit.broken or None,
-        step_time=step_time(job, objective=worth.objective, slowest=slowest_in_use(cluster, worth)),
+    slowest, best = slowest_in_use(cluster, worth), audit.possible["empty_cluster"].objective
+    lost = None
+    if best is not None:
+
+        def share(cost: float) -> float:
+            priced = job.replace(spread_cost=cost)
+            now = step_time(priced, objective=worth.objective, slowest=slowest)
+            return max(0.0, 1.0 - step_time(priced, objective=best, slowest=1.0) / now)
+
+        bands = (gains.spread_cost_band for gains in records if gains.spread_cost == job.spread_cost)
+        low, high = next((band for band in bands if band is not None), (None, None))
+        lost = StepLost(
+            share(job.spread_cost),
+            None if low is None else share(max(0.0, low)),
+            None if high is None else share(max(0.0, high)),
+        )
+    return {
+        "objective": worth.objective,
+        "spread": worth.spread,
+        "level": instance.level.name,
+        "spread_by_level": worth.by_level,
+        "broken": audit.broken or None,
+        "step_time": step_time(job, objective=worth.objective, slowest=slowest),
+        "step_lost": lost,
         **{name: _possible(outcome) for name, outcome in audit.possible.items()},
-        swap=swap,
-        swaps_complete=audit.swaps_complete,
-        notes=instance.notes,
-        job=job_document(instance),
-        cluster=summarise_cluster(cluster, instance.source),
-    )
+        "swap": swap,
+        "swaps_complete": audit.swaps_complete,
+    }
 
 
 def _possible(outcome: Outcome) -> Possible:
@@ -136,7 +272,7 @@ def _possible(outcome: Outcome) -> Possible:
     return Possible(outcome.objective, outcome.bound, outcome.status, outcome.spread, closer, reason)
 
 
-def print_score(out: Console, instance: Instance, document: ScoreDocument, *, then: str) -> None:
+def print_score(out: Console, *, instance: Instance, document: ScoreDocument, then: str) -> None:
     """Print what `arnold score` says.
 
     :param then: the command to go on with.
@@ -176,4 +312,43 @@ def print_score(out: Console, instance: Instance, document: ScoreDocument, *, th
         gain = f"objective {decimal(document.objective)} -> {decimal(swap.objective)}{closer}"
         frame.sentences("Swaps", [f"{first} and {second}: {gain}; {best}."])
     by = f"steps by the job's spread_cost of {job.spread_cost:.3g}; `arnold calibrate` measures yours"
+    if document.step_lost is not None:
+        saved = f"{_lost_words(document.step_lost)} of each step is lost beside the best on the empty cluster"
+        frame.sentences("Lost", [saved])
     frame.end([*passed_over(instance), by, *document.notes], then)
+
+
+def print_scores(out: Console, document: ScoresDocument) -> None:
+    """Print what `arnold score --all` says."""
+    jobs = document.jobs
+    gpus = sum(job.gpus for job in jobs)
+    all_gpus = gpus + sum(job.gpus for job in document.not_scored)
+    lost = "nothing of it is known to be lost" if not jobs else f"{document.gpus_lost:,.1f} of {gpus:,} GPUs lost"
+    colour = GOOD if jobs and document.gpus_lost < 0.005 * gpus else SO_SO
+    frame = Frame(out, f"{plural(len(jobs), 'running job')} scored: {lost} to spread and slow nodes", colour)
+    out.print(f"{document.cluster.source}: {gpus:,} of {all_gpus:,} GPUs of running jobs are of jobs with a score")
+    rows = [
+        (
+            job.name, job.group or job.owner, job.gpus, decimal(job.objective),
+            *(None if there.objective is None else decimal(there.objective)
+              for there in (job.same_nodes, job.restart, job.empty_cluster)),
+            _lost_words(job.step_lost),
+            "" if job.swap is None else f"{job.swap.nodes[0]} and {job.swap.nodes[1]}: {decimal(job.swap.objective)}",
+        )
+        for job in jobs
+    ]  # fmt: skip
+    headers = ("job", "of", "GPUs", "objective", "reordered", "anew", "empty", "step lost", "best swap")
+    frame.rows(headers, rows, title="Jobs: objective as it runs, and what it could be", left=("of", "best swap"))
+    reasons = [f"{job.name}, {plural(job.gpus, 'GPU')}: {job.reason}" for job in document.not_scored]
+    frame.sentences("Not scored", reasons)
+    unordered = [job.name for job in jobs if not job.ranked]
+    order = [f"ranks taken in the order of the nodes, as srun numbers them: {some(unordered)}"] if unordered else []
+    by = "what is lost is beside the best on the empty cluster, by each job's spread_cost"
+    frame.end([by, *order, *document.notes], "")
+
+
+def _lost_words(lost: StepLost | None) -> str | None:
+    if lost is None:
+        return None
+    between = "" if lost.low is None else f" ({percent(lost.low)} to {percent(lost.high)})"
+    return percent(lost.share) + between

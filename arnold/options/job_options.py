@@ -103,7 +103,7 @@ class PlacementInputs(_Inputs):
         :raises ArnoldError: a file is unusable, or the job names a level or a type of GPU that the cluster has not.
         """
         loaded, (job,) = self._read_files()
-        instance = self._tolerating(loaded, job)
+        instance = self.instance(loaded, job)
         if not self.running:
             return instance
         from scheduler.several.running_jobs import near_running_jobs
@@ -113,6 +113,17 @@ class PlacementInputs(_Inputs):
             instance, _ = beside_running(instance, others, now=loaded.now)
         return near_running_jobs(instance, [running_job(file, instance.cluster) for file in placed])
 
+    def read_cluster(self, running: Sequence[str]) -> LoadedTopology:
+        """Return the cluster with the jobs that run on it; raise as :meth:`read_beside`."""
+        loaded = self.files.read_aloud(jobs=not running)
+        if not running:
+            return loaded
+        from topology.running_jobs import read_running, with_running
+
+        jobs = read_running([read_source(file) for file in running_files(running)], loaded.cluster, now=loaded.now)
+        cluster, notes = with_running(loaded.cluster, jobs.running)
+        return replace(loaded, cluster=cluster, jobs=jobs, notes=(*loaded.notes, *jobs.notes, *notes))
+
     def read_beside(self, running: Sequence[str]) -> tuple[Instance, LiveJobs | None, datetime]:
         """Return the instance with the GPUs of running jobs in use, the jobs, ``None`` = nobody says which, and now.
 
@@ -120,13 +131,13 @@ class PlacementInputs(_Inputs):
         :raises ArnoldError: as :meth:`read`, and :func:`~topology.running_jobs.read_running`.
         """
         loaded, (job,) = self._read_files(with_jobs=not running)
-        instance, jobs = self._tolerating(loaded, job), loaded.jobs
+        instance, jobs = self.instance(loaded, job), loaded.jobs
         if running:
             sources = [read_source(file) for file in running_files(running)]
             instance, jobs = beside_running(instance, sources, now=loaded.now)
         return instance, jobs, loaded.now
 
-    def _tolerating(self, loaded: LoadedTopology, job: JobFile) -> Instance:
+    def instance(self, loaded: LoadedTopology, job: JobFile) -> Instance:
         """Return the instance, whose cluster is as the job has it by its tolerations."""
         instance = self._instance(loaded, job)
         return replace(instance, cluster=instance.cluster.tolerating(instance.job.tolerations))
@@ -173,8 +184,11 @@ class JointInputs(_Inputs):
         return instances, [weights.get(name, 1.0) for name in named]
 
 
-def placement_inputs(command: F) -> F:
-    """Give a command the options of a cluster, of a job, and of the limits of a solver, as one record ``inputs``."""
+def placement_inputs(command: F, *, needs_job: bool = True) -> F:
+    """Give a command the options of a cluster, of a job, and of the limits of a solver, as one record ``inputs``.
+
+    :param needs_job: whether a job must be named; else that of the inputs may be empty.
+    """
     given = takes(inputs=PlacementInputs)(command)
 
     @wraps(command)
@@ -182,7 +196,7 @@ def placement_inputs(command: F) -> F:
         named = [*filter(None, [options["job"]]), *jobs]
         if len(named) > 1:
             raise click.UsageError(f"One job is expected, and {len(named)} are named: {', '.join(named)}.")
-        return given(**options | {"job": _named(named)[0]})
+        return given(**options | {"job": _named(named)[0] if needs_job else "".join(named)})
 
     return _job_argument(options_of(PlacementInputs)(cast("F", call)))
 

@@ -94,6 +94,13 @@ def recognise(pod: Pod, owners: Owners, before: GangMember | None = None) -> Gan
     )
 
 
+def group_of(pod: Pod) -> GangKey:
+    """Return what a pod belongs to, gang or not: what names its gang, or else its controller, or itself."""
+    form = next(_forms(pod, {}), None)
+    owner = pod.name if pod.owner is None else pod.owner.name
+    return GangKey(pod.namespace, short_name(owner if form is None else form.name))
+
+
 def _invalid(pod: Pod, reason: str, message: str, fix: str) -> InvalidGang:
     return InvalidGang.of_pod(pod, f"pod {pod.name} {message}", reason=reason, fix=fix)
 

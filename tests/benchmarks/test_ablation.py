@@ -26,6 +26,15 @@ def test_a_stage_that_is_off_does_not_run() -> None:
     assert whole["bound"] >= bare["bound"]  # type: ignore[operator]
 
 
+def test_the_limit_is_counted_from_the_start_of_the_search() -> None:
+    """No stage begins a tenth of a counted second after the limit, on a grid whose profiles take hours."""
+    profiles = GridProblem(87, 8, (31,) * 30)  # number 839 of seed 1
+    off = [stage for stage in stage_names() if stage not in ("apply_product", "build_quick_tabu", "enumerate_profiles")]
+    cut = search(profiles, 0.3, limit=0.2, seed=1, off=off)
+    assert not cut["proved"]
+    assert 0.2 <= cut["work"] < 0.7  # type: ignore[operator]  # one round of the profiles is more than a second
+
+
 def test_only_what_a_stage_touched_is_searched_again(tmp_path: Path) -> None:
     """Runs stand in a file; a second look reads them, and without a stage there are runs for what it changed alone."""
     ablation = Ablation(("small",), 40, 1.0, tmp_path)

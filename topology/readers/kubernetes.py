@@ -282,7 +282,7 @@ class Kubernetes:
 
     def read(self, source: Source, *, levels: Sequence[str] | None, now: datetime) -> Reading:
         """Read the nodes; raise an error where ``levels`` names a label that no node carries."""
-        listing = _Listing(load_document(source, several=True), self.gpu_resources)
+        listing = Listing(load_document(source, several=True), self.gpu_resources)
         machines = listing.machines()
         places = find_places([(machine.name, machine.node.labels) for machine in machines], levels, listing.sayings)
         held, pool = listing.held_gpus(), set[str]()
@@ -363,7 +363,7 @@ class _Machine:
         ]
 
 
-class _Listing:
+class Listing:
     """The objects of a file."""
 
     def __init__(self, document: Document, gpu_resources: tuple[str, ...]) -> None:

@@ -1,19 +1,21 @@
 """Flows: every domain serves an interval of the columns, and a row is a path of at most R segments within these.
 
 A linear program chooses the intervals, with the rows as a flow in fractions; a dive rounds them, and SCIP makes whole
-rows.
+rows.  Bands may be peeled off first.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, replace
-from math import inf
+from itertools import combinations
+from math import comb, inf, sqrt
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scheduler.placement.exact.bounds import CoverageBound
+from scheduler.placement.exact.bands import lay_bands
+from scheduler.placement.exact.bounds import CoverageBound, product_bound
 from scheduler.placement.exact.problem import GridProblem
 from scheduler.placement.types import Pair
 from scheduler.work_clock import clock, spend, wall_left
@@ -328,3 +330,120 @@ class Dives:
                 serves[k, right], room[right] = True, room[right] - 1
                 right += 1
         return serves
+
+
+# Peeled bands: some bands in whole rows first, drawn at random, and an interval flow over what they leave.
+#
+# A *band* is a set of at most S domains that hold all cells of some columns, each row in one of them.  So b bands leave
+# a problem with fewer columns, without their domains, whose pair is (S, R - b).  It is so small that a dive takes
+# hundredths of a second, and many choices of bands can be tried, where one flow over all columns takes seconds.
+#
+# By the product bound what is left needs ``(sum sqrt n_k)^2 <= S (R - b) D * columns``.  Bands are weighed by what they
+# do to that, drawn one after another from the best of those that are left, and of a few draws the one is taken that
+# leaves the sum most room.
+
+
+_SETS = 50_000  # of domains for a band, up to which bands are listed: hundredths of a second
+_KEPT = 1000  # Bands that are drawn from, those that weigh least
+_NEXT = 0.2  # Chance of each band in turn, the best first, to be the one that is drawn
+_DRAWS = 8  # of which the best is taken
+_LEFT = (2, 3, 4)  # R - b, in turn: with more the flow is large again
+# Of work: to list a set of domains, and to draw bands
+_SET_SECONDS, _DRAW_SECONDS = 1e-6, 3e-4
+
+
+@dataclass(frozen=True, slots=True)
+class _Rest:
+    """What drawn bands leave."""
+
+    room: float  # S (R - b), less what the product bound asks
+    bands: tuple[int, ...]  # their places
+    domains: IntArray  # that are in none
+    problem: GridProblem
+
+
+class PeeledBands:
+    """The bands that may be peeled off for one pair, at least two of its R parts being left to a flow."""
+
+    def __init__(self, problem: GridProblem, pair: Pair) -> None:
+        self._problem, self._pair = problem, pair
+        dp, pp = pair
+        self._capacities = np.array(problem.capacities)
+        self._spare = int(self._capacities.sum()) - problem.cells
+        self._left = [parts for parts in _LEFT if parts < pp]
+        domains = len(self._capacities)
+        sizes = [size for size in (dp - 1, dp) if 0 < size <= domains and comb(domains, size) <= _SETS]
+        if not sizes or not self._left:
+            self._left = []
+            return
+        # a cell that is wasted is one that the smallest domain in use must hold
+        last = int(np.searchsorted(np.cumsum(self._capacities), problem.cells))
+        price = 1 / sqrt(self._capacities[last])
+        budget = sqrt(dp * pp * problem.cells) / 2
+        listed = []
+        for size in sizes:
+            sets = np.array(list(combinations(range(domains), size)))
+            spend(_SET_SECONDS * len(sets))
+            held = self._capacities[sets]
+            # as many columns as they hold, or one fewer, so that rows of each are whole
+            for fewer in (0, 1):
+                widths = np.maximum(held.sum(axis=1) // problem.rows - fewer, 1)
+                waste = held.sum(axis=1) - widths * problem.rows
+                whole = np.minimum(held // widths[:, None], problem.rows).sum(axis=1) >= problem.rows
+                good = whole & (waste <= self._spare) & (widths < problem.columns)
+                weight = price * waste + budget * (1 / pp + widths / problem.columns) - np.sqrt(held).sum(axis=1)
+                inside = np.zeros((int(good.sum()), domains), dtype=np.bool_)
+                np.put_along_axis(inside, sets[good], values=True, axis=1)
+                listed.append((weight[good], inside, widths[good], waste[good]))
+        weight, inside, widths, waste = (np.concatenate(arrays) for arrays in zip(*listed, strict=True))
+        best = np.argsort(weight, kind="stable")[:_KEPT]
+        self._inside, self._widths, self._waste = inside[best], widths[best], waste[best]
+
+    def flow(self, limit: FlowLimit) -> IntArray | None:
+        """Return a placement of some bands and an interval flow beside them; ``None`` when none was found.
+
+        Nothing found proves nothing.
+
+        :param limit: of the flow; its seed draws the bands too.
+        :returns: shape [rows, columns], the domain of each cell.
+        """
+        if not self._left:
+            return None
+        rng, parts = np.random.default_rng(limit.seed), self._left[limit.seed % len(self._left)]
+        spend(_DRAW_SECONDS * _DRAWS)
+        draws = [rest for _ in range(_DRAWS) if (rest := self._draw(parts, rng)) is not None]
+        rest = max(draws, key=lambda rest: rest.room, default=None)
+        if rest is None or rest.room < 0:
+            return None
+        small, pair = rest.problem, (self._pair[0], parts)
+        if turned := small.columns > small.rows:
+            small, pair = small.transposed, (parts, self._pair[0])
+        if small.columns > COLUMNS or count_intervals(small, pair) > INTERVALS:
+            return None
+        coverage = CoverageBound(small)
+        if coverage.refutes(*pair) or (beside := interval_flow(small, pair, limit=limit, coverage=coverage)) is None:
+            return None
+        bands = list(rest.bands)
+        widths = self._widths[bands]
+        rows_in = self._inside[bands].T * (self._capacities[:, None] // widths)
+        band_cells = lay_bands(self._problem.rows, widths.tolist(), rows_in)
+        return np.column_stack([band_cells, rest.domains[beside.T if turned else beside]])
+
+    def _draw(self, parts: int, rng: np.random.Generator) -> _Rest | None:
+        """Return what R less so many bands leave; ``None`` where it is too little."""
+        problem = self._problem
+        bands, columns, spare = list[int](), problem.columns, self._spare
+        free = np.ones(len(self._widths), dtype=np.bool_)
+        for _ in range(self._pair[1] - parts):
+            some = np.flatnonzero(free & (self._widths < columns) & (self._waste <= spare))
+            if not len(some):
+                return None
+            band = int(some[min(len(some), int(rng.geometric(_NEXT))) - 1])
+            bands.append(band)
+            columns, spare = columns - int(self._widths[band]), spare - int(self._waste[band])
+            free &= ~(self._inside & self._inside[band]).any(axis=1)
+        domains = np.flatnonzero(~self._inside[bands].any(axis=0)).astype(np.int32)
+        rest = GridProblem(problem.rows, columns, tuple(self._capacities[domains].tolist()))
+        if sum(rest.capacities) < rest.cells:
+            return None
+        return _Rest(self._pair[0] * parts - product_bound(rest), tuple(bands), domains, rest)

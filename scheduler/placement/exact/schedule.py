@@ -31,6 +31,7 @@ from scheduler.placement.exact.flows import (
     INTERVALS,
     PROGRAMS,
     FlowLimit,
+    PeeledBands,
     count_intervals,
     interval_flow,
 )
@@ -53,6 +54,7 @@ _FULL = 0.97
 # Intervals up to which flows come before the longer methods: two segments on eight columns, with domains of twenty
 # capacities. On gangs of 16 to 128 nodes they build nearly all that quick bands do not
 _FIRST_INTERVALS = 400
+_PEELS = 16  # Draws of bands in a round
 _DIVES = 14  # Rounds of flows, with more programs in each; of sixty seeds the first twenty found all there was
 """A method, applied to all open pairs of a search."""
 
@@ -261,6 +263,34 @@ def build_first_flows(search: PairSearch) -> None:
     _flows(search, range(1), _FIRST_INTERVALS, segments=2)
 
 
+def build_quick_peels(search: PairSearch) -> None:
+    """Peel bands off a few times: what they leave is so small that its flow takes hundredths of a second."""
+    _peels(search, search.params.short_share, rounds=range(1))
+
+
+def build_long_peels(search: PairSearch) -> None:
+    """Peel bands off again and again."""
+    _peels(search, search.params.long_share, rounds=range(1, _DIVES))
+
+
+def _peels(search: PairSearch, share: float, rounds: range) -> None:
+    """Peel bands off, each time with another seed, round after round over all open pairs."""
+    end = search.end_of(share)
+    bands_of = cache(lambda view, pair: PeeledBands(view.problem, pair))
+
+    def attempt(view: GridView, pair: Pair, *, number: int) -> IntArray | None:
+        for seed in range(number * _PEELS, (number + 1) * _PEELS):
+            limit = FlowLimit(end - clock(), PROGRAMS, search.limits.seed + seed)
+            if limit.seconds <= 0:
+                break
+            if (cells := bands_of(view, pair).flow(limit)) is not None:
+                return cells
+        return None
+
+    for number in rounds:
+        _from_the_roomiest(search, partial(attempt, number=number), "peeled bands", end=end)
+
+
 def build_quick_flows(search: PairSearch) -> None:
     """Cut every row where it suits, with two short dives, which ask for different things."""
     _flows(search, range(2), INTERVALS)
@@ -344,10 +374,12 @@ STAGES: tuple[Stage, ...] = (
     count_rectangles,
     build_split_bands,
     pack_quick_components,
+    build_quick_peels,
     build_quick_flows,
     count_patterns,
     decide_shapes,
     pack_components,
+    build_long_peels,
     build_long_flows,
     enumerate_profiles,
 )

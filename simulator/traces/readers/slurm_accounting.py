@@ -61,6 +61,7 @@ class SlurmRun:
     account: str = ""
     partition: str = ""
     limit: float | None = None  # seconds that it might run; None = unlimited, or not said
+    node_list: str = ""  # a hostlist; empty = not said
 
     @property
     def gpus(self) -> float:
@@ -239,6 +240,11 @@ class Sacct:
 
     def read(self, source: ByteStream, bad_rows: TraceRows) -> Iterator[Numbered]:
         """Yield the jobs with their lines, in the order of the file."""
+        runs = bad_rows.keep(self.runs(source, bad_rows), ended, source)
+        yield from jobs_of(runs, bad_rows, source)
+
+    def runs(self, source: ByteStream, bad_rows: TraceRows) -> Iterator[tuple[int, SlurmRun]]:
+        """Yield all records with their lines, also of jobs that wait or run, in the order of the file."""
         clock = Clock(bad_rows)
 
         def moment(cells: Mapping[str, str], column: str) -> float | None:
@@ -254,27 +260,26 @@ class Sacct:
                 elapsed = end - start
             minutes, nodes = cells.get("timelimitraw", ""), cells.get("nnodes", "")
             raw = clock.length(minutes, "TimelimitRaw", each=60) if minutes.isdecimal() else None
-            return ended(
-                SlurmRun(
-                    job_id=cells.get("jobid") or cells["jobidraw"],
-                    submit=clock.seconds(cells["submit"], "Submit"),
-                    start=start,
-                    eligible=moment(cells, "eligible"),
-                    elapsed=elapsed,
-                    state=intern(cells["state"]),
-                    nodes=float(nodes) if nodes.isdecimal() else None,
-                    resources=trackable(cells["alloctres"]),
-                    requested=trackable(cells.get("reqtres", "")),
-                    cluster=intern(cells.get("cluster", "")),
-                    name=cells.get("jobname", ""),
-                    user=intern(cells.get("user", "")),
-                    account=intern(cells.get("account") or cells.get("group", "")),
-                    partition=intern(cells.get("partition", "")),
-                    limit=length(cells.get("timelimit", "")) if raw is None else raw,
-                )
+            return SlurmRun(
+                job_id=cells.get("jobid") or cells["jobidraw"],
+                submit=clock.seconds(cells["submit"], "Submit"),
+                start=start,
+                eligible=moment(cells, "eligible"),
+                elapsed=elapsed,
+                state=intern(cells["state"]),
+                nodes=float(nodes) if nodes.isdecimal() else None,
+                resources=trackable(cells["alloctres"]),
+                requested=trackable(cells.get("reqtres", "")),
+                cluster=intern(cells.get("cluster", "")),
+                name=cells.get("jobname", ""),
+                user=intern(cells.get("user", "")),
+                account=intern(cells.get("account") or cells.get("group", "")),
+                partition=intern(cells.get("partition", "")),
+                limit=length(cells.get("timelimit", "")) if raw is None else raw,
+                node_list=cells.get("nodelist", ""),
             )
 
-        yield from jobs_of(bad_rows.keep(_rows(source, bad_rows), run, source), bad_rows, source)
+        yield from bad_rows.keep(_rows(source, bad_rows), run, source)
 
 
 def _rows(source: ByteStream, bad_rows: TraceRows) -> Iterator[tuple[int, Mapping[str, str]]]:

@@ -154,11 +154,11 @@ def test_the_slow_node_is_found_and_left_alone(arnold: Arnold, quick: None, tmp_
     # Durations have a noise of 1 %.
     assert flag["slowdown"] == pytest.approx(SLOWDOWN, rel=0.01)
     inputs = ("--cluster", at["cluster.csv"], "--job", at["job.yaml"], "--json")
-    before = arnold("place", *inputs).json
+    before = arnold("place", *inputs, "--algorithm", "best-fit").json
     after = arnold("place", *inputs, "--flags", at["flags.yaml"]).json
     assert slow in {cell["node"] for cell in before["assignment"]}
     assert slow not in {cell["node"] for cell in after["assignment"]}
-    assert before["status"] == after["status"] == "optimal"
+    assert after["status"] == "optimal"
 
 
 def test_trace_of_jobs_fits_the_cluster(tmp_path: Path) -> None:

@@ -9,8 +9,10 @@ from arnold.pages.placement_page import placement_page
 from scheduler.algorithm_run import judge
 from scheduler.job import Job, Parallelism
 from scheduler.placement.types import Proposal
-from tests.browser import Shown, show
+from tests.browser import Shown, View, show
 from topology.generate import minipods
+
+pytestmark = pytest.mark.xdist_group("map tools")  # the page is opened once, by one worker
 
 JOB = Job("llm", Parallelism(tp=8, pp=2, dp=3))
 CLUSTER = minipods(minipods=2, nodes=16, rack_nodes=4)
@@ -58,7 +60,8 @@ PINCH = """
 @pytest.fixture(scope="module")
 def shown(page: str, tmp_path_factory: pytest.TempPathFactory) -> Shown:
     """On a telephone, after the other algorithm was chosen and the map pinched."""
-    return show(page, tmp_path_factory.mktemp("browser"), width=400, act=f"{{{CHOOSE}}}{{{PINCH}}}")
+    (shown,) = show([View(page, 400, f"{{{CHOOSE}}}{{{PINCH}}}")], tmp_path_factory.mktemp("browser"))
+    return shown
 
 
 def rows_of(dom: str) -> list[list[str]]:

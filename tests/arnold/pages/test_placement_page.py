@@ -2,9 +2,9 @@
 
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from html import unescape
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from scheduler.job import FAMILIES, Count, Job, Parallelism
 from scheduler.objective import step_time
 from scheduler.outcome import Outcome
 from scheduler.placement.types import ParetoPoint, PriceOption, Proposal, Refutation
-from tests.browser import show
+from tests.browser import Shown, View, show
 from tests.facts import says
 from tests.markup import tags
 from topology.build import build_cluster
@@ -25,6 +25,8 @@ from topology.cluster import Cluster, Node
 from topology.drawing.page_kit import colour_ramp
 from topology.flags import NodeFlag
 from topology.generate import fragment, hpn_segments, minipods
+
+in_browser = pytest.mark.xdist_group("placement page")  # which one worker opens, all views at once
 
 JOB = Job("llm", Parallelism(tp=8, pp=2, dp=8), alpha=0.25)
 """8 rows, 2 stages: 16 nodes."""
@@ -307,43 +309,58 @@ CHOOSE = """
 """What Enter on the button of an algorithm does, and what is seen then."""
 
 
-def test_choosing_an_algorithm_changes_all_that_is_said_of_a_placement(page: str, tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def shown(page: str, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Shown]:
+    """The page on two screens, before and after an algorithm was chosen, and the page of a single placement."""
+    single = placement_page(four_minipods(), JOB, [judge("exact", four_minipods(), JOB, by_stage())])
+    views = {
+        "1280": View(page, 1280),
+        "400": View(page, 400),
+        "1280, chosen": View(page, 1280, CHOOSE),
+        "400, chosen": View(page, 400, CHOOSE),
+        "single": View(single, 1280),
+    }
+    return dict(zip(views, show([*views.values()], tmp_path_factory.mktemp("browser")), strict=True))
+
+
+@in_browser
+def test_choosing_an_algorithm_changes_all_that_is_said_of_a_placement(shown: Mapping[str, Shown]) -> None:
     """Tiles, sentence, spread at every level, ring, map and names follow; map, tiles and sentence come into sight, and
     the keyboard goes on with the list of algorithms.
     """
-    shown = show(page, tmp_path, width=1280, act=CHOOSE)
-    assert shown.said == []
-    text = text_of(shown.dom)
+    chosen = shown["1280, chosen"]
+    assert chosen.said == []
+    text = text_of(chosen.dom)
     assert "2.0 objective 0.25 x 2 + 0.75 x 2; nothing below 1.75 2 DP spread" in text
-    assert re.search(r'<span class="seal" hidden="">proved', shown.dom)
+    assert re.search(r'<span class="seal" hidden="">proved', chosen.dom)
     assert "5.2 s to solve halfway" in text
     said = "16 nodes on 4 minipods: a DP group touches at most 2 minipods, a PP group at most 2 minipods."
     assert says(text, said, "Stopped at 5 s", "Objective 2.0", "1.14 times that of exact (1.75, proved optimal)")
     outcome = judge("halfway", four_minipods(), JOB, in_columns())
     assert outcome.evaluation is not None
     expected = [outcome.evaluation.by_level[level][family] for level in ("minipod", "rack") for family in FAMILIES]
-    assert [int(number) for number in re.findall(r"data-spread=\"\">(\d+)<", shown.dom)] == expected
-    assert re.findall(r'data-ring="(\d)"( hidden)?', shown.dom) == [("0", " hidden"), ("1", " hidden"), ("2", "")]
-    assert set(re.findall(r'class="run-name">(\w+)<', shown.dom)) == {"halfway"}
-    pressed = re.findall(r'class="link" aria-pressed="(\w+)">(\w+)<', shown.dom)
+    assert [int(number) for number in re.findall(r"data-spread=\"\">(\d+)<", chosen.dom)] == expected
+    assert re.findall(r'data-ring="(\d)"( hidden)?', chosen.dom) == [("0", " hidden"), ("1", " hidden"), ("2", "")]
+    assert set(re.findall(r'class="run-name">(\w+)<', chosen.dom)) == {"halfway"}
+    pressed = re.findall(r'class="link" aria-pressed="(\w+)">(\w+)<', chosen.dom)
     assert [name for on, name in pressed if on == "true"] == ["halfway"]
-    assert 'data-seen="false true true true run"' in shown.dom
+    assert 'data-seen="false true true true run"' in chosen.dom
 
 
-def test_on_a_telephone_the_map_comes_into_sight(page: str, tmp_path: Path) -> None:
+@in_browser
+def test_on_a_telephone_the_map_comes_into_sight(shown: Mapping[str, Shown]) -> None:
     """There is no room for tiles and map: the map counts."""
-    shown = show(page, tmp_path, width=400, act=CHOOSE)
-    assert 'data-seen="false true false false run"' in shown.dom
+    assert 'data-seen="false true false false run"' in shown["400, chosen"].dom
 
 
-def test_a_single_placement_offers_no_choice(tmp_path: Path) -> None:
+@in_browser
+def test_a_single_placement_offers_no_choice(shown: Mapping[str, Shown]) -> None:
     """There is nothing to choose from, and nothing goes wrong without the list of algorithms."""
-    page = placement_page(four_minipods(), JOB, [judge("exact", four_minipods(), JOB, by_stage())])
-    shown = show(page, tmp_path, width=1280)
-    assert shown.said == []
-    assert "data-run=" not in shown.dom
-    assert 'id="run"' not in shown.dom
-    assert "1.75 proved objective" in text_of(shown.dom)
+    single = shown["single"]
+    assert single.said == []
+    assert "data-run=" not in single.dom
+    assert 'id="run"' not in single.dom
+    assert "1.75 proved objective" in text_of(single.dom)
 
 
 def test_a_long_list_of_cheaper_pairs_says_how_many_are_left_out() -> None:
@@ -369,17 +386,18 @@ def test_without_scripts_the_page_is_about_the_first(page: str) -> None:
     assert re.findall(r"data-spread>(\d)<", bare)[3:5] == ["1", "2"]
 
 
+@in_browser
 @pytest.mark.parametrize("width", [1280, 400])
-def test_a_browser_shows_it(page: str, tmp_path: Path, width: int) -> None:
+def test_a_browser_shows_it(shown: Mapping[str, Shown], width: int) -> None:
     """Nothing is on the console, the page is no wider than the screen, what is wider scrolls within and can be reached
     with the keyboard, and the tooltip, which is empty, is not read out.
     """
-    shown = show(page, tmp_path, width=width)
-    assert shown.said == []
-    assert shown.width <= width
-    reached = re.findall(r'class="scroll cut" tabindex="0" role="group" aria-label="([^"]+)"', shown.dom)
+    screen = shown[str(width)]
+    assert screen.said == []
+    assert screen.width <= width
+    reached = re.findall(r'class="scroll cut" tabindex="0" role="group" aria-label="([^"]+)"', screen.dom)
     assert ("Every algorithm on this job" in reached) == (width == 400)
-    assert '<div id="tip" aria-hidden="true"' in shown.dom
+    assert '<div id="tip" aria-hidden="true"' in screen.dom
 
 
 def test_tables_have_no_empty_headers(page: str) -> None:

@@ -6,10 +6,10 @@ import json
 import re
 import zlib
 from base64 import b64decode
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 from html import unescape
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,12 +22,14 @@ from simulator.history import RunHistory
 from simulator.hooks import Incident
 from simulator.results import run_summary, time_series, waits_by_size
 from simulator.sheet import Chart, Series
-from tests.browser import show
+from tests.browser import Shown, View, show
 from tests.facts import says
 from tests.markup import tags
 from tests.simulator.clusters import racks
 from tests.simulator.replays import KeepsHalf, Twice, random_records, replayed
 from topology.drawing.layout import layout
+
+in_browser = pytest.mark.xdist_group("simulation page")  # which one worker opens, all views at once
 
 
 def words(html: str) -> str:
@@ -173,46 +175,61 @@ def test_a_chart_breaks_where_there_is_no_value() -> None:
     assert line[1].count("H") == 2
 
 
+SEARCH = """
+  const slide = inside.getElementById("slider");
+  slide.value = slide.max;
+  slide.dispatchEvent(new Event("input"));
+  inside.querySelector("[data-mode=job]").click();
+  const search = inside.getElementById("search");
+  search.value = "JOB-17";
+  search.dispatchEvent(new Event("input"));
+"""
+BROKEN = '<html><body><div style="width:900px">wide</div><script>nobody.knows()</script></body></html>'
+
+
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Shown]:
+    """The page on two screens, after a search, and a page that is broken."""
+    html, _ = page()
+    views = {
+        "1280": View(html, 1280),
+        "broken": View(BROKEN, 400),
+        "400": View(html, 400),
+        "searched": View(html, 1280, SEARCH),
+    }
+    return dict(zip(views, show([*views.values()], tmp_path_factory.mktemp("browser")), strict=True))
+
+
+@in_browser
 @pytest.mark.parametrize("width", [1280, 400])
-def test_a_browser_shows_it(tmp_path: Path, width: int) -> None:
+def test_a_browser_shows_it(shown: Mapping[str, Shown], width: int) -> None:
     """The map is painted, jobs are listed, nothing is on the console, and the page is no wider than the window."""
-    html, past = page()
-    shown = show(html, tmp_path, width=width)
-    assert shown.said == []
-    assert 'data-map="drawn"' in shown.dom
-    assert 'data-jobs="listed"' in shown.dom
-    assert len(re.findall(r'<td class="name">', shown.dom)) == len(past.jobs)
-    assert re.search(r'class="n (?:idle )?s\d"|class="n s\d', shown.dom)
-    assert shown.width <= width
+    screen, (_, past) = shown[str(width)], page()
+    assert screen.said == []
+    assert 'data-map="drawn"' in screen.dom
+    assert 'data-jobs="listed"' in screen.dom
+    assert len(re.findall(r'<td class="name">', screen.dom)) == len(past.jobs)
+    assert re.search(r'class="n (?:idle )?s\d"|class="n s\d', screen.dom)
+    assert screen.width <= width
 
 
-def test_slider_colours_and_search_answer(tmp_path: Path) -> None:
+@in_browser
+def test_slider_colours_and_search_answer(shown: Mapping[str, Shown]) -> None:
     """At the last instant the map has the squares of the last frame; a search for one job leaves its row."""
-    html, past = page()
-    last = frames(past)
-    act = """
-      const slide = inside.getElementById("slider");
-      slide.value = slide.max;
-      slide.dispatchEvent(new Event("input"));
-      inside.querySelector("[data-mode=job]").click();
-      const search = inside.getElementById("search");
-      search.value = "JOB-17";
-      search.dispatchEvent(new Event("input"));
-    """
-    shown = show(html, tmp_path, width=1280, act=act)
-    assert shown.said == []
-    assert re.findall(r'<td class="name">(.*?)</td>', shown.dom) == ["job-17"]
-    assert shown.dom.count("fill: oklch(") == np.count_nonzero(last.owner[-1])
-    assert len(re.findall(r'class="n idle"', shown.dom)) == np.count_nonzero(last.owner[-1] == 0)
-    label = re.search(r'<output id="time-label"[^>]*>(.*?)<', shown.dom)
+    searched, last = shown["searched"], frames(page()[1])
+    assert searched.said == []
+    assert re.findall(r'<td class="name">(.*?)</td>', searched.dom) == ["job-17"]
+    assert searched.dom.count("fill: oklch(") == np.count_nonzero(last.owner[-1])
+    assert len(re.findall(r'class="n idle"', searched.dom)) == np.count_nonzero(last.owner[-1] == 0)
+    label = re.search(r'<output id="time-label"[^>]*>(.*?)<', searched.dom)
     assert label is not None
     minutes, seconds = divmod(int(last.times[-1]), 60)
     assert label[1] == f"00:{minutes:02d}:{seconds:02d}"
 
 
-def test_the_browser_would_notice(tmp_path: Path) -> None:
+@in_browser
+def test_the_browser_would_notice(shown: Mapping[str, Shown]) -> None:
     """A script that fails is heard, and what does not fit the screen is measured: the tests above can fail."""
-    broken = '<html><body><div style="width:900px">wide</div><script>nobody.knows()</script></body></html>'
-    shown = show(broken, tmp_path, width=400)
-    assert "nobody is not defined" in "".join(shown.said)
-    assert shown.width >= 900
+    broken = shown["broken"]
+    assert "nobody is not defined" in "".join(broken.said)
+    assert broken.width >= 900

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from itertools import product
 
 import numpy as np
@@ -51,6 +52,7 @@ def test_what_is_needed_is_kept(refutations: list[Refutation], alpha: float, nee
     assert len(kept) == len(set(kept))
 
 
+@cache
 def certified(number: int) -> Certificate:
     """The certificate of a seeded instance."""
     drawn = draw(number, seed=1)

@@ -1,0 +1,107 @@
+"""``arnold report``: what became of the GPU-hours of a cluster, and whose they were."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import click
+
+from arnold.console.interrupts import ending_the_search
+from arnold.console.output import answer, progress
+from arnold.options.cluster_options import ClusterFiles
+from arnold.options.command import JsonCommand
+from arnold.options.field_options import file_option, options_of, takes
+from arnold.options.shared_options import html_option, parse_time
+from ground.errors import InvalidInput
+from ground.files import read_source
+from scheduler.job import Overrides
+from scheduler.job_files.own_records import OwnRecords
+from scheduler.placement.types import Limits
+
+WEEK = timedelta(days=7)
+EXAMPLES = """\b
+Examples:
+  arnold report --cluster monday.json --cluster friday.json --trace sacct.txt --html week.html
+  arnold report --cluster monday.json --trace sacct.txt --since 2026-11-23 --until 2026-11-29 --grids grids.yaml --json
+"""
+
+
+@click.command("report", cls=JsonCommand, document="arnold.documents.report_answer:ReportDocument", epilog=EXAMPLES)
+@file_option(
+    "--cluster",
+    "clusters",
+    multiple=True,
+    required=True,
+    help="Snapshots of the cluster, each true until the next; or a cluster file.",
+)
+@file_option(
+    "--trace",
+    required=True,
+    help="The accounting of Slurm in UTC, with waiting jobs and all runs: TZ=UTC sacct --allusers --allocations "
+    "--duplicates --parsable2 --format=JobID,JobName,User,Account,Submit,Eligible,Start,End,State,NNodes,ReqTRES,"
+    "AllocTRES,NodeList.",
+)
+@click.option("--since", metavar="TIME", help="When the period begins.  [default: a week before it ends]")
+@click.option("--until", metavar="TIME", help="When it ends.  [default: the time of the last snapshot]")
+@file_option("--grids", help="Grids of jobs by pattern of their names, as of `arnold score`: what spread costs them.")
+@options_of(OwnRecords)
+@options_of(Overrides)
+@options_of(Limits)
+@html_option
+@takes(own=OwnRecords, overrides=Overrides, limits=Limits)
+def command(
+    *,
+    as_json: bool,
+    html: str | None,
+    clusters: tuple[str, ...],
+    trace: str,
+    since: str | None,
+    until: str | None,
+    grids: str | None,
+    own: OwnRecords,
+    overrides: Overrides,
+    limits: Limits,
+) -> None:
+    """Say what became of the GPU-hours of a cluster: used, idle and why, lost, by team; and what could have been.
+
+    Idle GPUs are fragmented where a job waits that they would hold if they were on whole nodes. What is lost to spread
+    is beside the best placement on the empty cluster, by the spread_cost of each job. What cannot be told is said so.
+    """
+    from arnold.documents.report_answer import print_report, report_document
+    from scheduler.algorithm_run import run
+    from scheduler.job import Job
+    from scheduler.job_files.grids_file import Grids, running_grid
+    from scheduler.job_files.job_file import JobFile
+    from scheduler.placement.types import ALGORITHMS
+    from simulator.usage_report import SpreadModel, read_runs, usage
+    from topology.running_jobs import LiveJob
+
+    snapshots = sorted((ClusterFiles(file).read() for file in clusters), key=lambda loaded: loaded.now)
+    first, last = snapshots[0], snapshots[-1]
+    for loaded in snapshots[1:]:
+        if loaded.cluster.names != first.cluster.names:
+            other = f"it has other nodes than {first.source}, with which periods are compared"
+            raise InvalidInput(other, where=loaded.source, fix="give snapshots of one cluster, with the same nodes")
+    end = last.now if until is None else parse_time(until, option="--until")[1]
+    begin = end - WEEK if since is None else parse_time(since, option="--since")[0]
+    if begin >= end:
+        late = f"the period begins at {begin}, and ends at {end}"
+        raise InvalidInput(late, where="--since", fix="give an earlier time, or a later --until")
+    runs, notes = read_runs(trace, first.cluster)
+    by_pattern = None if grids is None else Grids.load(read_source(grids))
+    empty, solver, best = first.cluster.emptied(), ALGORITHMS.load("exact"), dict[Job, float | None]()
+
+    def grid(live: LiveJob) -> JobFile | None:
+        return running_grid(live, first.cluster, by_pattern, overrides=overrides, records=own.measured)
+
+    with progress("Weighing runs") as say, ending_the_search():
+
+        def best_of(job: Job) -> float | None:
+            if job not in best:
+                best[job] = run(solver, empty, job, replace(limits, progress=say)).objective
+            return best[job]
+
+        spread, (start, stop) = SpreadModel(grid, best_of), (begin.timestamp(), end.timestamp())
+        became = usage(snapshots, runs, since=start, until=stop, spread=spread)
+    answer(report_document(snapshots, became, notes), print_report, as_json=as_json, html=html)

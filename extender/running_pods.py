@@ -1,0 +1,106 @@
+"""Pods of Kubernetes as jobs that run: those that belong together are one job, with its ranks where pods are numbered.
+
+What belongs together is said by the same labels, annotations and owners that make gangs of pods
+(:mod:`extender.gangs.recognise`), whether they were scheduled as a gang or not; pods of any other controller are one
+job, and a pod by itself is one.  Its degrees of parallelism, its order, how long it runs at most and whether it may be
+stopped are said by our annotations; its end is the latest, by that hint.  Pods without GPUs, and those that have ended
+or have no node yet, hold nothing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from datetime import datetime
+from itertools import pairwise
+from typing import ClassVar
+
+from extender.gangs.annotations import hints_of, parse_degrees, parse_order
+from extender.gangs.recognise import group_of, index_of
+from extender.gangs.types import GangKey, InvalidGang
+from extender.kubernetes_names import ORDER, PARALLELISM
+from ground.documents import Document, load_document
+from ground.files import Source
+from ground.formats import FileFormat
+from scheduler.job import DEGREES, MEGATRON_ORDER
+from topology.kubernetes.objects import START_OF_TIME, Place
+from topology.kubernetes.pods import Pod
+from topology.node_gpus import GPUS
+from topology.readers.kubernetes import Kubernetes, Listing
+from topology.running_jobs import LiveJob
+
+
+class RunningPods:
+    """Reader of pods."""
+
+    format: ClassVar = FileFormat(
+        name="pods",
+        source="Pods of Kubernetes, JSON or YAML",
+        export="`kubectl get pods -A -o json`",
+        read="jobs by gang, Job, JobSet, LWS, Kubeflow or another owner; ranks, GPUs, priority, start, annotations",
+        left_out="pods without GPUs, without a node, or that have ended",
+        marks=("kind", "items", "pod"),
+    )
+
+    def likeness(self, head: bytes) -> float:
+        """Return whether it is a list of Kubernetes objects."""
+        return Kubernetes().likeness(head)
+
+    def read(self, source: Source, *, now: datetime) -> Iterator[LiveJob]:  # noqa: ARG002
+        """Yield the jobs in the order of their first pods."""
+        document = load_document(source, several=True)
+        groups: dict[GangKey, list[tuple[Place, Pod]]] = {}
+        for place, pod in Listing(document, GPUS).pods:
+            if pod.node is not None and not pod.terminal and pod.readable_gpus:
+                groups.setdefault(group_of(pod), []).append((place, pod))
+        for key, members in groups.items():
+            yield _job(key, members, document)
+
+
+def _job(key: GangKey, members: Sequence[tuple[Place, Pod]], document: Document) -> LiveJob:
+    pods = [pod for _, pod in members]
+    ordered, ranked = _by_rank(pods)
+    nodes = tuple(dict.fromkeys(pod.node or "" for pod in ordered))
+    # ranks that lie on a node, leave it and come back are no order of nodes
+    ranked &= sum(pod.node != before.node for before, pod in pairwise(ordered)) == len(nodes) - 1
+    gpus = Counter[str]()
+    for pod in pods:
+        gpus[pod.node or ""] += pod.readable_gpus
+    bound = [pod.bound_at for pod in pods if pod.bound_at > START_OF_TIME]
+    started = min(bound).timestamp() if bound else None
+    hints = hints_of(pods)
+    ends = None if started is None or hints.seconds is None else started + hints.seconds
+    asked = pods[0].annotations
+    parallelism: dict[str, int | str] | None = None
+    if PARALLELISM in asked:
+        with suppress(InvalidGang):
+            order = parse_order(asked[ORDER]) if ORDER in asked else MEGATRON_ORDER
+            degrees = parse_degrees(asked[PARALLELISM], order=order)
+            parallelism = {name: degrees.degree(name) for name in DEGREES} | {"order": order}
+    return LiveJob(
+        str(key),
+        nodes,
+        document.where(*members[0][0]),
+        ranked,
+        tuple(gpus[node] for node in nodes) if len({*gpus.values()}) > 1 else next(iter(gpus.values())),
+        group=key.namespace,
+        priority=max((pod.spec.priority for pod in pods if pod.spec.priority is not None), default=None),
+        preemptible=hints.preemptible,
+        parallelism=parallelism,
+        started=started,
+        ends=ends,
+        ends_by="" if ends is None else "time limit",
+    )
+
+
+def _by_rank(pods: Sequence[Pod]) -> tuple[list[Pod], bool]:
+    """Return pods in the order of their ranks, and whether these are known; else as they are listed."""
+    try:
+        indices = [index_of(pod) for pod in pods]
+    except InvalidGang:
+        return [*pods], False
+    known = [index for index in indices if index is not None]
+    if len({*known}) < len(pods) or len({len(index) for index in known}) > 1:
+        return [*pods], len(pods) == 1
+    return [pod for _, pod in sorted(zip(known, pods, strict=True), key=lambda ranked: ranked[0])], True

@@ -1,0 +1,131 @@
+"""Which grid a running job has: as it says itself, or as a file of grids says of jobs whose names match a pattern; and
+the nodes of its cells.
+
+The file is a list of what job files say, ``grids: [{name: "pretrain-*", parallelism: {tp: 8, pp: 4}}]``; the name is a
+pattern of the shell, of the whole name of a job or, with Slurm, of its name without the number.  The first that matches
+counts.  Where ``dp`` is left out, it is what the GPUs of the job come to.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import partial
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict
+
+from ground.documents import Document, load_document
+from ground.errors import InvalidInput, InvalidPlacement
+from ground.files import Source
+from ground.quantities import plural
+from scheduler.affinity import Gains
+from scheduler.job import Job, Overrides
+from scheduler.job_files.job_file import JobDocument, JobFile, job_of
+from topology.cluster import Cluster, IntArray
+from topology.running_jobs import LiveJob
+
+
+class GridsFile(BaseModel):
+    """A file of grids."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+    grids: list[JobDocument]
+    """What job files say; each name is a pattern."""
+
+
+@dataclass(frozen=True, slots=True)
+class Grids:
+    """The grids of a file."""
+
+    document: Document
+    jobs: Sequence[JobDocument]
+
+    @classmethod
+    def load(cls, source: Source) -> Grids:
+        """Read a file of grids.
+
+        :raises InvalidInput: it is damaged, or a key says what cannot be.
+        """
+        document = load_document(source)
+        return cls(document, document.parse(GridsFile).grids)
+
+
+def running_grid(
+    live: LiveJob,
+    cluster: Cluster,
+    grids: Grids | None,
+    *,
+    overrides: Overrides | None = None,
+    records: Sequence[Gains] = (),
+) -> JobFile | None:
+    """Return the job that a running one is; ``None`` = nothing says its grid.
+
+    :param cluster: that it runs on.
+    :raises InvalidJob: what says so makes no job.
+    """
+    if live.parallelism is not None:
+        source = Source(live.source, json.dumps({"parallelism": dict(live.parallelism)}), numbered=False)
+        document = load_document(source)
+        content = document.parse(JobDocument)
+        return job_of(content, lambda *_: live.source, overrides=overrides, records=records, cluster=cluster)
+    if grids is None:
+        return None
+    short = live.name.partition(" ")[2] if live.name[:1].isdigit() else live.name
+    for i, content in enumerate(grids.jobs):
+        if not any(fnmatchcase(name, content.name) for name in (live.name, short)):
+            continue
+        degrees = content.parallelism
+        if "dp" not in degrees.model_fields_set:
+            gpus, others = int(live.gpus_on(cluster).sum()), degrees.tp * degrees.cp * degrees.pp
+            filled = degrees.model_copy(update={"dp": max(1, gpus // others)})
+            content = content.model_copy(update={"parallelism": filled})  # noqa: PLW2901
+        where = partial(grids.document.where, "grids", i)
+        return job_of(content, where, overrides=overrides, records=records, cluster=cluster)
+    return None
+
+
+def running_nodes(live: LiveJob, job: Job, cluster: Cluster) -> IntArray:
+    """Return the node of each cell of a running job, shape [rows, columns], its nodes in the order of its ranks.
+
+    :raises InvalidPlacement: it has other nodes, or parts of nodes, than its grid takes.
+    """
+    each = live.gpus_on(cluster)
+    if (each != job.gpus_per_node).any():
+        some_node = int(np.argmax(each != job.gpus_per_node))
+        raise InvalidPlacement(
+            f"it has {plural(int(each[some_node]), 'GPU')} of {live.nodes[some_node]}, and its grid takes "
+            f"{job.gpus_per_node} of each node",
+            where=live.source,
+            fix="say gpus_per_node in its job; what shares nodes with others has no spread",
+        )
+    if len(live.nodes) != job.grid.cells:
+        raise InvalidPlacement(
+            f"it runs on {plural(len(live.nodes), 'node')}, and its grid has {job.grid.cells:,} of "
+            f"{plural(job.gpus_per_node, 'GPU')}",
+            where=live.source,
+            fix="correct its degrees of parallelism",
+        )
+    by_rank = np.array([cluster.index_of[name] for name in live.nodes], dtype=np.int32)
+    nodes: IntArray = by_rank[job.grid.node_rank]
+    return nodes
+
+
+def named_job(jobs: Sequence[LiveJob], name: str, *, where: str) -> LiveJob:
+    """Return the running job of that name, of that number where Slurm numbers it, or of that name without the number or
+    namespace.
+
+    :raises InvalidInput: none or several are called so.
+    """
+    called = [live for live in jobs if name in (live.name, live.name.partition(" ")[0])]
+    called = called or [live for live in jobs if name in (live.name.partition(" ")[2], live.name.rpartition("/")[2])]
+    if len(called) == 1:
+        return called[0]
+    names = ", ".join(live.name for live in (called or jobs)[:5]) or "none"
+    if called:
+        raise InvalidInput(f"several running jobs are called {name!r}: {names}", where=where, fix="give its number")
+    none = f"there is no file, and no running job, that is called {name[:80]!r}"
+    raise InvalidInput(none, where=where, fix=f"give a file of its nodes, or one of the jobs that run: {names}")

@@ -1,0 +1,92 @@
+"""`arnold report`: what became of the GPU-hours of ten hours on four nodes, counted by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from arnold.documents.report_answer import ReportDocument
+from ground.records import json_data, read_json
+from scheduler.job import DEFAULT_SPREAD_COST
+from tests.facts import says
+
+Arnold = Callable[..., Any]
+
+HEADER = "JobID|JobName|User|Account|Submit|Start|End|State|NNodes|ReqTRES|AllocTRES|NodeList\n"
+DAY = "2026-11-28T"
+A = f"1|a|ann|lab-a|{DAY}00:00:00|{DAY}00:00:00|Unknown|RUNNING|1||gres/gpu=4|n0\n"
+B = f"2|b|bob|lab-b|{DAY}00:00:00|{DAY}00:00:00|{DAY}05:00:00|NODE_FAIL|2||gres/gpu=16|n[1-2]\n"
+C = f"3|c|ann|lab-a|{DAY}05:00:00|Unknown|Unknown|PENDING|3|gres/gpu=20||None assigned\n"
+
+
+@pytest.fixture
+def files(arnold: Arnold, tmp_path: Path) -> list[str | Path]:
+    """Four nodes of 8 GPUs in two racks, n2 slow by 1.25, n3 faulty: a on half of n0 throughout, b on n1 and n2 for
+    five hours until a node failed, and c, which waits from then on for 20 GPUs of three nodes.
+    """
+    rows = [f"n{i},r{i // 2},8" for i in range(4)]
+    (tmp_path / "four.csv").write_text("\n".join(["node,rack,gpus", *rows, ""]))
+    (tmp_path / "flags.yaml").write_text("- {node: n2, slowdown: 1.25}\n- {node: n3, kind: faulty}\n")
+    (tmp_path / "sacct.txt").write_text(HEADER + A + B + C)
+    (tmp_path / "grids.yaml").write_text("grids: [{name: b, parallelism: {tp: 8}, alpha: 0.5}]\n")
+    given = ("--cluster", tmp_path / "four.csv", "--flags", tmp_path / "flags.yaml", "--at", f"{DAY}10:00:00Z")
+    assert arnold("snapshot", *given, "--output", tmp_path / "snapshot.json").code == 0
+    return ["--cluster", tmp_path / "snapshot.json", "--trace", tmp_path / "sacct.txt", "--since", f"{DAY}00:00:00Z"]
+
+
+def test_every_gpu_hour_is_accounted_for(arnold: Arnold, files: list[Any], tmp_path: Path) -> None:
+    """Of 320 GPU-hours a uses 40 and b 80; n3 is 80; c would hold the 20 idle GPUs for 5 hours if they were on whole
+    nodes, as n0 has half of them; nobody wants the other half of n0 before.  b lies on two racks, where one would do.
+    """
+    asked = ("report", *files, "--grids", tmp_path / "grids.yaml")
+    ran = arnold(*asked, "--json").json
+    hours = {name: entry["gpu_hours"] for name, entry in ran["hours"].items()}
+    assert hours == {"used": 120.0, "unusable": 80.0, "fragmented": 100.0, "passed_over": 0.0, "unwanted": 20.0}
+    assert sum(hours.values()) == ran["gpu_hours"] == 320.0
+    spread = 80 * (1 - 1 / (1 + 0.5 * DEFAULT_SPREAD_COST))
+    lost = {name: entry["gpu_hours"] for name, entry in ran["lost"].items()}
+    # n2 sets the pace of b: a fifth of its 80 GPU-hours; all of them may be lost with the node
+    assert lost == {"spread": pytest.approx(spread), "slow": pytest.approx(16.0), "restarts": 80.0}
+    assert (ran["spread_known"], ran["possible"]["gpu_hours"]) == (80.0, 220.0)
+    assert [(team["team"], team["gpu_hours"], team["jobs"]) for team in ran["teams"]] == [
+        ("lab-b", 80.0, 1),
+        ("lab-a", 40.0, 1),
+    ]
+    assert json_data(ReportDocument, read_json(ReportDocument, ran)) == ran
+    page = tmp_path / "page.html"
+    assert says(arnold(*asked, "--html", page).out, "37.5%", "100.0", "lab-a")
+    assert says(page.read_text(), "37.5%", "100.0", "lab-a")
+
+
+def test_a_job_that_would_fit_is_passed_over(arnold: Arnold, files: list[Any], tmp_path: Path) -> None:
+    """C wants two nodes of the 20 idle GPUs, and they are there: 16 for five hours; 4 are left."""
+    (tmp_path / "sacct.txt").write_text(HEADER + A + B + C.replace("|3|gres/gpu=20", "|2|gres/gpu=16"))
+    hours = arnold("report", *files, "--json").json["hours"]
+    assert [hours[name]["gpu_hours"] for name in ("fragmented", "passed_over", "unwanted")] == [0.0, 80.0, 40.0]
+
+
+def test_what_cannot_be_told_is_said(arnold: Arnold, files: list[Any], tmp_path: Path) -> None:
+    """Without nodes of a job nothing is known of idle ones, without a grid nothing of spread: no number, a reason."""
+    (tmp_path / "sacct.txt").write_text(HEADER + A + B.replace("NODE_FAIL", "COMPLETED").replace("n[1-2]", ""))
+    ran = arnold("report", *files, "--json").json
+    assert ran["hours"]["used"]["gpu_hours"] == 120.0
+    for entry in (ran["hours"]["fragmented"], ran["lost"]["spread"], ran["lost"]["restarts"], ran["possible"]):
+        assert entry["gpu_hours"] is None
+        assert entry["unknown"]
+
+
+def test_what_is_no_report(arnold: Arnold, files: list[Any], tmp_path: Path) -> None:
+    """A period that ends before it begins, the accounting of another cluster, none at all: each says what to do."""
+    cases = {
+        HEADER + A: (["--until", "2026-11-27"], ("--since", "--until")),
+        HEADER + A.replace("|n0", "|z9"): ([], ("sacct.txt", "cluster")),
+        "node,rack\n": ([], ("sacct.txt", "sacct --parsable2")),
+    }
+    for trace, (options, facts) in cases.items():
+        (tmp_path / "sacct.txt").write_text(trace)
+        ran = arnold("report", *files, *options)
+        assert ran.code == 2
+        assert says(ran.err, *facts, "To fix:")
