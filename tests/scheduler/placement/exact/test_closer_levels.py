@@ -133,11 +133,11 @@ def test_a_soft_term_that_is_met_is_held_at_closer_levels() -> None:
 @given(seed=st.integers(0, 10**9))
 @examples(8)
 def test_never_worse_than_with_a_weight_on_racks(seed: int) -> None:
-    """On clusters of some tens of racks: where the objective is proved, racks cost no more than with a weight on them
+    """On clusters of up to 24 racks: where the objective is proved, racks cost no more than with a weight on them
     that decides among equals alone.
     """
     chance = random.Random(seed)
-    cluster = racks(*(tuple(chance.choices(range(1, 9), k=chance.randint(3, 9))) for _ in range(chance.randint(2, 5))))
+    cluster = racks(*(tuple(chance.choices(range(1, 9), k=chance.randint(3, 6))) for _ in range(chance.randint(2, 4))))
     stages = chance.choice((1, 2, 4, 8))
     rows = max(1, int(len(cluster) * chance.uniform(0.2, 0.95)) // stages)
     job = Job("job", Parallelism(tp=8, dp=rows, pp=stages), alpha=chance.choice((0.2, 0.5, 0.7)), level="minipod")
