@@ -333,9 +333,9 @@ def nest(tree: Sequence[Partition], others: Iterable[Partition]) -> tuple[list[P
         holds = [_inside(level, other) for level in levels]
         fitting = (at for at in reversed(range(len(levels) + 1)) if all(inside[:at]) and all(holds[at:]))
         if (at := next(fitting, None)) is None:
-            beside.append(second)
+            beside.append(other)
         else:
-            levels.insert(at, second)
+            levels.insert(at, other)
     return levels, beside
 
 
