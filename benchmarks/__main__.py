@@ -16,6 +16,7 @@ from benchmarks.kubernetes.parts import add_kubernetes
 from benchmarks.realistic import add_realistic
 from benchmarks.rows import Campaign
 from benchmarks.simulation import add_simulation
+from benchmarks.starts import add_starts
 from scheduler.placement.types import ALGORITHMS
 
 HERE = Path(__file__).parent
@@ -55,6 +56,7 @@ def _parser() -> argparse.ArgumentParser:
     add_ablation(add, RESULTS)
     add_certificates(add)
     add_realistic(add)
+    add_starts(add)
 
     command = add("speed", _speed, "150 x 8 cells on 22 minipods, against the literal MIP")
     command.add_argument("--clusters", type=int, default=5, help="seeded clusters, each at three affinities")

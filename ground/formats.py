@@ -79,15 +79,14 @@ class FormatGroup(PluginGroup[F]):
         self.kind = kind  # as ``arnold formats`` calls it
         self.option = option  # names the format
         self.error = error  # of a file that no reader recognises, or more than one
-        self.first = first  # our own format that is asked first; what is of it is of none of our others
+        self.first = first  # our own format that is asked first; what is of it is of no other
 
     def asked(self, head: bytes) -> list[F]:
-        """Return the readers to ask about a file: all; or, where the first says that it is of its own format, that one
-        and those of other packages, so that what is not used is not imported.
+        """Return the readers to ask about a file: all; or the first alone, where it says that the file is of its own
+        format, so that what is not used is not imported.
         """
         if self.first and (reader := self.load(self.first)).likeness(head) == 1.0:
-            package = type(reader).__module__.partition(".")[0]
-            return [reader, *self.load_all(but=self.names(inside=package))]
+            return [reader]
         return list(self.load_all())
 
     def formats(self) -> list[FileFormat]:

@@ -13,19 +13,21 @@ such a cell are all that need be tried.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from ground.errors import InvalidPlacement
 from scheduler.algorithm_run import run
 from scheduler.job import Job
-from scheduler.objective import Evaluation, evaluate, goals, worth_of
+from scheduler.objective import Evaluation, evaluate, goals, trivial_bound, worth_of
 from scheduler.outcome import Outcome
+from scheduler.placement.admission import prices_slow_nodes
 from scheduler.placement.types import Limits, PlacementAlgorithm
 from topology.cluster import Cluster, IntArray
 
 MOST_SWAPS = 20_000  # Tried at the most, each by the evaluator: a few seconds
+SWAP_SECONDS = 7e-8  # Of work to weigh one, for each cell and level: 1.4 ms of 4,000 cells at five levels
 ASKED = ("same_nodes", "free_nodes", "restart", "empty_cluster")  # What is compared with, in order
 
 
@@ -62,8 +64,8 @@ def audit(
     :param cluster: as it is now; whether it shows the job's own nodes as in use makes a difference to what is free
         alone.
     :param nodes: shape [rows, columns], index of the node of each cell.
-    :param limits: of each of the four questions.
-    :param empty_cluster: the answer to the last of them, where it is known already.
+    :param limits: of each of the four questions, and of the swaps.
+    :param empty_cluster: the answer to the last of the questions, where it is known already.
     :raises InvalidPlacement: the job could not be there under any rules, as nodes have the wrong number of GPUs.
     """
     own = nodes.ravel()
@@ -83,23 +85,40 @@ def audit(
     clusters = (cluster.replace(free_gpus=alone), cluster, restarted, cluster.emptied())
     answers = {} if empty_cluster is None else {ASKED[-1]: empty_cluster}
     possible = {
-        name: answers.get(name) or run(solver, there, job, limits) for name, there in zip(ASKED, clusters, strict=True)
+        name: answers.get(name) or _as_it_runs_or_better(run(solver, there, job, limits), there, job, nodes)
+        for name, there in zip(ASKED, clusters, strict=True)
     }
-    swap, complete = best_swap(opened, judged, nodes, evaluation)
+    swap, complete = best_swap(opened, judged, nodes, evaluation, seconds=limits.seconds)
     return Audit(evaluation, broken, possible, swap, complete)
 
 
-def best_swap(cluster: Cluster, job: Job, nodes: IntArray, now: Evaluation) -> tuple[Swap | None, bool]:
+def _as_it_runs_or_better(outcome: Outcome, cluster: Cluster, job: Job, nodes: IntArray) -> Outcome:
+    """Return an outcome, or the placement as it runs with its bound, where that is valid there too and is better."""
+    worth = worth_of(cluster, job, nodes)
+    if worth is None or prices_slow_nodes(cluster, job):
+        return outcome
+    if outcome.evaluation is not None and outcome.evaluation.goals <= worth.goals:
+        return outcome
+    bound = trivial_bound(job) if outcome.bound is None else outcome.bound
+    return replace(outcome, reason="").weighed(replace(outcome.proposal, nodes=nodes), worth, bound)
+
+
+def best_swap(
+    cluster: Cluster, job: Job, nodes: IntArray, now: Evaluation, *, seconds: float
+) -> tuple[Swap | None, bool]:
     """Return the swap of two nodes that helps most, and whether all that could help were tried.
 
     :param cluster: on which the placement is valid.
+    :param seconds: of counted work, so that the same swaps are tried on every machine.
     """
+    levels = len(cluster.levels) + len(cluster.second_levels)
+    most = min(MOST_SWAPS, int(seconds / (SWAP_SECONDS * nodes.size * levels)))
     best, complete, tried = None, True, 0
     least, closest = now.goals, cluster.levels[-1].domain_of[nodes]
     for first, second in _candidates(cluster, job, nodes):
         if closest[first] == closest[second] and not cluster.second_levels:
             continue
-        if tried == MOST_SWAPS:
+        if tried == most:
             complete = False
             break
         tried += 1

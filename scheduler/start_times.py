@@ -265,7 +265,7 @@ class Length:
         if job.ends_by == "said":
             return cls(most, certain=True)
         begun = bool(job.wanted) or job.started is not None
-        if history is None or not begun or not job.owner:
+        if history is None or not begun:
             return cls(most)
         elapsed = max(0.0, now - job.started) if job.started is not None else 0.0
         return cls(most, prediction=foreseen(Likeness(job.owner, job.group, gpus), [history]), elapsed=elapsed)

@@ -37,10 +37,10 @@ ASKED = "the job that is asked about"
 
 
 def run_times_of(records: Iterable[JobRecord]) -> RunTimeHistory:
-    """Return what jobs that ended took, by owner, group and GPUs."""
+    """Return what jobs that ended took, by owner, group (where a trace has none, queue) and GPUs."""
     history = RunTimeHistory()
     for record in records:
-        history.learn(Likeness(record.user, record.group, record.gpus), record.duration)
+        history.learn(Likeness(record.user, record.group or record.queue, record.gpus), record.duration)
     return history
 
 

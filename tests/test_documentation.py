@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from pathlib import Path
 
 import click
@@ -12,6 +11,7 @@ import pytest
 from arnold.commands.command_table import arnold
 from arnold.main import PACKAGES
 from benchmarks.__main__ import main as run_benchmark
+from ground.plugins import OWN
 from tests.source_names import docstrings, exists, known_in
 
 ROOT = Path(__file__).parents[1]
@@ -41,10 +41,7 @@ PATH = re.compile(r"`([\w/-]+(?:\.py|/))`")
 IMPORT = re.compile(rf"^from ((?:{'|'.join(ROOMS)})[\w.]*) import ([\w, ]+)$", flags=re.MULTILINE)
 ROLE = re.compile(r":\w+:`[~.]?([\w.]+)`")
 COMMAND = re.compile(r"(?:`|^(?:\$ )?)arnold ((?:[a-z][a-z0-9-]*[ `\n])+)", flags=re.MULTILINE)
-GROUPS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["entry-points"]
-"""Groups of entry points, which are called like modules of `arnold`."""
-
-NO_MODULES = {"topology.conf", "topology.yaml", "arnold.studies", "arnold.files", *GROUPS}
+NO_MODULES = {"topology.conf", "topology.yaml", "arnold.studies", "arnold.files", *OWN}
 """Slurm's files, and groups of entry points: those of ours, and those that only other packages fill."""
 
 THIRD_PARTY = {"docs/reference/op-traces.md"}

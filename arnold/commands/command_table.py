@@ -15,8 +15,9 @@ from typing import Any, NamedTuple
 
 import click
 
-from arnold.options.command import Group, object_at
+from arnold.options.command import Group
 from ground.errors import UnknownName, did_you_mean
+from ground.plugins import object_at
 
 ENTRY_POINTS = "arnold.commands"
 

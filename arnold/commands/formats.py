@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import click
 
 from arnold.console.output import answer, plain, print_rows
-from arnold.options.command import JsonCommand, object_at
+from arnold.options.command import JsonCommand
 from ground.formats import FileFormat
+from ground.plugins import object_at
 from ground.quantities import capitalised
 from ground.records import JsonRecord
 

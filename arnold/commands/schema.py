@@ -9,8 +9,9 @@ from typing import Any
 import click
 
 from arnold.commands.command_table import arnold, offers
-from arnold.options.command import Command, JsonCommand, object_at
+from arnold.options.command import Command, JsonCommand
 from ground.errors import UnknownName, did_you_mean
+from ground.plugins import object_at
 
 OTHERS: Mapping[str, str] = {
     "error": "arnold.console.output:ErrorDocument",

@@ -8,7 +8,6 @@ import logging
 import shlex
 from collections import Counter
 from collections.abc import Collection
-from importlib import import_module
 from typing import Any, NamedTuple
 
 import click
@@ -134,12 +133,6 @@ class JsonCommand(Command):
                 help="Print one JSON document (see `arnold schema`).",
             )
         )
-
-
-def object_at(target: str) -> Any:
-    """Import what stands at ``module:name``."""
-    module, _, name = target.partition(":")
-    return getattr(import_module(module), name)
 
 
 LARGE = 1e9  # Bounds from here on keep out what no number can be stored as; they say nothing to a reader

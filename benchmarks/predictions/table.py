@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.metadata import entry_points
 from statistics import fmean
 from typing import cast
 
 from benchmarks.predictions.cases import Case, Pair
 from benchmarks.predictions.readings import READINGS
 from benchmarks.report import section, table
+from ground.plugins import OWN, object_at
 from simulator.cost.calibration import Calibration
 from simulator.cost.step import COMM_MODELS, CommModel
 
 MODELS: Mapping[str, Callable[[Calibration], CommModel]] = {
-    point.name: cast("Callable[[Calibration], CommModel]", point.load())
-    for point in sorted(entry_points(group=COMM_MODELS.group))
-    if point.name != "none"
+    name: cast("Callable[[Calibration], CommModel]", object_at(target))
+    for name, target in sorted(OWN[COMM_MODELS.group].items())
+    if name != "none"
 }
 """Every model of ours but the one in which place has no effect; each can be made with another calibration."""
 

@@ -128,12 +128,14 @@ class SharePart:
 
     def _whole_blocks(self, blocks: WholeBlocks, sizes: IntArray) -> dict[int, cp_model.IntVar]:
         """Add that each domain of a level takes whole blocks; return how many each takes."""
+        inside: dict[int, list[int]] = {}
+        for c, k in zip(self.takes, blocks.domain_of[list(self.takes)].tolist(), strict=True):
+            inside.setdefault(k, []).append(c)
         counts = {}
-        for k in np.unique(blocks.domain_of[list(self.takes)]).tolist():
-            inside = [c for c in self.takes if blocks.domain_of[c] == k]
-            most = min(int(sizes[inside].sum()), self.demand.nodes) // blocks.block
+        for k in sorted(inside):
+            most = min(int(sizes[inside[k]].sum()), self.demand.nodes) // blocks.block
             counts[k] = self.cp.new_int_var(0, most, "")
-            self.cp.add(sum(self.takes[c] for c in inside) == blocks.block * counts[k])
+            self.cp.add(sum(self.takes[c] for c in inside[k]) == blocks.block * counts[k])
         return counts
 
     def add_rectangles(self, costs: Sequence[OptionCosts], *, least: int, most: int | None = None) -> cp_model.IntVar:

@@ -52,7 +52,7 @@ from scheduler.several.joint_question import (
     slowest_allowed,
 )
 from scheduler.subproblems import speed_of
-from scheduler.work_clock import LEAST_SECONDS, End, clock, ended_at, on_clock, stopwatch
+from scheduler.work_clock import LEAST_SECONDS, End, clock, ended_at, on_clock, spend, stopwatch
 from topology.cluster import BoolArray, Cluster, IntArray
 
 if TYPE_CHECKING:
@@ -63,6 +63,7 @@ ALONE_SHARE = 0.3  # Of the time, for the jobs each alone: their bounds and firs
 TURNS_SHARE = 0.3  # Of the time, for both orders together
 LAST_SHARE = 0.1  # For nodes within domains, when all else is done
 COUNT_SECONDS = 2.0  # To find out which jobs fit together, where the time limit is longer
+TAKE_SECONDS = 2e-5  # Of work: to write down what a job takes of a class of nodes
 
 
 SLOW_LEFT_OUT = (
@@ -365,6 +366,10 @@ def fewest_left_out(
     :param misfits: numbers of jobs that do not fit even alone.
     :returns: ``None`` = not settled in time.
     """
+    making = TAKE_SECONDS * sum(np.count_nonzero(way.admits) for demands in classes.demands for way in demands)
+    if making > seconds:
+        return None
+    spend(making)
     model = ShareModel(classes.sizes)
     parts = [model.add_job(demands, optional=True) for demands in classes.demands]
     model.share()
@@ -527,6 +532,9 @@ class JointSearch:
 
         :param moving: numbers of the jobs; all others stay where they are. Of all, where no placement is known.
         """
+        if clock() >= self._end:
+            self.out_of_time = True
+            return
         question, free = self.question, self.classes.class_of >= 0
         for nodes in (nodes for j, nodes in enumerate(self.nodes) if j not in moving):
             free[nodes.ravel()] = False

@@ -91,13 +91,12 @@ def test_wheel_of_the_image_is_whole(wheel: Path) -> None:
 
 
 def test_wheel_says_what_it_is(wheel: Path) -> None:
-    """Licence, command and algorithms are in the metadata."""
+    """Licence and command are in the metadata."""
     with zipfile.ZipFile(wheel) as opened:
         files = {Path(name).name: opened.read(name).decode() for name in opened.namelist() if ".dist-info/" in name}
     assert "Apache License" in files["LICENSE"]
     assert "License-Expression: Apache-2.0" in files["METADATA"]
     assert "arnold = arnold.main:main" in files["entry_points.txt"]
-    assert "[arnold.placement]" in files["entry_points.txt"]
 
 
 def test_image_gets_the_wheel_and_what_was_tested(wheel: Path) -> None:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from scheduler.job import Hold, Job, Parallelism
 from scheduler.job_on_cluster import before_it_goes
 from scheduler.placement.types import ALGORITHMS, Limits
+from scheduler.queue.run_times import RunTimeHistory
 from scheduler.start_times import start_times, whom_to_stop
 from simulator.job_record import JobRecord
 from simulator.start_forecast import QueueForecast, run_times_of
@@ -132,7 +133,7 @@ def test_time_limits_make_the_start_a_range() -> None:
 
 def test_jobs_that_ended_say_how_long_those_alike_take() -> None:
     """Eight of ann's jobs on 24 GPUs took 40 to 90 minutes: one with a limit of a day that began 30 minutes ago ends
-    within the hour, one whose end is said then, and of another owner nothing is known but the limit.
+    within the hour, one whose end is said then; without a history nothing is known but the limit.
     """
     history = run_times_of(
         JobRecord(f"{i}", 0.0, minutes * 60.0, 24, nodes=3, user="ann", group="lab")
@@ -144,16 +145,16 @@ def test_jobs_that_ended_say_how_long_those_alike_take() -> None:
         ends_by="time limit",
     )  # fmt: skip
 
-    def half(other: LiveJob) -> float:
+    def half(other: LiveJob, past: RunTimeHistory | None = history) -> float:
         taken, _ = with_running(cluster, [other])
         solver, limits = ALGORITHMS.load("exact"), Limits(workers=1)
-        starts = start_times(taken, job, [other], now=NOW, solver=solver, limits=limits, history=history)
+        starts = start_times(taken, job, [other], now=NOW, solver=solver, limits=limits, history=past)
         assert starts.p10 <= starts.p50 <= starts.p90
         return (starts.p50 - NOW) / HOUR
 
     assert 0.3 < half(job_of_ann) < 0.7
     assert half(replace(job_of_ann, ends_by="said")) == 23.5
-    assert 8.0 < half(replace(job_of_ann, owner="")) < 16.0
+    assert 8.0 < half(job_of_ann, None) < 16.0
 
 
 @given(question=questions())

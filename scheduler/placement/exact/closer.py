@@ -4,7 +4,7 @@ The level above allows some pairs (S, R), mostly one.  With S = R = 1 the job li
 has room is a grid problem of its own.  With S = 1, or R = 1, lines lie whole in domains: say pods, and rows of the
 grid.  At most S pods are in use, each with a number of whole rows, and what is left is to share out the rows: counting
 says how many racks the columns of a pod touch at least, for each number of rows, and a knapsack over the pods adds that
-up; and each pod with its rows is a small grid problem again, which the search decides.
+up; and each pod with its rows is laid with as few of these touches as are found, or proved.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from math import inf
+from itertools import pairwise, product
+from math import ceil, inf
 
 import numpy as np
 
@@ -170,6 +171,155 @@ def share_rows(cost: FloatArray, rows: int, most: int) -> tuple[float, list[int]
     return float(best[most, rows]), shares
 
 
+# Rows of one pod in its racks: with the fewest column touches, where no row touches more racks than so many.
+
+
+_LISTED = 60  # Partitions of the columns into so many bands that are looked at, the most even first: all up to 12
+_PARTITIONS = 16  # Of the columns into bands that are tried, those that need fewest touches
+_BAND_TOUCHES = 0.05  # Effort of each
+_CELL_CHOICES = 1_200  # Cells times racks up to which each cell is decided: with more no solver finds what bands do not
+_CUT_ROWS, _CUT_COLUMNS = (1, 2, 4, 6), (1, 2, 3, 4, 6, 8)
+"""Prices of a row's and a column's touch, in halves of a cell, at which no rack gains more than its best rectangle."""
+
+
+@dataclass(frozen=True, slots=True)
+class LaidRows:
+    """What is known of rows in a pod."""
+
+    least: int  # column touches that every placement has
+    cells: IntArray | None = None  # shape [rows, columns], the rack of each cell; ``None`` = none is known
+
+    @property
+    def touches(self) -> float:
+        """Column touches of the placement."""
+        return inf if self.cells is None else column_touches(self.cells)
+
+
+def column_touches(cells: IntArray) -> int:
+    """Return the racks that columns touch, together; ``cells`` has shape [rows, columns]."""
+    return int(np.count_nonzero(np.diff(np.sort(cells, axis=0), axis=0))) + int(cells.shape[1])
+
+
+def lay_rows(grid: GridProblem, pp: int, least: int, most: int, limit: Slice) -> LaidRows:
+    """Lay a grid where no row touches more racks than ``pp``, with as few column touches as are found: in bands, and
+    where it is small cell by cell, which also proves that fewer are too few.
+
+    :param least: column touches that are needed; ``most``: with more it is of no use.
+    :param limit: of each way.
+    """
+    cells = _in_bands(grid, pp, least, most, replace(limit, effort=min(limit.effort, _BAND_TOUCHES)))
+    if cells is not None:
+        most = column_touches(cells) - 1
+    if least > most or grid.cells * len(grid.capacities) > _CELL_CHOICES:
+        return LaidRows(least, cells)
+    by_cell = _cell_by_cell(grid, pp, least, most, limit)
+    return by_cell if by_cell.cells is not None else replace(by_cell, cells=cells)
+
+
+def _in_bands(grid: GridProblem, pp: int, least: int, most: int, limit: Slice) -> IntArray | None:
+    """Cut the columns into bands, in each of which a row lies in one rack; return the rack of each cell, or nothing."""
+    from scheduler.placement import cp_model
+
+    rooms = np.asarray(grid.capacities)
+    cuts: list[tuple[int, tuple[int, ...]]] = []
+    for widths in (
+        widths for parts in range(1, min(pp, grid.columns) + 1) for widths in partitions(grid.columns, parts)
+    ):
+        # racks that a band needs where all are its own
+        held = np.cumsum(np.minimum(grid.rows, rooms[:, None] // np.asarray(widths)), axis=0)
+        if (held[-1] >= grid.rows).all():
+            touches = int(np.asarray(widths) @ ((held < grid.rows).sum(axis=0) + 1))
+            if touches <= most:
+                cuts.append((touches, widths))
+    found = None
+    for touches, widths in sorted(cuts)[:_PARTITIONS]:
+        if touches > most:
+            break
+        model = cp_model.CpModel()
+        held_rows: dict[tuple[int, int], cp_model.IntVar] = {}
+        touched: dict[tuple[int, int], cp_model.IntVar] = {}
+        for rack, room in enumerate(grid.capacities):
+            for band, width in enumerate(widths):
+                if fits := min(grid.rows, room // width):
+                    held_rows[rack, band] = model.new_int_var(0, fits, "")
+                    touched[rack, band] = model.new_bool_var("")
+                    model.add(held_rows[rack, band] <= fits * touched[rack, band])
+            model.add(sum(widths[band] * rows for (k, band), rows in held_rows.items() if k == rack) <= room)
+        for band in range(len(widths)):
+            model.add(sum(rows for (_, other), rows in held_rows.items() if other == band) >= grid.rows)
+        total = sum(widths[band] * touch for (_, band), touch in touched.items())
+        model.add(total >= max(least, touches))
+        model.add(total <= most)
+        model.minimize(total)
+        answer, solver = solve(model, limit)
+        if answer != "yes":
+            continue
+        rows_in = np.zeros((len(rooms), len(widths)), dtype=np.int32)
+        for (rack, band), rows in held_rows.items():
+            rows_in[rack, band] = solver.value(rows)
+        found = lay_bands(grid.rows, widths, rows_in)
+        if (most := column_touches(found) - 1) < least:
+            break
+    return found
+
+
+def _cell_by_cell(grid: GridProblem, pp: int, least: int, most: int, limit: Slice) -> LaidRows:
+    """Decide the rack of each cell."""
+    from scheduler.placement import cp_model
+
+    rows, columns, racks = range(grid.rows), range(grid.columns), range(len(grid.capacities))
+    model = cp_model.CpModel()
+    lies = [[[model.new_bool_var("") for _ in racks] for _ in columns] for _ in rows]
+    by_row = [[model.new_bool_var("") for _ in racks] for _ in rows]
+    by_column = [[model.new_bool_var("") for _ in racks] for _ in columns]
+    for row, column in product(rows, columns):
+        model.add_exactly_one(lies[row][column])
+        for rack, here in enumerate(lies[row][column]):
+            model.add_implication(here, by_row[row][rack])
+            model.add_implication(here, by_column[column][rack])
+    for lines, length in ((by_row, grid.columns), (by_column, grid.rows)):
+        for touches in lines:
+            # implied, and seen sooner so: what a line touches has room for it
+            fits = [min(room, length) * touch for room, touch in zip(grid.capacities, touches, strict=True)]
+            model.add(sum(fits) >= length)
+    for touches in by_row:
+        model.add(sum(touches) <= pp)
+    order: list[cp_model.LinearExprT] = []
+    for rack, room in enumerate(grid.capacities):
+        held = sum(lies[row][column][rack] for row, column in product(rows, columns))
+        high, wide = sum(touches[rack] for touches in by_row), sum(touches[rack] for touches in by_column)
+        model.add(held <= room)
+        # no rectangle gains more
+        shapes = np.minimum(room, np.outer(np.arange(grid.rows + 1), np.arange(grid.columns + 1)))
+        for of_row, of_column in product(_CUT_ROWS, _CUT_COLUMNS):
+            price = of_row * np.arange(grid.rows + 1)[:, None] + of_column * np.arange(grid.columns + 1)
+            model.add(2 * held - of_row * high - of_column * wide <= int((2 * shapes - price).max()))
+        order.append((grid.rows + 1) * wide + high)
+    # racks alike, rows and columns may be exchanged: one order is enough
+    for rack, (room, following) in enumerate(pairwise(grid.capacities)):
+        if room == following:
+            model.add(order[rack] >= order[rack + 1])
+    first = [sum(rack * here for rack, here in enumerate(lies[row][0])) for row in rows]
+    top = [sum(rack * here for rack, here in enumerate(lies[0][column])) for column in columns]
+    for line in (first, top):
+        for cell, next_cell in pairwise(line):
+            model.add(cell <= next_cell)
+    total = sum(sum(touches) for touches in by_column)
+    model.add(total >= least)
+    model.add(total <= most)
+    model.minimize(total)
+    answer, solver = solve(model, limit)
+    if answer == "no":
+        return LaidRows(most + 1)
+    if answer == "unknown":
+        return LaidRows(least)
+    cells = np.array(
+        [[next(k for k, here in enumerate(cell) if solver.boolean_value(here)) for cell in row] for row in lies],
+        dtype=np.int32,
+    )
+    return LaidRows(ceil(solver.best_objective_bound - 1e-6), cells)
+
+
 @dataclass
 class WholeLines:
     """The pairs of a closer level where rows lie whole in pods, of which so many may be in use."""
@@ -179,53 +329,79 @@ class WholeLines:
     most: int  # pods that may be in use
     tied: int  # rows that stay together in a pod: a pod has a multiple of so many
     decisions: Decisions
+    limits: Limits
     _least: dict[int, FloatArray] = field(default_factory=dict)  # by R, what the columns of each pod touch at least
+    _laid: dict[tuple[tuple[int, ...], int, int], LaidRows] = field(default_factory=dict)  # by racks, rows, R
 
     @cached_property
     def _touches(self) -> ColumnTouches:
         return ColumnTouches(self.lattice.problem.rows, self.lattice.problem.columns, self.racks)
 
     def count(self, pp: int) -> None:
-        """Refute what counting can where no row touches more racks than so many."""
-        if pp in self._least:
-            return
+        """Refute what is too few where no row touches more racks than so many."""
         problem = self.lattice.problem
-        self._least[pp] = self._touches.least(pp)
-        self._least[pp][:, np.arange(problem.rows + 1) % self.tied > 0] = inf
+        if pp not in self._least:
+            self._least[pp] = self._touches.least(pp)
+            self._least[pp][:, np.arange(problem.rows + 1) % self.tied > 0] = inf
         total, _ = share_rows(self._least[pp], problem.rows, self.most)
         fewest = problem.largest_pair[0] + 1 if total == inf else int(-(-total // problem.columns))
         self.lattice.refute((fewest - 1, pp), "whole lines", "")
 
-    def build(self, pair: Pair, seconds: float, end: float) -> list[tuple[int, IntArray]] | None:
+    def build(self, pair: Pair, effort: float, end: float) -> list[tuple[int, IntArray]] | None:
         """Return the rows of each pod in use, with a placement of each in its racks; ``None`` = none was found.
 
-        :param seconds: limit of each question about one pod; ``end``: of the time.
+        :param effort: of each question about one pod; ``end``: of the time.
         """
         dp, pp = pair
         problem = self.lattice.problem
         self.count(pp)
-        # racks that a column touches in each pod at least, as far as is known
-        fewest = np.ceil(self._least[pp] / problem.columns)
-        while clock() < end:
-            total, shares = share_rows(fewest, problem.rows, self.most)
-            if total > dp:
+        # what columns touch in each pod, as far as is known at this effort
+        cost, asked = self._least[pp].copy(), dict[tuple[tuple[int, ...], int, int], float]()
+        while clock() < end and not self.lattice.is_refuted(pair):
+            total, shares = share_rows(cost, problem.rows, self.most)
+            spare = dp * problem.columns - total
+            if spare < 0:
                 return None
             parts: list[tuple[int, IntArray]] = []
             for pod, rows in enumerate(shares):
+                key = self.racks[pod], rows, pp
                 if not rows:
                     continue
-                of_pod = GridProblem(rows, problem.columns, self.racks[pod])
-                cells = self.decisions.decide(of_pod, (int(fewest[pod, rows]), pp), seconds)
-                if cells is None:
-                    # so it is in all pods alike, and with more rows
-                    for other, racks in enumerate(self.racks):
-                        if racks == self.racks[pod]:
-                            fewest[other, rows:] = np.maximum(fewest[other, rows:], fewest[pod, rows] + 1)
-                    break
-                parts.append((pod, cells))
+                if (known := self._laid.get(key)) and known.cells is not None and known.touches <= cost[pod, rows]:
+                    parts.append((pod, known.cells))
+                    continue
+                needed, most = int(cost[pod, rows]), int(cost[pod, rows] + spare)
+                laid = known or LaidRows(int(self._least[pp][pod, rows]))
+                if laid.touches > most or key not in asked:
+                    laid = self._ask(key, laid, most, Slice(effort, end - clock(), self.limits.seed))
+                    asked[key] = most
+                alike = [other for other, racks in enumerate(self.racks) if racks == key[0]]
+                cost[alike, rows] = max(needed, min(laid.touches, most + 1))
+                break
             else:
                 return parts
         return None
+
+    def _ask(self, key: tuple[tuple[int, ...], int, int], known: LaidRows, most: int, limit: Slice) -> LaidRows:
+        """Lay rows in a pod, and keep what comes of it; more rows do not touch less."""
+        racks, rows, pp = key
+        grid = usable_part(rows, self.lattice.problem.columns, racks)
+        most, laid = int(min(most, known.touches - 1)), known
+        dp = most // grid.columns
+        if known.least <= dp * grid.columns:
+            # pairs, whose search knows more ways, though all columns are alike there
+            cells = self.decisions.decide(grid, (dp, pp), limit.effort)
+            if cells is not None:
+                laid = LaidRows(known.least, cells)
+        if laid.least < laid.touches:
+            further = lay_rows(grid, pp, laid.least, int(min(most, laid.touches - 1)), limit)
+            laid = LaidRows(further.least, laid.cells if further.cells is None else further.cells)
+        self._laid[key] = laid
+        for pod, others in enumerate(self.racks):
+            if others == racks:
+                self._least[pp][pod, rows:] = np.maximum(self._least[pp][pod, rows:], laid.least)
+        self.count(pp)
+        return laid
 
 
 # Bands in two levels: one model of how many rows each rack holds of each band.
@@ -304,7 +480,7 @@ class TwoLevelBands:
 
 # All closer levels of a job, one after another.
 
-_LINE_SHARE = 0.1  # Part of the time limit that sharing lines out may take for one pair of the level above
+_LINE_SHARE = 0.6  # Part of the time limit that sharing lines out may take for one pair of the level above
 
 
 @dataclass(frozen=True)
@@ -336,11 +512,11 @@ class CloserSearch:
 
     def __init__(self, goals: GoalSearch, bounds: LevelBounds, limits: Limits, params: ExactParams, end: float) -> None:
         self._goals = goals
+        self._decisions = Decisions(limits, params)
         self._bounds = bounds
         self._limits = limits
         self._params = params
         self._end = end
-        self._decisions = Decisions(limits, params)
         # of the grids that were searched, with their level; a certificate needs what counting refuted of them
         self.lattices: list[tuple[str, Lattice]] = []
 
@@ -481,18 +657,18 @@ class CloserSearch:
         rows, columns = lattice.problem.rows, lattice.problem.columns
         tied = self._tied_lines(closer, transposed=transposed)
         rooms = tuple(pod.room for pod in region.pods)
-        lines = WholeLines(lattice, rooms, pods, len(tied) // len(np.unique(tied)), self._decisions)
+        lines = WholeLines(lattice, rooms, pods, len(tied) // len(np.unique(tied)), self._decisions, self._limits)
         together = np.argsort(tied, kind="stable")
         for pp in range(1, lattice.problem.largest_pair[1] + 1):
             if lattice.cost((1, pp)) >= lattice.most - TOLERANCE:
                 break
             lines.count(pp)
         end = min(self._end, clock() + _LINE_SHARE * self._limits.seconds)
-        for seconds in self._params.pod_seconds:
+        for effort in self._params.pod_efforts:
             tried: set[Pair] = set()
             while clock() < end and (left := [target for target in lattice.open() if target not in tried]):
                 tried.add(left[0])
-                if (parts := lines.build(left[0], seconds, end)) is not None:
+                if (parts := lines.build(left[0], effort, end)) is not None:
                     cells = np.empty((rows, columns), dtype=np.int32)
                     cells[together] = _laid_out([region.pods[pod].racks[part] for pod, part in parts])
                     used = [region.pods[pod].racks for pod, _ in parts]

@@ -182,10 +182,18 @@ class Reached:
 class CellModel:
     """Where units may go, from a placement that is known."""
 
-    def __init__(self, sites: Sites, site_of_unit: IntArray, *, among: BoolArray | None = None) -> None:
+    def __init__(
+        self,
+        sites: Sites,
+        site_of_unit: IntArray,
+        *,
+        among: BoolArray | None = None,
+        inside: npt.NDArray[np.integer[Any]] | None = None,
+    ) -> None:
         """Make the model.
 
         :param among: shape [sites]: units on these may move, among these; all others stay.  ``None`` = all.
+        :param inside: shape [sites], the domain of each that units stay in; ``None`` = they may leave any.
         """
         from scheduler.placement import cp_model
 
@@ -198,14 +206,17 @@ class CellModel:
         self._open = [int(k) for k in np.flatnonzero(among)]
         model = self._model
         # units on sites
-        x = {int(u): {k: model.new_bool_var("") for k in self._open} for u in np.flatnonzero(~self._fixed)}
+        x: dict[int, dict[int, cp_model.IntVar]] = {}
+        for u in np.flatnonzero(~self._fixed).tolist():
+            home = None if inside is None else inside[site_of_unit[u]]
+            x[u] = {k: model.new_bool_var("") for k in self._open if inside is None or inside[k] == home}
         for row in x.values():
             # every unit goes somewhere, and no site takes more than it has room for
             model.add_exactly_one(row.values())
+        self._x = x
         for k in self._open:
             if self._room[k] < len(x):
-                model.add(sum(row[k] for row in x.values()) <= int(self._room[k]))
-        self._x: dict[int, dict[int, cp_model.IntVar]] = x
+                model.add(self._taken(k) <= int(self._room[k]))
         self._at: dict[str, dict[int, dict[int, cp_model.IntVar]]] = {}
         self._spreads: dict[tuple[Family, str], cp_model.IntVar] = {}
         self._touches: list[cp_model.IntVar] = []
@@ -239,8 +250,7 @@ class CellModel:
             most = int(self._room[k]) * sites.blocks.size - int(sites.healthy[k])
             if most > 0 and job.avoid != "ignore":
                 slow.append(model.new_int_var(0, most, ""))
-                taken = sum(row[k] for row in self._x.values())
-                model.add(slow[-1] >= sites.blocks.size * taken - int(sites.healthy[k]))
+                model.add(slow[-1] >= sites.blocks.size * self._taken(k) - int(sites.healthy[k]))
         domains = sites.domain_at[level]
         room = np.bincount(domains, weights=sites.room).astype(int).tolist()
         used = {k: model.new_bool_var("") for k in np.unique(domains[self._open]).tolist()}
@@ -254,6 +264,10 @@ class CellModel:
         goals = sum(self.spread(family, level) for family in ("dp", "pp")) if drift else 0
         model.minimize((goals * (sites.units * sites.blocks.size + 1) + sum(slow)) * most_cost + cost)
         self._solve(limit, None)
+
+    def _taken(self, site: int) -> cp_model.LinearExprT:
+        """Return the units that go to a site."""
+        return sum(row[site] for row in self._x.values() if site in row)
 
     def _solve(self, limit: Slice, goal: Goal | None) -> Reached | None:
         self._model.clear_hints()
@@ -299,11 +313,11 @@ class CellModel:
         if level in self._at:
             return self._at[level]
         domain_of = self._sites.domain_at[level].tolist()
-        inside: dict[int, list[int]] = {}
-        for k in self._open:
-            inside.setdefault(domain_of[k], []).append(k)
         places: dict[int, dict[int, cp_model.IntVar]] = {}
         for unit, row in self._x.items():
+            inside: dict[int, list[int]] = {}
+            for k in row:
+                inside.setdefault(domain_of[k], []).append(k)
             places[unit] = {}
             for domain, ks in inside.items():
                 if len(ks) == 1:
@@ -513,6 +527,9 @@ class GoalSearch:
         """
         if self.counted(goals):
             return
+        for goal in goals:
+            if goal > int(self.reduction.job.experts_apart):
+                self._search_inside(goal)
         choices = self.sites.units * len(self.sites)
         if choices <= self.params.cell_choices:
             self._search_model(goals)
@@ -547,6 +564,26 @@ class GoalSearch:
         if self.best is not begun:
             drift = self.reduction.job.alpha in (0.0, 1.0)
             model.settle(Slice(self.params.part_effort, self.end - clock(), self.limits.seed), drift=drift)
+            self.offer(self._nodes(model))
+
+    def _search_inside(self, number: int) -> None:
+        """Improve a closer level with the level above as it is: units are laid anew inside the domain there."""
+        cluster, sites = self.reduction.cluster, self.sites
+        above = cluster.levels[cluster.level_index(self.goals[number][0].level) - 1].name
+        inside, site_of = sites.domain_at[above], sites.site_of_unit(self.best.nodes)
+        many = np.bincount(inside)
+        if self.settled(number) or int(many[inside[site_of]].sum()) > self.params.cell_choices:
+            return
+        if (left := self.end - clock()) <= 0:
+            return
+        model = CellModel(sites, site_of, inside=inside)
+        for before in range(number):
+            known = Goal.of(self.goals[before])
+            model.at_most(known, self._whole(known, self.best))
+        goal = Goal.of(self.goals[number])
+        model.at_least(goal, ceil((self.certified[number] - self._error(goal)) * goal.scale - 1e-6))
+        model.at_most(goal, self._whole(goal, self.best))
+        if model.minimise(goal, Slice(self.params.inside_effort * self.limits.seconds, left, self.limits.seed)):
             self.offer(self._nodes(model))
 
     def _search_parts(self, number: int) -> None:

@@ -7,7 +7,7 @@ are a path of pairs (S, R) that are not refuted, ascending in both.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import inf
@@ -56,36 +56,40 @@ class LineTouches:
     def _known(self) -> dict[int, int]:
         return {}
 
+    def _chunks(self) -> Iterator[IndexArray]:
+        """Yield for each broader domain the cells of its best touches: shape [touches], of one, of two, and so on."""
+        for number, room in enumerate(self.rooms):
+            if number == len(self._made):
+                whole = np.repeat(self.length, int((room // self.length).sum()))
+                rest = np.sort(room % self.length)[::-1]
+                self._made.append(np.cumsum(np.concatenate([whole, rest[rest > 0]])).astype(np.int64))
+            yield self._made[number]
+
     @cached_property
-    def _chunks(self) -> list[IndexArray]:
-        """For each broader domain the cells of its best touches: shape [touches], of one, of two, and so on."""
-        chunks = []
-        for room in self.rooms:
-            whole = np.repeat(self.length, int((room // self.length).sum()))
-            rest = np.sort(room % self.length)[::-1]
-            chunks.append(np.cumsum(np.concatenate([whole, rest[rest > 0]])).astype(np.int64))
-        return chunks
+    def _made(self) -> list[IndexArray]:
+        return []
 
     def _fewest_whole(self) -> int:
         for touched in range(1, self.length + 1):
             whole = 0  # whole lines that the broader domains have room for, each over so many closer ones
-            for cells in self._chunks:
+            for cells in self._chunks():
                 lines = int(cells[-1]) // self.length
                 while lines and cells[min(lines * touched, len(cells)) - 1] < lines * self.length:
                     lines -= 1
                 whole += lines
-            if whole >= self.lines:
-                return touched
+                if whole >= self.lines:
+                    return touched
         return self.length + 1  # there is no such placement
 
     def _fewest_in_parts(self, broader: int) -> int:
         budget = broader * self.lines
-        options = sum(min(self.lines, -(-int(c) // self.length)) for cells in self._chunks for c in cells)
+        chunks = list(self._chunks())
+        options = sum(min(self.lines, -(-int(c) // self.length)) for cells in chunks for c in cells)
         # beyond so many touches the knapsack is not made: what does not suffice with these needs more
-        touches = min(sum(map(len, self._chunks)), int(self.most / (budget + 1) / max(options, 1)))
+        touches = min(sum(map(len, chunks)), int(self.most / (budget + 1) / max(options, 1)))
         # shape [touches of broader domains, touches of closer ones], the most cells
         held = np.zeros((budget + 1, touches + 1), dtype=np.int64)
-        for cells in self._chunks:
+        for cells in chunks:
             before = held.copy()
             for touch, most in enumerate(cells[:touches].tolist(), start=1):
                 for parts in range(1, min(self.lines, budget, -(-most // self.length)) + 1):

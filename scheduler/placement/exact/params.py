@@ -36,7 +36,9 @@ class ExactParams:
     least_seconds: float = 0.05
     # Effort of all models of cells, for each second of the time limit: a small part, as what they decide comes after
     goal_effort: float = 0.03
-    # The same for the objective, where soft terms count
+    # Effort, for each second of the time limit, of laying a closer level anew inside the domains of the level above
+    inside_effort: float = 0.1
+    # The same as for all models of cells for the objective, where soft terms count
     term_effort: float = 0.3
     # Effort of laying one part of a large placement anew, as long as most of them take to be proved least; and of
     # breaking ties, on which nothing depends but nodes left for others
@@ -60,8 +62,8 @@ class ExactParams:
     wide_columns: int = 40
     # Array elements of the knapsack over broader domains, for each family: hundredths of a second
     touch_table: float = 3e7
-    # Seconds for each question whether a pod holds its rows at a pair: at first, and for those that this leaves open
-    pod_seconds: tuple[float, ...] = (0.1, 1.0)
+    # Effort of each question with how few touches a pod holds its rows: at first, and for those that this leaves open
+    pod_efforts: tuple[float, ...] = (0.05, 0.2, 1.0)
 
 
 DEFAULTS = ExactParams()  # The numbers with which every published result was made

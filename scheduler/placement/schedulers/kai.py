@@ -83,10 +83,10 @@ def _segments(request: Request, size: int) -> IntArray:
     levels, count = request.cluster.levels[: request.level_index + 1], request.grid.cells // size
     left = request.admitted.copy()
     names, domain_of = ranks_of(request.cluster.names), request.level.domain_of
+    free = [count_nodes(level, left) for level in levels]
     taken: dict[int, IntArray] = {}
     for number in sorted(range(count), key=str):
         request.check_time()
-        free = [count_nodes(level, left) for level in levels]
         roomy = np.flatnonzero(free[-1] >= size)
         if not len(roomy):
             which = f"segment {number + 1} of {count} ({size} pods)"
@@ -95,6 +95,8 @@ def _segments(request: Request, size: int) -> IntArray:
         nodes = np.flatnonzero(left & (domain_of == domain)).astype(np.int32)
         taken[number] = nodes[np.argsort(names[nodes])][:size]
         left[taken[number]] = False
+        for level, room in zip(levels, free, strict=True):
+            room[level.domain_of[taken[number][0]]] -= size
     return np.concatenate([taken[number] for number in range(count)])
 
 

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from arnold.commands.capacity import QUESTIONS as COMMANDS
-from arnold.options.command import object_at
 from arnold.options.field_options import option_names
+from ground.plugins import object_at
 from ground.records import field_docs, read_json
 from simulator.capacity.cache import CacheAnswer
 from simulator.capacity.fragmentation import FragmentationAnswer

@@ -61,7 +61,7 @@ def test_what_rounds_need_is_said(files: list[str], capsys: pytest.CaptureFixtur
 
 def test_the_study(files: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A small run with own throughputs: an answer as JSON, a page and a picture."""
-    small = ["--trace-jobs", "4", "--seeds", "2", "--load", "1", "--gpus", "16", "--policy", "fifo,gavel,hadar"]
+    small = ["--trace-jobs", "4", "--seeds", "2", "--load", "1", "--gpus", "16", "--policy", "fifo,hadar"]
     saved = ["--html", str(tmp_path / "page.html"), "--svg", str(tmp_path / "figure.svg")]
     found = answered(capsys, "study", "generations", *small, *files[4:], *saved)
     assert found["types"] == ["H100", "A100"]

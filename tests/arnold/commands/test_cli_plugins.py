@@ -230,11 +230,12 @@ def test_records_of_collectives_and_metrics_come_from_elsewhere_too(arnold: Arno
 def test_reader_that_cannot_be_imported_is_not_in_the_way(arnold: Arnold, packages: Path) -> None:
     """Files of other formats are read as if it were not there; it is named once, and where it is asked for.
 
-    The first is asked of a program that begins with the package on its path, as `pip install` leaves it.
+    The first is asked of a program that begins with the package on its path, as `pip install` leaves it. The file is
+    Slurm's: of one of our own format no other reader is asked.
     """
     install(packages, "inventory", "[arnold.topology_readers]\nrack-list = absent_racks:RackList\n")
-    cluster = packages / "cluster.csv"
-    cluster.write_text("node,rack\nn1,r1\nn2,r2\n")
+    cluster = packages / "topology.conf"
+    cluster.write_text("SwitchName=r1 Nodes=n[1-2]\nSwitchName=r2 Nodes=n[3-4]\n")
     validate = ["topology", "validate", str(cluster)]
     path = os.pathsep.join([str(packages), *filter(None, [os.environ.get("PYTHONPATH")])])
     done = subprocess.run(
@@ -255,8 +256,8 @@ def test_algorithms_that_cannot_be_used_are_not_in_the_way(
 ) -> None:
     """For a job with soft terms quick rules are asked: those of the house, and not what is offered besides.
 
-    One module cannot be imported; one package takes our names, which is said once of the algorithm that is asked for;
-    and two offer the same name: which is meant is not guessed, both packages are named where it is asked for.
+    One module cannot be imported; one package takes our names, which is said once where others' are looked for; and two
+    offer the same name: which is meant is not guessed, both packages are named where it is asked for.
     """
     install(broken, "taker", "[arnold.placement]\nexact = absent:Algorithm\nbest-fit = absent:Algorithm\n")
     for package in ("one", "other"):
@@ -268,9 +269,9 @@ def test_algorithms_that_cannot_be_used_are_not_in_the_way(
     done = arnold(*place)
     assert done.code == 0, done.err
     assert "proved optimal" in done.out
+    refused = arnold(*place, "--algorithm", "mine")
     (line,) = [line for line in caplog.messages if line.startswith("exact ")]
     assert says(line, "exact of taker (arnold.placement)", "left out", "arnold-scheduler")
-    refused = arnold(*place, "--algorithm", "mine")
     assert (refused.code, refused.out) == (2, "")
     assert says(refused.err, "one and other", "'mine' (arnold.placement)")
     assert says(refused.err, "To fix:", "uninstall all but one")

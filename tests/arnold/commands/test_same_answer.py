@@ -21,16 +21,16 @@ from topology.cluster import Cluster
 from topology.writers import TOPOLOGY_WRITERS
 
 
-def smaller_demo() -> tuple[Cluster, Job]:
-    """Return README's cluster and its job with 160 nodes instead of 1,200, for which most methods have their turn."""
+def smaller_demo(rows: int) -> tuple[Cluster, Job]:
+    """Return README's cluster and its job with so many DP ranks instead of 150."""
     cluster, job = demo_instance(0)
-    return cluster, job.replace(name="smaller", parallelism=replace(job.parallelism, dp=20))
+    return cluster, job.replace(name="smaller", parallelism=replace(job.parallelism, dp=rows))
 
 
 @pytest.fixture
 def first_example(tmp_path: Path) -> list[object]:
-    """README's first command: 1,200 nodes of a 9,600-GPU job, in `make test` 160, with racks that no search settles."""
-    cluster, job = demo_instance(0) if ALL_CASES else smaller_demo()
+    """README's first command: 1,200 nodes of a 9,600-GPU job, in `make test` 128, with racks that no search settles."""
+    cluster, job = demo_instance(0) if ALL_CASES else smaller_demo(16)
     (tmp_path / "cluster.csv").write_text(TOPOLOGY_WRITERS.load("csv").write(cluster).text)
     (tmp_path / "job.yaml").write_text(
         f"{{gpus_per_node: 8, parallelism: {{tp: 8, pp: {job.parallelism.pp}, dp: {job.parallelism.dp}}}, "
@@ -63,7 +63,7 @@ def test_busy_machines_change_no_byte(arnold: Arnold, first_example: list[object
 
 def test_however_the_wall_goes(monkeypatch: pytest.MonkeyPatch) -> None:
     """A clock on the wall that leaps at random, and threads: the nodes are the same while its end is not reached."""
-    cluster, job = smaller_demo()
+    cluster, job = smaller_demo(20)  # for which most methods of the search have their turn
     answers = set[bytes]()
     for workers in (1, 2):
         leap, now = Random(workers), [0.0]

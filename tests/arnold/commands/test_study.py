@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from importlib.metadata import entry_points
 from statistics import fmean
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from ground.plugins import OWN
 from scheduler.placement.baselines import gpu_packing
 from scheduler.study import table1
 
@@ -20,14 +19,9 @@ Arnold = Callable[..., Any]
 @pytest.fixture
 def quick_exact(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a quick rule stand in for ``exact``, whose own tests say what it finds."""
-    stand_in = SimpleNamespace(name="exact", load=lambda: lambda: replace(gpu_packing(), name="exact"))
-    monkeypatch.setattr(
-        "ground.plugins._entry_points",
-        lambda group: [
-            stand_in if (group, point.name) == ("arnold.placement", "exact") else point
-            for point in entry_points(group=group)
-        ],
-    )
+    quick = "scheduler.placement.baselines.quick_exact"
+    monkeypatch.setattr(quick, lambda: replace(gpu_packing(), name="exact"), raising=False)
+    monkeypatch.setitem(OWN, "arnold.placement", {**OWN["arnold.placement"], "exact": ":".join(quick.rsplit(".", 1))})
 
 
 @pytest.mark.usefixtures("quick_exact")

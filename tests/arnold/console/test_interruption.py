@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -33,8 +34,9 @@ PODS = [HARD.randint(2, 90) for _ in range(22)]
 """Free nodes of 22 pods, 979 in all; 122 x 8 cells fill all but three, and are not proved in a minute."""
 
 SEARCHING = """
-import signal, sys
+import signal, sys, time
 signal.signal(signal.SIGINT, signal.default_int_handler)
+deaf = float(sys.argv.pop())
 import arnold.commands.run as command
 
 own_run = command.run
@@ -45,6 +47,7 @@ def run(args):
     def run_stage(stage, search):
         if stage is schedule.STAGES[0]:
             print("searching", file=sys.stderr, flush=True)
+            time.sleep(deaf)
         stage(search)
 
     schedule.search_pairs.__defaults__ = (run_stage,)
@@ -60,15 +63,18 @@ It takes SIGINT as at a terminal, whatever the tests were started with.
 """
 
 
-@pytest.fixture
-def searching(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
-    """A process in the middle of a search that would take ten minutes."""
+@contextmanager
+def searching(folder: Path, *, deaf: float = 0.0) -> Iterator[subprocess.Popen[str]]:
+    """A process in the middle of a search that would take ten minutes.
+
+    :param deaf: seconds in which the stage does not look whether it is to end.
+    """
     rows = [f"p{pod}-{i},p{pod},8" for pod, room in enumerate(PODS) for i in range(room)]
-    (tmp_path / "cluster.csv").write_text("\n".join(["node,pod,gpus", *rows]) + "\n")
+    (folder / "cluster.csv").write_text("\n".join(["node,pod,gpus", *rows]) + "\n")
     job = "name: hard\ngpus_per_node: 8\nparallelism: {tp: 8, dp: 122, pp: 8}\nalpha: 0.4\n"
-    (tmp_path / "job.yaml").write_text(job)
-    command = [sys.executable, "-c", SEARCHING]
-    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    (folder / "job.yaml").write_text(job)
+    command = [sys.executable, "-c", SEARCHING, str(deaf)]
+    with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
             assert process.stderr is not None
             assert "searching\n" in iter(process.stderr.readline, "")
@@ -78,12 +84,13 @@ def searching(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_the_clock_of_a_search(searching: subprocess.Popen[str], number: int) -> None:
+def test_a_signal_ends_the_clock_of_a_search(tmp_path: Path, number: int) -> None:
     """Exit 0 with the best so far and its bound, long before the limit of ten minutes, and what ended it."""
-    searching.send_signal(number)
-    out, _ = searching.communicate(timeout=300)
+    with searching(tmp_path) as search:
+        search.send_signal(number)
+        out, _ = search.communicate(timeout=300)
     answer = json.loads(out)
-    assert (searching.returncode, answer["status"], answer["stopped_at"]) == (0, "feasible", "interrupted")
+    assert (search.returncode, answer["status"], answer["stopped_at"]) == (0, "feasible", "interrupted")
     assert answer["proved_to"] is None
     assert len({cell["node"] for cell in answer["assignment"]}) == 122 * 8
     # where every group touches one pod the objective is 1
@@ -92,11 +99,12 @@ def test_a_signal_ends_the_clock_of_a_search(searching: subprocess.Popen[str], n
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_second_signal_ends_the_program(searching: subprocess.Popen[str], number: int, code: int) -> None:
-    """At once, with no answer."""
-    assert searching.stderr is not None
-    searching.send_signal(number)
-    assert any("best so far" in line for line in iter(searching.stderr.readline, ""))
-    searching.send_signal(number)
-    out, _ = searching.communicate(timeout=300)
-    assert (searching.returncode, out) == (code, "")
+def test_a_second_signal_ends_the_program(tmp_path: Path, number: int, code: int) -> None:
+    """At once, with no answer, also while the search does not listen."""
+    with searching(tmp_path, deaf=300.0) as search:
+        assert search.stderr is not None
+        search.send_signal(number)
+        assert any("best so far" in line for line in iter(search.stderr.readline, ""))
+        search.send_signal(number)
+        out, _ = search.communicate(timeout=200)
+    assert (search.returncode, out) == (code, "")

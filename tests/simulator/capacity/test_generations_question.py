@@ -71,7 +71,7 @@ def test_own_throughputs(tmp_path: Path) -> None:
     # a kind that runs nowhere is none to wait for
     file.write_text("model,gpus,gpu_type,throughput\nllm,8,H100,3\nllm,8,A100,1\nnone,1,H100,0\nnone,1,A100,0\n")
     found = GenerationsQuestion(
-        throughputs=str(file), jobs=4, seeds=2, loads=(1.0,), gpus=8, policies=("fifo", "gavel")
+        throughputs=str(file), jobs=4, seeds=2, loads=(1.0,), gpus=8, policies=("fifo", "hadar")
     ).answer()
     assert found.types == ("H100", "A100")
     assert {kind.kind: kind.wait_hours for kind in found.kinds}["llm"] == pytest.approx(2.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 
 import numpy as np
@@ -14,7 +15,8 @@ from scheduler.job import Count, Job, LevelWeight, Parallelism
 from scheduler.outcome import Outcome
 from scheduler.placement.cpsat import Slice
 from scheduler.placement.exact.algorithm import Exact
-from scheduler.placement.exact.closer import TwoLevelBands
+from scheduler.placement.exact.closer import TwoLevelBands, column_touches, lay_rows
+from scheduler.placement.exact.problem import GridProblem
 from scheduler.placement.types import Limits
 from tests.case_counts import ALL_CASES, examples
 from tests.scheduler.placement.exact.test_exact_holds import racks
@@ -131,11 +133,11 @@ def test_a_soft_term_that_is_met_is_held_at_closer_levels() -> None:
 @given(seed=st.integers(0, 10**9))
 @examples(8)
 def test_never_worse_than_with_a_weight_on_racks(seed: int) -> None:
-    """On clusters of some tens of racks: where the objective is proved, racks cost no more than with a weight on them
+    """On clusters of up to 24 racks: where the objective is proved, racks cost no more than with a weight on them
     that decides among equals alone.
     """
     chance = random.Random(seed)
-    cluster = racks(*(tuple(chance.choices(range(1, 9), k=chance.randint(3, 9))) for _ in range(chance.randint(2, 5))))
+    cluster = racks(*(tuple(chance.choices(range(1, 9), k=chance.randint(3, 6))) for _ in range(chance.randint(2, 4))))
     stages = chance.choice((1, 2, 4, 8))
     rows = max(1, int(len(cluster) * chance.uniform(0.2, 0.95)) // stages)
     job = Job("job", Parallelism(tp=8, dp=rows, pp=stages), alpha=chance.choice((0.2, 0.5, 0.7)), level="minipod")
@@ -147,6 +149,45 @@ def test_never_worse_than_with_a_weight_on_racks(seed: int) -> None:
     as_good = weighed.evaluation.objective - 0.001 * other <= alone.evaluation.objective + 1e-9
     if alone.status == "optimal" and as_good:
         assert alone.evaluation.closer["rack"] <= other + 1e-9
+
+
+def test_columns_of_a_pod_need_not_be_alike() -> None:
+    """Six pipelines of 16 stages in four pods, a job of the realistic clusters: pods hold one, two, two, one of them.
+
+    A pipeline alone is 16 touches of columns.  Two in 8, 8, 8, 8: each column in one rack would be four racks of two
+    rows, so a row in four; a row in three racks has half of the columns in two racks: 8 + 16.  With the two halves
+    laid apart 16 + 24 + 24 + 16 = 80 touches are five for each column, and an average below that needs longer rows.
+    """
+    racks_of = ((8, 5, 4), (9, 9, 8, 8), (8, 8, 8, 8), (9, 8))
+    job = Job("job", Parallelism(tp=8, dp=6, pp=16), alpha=0.3, level="minipod")
+    closer = placed(racks(*racks_of), job).closer["rack"]
+    assert (closer.dp, closer.pp, closer.proved) == (5, 3, True)
+
+
+@given(seed=st.integers(0, 10**9))
+@examples(10)
+def test_rows_laid_in_a_pod_touch_as_few_racks_as_any(seed: int) -> None:
+    """Against all placements of up to six cells in three racks: what is proved is true, and what is laid counts."""
+    chance = random.Random(seed)
+    rows, columns = chance.choice(((1, 3), (2, 2), (2, 3), (3, 2), (6, 1)))
+    capacities = sorted((chance.randint(1, 5) for _ in range(3)), reverse=True)
+    pp = chance.randint(1, 3)
+    grid = GridProblem(rows, columns, tuple(capacities))
+    every = np.array(list(itertools.product(range(3), repeat=rows * columns)), dtype=np.int32)
+    fitting = [
+        cells
+        for cells in every.reshape(-1, rows, columns)
+        if grid.fits(cells) and max(len(set(row)) for row in cells.tolist()) <= pp
+    ]
+    fewest = min(map(column_touches, fitting), default=100)
+    laid = lay_rows(grid, pp, columns, rows * columns, Slice(5.0, 60.0))
+    assert laid.least <= fewest
+    if fitting:
+        assert laid.cells is not None
+        assert any(np.array_equal(laid.cells, cells) for cells in fitting)
+        assert laid.touches == fewest
+    else:
+        assert laid.cells is None
 
 
 @given(seed=st.integers(0, 10**9))

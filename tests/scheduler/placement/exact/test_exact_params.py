@@ -39,6 +39,7 @@ def test_the_defaults() -> None:
         "pod_rules_share": 0.02,
         "least_seconds": 0.05,
         "goal_effort": 0.03,
+        "inside_effort": 0.1,
         "term_effort": 0.3,
         "part_effort": 0.02,
         "fruitless_parts": 40,
@@ -49,7 +50,7 @@ def test_the_defaults() -> None:
         "narrow_columns": 20,
         "wide_columns": 40,
         "touch_table": 3e7,
-        "pod_seconds": (0.1, 1.0),
+        "pod_efforts": (0.05, 0.2, 1.0),
     }
     assert ExactParams() == DEFAULTS == Exact().params
 
