@@ -339,10 +339,10 @@ def nest(tree: Sequence[Partition], others: Iterable[Partition]) -> tuple[list[P
     return levels, beside
 
 
-def same_partition(one: Partition, other: Partition) -> bool:
+def same_partition(first: Partition, second: Partition) -> bool:
     """Return whether two partitions have the same domains, whatever these are called, and the same nodes in none."""
-    pairs = {*zip(one.domains, other.domains, strict=True)}
-    return len(pairs) == len({*one.domains}) == len({*other.domains}) and all(bool(a) == bool(b) for a, b in pairs)
+    pairs = {*zip(first.domains, second.domains, strict=True)}
+    return len(pairs) == len({*first.domains}) == len({*second.domains}) and all(bool(a) == bool(b) for a, b in pairs)
 
 
 def filled(levels: Sequence[Partition]) -> tuple[Partition, ...]:

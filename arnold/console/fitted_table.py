@@ -136,7 +136,7 @@ def save_page(file: str, document: T, show: Callable[[Console, T], None]) -> Non
 
     :raises InvalidInput: the file cannot be written.
     """
-    printed = Page()
+    printed = AnswerPage()
     show(printed, document)
     from topology.drawing.page_kit import render
 
@@ -153,7 +153,7 @@ def save_page(file: str, document: T, show: Callable[[Console, T], None]) -> Non
     write_file(file, page)
 
 
-class Page(Console):
+class AnswerPage(Console):
     """A console that keeps what is printed: sentences, tables, and titled lists of sentences; all of it, as with -v."""
 
     def __init__(self) -> None:

@@ -287,9 +287,9 @@ class Frame:
         """
         from rich.text import Text
 
-        from arnold.console.fitted_table import Page
+        from arnold.console.fitted_table import AnswerPage
 
-        self.out, self.whole = out, is_verbose() or isinstance(out, Page)
+        self.out, self.whole = out, is_verbose() or isinstance(out, AnswerPage)
         self.most = LONGEST if self.whole else SHORT
         self.longest_names = None if self.whole else LONGEST_NAMES
         self._under_v: list[str] = []
