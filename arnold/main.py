@@ -35,6 +35,8 @@ def main(*before: str) -> NoReturn:
     :param before: words that stand before the arguments.
     """
     gc.set_threshold(COLLECTED_AFTER)
+    # of pydantic, which would read the metadata of all that is installed to find some
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     for name in PACKAGES:
         try:
             package = import_module(name)

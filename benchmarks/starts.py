@@ -135,6 +135,7 @@ def _ask(engine: Engine, cluster: Cluster, job: SimJob, kind: str) -> tuple[floa
         running = [replace(other, ends=None, ends_by="") for other in running]
     behind = POLICIES.load(POLICY)
     queue = sorted((other for other in engine.cluster.backlog if other is not job), key=behind.rank)
+    place = sum(behind.rank(other) < behind.rank(job) for other in queue)
     waiting = [
         LiveJob(
             f"{other.key}", (), "replay", gpus=1, owner=other.record.user,
@@ -146,7 +147,7 @@ def _ask(engine: Engine, cluster: Cluster, job: SimJob, kind: str) -> tuple[floa
     state, _ = with_running(cluster, running)
     asked = Job("asked", Parallelism(tp=1, dp=job.nodes), gpus_per_node=1, expected_hours=limit(job) / HOUR, alpha=0.5)
     solver, limits = ALGORITHMS.load("exact"), Limits(workers=1)
-    forecast = QueueForecast(state, asked, running, waiting, now=now, solver=solver, limits=limits)
+    forecast = QueueForecast(state, asked, running, waiting, now=now, solver=solver, limits=limits, place=place)
     history = None
     if kind == "history":
         history = run_times_of(other.record for other in engine.jobs if other.end <= now)

@@ -264,9 +264,9 @@ class FleetState:
         """For each level from broad to close: shape [nodes], the domain of each node."""
         return () if self._table.tree is None else tuple(level.domain_of for level in self._table.tree.levels)
 
-    def unsaved(self, one: Running) -> float:
+    def unsaved(self, running: Running) -> float:
         """Return the seconds since a gang or pod started, as its checkpoints are not known; 0 of one that leaves."""
-        return 0.0 if one.leaving else max(0.0, self.now - one.started)
+        return 0.0 if running.leaving else max(0.0, self.now - running.started)
 
     def share(self, namespace: str) -> float:
         """Return the GPUs that a namespace has in use or is promised, divided by its weight."""

@@ -100,7 +100,7 @@ def _by_rank(pods: Sequence[Pod]) -> tuple[list[Pod], bool]:
         indices = [index_of(pod) for pod in pods]
     except InvalidGang:
         return [*pods], False
-    known = [index for index in indices if index is not None]
-    if len({*known}) < len(pods) or len({len(index) for index in known}) > 1:
+    ranks = [index for index in indices if index is not None]
+    if len({*ranks}) < len(pods) or len({len(index) for index in ranks}) > 1:
         return [*pods], len(pods) == 1
-    return [pod for _, pod in sorted(zip(known, pods, strict=True), key=lambda ranked: ranked[0])], True
+    return [pod for _, pod in sorted(zip(ranks, pods, strict=True), key=lambda ranked: ranked[0])], True

@@ -9,10 +9,11 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable
 
+from ground.errors import few
+
 LONGEST = 253  # bytes of a text of a user that is repeated anywhere: as many as a name of an object may have
 LONGEST_KEY = 253 + 1 + 63  # of a node label: the name of a domain, a slash, a name; none is longer in Kubernetes
 _CUT = "..."
-_SHOWN = 3
 
 
 def clip(text: str, most: int = LONGEST) -> str:
@@ -59,7 +60,5 @@ def short_name(name: str) -> str:
 
 
 def named(names: Iterable[str]) -> str:
-    """Return the first few names, and how many more there are."""
-    everyone = list(names)
-    more = len(everyone) - _SHOWN
-    return ", ".join(map(clip, everyone[:_SHOWN])) + (f" and {more} more" if more > 0 else "")
+    """Return the first three names, cut short, and how many more there are."""
+    return few(map(clip, names), most=3)

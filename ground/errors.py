@@ -77,6 +77,13 @@ class UnknownName(InvalidInput):
     """A name (algorithm, preset, format, level) that does not exist; the fix lists those that do."""
 
 
+def few(items: Iterable[object], *, most: int = 5, separator: str = ", ") -> str:
+    """Return the first of some things, and how many more there are: ``n1, n2, n3, n4, n5 and 7 more``."""
+    words = [str(item) for item in items]
+    rest = len(words) - most
+    return separator.join(words[:most]) + (f" and {rest:,} more" if rest > 0 else "")
+
+
 def some(names: Sequence[str], *, most: int = 5) -> str:
     """Return how many names there are, and the first of them: ``12 (n1, n2, n3, n4, n5, ...)``."""
     return f"{len(names):,} ({', '.join(names[:most])}{', ...' if len(names) > most else ''})"

@@ -13,15 +13,16 @@ such a cell are all that need be tried.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from ground.errors import InvalidPlacement
 from scheduler.algorithm_run import run
 from scheduler.job import Job
-from scheduler.objective import Evaluation, evaluate, goals, worth_of
+from scheduler.objective import Evaluation, evaluate, goals, trivial_bound, worth_of
 from scheduler.outcome import Outcome
+from scheduler.placement.admission import prices_slow_nodes
 from scheduler.placement.types import Limits, PlacementAlgorithm
 from topology.cluster import Cluster, IntArray
 
@@ -84,10 +85,22 @@ def audit(
     clusters = (cluster.replace(free_gpus=alone), cluster, restarted, cluster.emptied())
     answers = {} if empty_cluster is None else {ASKED[-1]: empty_cluster}
     possible = {
-        name: answers.get(name) or run(solver, there, job, limits) for name, there in zip(ASKED, clusters, strict=True)
+        name: answers.get(name) or _as_it_runs_or_better(run(solver, there, job, limits), there, job, nodes)
+        for name, there in zip(ASKED, clusters, strict=True)
     }
     swap, complete = best_swap(opened, judged, nodes, evaluation, seconds=limits.seconds)
     return Audit(evaluation, broken, possible, swap, complete)
+
+
+def _as_it_runs_or_better(outcome: Outcome, cluster: Cluster, job: Job, nodes: IntArray) -> Outcome:
+    """Return an outcome, or the placement as it runs with its bound, where that is valid there too and is better."""
+    worth = worth_of(cluster, job, nodes)
+    if worth is None or prices_slow_nodes(cluster, job):
+        return outcome
+    if outcome.evaluation is not None and outcome.evaluation.goals <= worth.goals:
+        return outcome
+    bound = trivial_bound(job) if outcome.bound is None else outcome.bound
+    return replace(outcome, reason="").weighed(replace(outcome.proposal, nodes=nodes), worth, bound)
 
 
 def best_swap(

@@ -25,16 +25,7 @@ from scheduler.job import FAMILIES, Job
 from scheduler.job_on_cluster import within_the_tree
 from scheduler.objective import TOLERANCE, Evaluation, Spread, objective_of, slowest_in_use, step_time
 from scheduler.outcome import Outcome
-from scheduler.placement.admission import (
-    Blocks,
-    admissible,
-    blocks_at,
-    capacity_by_level,
-    choices,
-    repelling_taints,
-    shortage,
-    types_of,
-)
+from scheduler.placement import admission
 from scheduler.placement.types import Limits, Pair, PlacementAlgorithm, Refutation, Status
 from topology.cluster import Cluster, IntArray, count_nodes
 from topology.flags import HEALTHY
@@ -68,11 +59,11 @@ def left_over(cluster: Cluster, job: Job) -> tuple[str, ...]:
     """Return which usable nodes no placement can use, and why: a sentence for each level at which something is held."""
     sentences = []
     job = within_the_tree(cluster, job)
-    usable = admissible(cluster, job)
-    room = capacity_by_level(cluster, job, usable)
+    usable = admission.admissible(cluster, job)
+    room = admission.capacity_by_level(cluster, job, usable)
     held = {cluster.level_index(hold.level) for hold in job.holds_on(cluster)}
     for depth in sorted(held, reverse=True):
-        level, size = cluster.levels[depth], blocks_at(cluster, job, depth).size
+        level, size = cluster.levels[depth], admission.blocks_at(cluster, job, depth).size
         have = count_nodes(level, usable)
         if not (over := have - room[depth]).any():
             continue
@@ -202,7 +193,7 @@ def what_binds(cluster: Cluster, outcome: Outcome) -> tuple[TypeBinding, ...]:
         else:
             dearest = max(heads, key=lambda head: head.pair.objective)
             sentence = f"{dearest.line} ({len(heads) - 1:,} more)" if len(heads) > 1 else dearest.line
-        bindings.append(TypeBinding(types_of(cluster, job), sentence))
+        bindings.append(TypeBinding(admission.types_of(cluster, job), sentence))
     return tuple(bindings)
 
 
@@ -251,7 +242,7 @@ def weigh(
 
     :returns: nothing where no node that the job could use is slow.
     """
-    slow = np.flatnonzero(admissible(cluster, job.replace(avoid="ignore")) & (cluster.slowdown > HEALTHY))
+    slow = np.flatnonzero(admission.admissible(cluster, job.replace(avoid="ignore")) & (cluster.slowdown > HEALTHY))
     if not slow.size:
         return ()
 
@@ -373,7 +364,7 @@ class Misfit(JsonRecord):
 
 def diagnose(cluster: Cluster, job: Job, outcome: Outcome, *, solver: PlacementAlgorithm, limits: Limits) -> Misfit:
     """Return why the job does not fit, and what would help; the outcome is the solver's, infeasible."""
-    too_few = shortage(cluster, job)
+    too_few = admission.shortage(cluster, job)
     binding: Constraint = "nodes" if too_few else "hold" if job.holds_groups else "unknown"
     return Misfit(
         constraint=binding,
@@ -449,7 +440,7 @@ def _remedies(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limits: Li
 
 def _solved(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limits: Limits) -> Evaluation | None:
     """Return what the placement of a changed instance is worth, if there is one."""
-    return None if shortage(cluster, job) else run(solver, cluster, job, limits).evaluation
+    return None if admission.shortage(cluster, job) else run(solver, cluster, job, limits).evaluation
 
 
 def _remedy(
@@ -462,7 +453,7 @@ def _remedy(
 
 def _tolerate_taints(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limits: Limits) -> Iterator[Remedy]:
     """Yield each taint that it would be enough to tolerate; where none is, all of them together."""
-    taints = repelling_taints(cluster, job)
+    taints = admission.repelling_taints(cluster, job)
     enough = False
     for some in [*((taint,) for taint in taints), *([taints] if len(taints) > 1 else [])]:
         if enough and len(some) > 1:
@@ -473,7 +464,7 @@ def _tolerate_taints(cluster: Cluster, job: Job, solver: PlacementAlgorithm, lim
             enough = True
             names = [*dict.fromkeys(map(str, some))]
             options = " ".join(f"--tolerate {name}" for name in names)
-            opened = int((admissible(cluster, changed) & ~admissible(cluster, job)).sum())
+            opened = int((admission.admissible(cluster, changed) & ~admission.admissible(cluster, job)).sum())
             whose = f"the taint{'s' * (len(names) > 1)} {', '.join(names)}"
             sentence = f"Tolerate {whose} ({options}), which would admit {plural(opened, 'more node')}"
             yield _remedy("tolerate-taint", sentence, worth)
@@ -481,7 +472,7 @@ def _tolerate_taints(cluster: Cluster, job: Job, solver: PlacementAlgorithm, lim
 
 def _smaller_dp(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limits: Limits) -> Iterator[Remedy]:
     """Yield the largest dp that fits: what holds a job holds it with fewer replicas, so bisection finds it."""
-    candidates = list(_smaller_jobs(job, int(admissible(cluster, job).sum())))
+    candidates = list(_smaller_jobs(job, int(admission.admissible(cluster, job).sum())))
     best: Evaluation | None = None
     low, high = 0, len(candidates)
     while low < high:
@@ -552,7 +543,7 @@ def nodes_to_free(cluster: Cluster, job: Job) -> IntArray:
     :returns: indices of nodes; empty when no choice helps.
     """
     nowhere = np.zeros(0, dtype=np.int32)
-    if (job.node_sizes or not job.mix_types) and len(jobs := choices(cluster, job)) > 1:
+    if (job.node_sizes or not job.mix_types) and len(jobs := admission.choices(cluster, job)) > 1:
         of_types = [nodes_to_free(cluster, of_type) for of_type in jobs]
         return min((nodes for nodes in of_types if len(nodes)), key=len, default=nowhere)
     job = within_the_tree(cluster, job)
@@ -566,10 +557,10 @@ def nodes_to_free(cluster: Cluster, job: Job) -> IntArray:
 
 def _nodes_to_free(cluster: Cluster, job: Job) -> IntArray:
     level = cluster.level(_freeing_level(cluster, job))
-    admitted = admissible(cluster, job)
-    freeable = admissible(cluster.emptied(), job) & ~admitted
+    admitted = admission.admissible(cluster, job)
+    freeable = admission.admissible(cluster.emptied(), job) & ~admitted
     free, room = count_nodes(level, admitted), count_nodes(level, freeable)
-    held = blocks_at(cluster, job, cluster.level_index(level.name))
+    held = admission.blocks_at(cluster, job, cluster.level_index(level.name))
     take = np.zeros_like(free) if held.size == 1 else _for_groups(free, room, held)
     missing = job.grid.cells - int(free.sum() + take.sum())
     for k in np.argsort(-free, kind="stable"):
@@ -589,7 +580,7 @@ def _nodes_to_free(cluster: Cluster, job: Job) -> IntArray:
     return np.array(chosen, dtype=np.int32)
 
 
-def _for_groups(free: IntArray, room: IntArray, held: Blocks) -> IntArray:
+def _for_groups(free: IntArray, room: IntArray, held: admission.Blocks) -> IntArray:
     """Return how many nodes to free in each domain so that enough whole groups fit, cheapest next group first.
 
     :param free: shape [domains], admissible nodes; ``room``: same shape, nodes that could be freed.

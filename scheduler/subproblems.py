@@ -64,7 +64,7 @@ from scheduler.placement.types import (
     Status,
     corners,
 )
-from scheduler.work_clock import clock, share_until
+from scheduler.work_clock import LEAST_SECONDS, clock, share_until
 from topology.cluster import BoolArray, Cluster, IntArray, Level, count_nodes
 from topology.flags import HEALTHY
 
@@ -239,6 +239,11 @@ class SecondConstraints:
                 answers += (
                     self._on_trees(cluster, job, name, part) if depth is None else self._of_rules(cluster, job, part)
                 )
+        if all(answer.evaluation is None for answer in answers):
+            # on that hierarchy alone it is a grid of what is held together, which counting mostly decides
+            tree, alone = laid_into_tree(cluster, name, 0), job.replace(level=name, counts=(), levels=())
+            quick = replace(limits, seconds=LEAST_SECONDS, told="placement")
+            answers.append(_weighed_whole(cluster, job, self.place(tree, alone, quick)))
         best = min(answers, key=lambda answer: answer.rank)
         note = f"{name} nests with no level of the tree: what is not proved was searched on trees that it is laid into."
         return _with_claims(best, job, relaxed, (note,) if depth is None else ())
@@ -422,6 +427,7 @@ def _with_claims(answer: WeighedProposal, job: Job, relaxed: Proposal, notes: tu
         prices=tuple(options),
         expert_bound=relaxed.expert_bound,
         closer_bounds=relaxed.closer_bounds,
+        closer_proofs=relaxed.closer_proofs,
         refutations=relaxed.refutations,
         proofs=relaxed.proofs,
         pareto=tuple(point for point in relaxed.pareto if (point.dp, point.pp) == pair),

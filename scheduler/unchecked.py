@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from scheduler.certificates.certificate_writer import certificate_of
 from scheduler.objective import TOLERANCE, trivial_bound
 from scheduler.outcome import Instance, Outcome
-from scheduler.verification.verdict import not_shown
 
 
 def unchecked_claims(instance: Instance, outcome: Outcome) -> dict[str, str]:
@@ -24,4 +22,7 @@ def unchecked_claims(instance: Instance, outcome: Outcome) -> dict[str, str]:
     if at_once and not experts and all((of.dp, of.pp) == (1, 1) for of in closer):
         # every group touches one domain at least
         return {}
+    from scheduler.certificates.certificate_writer import certificate_of
+    from scheduler.verification.verdict import not_shown
+
     return not_shown(certificate_of(instance, outcome), instance.cluster, job)

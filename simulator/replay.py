@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ground.errors import InvalidInput, InvalidTopology, TraceFormatError
+from ground.errors import InvalidInput, InvalidTopology, TraceFormatError, few
 from scheduler.placement.types import ALGORITHMS, Limits
 from scheduler.power_caps import power_caps
 from scheduler.queue.policy import POLICIES
@@ -70,9 +70,8 @@ def check_against(trace: JobTrace, pool: Pool, *, nodes: int, lenient: bool = Fa
     if too_large and (not lenient or len(too_large) == len(trace)):
         count, reasons = len(too_large), [error.sentence for error in too_large.values()]
         jobs = "a job of the trace does" if count == 1 else f"{count:,} jobs of the trace do"
-        rest = f"; and {count - NAMED:,} more" if count > NAMED else ""
         raise TraceFormatError(
-            f"{jobs} not fit into the cluster: {'; '.join(reasons[:NAMED])}{rest}",
+            f"{jobs} not fit into the cluster: {few(reasons, most=NAMED, separator='; ')}",
             where=trace.source,
             fix="give a larger cluster, leave large jobs out with --max-gpus, or drop those that do not fit with "
             "--lenient",

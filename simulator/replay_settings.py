@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, get_args
 
 from annotated_types import Ge, Gt
 
-from ground.errors import InvalidInput, did_you_mean
+from ground.errors import InvalidInput, did_you_mean, few
 from ground.records import Seed
 from scheduler.affinity import Gains
 from simulator.data_plan import DataPlan
@@ -73,7 +73,7 @@ class QueueSettings:
             fix = f"choose {named}" if others else "name the queue of each job in the trace, or choose another policy"
             raise InvalidInput(f"no job of the trace names its {self.share_by}", where="fair-share", fix=fix)
         if unknown := [name for name in self.weight_of if name not in names]:
-            some = ", ".join(name[:40] for name in sorted(names)[:5]) + (", ..." if len(names) > 5 else "")
+            some = few(name[:40] for name in sorted(names))
             fix = f"{did_you_mean(unknown[0], names)}give the {self.share_by} of a job: {some}"
             raise InvalidInput(f"no job has the {self.share_by} {unknown[0][:40]!r}", where="--share-weights", fix=fix)
 

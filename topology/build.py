@@ -320,16 +320,8 @@ class Partition:
     whole: bool = False  # a node without a domain is in none, as one that NVLink does not reach; else nobody knows
 
 
-@dataclass(frozen=True, slots=True)
-class Nesting:
-    """Partitions as a tree, and those that cut across it."""
-
-    levels: tuple[Partition, ...]  # from broad to close, each domain inside one of the level above
-    beside: tuple[Partition, ...]  # second hierarchies
-
-
-def nest(tree: Sequence[Partition], others: Iterable[Partition]) -> Nesting:
-    """Return a tree with other partitions among its levels where they nest, each in turn.
+def nest(tree: Sequence[Partition], others: Iterable[Partition]) -> tuple[list[Partition], list[Partition]]:
+    """Return a tree with other partitions among its levels where they nest, each in turn; and those that cut across it.
 
     Of two that are the same partition the one that came first is the broader.
 
@@ -344,13 +336,13 @@ def nest(tree: Sequence[Partition], others: Iterable[Partition]) -> Nesting:
             beside.append(other)
         else:
             levels.insert(at, other)
-    return Nesting(tuple(levels), tuple(beside))
+    return levels, beside
 
 
-def same_partition(one: Partition, other: Partition) -> bool:
+def same_partition(first: Partition, second: Partition) -> bool:
     """Return whether two partitions have the same domains, whatever these are called, and the same nodes in none."""
-    pairs = {*zip(one.domains, other.domains, strict=True)}
-    return len(pairs) == len({*one.domains}) == len({*other.domains}) and all(bool(a) == bool(b) for a, b in pairs)
+    pairs = {*zip(first.domains, second.domains, strict=True)}
+    return len(pairs) == len({*first.domains}) == len({*second.domains}) and all(bool(a) == bool(b) for a, b in pairs)
 
 
 def filled(levels: Sequence[Partition]) -> tuple[Partition, ...]:

@@ -192,8 +192,8 @@ def generate(preset: str, **sizes: int | float) -> Cluster:
     return PRESETS[preset].build(**sizes)
 
 
-def _unknown(message: str, name: str, known: Iterable[str], *, where: str) -> UnknownName:
-    return UnknownName(message, where=where, fix=f"{did_you_mean(name, known)}use one of {', '.join(known)}")
+def _unknown(message: str, name: str, names: Iterable[str], *, where: str) -> UnknownName:
+    return UnknownName(message, where=where, fix=f"{did_you_mean(name, names)}use one of {', '.join(names)}")
 
 
 PAPER_SIZES: Mapping[str, tuple[int, int]] = {"i": (3, 18), "ii": (5, 438), "iii": (11, 1019), "9600": (22, 2046)}

@@ -229,7 +229,13 @@ def load_topology(
 
         bare = {*listed} - {*cluster.names}
         jobs = read_running(running, cluster, now=now, without_gpus=bare)
-        cluster, unnamed = with_running(cluster, jobs.running)
+        mixed = [
+            cluster.index_of[name]
+            for node_list in lists
+            for name, of_list in node_list.nodes.items()
+            if name in cluster.index_of and "mix" in of_list.state
+        ]
+        cluster, unnamed = with_running(cluster, jobs.running, mixed=mixed)
         notes += [*jobs.notes, *unnamed]
     return LoadedTopology(cluster, _name(path), reader.format.name, tuple(notes), now, assumed, jobs, laid)
 

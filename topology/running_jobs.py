@@ -206,11 +206,19 @@ def check_shares(cluster: Cluster, jobs: Iterable[LiveJob]) -> None:
             holders.setdefault(name, job.name)
 
 
-def with_running(cluster: Cluster, jobs: Sequence[LiveJob]) -> tuple[Cluster, tuple[str, ...]]:
+def with_running(
+    cluster: Cluster, jobs: Sequence[LiveJob], *, mixed: Collection[int] = ()
+) -> tuple[Cluster, tuple[str, ...]]:
     """Return the cluster with the GPUs of running jobs in use, whether it shows them so or not; and notes: what is in
     use and in no job.
+
+    :param mixed: nodes of which some GPUs are in use, the jobs of which are all known if any is: Slurm's.
     """
     held = gpus_held(cluster, jobs)
+    free = cluster.free_gpus.copy()
+    shared = [node for node in mixed if held[node]]
+    free[shared] = cluster.gpus[shared] - held[shared]
+    cluster = cluster.replace(free_gpus=free)
     # of one that is reserved it is said who keeps it out
     others = [node not in cluster.kept_out for node in range(len(cluster))]
     unnamed = np.flatnonzero((cluster.gpus - cluster.free_gpus > held) & others)

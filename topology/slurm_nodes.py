@@ -164,7 +164,7 @@ class _Columns(NamedTuple):
     sure: bool  # whether no other reading is possible
 
 
-def table_rows(source: Source, known: Container[str]) -> list[TableRow] | None:
+def table_rows(source: Source, node_names: Container[str]) -> list[TableRow] | None:
     """Return the rows of a table of states; ``None`` = the text is no such table.  Known nodes tell their column from
     others.  Raise InvalidInput where a row has no node and state where the others have them.
     """
@@ -177,7 +177,7 @@ def table_rows(source: Source, known: Container[str]) -> list[TableRow] | None:
                 continue
             if between is _BLANKS or not text.strip("|"):
                 text = text.strip("| \t")
-            fields = [text] if text in known else [field.strip() for field in between.split(text)] if text else []
+            fields = [text] if text in node_names else [field.strip() for field in between.split(text)] if text else []
             if fields or comment:
                 cut.append(_Line(source.at(number), tuple(fields), comment[0].strip() if comment else ""))
         lines = [line for line in cut if line.fields]
@@ -185,28 +185,28 @@ def table_rows(source: Source, known: Container[str]) -> list[TableRow] | None:
         bars = between is _BARS
         if bars and 2 * sum(len(line.fields) > 1 for line in lines) <= len(lines):
             continue
-        if (rows := _rows_of(lines, known, bars=bars)) is not None:
+        if (rows := _rows_of(lines, node_names, bars=bars)) is not None:
             for line in cut:
-                if not line.fields and _may_be_row(line.words, known):
+                if not line.fields and _may_be_row(line.words, node_names):
                     raise _unclear(line)
             return rows
     return None
 
 
-def _rows_of(lines: Sequence[_Line], known: Container[str], *, bars: bool) -> list[TableRow] | None:
+def _rows_of(lines: Sequence[_Line], node_names: Container[str], *, bars: bool) -> list[TableRow] | None:
     """Return the rows of lines by their header, or else by where most have a node and a state; ``None`` = no table."""
     for i, line in enumerate(lines[:_HEADER_WITHIN]):
         names = [field.upper() for field in line.fields]
         if _first(names, _NODE_HEADERS) is not None and _first(names, _STATE_HEADERS) is not None:
             for before in lines[:i]:
-                if _may_be_row(before.fields, known):
+                if _may_be_row(before.fields, node_names):
                     raise _unclear(before)
             # the header comes again for each cluster
-            under = [row for row in lines[i + 1 :] if row.fields != line.fields and not _is_empty(row, known)]
-            return [_row(row, _under_header(names, row, bars=bars), known, bars=bars) for row in under]
-    filled = [line for line in lines if not _is_empty(line, known)]
-    columns = _by_votes(filled, known)
-    return None if columns is None else [_row(line, columns, known, bars=bars) for line in filled]
+            under = [row for row in lines[i + 1 :] if row.fields != line.fields and not _is_empty(row, node_names)]
+            return [_row(row, _under_header(names, row, bars=bars), node_names, bars=bars) for row in under]
+    filled = [line for line in lines if not _is_empty(line, node_names)]
+    columns = _by_votes(filled, node_names)
+    return None if columns is None else [_row(line, columns, node_names, bars=bars) for line in filled]
 
 
 def _under_header(names: Sequence[str], line: _Line, *, bars: bool) -> _Columns:
@@ -230,7 +230,7 @@ def _under_header(names: Sequence[str], line: _Line, *, bars: bool) -> _Columns:
     return _Columns(node, state, at(gres), at(partition), sure=True)
 
 
-def _by_votes(rows: Sequence[_Line], known: Container[str]) -> _Columns | None:
+def _by_votes(rows: Sequence[_Line], node_names: Container[str]) -> _Columns | None:
     """Return the columns where most rows have a node and a state; ``None`` = most have no state."""
     widths = {len(line.fields) for line in rows}
     most = max(widths, default=0)
@@ -242,7 +242,7 @@ def _by_votes(rows: Sequence[_Line], known: Container[str]) -> _Columns | None:
         for at, field in enumerate(line.fields):
             ends = (at,) if len(widths) == 1 else (at, at - size)
             states.update(ends if is_state(field) else ())
-            nodes.update(ends if _names_any(field, known) else ())
+            nodes.update(ends if _names_any(field, node_names) else ())
     # of equal columns the first from the left end
     columns = [*range(most), *(range(-most, 0) if len(widths) > 1 else ())]
     state = max(columns, key=states.__getitem__)
@@ -287,19 +287,19 @@ def _gpu_column(rows: Sequence[_Line], columns: Sequence[int]) -> int | None:
     return best
 
 
-def _row(line: _Line, columns: _Columns, known: Container[str], *, bars: bool) -> TableRow:
+def _row(line: _Line, columns: _Columns, node_names: Container[str], *, bars: bool) -> TableRow:
     """Return the row of a line; raise :class:`InvalidInput` where it may be read in another way."""
     nodes, state = _at(line, columns.node), _at(line, columns.state)
     if not nodes or not state:
         raise InvalidInput("the line has no state, as the others have", where=line.place, fix=_RECIPE)
-    named = _names_any(nodes, known)
+    named = _names_any(nodes, node_names)
     # a later Slurm may have more states: such a word is one where nothing else can stand
     if not is_state(state) and not (columns.sure and (bars or named)):
         raise _unclear(line)
     # what looks like a comment may be a reason: "#3 fails"
     others = [*line.comment.split(), *(() if columns.sure else line.fields)]
     worse = any(is_state(word) and use_of([word]) > use_of([state]) for word in others)
-    if worse or any(word != nodes and _names_any(word, known) for word in others):
+    if worse or any(word != nodes and _names_any(word, node_names) for word in others):
         raise _unclear(line)
     gres, partition = (None if at is None else _at(line, at) for at in (columns.gres, columns.partition))
     return TableRow(nodes, state, gres, partition, line.place)
@@ -311,14 +311,14 @@ def _unclear(line: _Line) -> InvalidInput:
     return InvalidInput(unclear, where=line.place, fix=_RECIPE)
 
 
-def _may_be_row(words: Sequence[str], known: Container[str]) -> bool:
+def _may_be_row(words: Sequence[str], node_names: Container[str]) -> bool:
     """Return whether words of a line that is no row have a state and a node, as a row has."""
-    return any(map(is_state, words)) and any(_names_any(word, known) for word in words)
+    return any(map(is_state, words)) and any(_names_any(word, node_names) for word in words)
 
 
-def _is_empty(line: _Line, known: Container[str]) -> bool:
+def _is_empty(line: _Line, node_names: Container[str]) -> bool:
     """Return whether it is the row of a partition without nodes."""
-    return "n/a" in map(str.lower, line.fields) and not any(_names_any(word, known) for word in line.words)
+    return "n/a" in map(str.lower, line.fields) and not any(_names_any(word, node_names) for word in line.words)
 
 
 def _at(line: _Line, column: int) -> str | None:
@@ -329,13 +329,13 @@ def _first(names: Sequence[str], wanted: Sequence[str]) -> int | None:
     return next((i for i, name in enumerate(names) if name in wanted), None)
 
 
-def _names_any(field: str, known: Container[str]) -> bool:
-    if field in known:
+def _names_any(field: str, node_names: Container[str]) -> bool:
+    if field in node_names:
         return True
     if "[" not in field and "," not in field:
         return False
     try:
-        return any(name in known for name in expand_hostlist(field))
+        return any(name in node_names for name in expand_hostlist(field))
     except InvalidInput:
         return False
 
@@ -364,18 +364,18 @@ class SlurmNode:
     newest: float | None = None  # the newest time, in seconds since 1970, that was past when Slurm said this
 
 
-def slurm_nodes(source: Source, known: Container[str]) -> list[SlurmNode] | None:
+def slurm_nodes(source: Source, node_names: Container[str]) -> list[SlurmNode] | None:
     """Return the nodes of an output of Slurm; ``None`` = it is none.  Known names tell the column of nodes."""
     if _RECORD.search(source.text):
         return list(_from_records(source))
-    if (rows := table_rows(source, known)) is None:
+    if (rows := table_rows(source, node_names)) is None:
         return None
     nodes: list[SlurmNode] = []
     budget = 4 * MAX_NODES
     for row in rows:
         gpus = None if row.gres is None else gpus_of(row.gres, where=row.place)
         limit = min(MAX_NODES, budget)
-        names = [row.nodes] if row.nodes in known else expand_hostlist(row.nodes, where=row.place, limit=limit)
+        names = [row.nodes] if row.nodes in node_names else expand_hostlist(row.nodes, where=row.place, limit=limit)
         budget -= len(names)
         gpu_type, partition = gpu_type_of(row.gres), (row.partition or "").rstrip("*")
         partitions = None if row.partition is None else (partition,) if partition else ()

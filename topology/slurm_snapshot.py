@@ -221,8 +221,8 @@ class Constraint:
                 raise self._invalid("& and | stand side by side", "say by parentheses which comes first: a&(b|c)")
             operator, at = after, at + 1
 
-    def _invalid(self, wrong: str, fix: str) -> InvalidInput:
-        return InvalidInput(f"{wrong}: {self._text[:60]!r}", where="--constraint", fix=fix)
+    def _invalid(self, problem: str, fix: str) -> InvalidInput:
+        return InvalidInput(f"{problem}: {self._text[:60]!r}", where="--constraint", fix=fix)
 
 
 @dataclass(frozen=True, slots=True)
@@ -486,10 +486,10 @@ class SlurmSnapshot:
             yield f"as of {_instant(at)}, when Slurm said this: reservations have begun or ended since"
 
 
-def _not_read(what: str, option: str, wrong: str) -> InvalidInput:
+def _not_read(what: str, option: str, problem: str) -> InvalidInput:
     """Return the error that a record is missing that an option needs."""
     file = f"{what.split(maxsplit=1)[0]}.txt"
-    return InvalidInput(wrong, where=option, fix=f"{ASK[what]} > {file}, and give it with --busy {file}")
+    return InvalidInput(problem, where=option, fix=f"{ASK[what]} > {file}, and give it with --busy {file}")
 
 
 def _planned_notes(planned: Mapping[str, tuple[float | None, bool]]) -> Iterator[str]:

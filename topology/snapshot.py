@@ -93,10 +93,11 @@ class SnapshotFile(_Strict):
     """Flags of nodes."""
 
     def unpacked(self, name: str) -> Unpacked:
-        """Return what is in it; ``name``: what the file is called."""
+        """Return what is in it; ``name``: what the file is called; empty = it is no file yet."""
+        above = f"{name}, " if name else ""
 
         def sources(texts: Iterable[Text]) -> tuple[Source, ...]:
-            return tuple(Source(f"{name}, {text.name}", text.text, text.numbered) for text in texts)
+            return tuple(Source(f"{above}{text.name}", text.text, text.numbered) for text in texts)
 
         (cluster,) = sources([self.cluster])
         return Unpacked(

@@ -11,7 +11,7 @@ import click
 from arnold.console.output import answer
 from arnold.options.command import JsonCommand
 from arnold.options.field_options import FILE, file_option
-from ground.errors import InvalidInput
+from ground.errors import InvalidInput, few
 from ground.files import read_bytes, read_source, write_file
 from ground.quantities import plural
 from ground.records import JsonRecord
@@ -82,7 +82,7 @@ def command(*, as_json: bool, trace: str, output: str, key_file: str | None) -> 
         parts = ", ".join(plural(count, nouns[kind]) for kind, count in document.replaced.items())
         out.print(f"{document.output}: {parts} became pseudonyms.")
         if document.still_named:
-            names = ", ".join(document.still_named[:SHOWN]) + (", ..." if len(document.still_named) > SHOWN else "")
+            names = few(document.still_named, most=SHOWN)
             out.print(f"Look before you give it away: something that was kept is called after {names}.", markup=False)
         if not document.kept_key:
             out.print("The key is not kept: another run gives other pseudonyms; --key-file keeps them.")

@@ -78,9 +78,7 @@ def command(
     # read as every command will read it, so that nothing is saved that cannot be read
     text = file.text()
     alone = replace(files, busy=(), flags=(), format=None)
-    loaded = replace(
-        alone.over(OpenedCluster(Source(output or files.cluster, text), notes=opened.notes)), source=file.source
-    )
+    loaded = replace(alone.over(OpenedCluster(Source("", text), notes=opened.notes)), source=file.source)
     before = None if against is None else replace(alone, cluster=against, at=None).read()
     if before is not None and before.format != ClusterSnapshot.format.name:
         no_snapshot, fix = "it is no snapshot", "give what `arnold snapshot --output` saved"

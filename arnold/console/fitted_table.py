@@ -136,7 +136,7 @@ def save_page(file: str, document: T, show: Callable[[Console, T], None]) -> Non
 
     :raises InvalidInput: the file cannot be written.
     """
-    printed = _Printed()
+    printed = AnswerPage()
     show(printed, document)
     from topology.drawing.page_kit import render
 
@@ -153,8 +153,8 @@ def save_page(file: str, document: T, show: Callable[[Console, T], None]) -> Non
     write_file(file, page)
 
 
-class _Printed(Console):
-    """A console that keeps what is printed: sentences, tables, and titled lists of sentences."""
+class AnswerPage(Console):
+    """A console that keeps what is printed: sentences, tables, and titled lists of sentences; all of it, as with -v."""
 
     def __init__(self) -> None:
         super().__init__(file=io.StringIO())
@@ -163,6 +163,7 @@ class _Printed(Console):
         self._title = ""
 
     def print(self, *objects: Any, **_: Any) -> None:
+        """Keep what would be printed."""
         for shown in objects:
             if isinstance(shown, FittedTable):
                 self.parts.append((shown.title, shown))

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal
 
 from arnold.console.output import BAD, GOOD, SO_SO, print_rows
+from ground.errors import few
 from ground.records import JsonRecord, record_of
 from health.collectives.diagnosis import Certainty, Diagnosis, Status, verdict
 from health.collectives.flagging import withheld
@@ -195,8 +196,8 @@ def print_collectives(out: Console, document: CollectivesDocument) -> None:
         out.print(f"All was well until {well}; seen {after:.1f} s later, judged {named:.1f} s later")
     rows = []
     for group in document.groups:
-        absent = ", ".join(group.absent[:3]) + (f", {len(group.absent) - 3} more" if len(group.absent) > 3 else "")
-        rows.append((group.group, ROLES[group.role], group.seq, group.op or "-", len(group.standing), absent or "-"))
+        absent = few(group.absent, most=3) or "-"
+        rows.append((group.group, ROLES[group.role], group.seq, group.op or "-", len(group.standing), absent))
     headers = ("group", "role", "number", "operation", "waiting", "absent")
     print_rows(out, headers, rows, title="Groups, where it began first", left=["role", "operation", "absent"])
     flows = sorted(document.flows, key=lambda flow: (CONDITIONS.index(flow.condition), flow.done))

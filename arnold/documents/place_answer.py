@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from arnold.console.output import BAD, GOOD, SO_SO, is_verbose, plain, print_rows, print_sentences
+from ground.errors import few
 from ground.quantities import capitalised, decimal, plural, several
 from ground.records import Count, JsonRecord, NotNegative, Share, record_of
 from scheduler.explanation import (
@@ -286,7 +287,9 @@ class Frame:
         """
         from rich.text import Text
 
-        self.out, self.whole = out, is_verbose()
+        from arnold.console.fitted_table import AnswerPage
+
+        self.out, self.whole = out, is_verbose() or isinstance(out, AnswerPage)
         self.most = LONGEST if self.whole else SHORT
         self.longest_names = None if self.whole else LONGEST_NAMES
         self._under_v: list[str] = []
@@ -888,8 +891,7 @@ def print_explanation(
             reasons.append(reason.line)
             if reason.with_it and frame.whole:
                 names = [f"({pair.dp}, {pair.pp})" for pair in reason.with_it]
-                more = f" and {len(names) - LONGEST:,} more" if len(names) > LONGEST else ""
-                reasons.append(f"{', '.join(names[:LONGEST])}{more}: {reason.rest}")
+                reasons.append(f"{few(names, most=LONGEST)}: {reason.rest}")
         frame.sentences(title, reasons or ["every group touches one domain"])
         if frame.shows("the trade", outcome.proposal.corners):
             print_pareto(out, instance, outcome)

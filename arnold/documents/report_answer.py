@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 HOURS = {
     "used": "used by jobs",
     "unusable": "unusable: faulty, or kept out",
-    "fragmented": "idle, as a job that waits needs more whole nodes",
+    "fragmented": "idle because of fragmentation: a job waits for whole nodes",
     "passed_over": "idle, though a job that waits would fit",
     "unwanted": "idle, and no job waits for them",
 }
@@ -142,9 +142,10 @@ def report_document(snapshots: Sequence[LoadedTopology], became: Usage, notes: S
 def print_report(out: Console, document: ReportDocument) -> None:
     """Print what became of the GPU-hours."""
     used = document.hours["used"]
+    period = " to ".join(time[:16].replace("T", " ") for time in (document.since, document.until)) + " UTC"
     frame = Frame(
         out,
-        f"{percent(used.share)} of {document.gpu_hours:,.0f} GPU-hours used, {document.since} to {document.until}",
+        f"{percent(used.share)} of {document.gpu_hours:,.0f} GPU-hours used, {period}",
         GOOD if (used.share or 0.0) > 0.8 else SO_SO,
     )
     cluster = document.cluster

@@ -327,6 +327,9 @@ def print_scores(out: Console, document: ScoresDocument) -> None:
     colour = GOOD if jobs and document.gpus_lost < 0.005 * gpus else SO_SO
     frame = Frame(out, f"{plural(len(jobs), 'running job')} scored: {lost} to spread and slow nodes", colour)
     out.print(f"{document.cluster.source}: {gpus:,} of {all_gpus:,} GPUs of running jobs are of jobs with a score")
+    out.print(
+        "reordered: the least objective on its own nodes; anew: on these and free ones; empty: on the empty cluster"
+    )
     rows = [
         (
             job.name, job.group or job.owner, job.gpus, decimal(job.objective),

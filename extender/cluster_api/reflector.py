@@ -63,7 +63,7 @@ class _Object(msgspec.Struct):
     metadata: _Meta
 
 
-class Page(_Object):
+class ListPage(_Object):
     """A page of a list, its objects unread."""
 
     items: list[msgspec.Raw] | None = None
@@ -74,11 +74,11 @@ class _Change(msgspec.Struct):
     object: msgspec.Raw
 
 
-_pages, _changes = msgspec.json.Decoder(Page), msgspec.json.Decoder(_Change)
+_pages, _changes = msgspec.json.Decoder(ListPage), msgspec.json.Decoder(_Change)
 _heads = msgspec.json.Decoder(_Object)
 
 
-async def pages_of(api: ClusterApi, resource: Resource) -> AsyncIterator[Page]:
+async def pages_of(api: ClusterApi, resource: Resource) -> AsyncIterator[ListPage]:
     """Yield the pages of the list of all objects of a kind; raise :class:`ClusterError` when it cannot be listed."""
     token, limit = "", PAGE
     while True:

@@ -478,10 +478,10 @@ class Planning:
         async with self.shared.solver:
             # a repair that need not be, on its nodes and all that are free
             question = repair_question(self.shared.state, plan, plan.node_names[:1], self.shared.now())
-            return await self.shared.ask(weigh, question, what="weigh", found=lambda plan: plan.spread is not None)
+            return await self.shared.ask(weigh, question, what="weigh", fits=lambda plan: plan.spread is not None)
 
     async def _ask(self, question: Question, what: str) -> Answer:
-        return await self.shared.ask(answer_to, question, what=what, found=lambda answer: answer.placed)
+        return await self.shared.ask(answer_to, question, what=what, fits=lambda answer: answer.placed)
 
     def _stale(self, plan: GangPlan, moved: Iterable[int] | None = None) -> bool:
         """Return whether the gang, or a node of its ranks (or of those that moved), is not what the solver was told."""

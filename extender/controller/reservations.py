@@ -185,7 +185,7 @@ class ReservationController:
         shared, state = self.shared, self.shared.state
         async with shared.solver:
             question = zone_question(state, reservation, lost, shared.now())
-            zoned = await shared.ask(find_zone, question, what="zone", found=lambda answer: bool(answer.zone))
+            zoned = await shared.ask(find_zone, question, what="zone", fits=lambda answer: bool(answer.zone))
         now = shared.now()
         if zoned.zone:
             return held(state, zoned, gang_for(state, zoned), now)

@@ -379,10 +379,10 @@ class Dependencies:
         """Whether this replica may decide now."""
         return self.leads() and self.synced()
 
-    async def ask(self, solve: Callable[[Q, Limits], A], question: Q, *, what: str, found: Callable[[A], bool]) -> A:
+    async def ask(self, solve: Callable[[Q, Limits], A], question: Q, *, what: str, fits: Callable[[A], bool]) -> A:
         """Ask the solver, in a thread, and count in metrics whether the answer is what was asked for."""
         started = perf_counter()
         answer = await asyncio.to_thread(solve, question, self.limits)
-        outcome = what if found(answer) else f"{what}-no-room"
+        outcome = what if fits(answer) else f"{what}-no-room"
         self.metrics.plan_seconds.labels(outcome=outcome).observe(perf_counter() - started)
         return answer

@@ -12,7 +12,7 @@ import numpy as np
 
 from extender.fleet.hosts import GONE, Demand, Host
 from extender.fleet.resources import Shortage
-from ground.errors import ArnoldError
+from ground.errors import ArnoldError, few
 from scheduler.job import NodeSize
 from scheduler.job_on_cluster import count_sizes
 from scheduler.occupancy import Occupancy
@@ -85,8 +85,7 @@ def make_table(
     for label, missing in zip(places.levels, unplaced, strict=True):
         lacking = [host.name for host, lacks in zip(rows, missing, strict=True) if lacks]
         if lacking:
-            named = ", ".join(lacking[:3]) + (", ..." if len(lacking) > 3 else "")
-            message = f"{len(lacking)} of {len(labels)} GPU nodes have no label {label} ({named})"
+            message = f"{len(lacking)} of {len(labels)} GPU nodes have no label {label} ({few(lacking, most=3)})"
             message += ": gangs that count it cannot use them"
             fix = f"label them, or start Arnold with other --levels than {label}"
             problems.append(Problem("UnlabelledNodes", message, fix))

@@ -12,6 +12,7 @@ from extender.gangs.job import Understood, understand
 from extender.gangs.pod_rules import check_rules, left_to_scheduler
 from extender.gangs.types import Gang, GangKey, GangMember, GangRequest, InvalidGang
 from extender.kubernetes_names import GANG_SIZE, RANK
+from ground.errors import few
 from topology.kubernetes.pods import Pod
 
 _NO_SEATS: Mapping[str, int] = MappingProxyType({})
@@ -209,9 +210,6 @@ def _going_on(
     return replace(understood, size=count), ranks, tuple(disputes)
 
 
-_SHOWN = 5  # ranks or pods named in a sentence
-
-
 @dataclass(frozen=True, slots=True)
 class Ranks:
     """Members by rank."""
@@ -351,8 +349,7 @@ def _seated(
     missing = [rank for rank in range(size) if rank not in taken and rank not in finished]
     waits = ""
     if missing:
-        ranks = ", ".join(map(str, missing[:_SHOWN])) + (", ..." if len(missing) > _SHOWN else "")
-        waits = f"{len(missing)} of {size} pods are missing: rank {ranks}"
+        waits = f"{len(missing)} of {size} pods are missing: rank {few(missing)}"
     return Ranks(tuple(taken.get(rank) for rank in range(size)), frozenset(finished), waits, tuple(misfits))
 
 

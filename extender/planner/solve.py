@@ -23,7 +23,7 @@ from extender.planner.question import Asked, NotAsked, PlanningCase, Question, R
 from extender.plans.gang_plan import NO_PLAN, WEIGHED, GangPlan, PlanPhase, PlanSpec, uids_of, with_doubts
 from extender.plans.reservation import Reservation
 from extender.queue_views import UsableRows
-from ground.errors import ArnoldError, Infeasible
+from ground.errors import ArnoldError, Infeasible, few
 from scheduler.algorithm_run import fits, run
 from scheduler.explanation import nodes_to_free, shares
 from scheduler.job import Job
@@ -220,8 +220,7 @@ def _repaired(question: Asked, broken: RepairedPlan, limits: Limits) -> Answer:
     ranks = enumerate(zip(broken.plan.nodes, plan.nodes, strict=True))
     moved = tuple(rank for rank, (old, new) in ranks if old != new)
     if running := [rank for rank in moved if rank in broken.fixed]:
-        listed = ", ".join(map(str, running[:5])) + (", ..." if len(running) > 5 else "")
-        why = f"pods that run would have to move: rank {listed}; delete the gang's pods to move all"
+        why = f"pods that run would have to move: rank {few(running)}; delete the gang's pods to move all"
         return _unplaced(question, why)
     plan = plan.with_worth(mended.after, answer=mended)
     plan = plan.unweighed(now) if broken.guessed & {*plan.node_names} else plan

@@ -79,8 +79,8 @@ class CustomResource(StoredPart, frozen=True, kw_only=True):
 
     def with_worth(self, worth: Evaluation, *, answer: Outcome | Repair) -> Self:
         """Return a copy with what the evaluator says of a placement, and what an answer proves of it."""
-        known = {"bound": answer.bound, "gap": answer.gap, "proved_to": answer.proved_to}
-        return self.replace(spread=(worth.dp, worth.pp), objective=worth.objective, **known)
+        proof = {"bound": answer.bound, "gap": answer.gap, "proved_to": answer.proved_to}
+        return self.replace(spread=(worth.dp, worth.pp), objective=worth.objective, **proof)
 
     def without_worth(self) -> Self:
         """Return a copy without a placement to be worth anything."""

@@ -32,7 +32,7 @@ from math import prod
 from pathlib import PurePath
 from typing import Any, NamedTuple
 
-from ground.errors import InvalidInput
+from ground.errors import InvalidInput, few
 from ground.files import Source
 from ground.formats import FileFormat
 from ground.quantities import plural
@@ -489,11 +489,8 @@ class _Job:
             )
         unnamed = sum((dump.unnamed for dump in self._dumps.values()), Counter[str]())
         if unnamed:
-            kinds = [f"{op:.40} {count:,}" for op, count in unnamed.most_common(3)]
-            kinds += [f"{len(unnamed) - 3} more kinds"] if len(unnamed) > 3 else []
-            notes.append(
-                f"left out {plural(unnamed.total(), 'transfer')} that do not name both ranks: {', '.join(kinds)}"
-            )
+            kinds = few((f"{op:.40} {count:,}" for op, count in unnamed.most_common()), most=3)
+            notes.append(f"left out {plural(unnamed.total(), 'transfer')} that do not name both ranks: {kinds}")
         if self._overwritten:
             notes.append(
                 f"{plural(self._overwritten, 'comparison')} of ranks left out: older entries have been overwritten; a "
@@ -528,8 +525,7 @@ class _Job:
                 ranks_of[what].append(rank)
             calls = []
             for what, ranks in list(ranks_of.items())[:3]:
-                few = ", ".join(map(str, ranks[:5])) + (", ..." if len(ranks) > 5 else "")
-                calls.append(f"{'rank' if len(ranks) == 1 else 'ranks'} {few} called {what}")
+                calls.append(f"{'rank' if len(ranks) == 1 else 'ranks'} {few(ranks)} called {what}")
             if odd.common not in ranks_of:
                 calls.append(f"most {odd.common}")
             self._notes.append(f"in {title}, number {odd.seq}: {', '.join(calls)}{went_on}")
@@ -589,10 +585,10 @@ class _Job:
             if len(dumped) == 2 and any(self._dumps[rank].lost for rank in dumped):
                 self._overwritten += 1
             elif len(dumped) == 2:
-                few, many = sorted(dumped, key=lambda rank: len(entries.get(rank, [])))
-                done = len(entries.get(few, []))
-                if len(entries[many]) > done:
-                    open_ = {many: entries[many][done]}
+                behind, ahead = sorted(dumped, key=lambda rank: len(entries.get(rank, [])))
+                done = len(entries.get(behind, []))
+                if len(entries[ahead]) > done:
+                    open_ = {ahead: entries[ahead][done]}
         if not open_:
             return None
         first = next(iter(open_.values()))

@@ -14,23 +14,12 @@ from ground.errors import InvalidInput
 from ground.files import Source
 from ground.formats import FileFormat
 from ground.rows import BadRow
+from health.collectives import recording
 from health.collectives.diagnosis import Diagnosis, diagnose
 from health.collectives.json_fields import BadRowOfRank, Row, TaintedRanks, integer, listed, moment, text
-from health.collectives.recording import (
-    LONGEST_PAUSE,
-    WAYS,
-    CollectiveRecording,
-    CompletionRow,
-    Completions,
-    Member,
-    RankGroup,
-    StateRow,
-    States,
-    read_timed,
-)
 from health.collectives.trigger_settings import TriggerSettings
 
-Made = TypeVar("Made", StateRow, CompletionRow)
+Made = TypeVar("Made", recording.StateRow, recording.CompletionRow)
 
 NAME = "arnold-progress"
 VERSION = 1
@@ -61,19 +50,19 @@ class Progress:
         return diagnose(read_progress(sources, lenient=lenient), settings)
 
 
-def read_progress(sources: Sequence[Source], *, lenient: bool = False) -> CollectiveRecording:
+def read_progress(sources: Sequence[Source], *, lenient: bool = False) -> recording.CollectiveRecording:
     """Return the recording that files of progress lines are together; raise InvalidInput where there is none."""
     bad_rows, reader = TaintedRanks(lenient=lenient), _Reader()
-    rows = read_timed(sources, bad_rows, lambda: reader.take, lambda: list(reader.member_of))
+    rows = recording.read_timed(sources, bad_rows, lambda: reader.take, lambda: list(reader.member_of))
     if not rows:
         problem = "holds no progress: not one state or done line that can be used"
         raise InvalidInput(problem, where=sources[0].name, fix="record at least one window of the job, 10 s")
-    return CollectiveRecording(
-        members=tuple(Member(f"rank {rank}", rank, reader.hosts[i]) for rank, i in reader.member_of.items()),
+    return recording.CollectiveRecording(
+        members=tuple(recording.Member(f"rank {rank}", rank, reader.hosts[i]) for rank, i in reader.member_of.items()),
         groups=tuple(group for _, group in reader.groups.values()),
         ops=tuple(reader.ops),
-        completions=Completions.of(row for row in rows if isinstance(row, CompletionRow)),
-        states=States.of(row for row in rows if isinstance(row, StateRow)),
+        completions=recording.Completions.of(row for row in rows if isinstance(row, recording.CompletionRow)),
+        states=recording.States.of(row for row in rows if isinstance(row, recording.StateRow)),
         notes=bad_rows.counted(),
         tainted=reader.tainted(bad_rows),
     )
@@ -89,13 +78,13 @@ class _Reader:
     def __init__(self) -> None:
         self.member_of: dict[int, int] = {}
         self.hosts: list[str | None] = []
-        self.groups: dict[str, tuple[int, RankGroup]] = {}
+        self.groups: dict[str, tuple[int, recording.RankGroup]] = {}
         self.ops: dict[str, int] = {}
         self._members_of: list[frozenset[int]] = []
-        self._last: dict[tuple[int, int, int, int, int, int], StateRow] = {}
+        self._last: dict[tuple[int, int, int, int, int, int], recording.StateRow] = {}
         self._completed: set[tuple[int, int, int]] = set()
 
-    def take(self, row: Row) -> StateRow | CompletionRow | None:
+    def take(self, row: Row) -> recording.StateRow | recording.CompletionRow | None:
         """Return the row of a state or a completion; remember the others."""
         match row.get("type"):
             case "state":
@@ -120,7 +109,7 @@ class _Reader:
                 members = tuple(self._known(rank) for rank in listed(row, "ranks"))
                 if len(set(members)) < len(members) or not members:
                     raise BadRow("'ranks' names no rank, or one twice")
-                group = RankGroup(name, kind, members)
+                group = recording.RankGroup(name, kind, members)
                 if self.groups.setdefault(name, (len(self.groups), group))[1] != group:
                     raise BadRow(f"the communicator {name!r:.60} has other members or another kind above")
                 if len(self._members_of) < len(self.groups):
@@ -154,18 +143,18 @@ class _Reader:
         except BadRow as bad:
             raise BadRowOfRank(bad.reason, rank) from None
 
-    def _state(self, row: Row, group: int, member: int) -> StateRow:
+    def _state(self, row: Row, group: int, member: int) -> recording.StateRow:
         peer = self._known(integer(row, "peer"))
         if peer not in self._members_of[group] or peer == member:
             raise BadRow("'peer' is not another rank of the communicator")
         way = row.get("way", "ring")
-        if way not in WAYS:
-            raise BadRow(f"'way' is {way!r:.40}, not one of {', '.join(WAYS)}")
+        if way not in recording.WAYS:
+            raise BadRow(f"'way' is {way!r:.40}, not one of {', '.join(recording.WAYS)}")
         time, seq, op, channel = moment(row, "time"), integer(row, "seq"), self._op(row), integer(row, "channel")
         if channel >= 2**31:
             raise BadRow(f"'channel' is {channel}, too large")
         counters = [integer(row, name) for name in COUNTERS]
-        state = StateRow(time, group, member, seq, op, channel, peer, WAYS.index(way), *counters)
+        state = recording.StateRow(time, group, member, seq, op, channel, peer, recording.WAYS.index(way), *counters)
         if not state.done <= state.transmitted <= state.ready <= state.total:
             raise BadRow("the counters contradict: RDMA_done <= RDMA_transmitted <= GPU_ready <= total does not hold")
         key = (state.group, state.member, state.seq, state.channel, state.peer, state.way)
@@ -178,16 +167,16 @@ class _Reader:
         self._last[key] = state
         return state
 
-    def _done(self, row: Row, group: int, member: int) -> CompletionRow:
+    def _done(self, row: Row, group: int, member: int) -> recording.CompletionRow:
         end, seq = moment(row, "time"), integer(row, "seq")
         start = moment(row, "start") if row.get("start") is not None else math.nan
         if start > end:
             raise BadRow("the duration is negative: 'start' lies after 'time'")
-        if end - start > LONGEST_PAUSE:
+        if end - start > recording.LONGEST_PAUSE:
             raise BadRow("'start' lies more than a day before 'time'")
         if (group, member, seq) in self._completed:
             raise BadRow("the same rank completes the same collective twice")
-        made = CompletionRow(end, start, group, member, seq, self._op(row), integer(row, "bytes"))
+        made = recording.CompletionRow(end, start, group, member, seq, self._op(row), integer(row, "bytes"))
         self._completed.add((group, member, seq))
         return made
 

@@ -17,7 +17,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ground.columns import NOTHING, csv_texts, encoded, numbers, open_parquet, timestamps
-from ground.errors import InvalidInput, did_you_mean
+from ground.errors import InvalidInput, did_you_mean, few
 from ground.files import Content
 from ground.formats import NEARLY, FileFormat, begins_as_json, text_of
 from ground.rows import header_of
@@ -288,8 +288,8 @@ def wide_samples(rows: TableColumns, columns: SampleColumns, wide: WideTable, *,
         part = (names, machine[there], at[there], value[there])
         parts.setdefault(canonical(metric) or metric, []).append(part)
     if texts:
-        few = ", ".join(repr(name.strip()[:40]) for name in texts[:8]) + (", ..." if len(texts) > 8 else "")
-        rows.notes.append(f"left out columns without numbers: {few}")
+        without = few((repr(name.strip()[:40]) for name in texts), most=8)
+        rows.notes.append(f"left out columns without numbers: {without}")
     return recording_of(
         parts,
         absolute=absolute,

@@ -10,6 +10,7 @@ from typing import Literal
 
 import numpy as np
 
+from ground.errors import few
 from ground.quantities import number, plural
 from ground.records import JsonRecord
 from health.peers.metrics import counts_errors, is_code, is_step_time, metric_of
@@ -233,29 +234,23 @@ def _cannot_tell(examined: Examined) -> str:
     if of_role := examined.doubtful("role"):
         differ = "differs" if len(of_role) == 1 else "differ"
         reasons.append(
-            f"{_few(of_role)} {differ} in {title} as before, or since the recording began, as a role of its own"
+            f"{few(of_role)} {differ} in {title} as before, or since the recording began, as a role of its own"
         )
     if among_idle := examined.doubtful("idle-peers"):
-        reasons.append(
-            f"{_few(among_idle)} stand{'s' if len(among_idle) == 1 else ''} out in {title} among machines that idle"
-        )
+        stand = "stands" if len(among_idle) == 1 else "stand"
+        reasons.append(f"{few(among_idle)} {stand} out in {title} among machines that idle")
     return "; ".join(reasons)
-
-
-def _few(names: Sequence[str]) -> str:
-    return ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
 
 
 def _notes(examined: Sequence[Examined]) -> list[str]:
     """Return what limits the verdict."""
     notes = []
     if silent := sorted({machine for metric in examined for machine in metric.silent}):
-        notes.append(
-            f"{plural(len(silent), 'machine')} had fallen silent by the end, which is not judged: {_few(silent)}"
-        )
+        who = f"{plural(len(silent), 'machine')} had fallen silent by the end"
+        notes.append(f"{who}, which is not judged: {few(silent)}")
     for metric in examined:
         if busier := metric.doubtful("busier"):
-            who = f"{plural(len(busier), 'machine')} not judged: {_few(busier)}"
+            who = f"{plural(len(busier), 'machine')} not judged: {few(busier)}"
             notes.append(f"more {metric_of(metric.metric).title} than peers have is no fault; {who}")
         if any(s.doubt in CANNOT_TELL for s in metric.stretches):
             notes.append(f"not judged: {_cannot_tell(metric)}")

@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 
 import numpy as np
 
+from ground.errors import few
 from ground.quantities import plural
 from health.whatif.analysis import (
     NOTICED,
@@ -133,8 +134,7 @@ def flags_of(workers: Sequence[SlowWorker], analysis: Analysis, *, ended: dateti
 
 def worker_names(workers: Sequence[TracedWorker], separator: str = "; ") -> str:
     """Return the first workers in words, and how many more there are."""
-    names = separator.join(f"dp {worker.dp} / stage {worker.stage}" for worker in workers[:NAMED])
-    return names + (f" and {len(workers) - NAMED} more" if len(workers) > NAMED else "")
+    return few((f"dp {worker.dp} / stage {worker.stage}" for worker in workers), most=NAMED, separator=separator)
 
 
 def began(analysis: Analysis, since_step: int | None, ended: datetime | None) -> datetime | None:
@@ -201,9 +201,8 @@ def verdict(analysis: Analysis) -> str:
         case "link":
             # the slow links by both ends, and what part of the loss they explain
             links = analysis.links.links if analysis.links else ()
-            named = "; ".join(
-                " and ".join(f"dp {link.dp} / stage {stage}" for stage in link.stages) for link in links[:NAMED]
-            ) + (f" and {len(links) - NAMED} more" if len(links) > NAMED else "")
+            ends = (" and ".join(f"dp {link.dp} / stage {stage}" for stage in link.stages) for link in links)
+            named = few(ends, most=NAMED, separator="; ")
             which = f"one link, between {named}, explains"
             if len(links) != 1:
                 which = f"{len(links)} links ({named}) explain"

@@ -179,7 +179,7 @@ class ClusterState(Protocol):
     def domains(self) -> Sequence[IntArray]:
         """For each level from broad to close: shape [nodes], the domain of each node."""
 
-    def unsaved(self, one: Running) -> float:
+    def unsaved(self, running: Running) -> float:
         """Return the seconds of work that a running job would lose if it were stopped now."""
 
     def share(self, namespace: str) -> float:

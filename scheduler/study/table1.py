@@ -150,9 +150,9 @@ def _row(case: Setting, results: CaseResults) -> Table1Row:
     )
 
 
-def ratio(one: float | None, other: float | None) -> float | None:
+def ratio(objective: float | None, other: float | None) -> float | None:
     """Return one objective over another, where both exist."""
-    return None if one is None or other is None else one / other
+    return None if objective is None or other is None else objective / other
 
 
 def summary(ratios: Sequence[float | None]) -> RatioSummary:

@@ -19,7 +19,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import ClassVar, Protocol
 
-from ground.errors import InvalidInput, TraceFormatError, did_you_mean
+from ground.errors import InvalidInput, TraceFormatError, did_you_mean, few
 from ground.files import ByteStream, CutOff, open_stream
 from ground.formats import FileFormat, Format, FormatGroup, recognise
 from ground.plugins import noted
@@ -112,7 +112,7 @@ def read_trace(
         bad_rows.note(f"The jobs were not in order of submission ({late:,} earlier than the one before): sorted.")
     nameless = [record for record in records if record.alpha is None and record.known_model is None]
     if models := Counter(str(record.model) for record in nameless if record.model):
-        names = ", ".join(f"{name[:60]!r}" for name, _ in models.most_common(3)) + (", ..." if len(models) > 3 else "")
+        names = few((f"{name[:60]!r}" for name, _ in models.most_common()), most=3)
         jobs = f"{models.total():,} of {len(records):,} jobs"
         bad_rows.note(f"Models that are not known, so that alpha is the default, {DEFAULT_ALPHA}: {names} ({jobs}).")
     in_time = in_order(records)

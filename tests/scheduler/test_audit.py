@@ -15,7 +15,7 @@ from scheduler.audit import audit, best_swap
 from scheduler.job import Count, Hold, Job, Parallelism
 from scheduler.job_files.placement_file import load_order
 from scheduler.objective import evaluate, worth_of
-from scheduler.placement.types import ALGORITHMS, Limits
+from scheduler.placement.types import ALGORITHMS, Limits, Proposal
 from tests.case_counts import examples
 from tests.facts import says
 from topology.build import build_cluster
@@ -144,3 +144,26 @@ def test_swaps_end_with_the_time_limit() -> None:
     assert swap is not None
     assert swap.evaluation.objective == 1.0
     assert best_swap(cluster, job, nodes, now, seconds=1e-9) == (None, False)
+
+
+class Worst:
+    """An algorithm that lays rows over all pods, or finds nothing."""
+
+    name, summary = "worst", "made for a test"
+
+    def __init__(self, nodes: np.ndarray | None) -> None:
+        self._nodes = nodes
+
+    def place(self, cluster: Cluster, job: Job, limits: Limits) -> Proposal:
+        """The nodes it was given, with a bound that is none."""
+        return Proposal(self._nodes, complete=self._nodes is not None)
+
+
+@pytest.mark.parametrize("nodes", [np.array([[0, 1], [2, 3]], dtype=np.int32), None])
+def test_what_runs_is_known_to_the_search(nodes: np.ndarray | None) -> None:
+    """A placement with PP spread 1 is had on its own nodes whatever a search ends with: spread 2, or nothing."""
+    cluster = cluster_of([("p0", "a"), ("p1", "c"), ("p0", "b"), ("p1", "d")])
+    job = Job("j", Parallelism(tp=8, dp=2, pp=2), gpus_per_node=8, level="pod", alpha=0.0)
+    running = np.array([[0, 2], [1, 3]], dtype=np.int32)
+    outcome = audit(cluster, job, running, solver=Worst(nodes), limits=Limits()).possible["same_nodes"]
+    assert (outcome.status, outcome.objective, outcome.reason) == ("optimal", 1.0, "")

@@ -492,3 +492,27 @@ class _Recorder:
         """Note the levels, and propose."""
         self.trees.append(tuple(level.name for level in cluster.levels))
         return ALGORITHMS.load("exact").place(cluster, job, limits)
+
+
+class OnlyBeside:
+    """An algorithm that finds nothing where the job's level is one of the tree, as on clusters of many domains in short
+    time; where it is the second hierarchy it is the exact one.
+    """
+
+    name, summary = "only-beside", "made for a test"
+
+    def place(self, cluster: Cluster, job: Job, limits: Limits) -> Proposal:
+        """Time runs out, or the search decides."""
+        if job.level != "@power":
+            return Proposal(None, complete=False)
+        return ALGORITHMS.load("exact").place(cluster, job, limits)
+
+
+def test_where_the_search_finds_nothing_what_is_held_together_is_placed_by_itself() -> None:
+    """Two rows of two, each held in a power domain, of two nodes each across minipods: each row gets one."""
+    cluster = cluster_of([("a", "p", "f"), ("a", "q", "f"), ("b", "p", "f"), ("b", "q", "f")])
+    outcome = run(OnlyBeside(), cluster, job_of(2, 2, level="minipod", holds=(Hold("pp", "@power"),)), LIMITS)
+    assert outcome.evaluation is not None
+    assert outcome.evaluation.by_level["@power"]["pp"] == 1
+    # nothing was searched at the minipods, so nothing is claimed beyond one domain a group
+    assert (outcome.status, outcome.bound) == ("feasible", 1.0)

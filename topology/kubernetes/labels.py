@@ -15,7 +15,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ground.errors import InvalidInput, InvalidTopology, UnknownName, did_you_mean
+from ground.errors import InvalidInput, InvalidTopology, UnknownName, did_you_mean, few
 from ground.quantities import plural
 from topology.build import NodePath, Partition, filled, named_apart, nest, paths_of, same_partition
 from topology.cluster import SECOND
@@ -195,15 +195,15 @@ def places_by_labels(nodes: Sequence[Labels], asked: Sequence[str] | None = None
             new = not any(same_partition(domains, other) for other in (*tree, *nvlink))
             if label in labels[best.name] or (new and not (label.endswith(FIRST_PART) and len({*domains.domains}) < 2)):
                 nvlink.append(domains)
-    nesting = nest(tree, nvlink)
-    levels, beside = filled(nesting.levels), nesting.beside
+    nested, beside = nest(tree, nvlink)
+    levels = filled(nested)
     names, used = ([level.name for level in some] for some in (levels, (*levels, *beside)))
     rest = ", ".join(f"{preset.name} ({bearers[preset.name]})" for preset in present if preset not in (best, _ALONE))
     share = f"{bearers[best.name]} of {len(nodes)} GPU nodes"
     rest = f"; labels of other presets, not used: {rest}" if rest else ""
     notes = [f"levels are the labels {', '.join(names)} (preset {best.name}, on {share}){rest}"]
     for other in beside:
-        across = ", ".join(level.name for level in levels if nest([level], [other]).beside) or "these levels"
+        across = ", ".join(level.name for level in levels if nest([level], [other])[1]) or "these levels"
         notes.append(
             f"{other.name} and {across} cut across each other, so it is the second hierarchy {SECOND}{other.name}, "
             "which constraints may name; --levels can make it a level"
@@ -261,14 +261,13 @@ def passed_over(nodes: Sequence[Labels], used: Collection[str]) -> list[str]:
         return []
     others.sort(key=lambda other: (len({*other.domains}), other.name))
     apart = [level for level in in_use if len({*level.domains}) > 1]
-    nesting = nest(apart, others)
-    chain = [level.name for level in nesting.levels]
-    named = ", ".join(f"{other.name} ({len({*other.domains} - {''})} values)" for other in others[:MOST_NAMED])
-    more = f" and {len(others) - MOST_NAMED} more" if len(others) > MOST_NAMED else ""
+    nested, beside = nest(apart, others)
+    chain = [level.name for level in nested]
+    named = few((f"{other.name} ({len({*other.domains} - {''})} values)" for other in others), most=MOST_NAMED)
     ways = [f"--levels {','.join(chain)}"] if len(chain) > len(apart) else []
-    if beside := nesting.beside[:MOST_NAMED]:
-        ways.append("--domains " + ",".join(f"{other.name.rpartition('/')[2]}={other.name}" for other in beside))
-    return [f"labels that part the GPU nodes and are not used: {named}{more}; to use them: {' or '.join(ways)}"]
+    if second := [f"{other.name.rpartition('/')[2]}={other.name}" for other in beside[:MOST_NAMED]]:
+        ways.append(f"--domains {','.join(second)}")
+    return [f"labels that part the GPU nodes and are not used: {named}; to use them: {' or '.join(ways)}"]
 
 
 def check_labels(labels: Sequence[str], nodes: Sequence[Labels], *, where: str = "--levels") -> tuple[str, ...]:

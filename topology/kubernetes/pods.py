@@ -345,7 +345,7 @@ class Pod(NamedObject, frozen=True):
     @property
     def finished(self) -> datetime | None:
         """When the last of its containers ended; ``None`` = some have not, or it is not known."""
-        states = [one.state for one in self.status.container_statuses or ()]
+        states = [container.state for container in self.status.container_statuses or ()]
         ends = [state.terminated.finished_at for state in states if state is not None and state.terminated is not None]
         if not ends or len(ends) < len(states) or not all(ends):
             return None

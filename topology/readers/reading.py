@@ -123,13 +123,15 @@ def place_nodes(
         level: f"{plural(count, 'name')} of {level} below several broader domains, each place a domain of its own"
         for level, count in repeated.items()
     }
-    nesting = nest([level for level in tree if any(level.domains)], [other for other in others if any(other.domains)])
-    kept = nesting.levels or (Partition(ONE_LEVEL, [ONE_LEVEL] * len(nodes)),)
+    nested, beside = nest(
+        [level for level in tree if any(level.domains)], [other for other in others if any(other.domains)]
+    )
+    kept = nested or [Partition(ONE_LEVEL, [ONE_LEVEL] * len(nodes))]
     notes = [*notes, *cut.values()]
-    for other in nesting.beside:
-        across = ", ".join(level.name for level in kept if nest([level], [other]).beside) or "the levels"
+    for other in beside:
+        across = ", ".join(level.name for level in kept if nest([level], [other])[1]) or "the levels"
         notes.append(f"{other.name} and {across} cut across each other: {SECOND}{other.name} is a second hierarchy")
-    if not nesting.levels:
+    if not nested:
         notes.append("nothing says where the nodes are, so all are one level")
     assumed = any(node.gpus is None for node in nodes)
     rows = []
@@ -137,5 +139,5 @@ def place_nodes(
         gpus = DEFAULT_GPUS if assumed or node.gpus is None else node.gpus
         rows.append(Node(node.name, path, gpus, gpus, gpu_type=node.gpu_type))
     cluster = build_cluster([level.name for level in kept], rows, where=where)
-    cluster = with_second_levels(cluster, {f"{SECOND}{other.name}": other.domains for other in nesting.beside})
+    cluster = with_second_levels(cluster, {f"{SECOND}{other.name}": other.domains for other in beside})
     return Reading(cluster.replace(gpus_assumed=assumed, cut=cut), tuple(notes))

@@ -18,7 +18,7 @@ from itertools import pairwise
 from math import prod
 from typing import Any, NamedTuple
 
-from ground.errors import TraceFormatError
+from ground.errors import TraceFormatError, few
 from health.whatif.converters.chrome_json import open_text
 from health.whatif.converters.names import described_family
 from health.whatif.trace import LARGEST, JobSizes, RankLayout
@@ -44,8 +44,7 @@ class ProcessGroup(NamedTuple):
     @property
     def words(self) -> str:
         """The group for a sentence."""
-        few = ", ".join(map(str, self.ranks[:4])) + (", ..." if len(self.ranks) > 4 else "")
-        return f"{self.description or 'a group'} (ranks {few})"
+        return f"{self.description or 'a group'} (ranks {few(self.ranks)})"
 
 
 @dataclass(frozen=True, slots=True)

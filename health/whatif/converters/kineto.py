@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ground.errors import TraceFormatError
+from ground.errors import TraceFormatError, few
 from ground.formats import NEARLY, FileFormat, begins_as_json
 from health.whatif import optypes
 from health.whatif.analysis_result import Cause
@@ -272,11 +272,6 @@ class RankFiles:
         if self._repaired:
             notes.append(f"{self._repaired} empty fields in the JSON were filled")
         return notes + list(self._assumed)
-
-
-def few(numbers: Sequence[int]) -> str:
-    """Return the first of many numbers, and that there are more."""
-    return ", ".join(map(str, numbers[:NAMED])) + (", ..." if len(numbers) > NAMED else "")
 
 
 PassKey = tuple[str, int, int, int]  # type, part of the model, data-parallel rank, microbatch

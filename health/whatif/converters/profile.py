@@ -27,25 +27,9 @@ from numpy.typing import NDArray
 from ground.errors import TraceFormatError
 from health.whatif import optypes
 from health.whatif.conversion import Op
+from health.whatif.converters import names
 from health.whatif.converters.chrome_json import ChromeTrace
 from health.whatif.converters.degrees import JobEvidence, ProcessGroup, groups_of
-from health.whatif.converters.names import (
-    AUTOGRAD,
-    LOADS_DATA,
-    OTHER,
-    RECEIVE,
-    SEND,
-    STEP,
-    WEIGHT,
-    WHOLE_MODEL,
-    HostCall,
-    Meaning,
-    collective_of,
-    described_family,
-    hop_of,
-    host_call,
-    meaning_of,
-)
 from health.whatif.optypes import ALL_GATHER, BACKWARD, CLIP, FORWARD, GC, OPTIMIZER, PIPELINE, REDUCE_SCATTER
 from health.whatif.trace import RankLayout
 
@@ -118,7 +102,7 @@ class Range:
 
     start: float
     end: float
-    meaning: Meaning
+    meaning: names.Meaning
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +111,7 @@ class TimedCall:
 
     start: float
     end: float
-    call: HostCall
+    call: names.HostCall
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -203,10 +187,10 @@ class _Collector:
                 name = str(event.get("name", ""))
                 kind = COPY if "mem" in str(event["cat"]).lower() else COMPUTE_KERNEL
                 if _COMMUNICATES.search(name):
-                    collective = collective_of(name, str(arguments.get("Collective name", "")))
+                    collective = names.collective_of(name, str(arguments.get("Collective name", "")))
                     members = str(arguments.get("Process Group Ranks", ""))
                     self._groups[str(arguments.get("Process Group Description", "")), members] = None
-                    if str(arguments.get("Collective name", "")).lower() in (SEND, RECEIVE):
+                    if str(arguments.get("Collective name", "")).lower() in (names.SEND, names.RECEIVE):
                         self._hops.add(0)
                     group = f"{arguments.get('Process Group Name', '')} {members}".strip()
                     kind = KernelKind(self._family(arguments), collective, group)
@@ -220,7 +204,7 @@ class _Collector:
 
     def _range(self, event: Mapping[str, Any], *, is_frame: bool) -> None:
         name = str(event.get("name", ""))
-        if meaning := meaning_of(name, stages=self._layout.pp):
+        if meaning := names.meaning_of(name, stages=self._layout.pp):
             self._ranges.append(Range(*self._host_times(event), meaning))
             if meaning.staged:
                 self._parts = max(self._parts, meaning.part + 1, 1)
@@ -229,20 +213,20 @@ class _Collector:
         if is_frame:
             return
         start, end = self._host_times(event)
-        if step := STEP.match(name):
+        if step := names.STEP.match(name):
             self._steps.setdefault(int(step[1]), (start, end))
-        elif AUTOGRAD.match(name):
+        elif names.AUTOGRAD.match(name):
             self._autograd.extend((start, end))
-        elif name.startswith(LOADS_DATA):
+        elif name.startswith(names.LOADS_DATA):
             self._loaded.append(end)
-        elif (hop := hop_of(name)) is not None:
+        elif (hop := names.hop_of(name)) is not None:
             self._hops.add(hop)
-            self._calls.append(TimedCall(start, end, HostCall(name.split(":", maxsplit=1)[0], OTHER)))
-        elif call := host_call(name):
+            self._calls.append(TimedCall(start, end, names.HostCall(name.split(":", maxsplit=1)[0], names.OTHER)))
+        elif call := names.host_call(name):
             self._calls.append(TimedCall(start, end, call))
 
     def _family(self, arguments: Mapping[str, Any]) -> str:
-        if described := described_family(str(arguments.get("Process Group Description", ""))):
+        if described := names.described_family(str(arguments.get("Process Group Description", ""))):
             return described
         ranks = arguments.get("Process Group Ranks")
         members = [int(text) for text in re.findall(r"\d{1,9}", str(ranks))]
@@ -293,7 +277,7 @@ class _Collector:
         kinds = dict(self._kinds)
         begins = np.array([call.start for call in calls])
         for number, unnamed in enumerate(self._kinds):
-            for kernel in np.flatnonzero(kind == number) if unnamed.collective == OTHER and calls else ():
+            for kernel in np.flatnonzero(kind == number) if unnamed.collective == names.OTHER and calls else ():
                 around = calls[max(int(np.searchsorted(begins, launch[kernel], side="right")) - 1, 0)]
                 if around.start <= launch[kernel] <= around.end:
                     named = unnamed._replace(collective=around.call.collective)
@@ -336,7 +320,7 @@ class _Collector:
             rank=rank,
             world_size=info.get("world_size") if isinstance(info.get("world_size"), int) else None,
             evidence=JobEvidence(tuple(groups), tuple(sorted(self._hops)), self._parts),
-            on_cpu=isinstance(info.get("backend"), str) and not HostCall(info["backend"].lower(), "").on_device,
+            on_cpu=isinstance(info.get("backend"), str) and not names.HostCall(info["backend"].lower(), "").on_device,
             epoch_ns=value,
             steps=tuple((number, *times) for number, times in sorted(self._steps.items())),
             extent=self._extent,
@@ -356,7 +340,7 @@ class _Collector:
 
 
 Steps = tuple[tuple[int, float, float], ...]
-TOLD_BY_ORDER = WHOLE_MODEL + 2  # Dialect of passes that no range names
+TOLD_BY_ORDER = names.WHOLE_MODEL + 2  # Dialect of passes that no range names
 FEWEST_UPDATES = 3  # From so many on, the first step, which began before the file, is not needed
 
 
@@ -384,7 +368,7 @@ def steps_of(profile: Profile) -> tuple[Steps, str]:
 def with_passes(profile: Profile, ranges: Sequence[Range], span: tuple[float, float]) -> tuple[list[Range], str]:
     """Return the ranges of one step with forward and backward passes among them, and a sentence on what was assumed."""
     passes = [range_ for range_ in ranges if {FORWARD, BACKWARD} & set(range_.meaning.optypes)]
-    if any(FORWARD in range_.meaning.optypes and range_.meaning.dialect < WHOLE_MODEL for range_ in passes):
+    if any(FORWARD in range_.meaning.optypes and range_.meaning.dialect < names.WHOLE_MODEL for range_ in passes):
         return list(ranges), ""
     others = [range_ for range_ in ranges if range_ not in passes]
     forward = _outermost([range_ for range_ in passes if FORWARD in range_.meaning.optypes])
@@ -398,7 +382,7 @@ def with_passes(profile: Profile, ranges: Sequence[Range], span: tuple[float, fl
             first, last = np.searchsorted(nodes[:, 0], (start, stop))
             if first < last:
                 run = nodes[first:last]
-                runs.append(Range(float(run[0, 0]), float(run[:, 1].max()), Meaning(TOLD_BY_ORDER, (BACKWARD,))))
+                runs.append(Range(float(run[0, 0]), float(run[:, 1].max()), names.Meaning(TOLD_BY_ORDER, (BACKWARD,))))
         backward = runs
     if forward:
         return sorted([*others, *forward, *backward], key=lambda range_: range_.start), ""
@@ -406,7 +390,7 @@ def with_passes(profile: Profile, ranges: Sequence[Range], span: tuple[float, fl
     until = min((range_.start for range_ in (*backward, *updates)), default=span[1])
     ready = profile.loaded[(profile.loaded >= span[0]) & (profile.loaded < until)]
     begin = float(ready[-1]) if len(ready) and backward else span[0]  # a step that infers may load many batches
-    inferred = Range(begin, until, Meaning(TOLD_BY_ORDER, (FORWARD,)))
+    inferred = Range(begin, until, names.Meaning(TOLD_BY_ORDER, (FORWARD,)))
     note = (
         "no range names a forward pass: it is taken to lie between the data and the first backward operation"
         if backward
@@ -430,7 +414,7 @@ Span = tuple[float, float]
 _OUTSIDE = frozenset({"copy", "dp", "pp", "embedding", "tail", "unknown", "other"})
 # What an all-reduce between the last backward pass and the update is, by its family
 _REDUCED = {"embedding": optypes.EMBEDDING, "pp": optypes.EMBEDDING, "tp": optypes.LAYERNORM, "tail": CLIP}
-_COMPUTE = (*optypes.COMPUTE, WEIGHT)
+_COMPUTE = (*optypes.COMPUTE, names.WEIGHT)
 # These happen once a step, however many ranges they are made of
 _ONCE = (optypes.OPTIMIZER, CLIP, optypes.LAYERNORM, optypes.EMBEDDING)
 
@@ -534,7 +518,7 @@ class RankOps:
             yield Range(middle, range_.end, then)
 
     def _from_ranges(self, ranges: list[Range], step: int) -> Iterator[Op]:
-        spans: dict[str, list[tuple[Span, Meaning]]] = defaultdict(list)
+        spans: dict[str, list[tuple[Span, names.Meaning]]] = defaultdict(list)
         for range_ in ranges:
             if (span := self._span(range_)) is not None:
                 for optype in range_.meaning.optypes:
@@ -601,22 +585,22 @@ def directed(ranges: Iterable[Range]) -> list[Range]:
     this pass.  Where the schedule names its transfers itself, the calls below them are left out.
     """
     ranges = list(ranges)
-    if not any({SEND, RECEIVE} & set(range_.meaning.optypes) for range_ in ranges):
+    if not any({names.SEND, names.RECEIVE} & set(range_.meaning.optypes) for range_ in ranges):
         return ranges
     named = any(set(PIPELINE) & set(range_.meaning.optypes) for range_ in ranges)
     passes = [range_ for range_ in ranges if {FORWARD, BACKWARD} & set(range_.meaning.optypes)]
     made: list[Range] = []
     for range_ in ranges:
-        if not {SEND, RECEIVE} & set(range_.meaning.optypes):
+        if not {names.SEND, names.RECEIVE} & set(range_.meaning.optypes):
             made.append(range_)
             continue
-        sent = SEND in range_.meaning.optypes
+        sent = names.SEND in range_.meaning.optypes
         beside = [pass_ for pass_ in passes if (pass_.start <= range_.start if sent else pass_.end > range_.start)]
         if named or not beside:
             continue
         forward = FORWARD in (beside[-1] if sent else beside[0]).meaning.optypes
         optype = PIPELINE[(0 if forward else 2) + (0 if sent else 1)]
-        made.append(Range(range_.start, range_.end, Meaning(range_.meaning.dialect, (optype,))))
+        made.append(Range(range_.start, range_.end, names.Meaning(range_.meaning.dialect, (optype,))))
     return made
 
 

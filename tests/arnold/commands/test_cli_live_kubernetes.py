@@ -99,6 +99,23 @@ def test_it_reads_as_the_file_of_kubectl_does(api: FakeCluster, arnold: Arnold, 
     assert any("faulty" in note for note in live["notes"])
 
 
+def test_gangs_are_jobs_that_run(api: FakeCluster, arnold: Arnold, tmp_path: Path) -> None:
+    """A gang of two pods across minipods says its grid: 2 domains where 1 would do, so 0.3 x 2 + 0.7 = 1.3;
+    by its name, among all, and from a snapshot of the live cluster, in which its nodes are in use.
+    """
+    for rank, node in enumerate(("n00", "n10")):
+        said = {"arnold.dev/parallelism": "tp=8,dp=2"}
+        api.put(PODS, member_json("train", rank, 2, said, node=node, gate=False))
+    asked = ("score", "--cluster", "kube:", "--levels", LEVELS)
+    assert arnold(*asked, "--nodes", "team/train", "--json").json["objective"] == 1.3
+    (scored,) = arnold(*asked, "--all", "--json").json["jobs"]
+    assert (scored["name"], scored["objective"], scored["empty_cluster"]["objective"]) == ("team/train", 1.3, 1.0)
+    file = tmp_path / "kube.json"
+    saved = arnold("snapshot", "--cluster", "kube:", "--levels", LEVELS, "--output", file, "--json").json
+    assert (saved["states"], [run["nodes"] for run in saved["jobs"]]) == ({"free": 7, "busy": 2}, [["n00", "n10"]])
+    assert arnold("score", "--cluster", file, "--nodes", "train", "--json").json["objective"] == 1.3
+
+
 def test_images_of_nodes_are_read(api: FakeCluster, arnold: Arnold, job: Path) -> None:
     """A node of mp2 lists one that others have not: the job that names it is in that minipod, and two would pull."""
     document = node_json("n21", "mp2", "r20")

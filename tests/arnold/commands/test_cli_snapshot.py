@@ -127,3 +127,14 @@ def test_a_job_that_starts_in_the_future_shows_that_clocks_differ(
     ran = arnold("snapshot", *files, "--running", jobs)
     assert ran.code == 2
     assert says(ran.err, "jobs.yaml:2", "'a'", "--at", "To fix:")
+
+
+def test_half_a_node_is_free_when_its_jobs_are_known(arnold: Arnold, files: list[Any], tmp_path: Path) -> None:
+    """Slurm calls n0 mixed: a job has 4 of its GPUs, so the others are free; of n1, mixed too, no job is known."""
+    (tmp_path / "nodes.txt").write_text("".join(f"n{i} {'mix' if i < 2 else 'idle'} gpu:8\n" for i in range(8)))
+    jobs = tmp_path / "jobs.txt"
+    jobs.write_text("JobId=1 JobName=a JobState=RUNNING NodeList=n0 JOB_GRES=gpu:4\n")
+    ran = arnold("snapshot", *files, "--running", jobs, "--json").json
+    # n0 in part, n1 and n7 in use, n6 slow
+    assert ran["states"] == {"free": 4, "partly busy": 1, "busy": 2, "slow (1.2x to 1.5x)": 1}
+    assert says(ran["notes"], "no job", "2", "n1", "n7")

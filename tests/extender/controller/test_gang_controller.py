@@ -29,7 +29,7 @@ from extender.cluster_api.events import EventRecorder
 from extender.cluster_api.reflector import Reflector
 from extender.cluster_cache import ClusterCache
 from extender.controller import pacing
-from extender.controller.loop import GangController
+from extender.controller.loop import GangController, Planning, PlanningOutcome
 from extender.controller.pacing import Timeouts
 from extender.controller.reservations import ReservationController
 from extender.controller.store import TOGETHER, Dependencies, Stores, Writer, decode_own_plan
@@ -463,15 +463,22 @@ def test_a_gang_that_fails_does_not_stop_the_others() -> None:
 
 
 def test_the_head_of_the_queue_need_not_wait_for_a_whole_round(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whole rounds are far apart here; still the gang that has waited longest has nodes as soon as one is free."""
-    monkeypatch.setattr(pacing, "IDLE", 1e9)
-    monkeypatch.setattr(pacing, "LONGEST_IDLE", 1e9)
+    """Whole rounds are far apart here, glances are not: the gang that has waited longest has nodes as soon as one is
+    free.
+    """
+    own_round = Planning.round
+
+    async def rounded(planning: Planning, **options: Any) -> frozenset[PlanningOutcome]:
+        # of this round's end the pause is counted
+        monkeypatch.setattr(pacing, "LONGEST_IDLE", 0.0 if options["glance"] else 1e9)
+        return await own_round(planning, **options)
+
+    monkeypatch.setattr(pacing, "IDLE", 1e12)
+    monkeypatch.setattr(Planning, "round", rounded)
 
     async def scenario() -> None:
         api = cluster(minipods=2, nodes=3)
         api.put(PODS, pod_json("tenant", node="m0-0"))
-        # All are there before the first round, so that only the deletion asks for a glance: a second would be as far
-        # off.
         for hour, name in enumerate(("first", "second", "third"), start=8):
             submit(api, name, created=f"2026-11-21T{hour:02d}:00:00Z")
         async with running(api):

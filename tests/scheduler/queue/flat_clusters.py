@@ -84,10 +84,10 @@ class Flat:
         """One level of those racks, if there are any."""
         return (np.array(self.racks, dtype=np.int32),) if self.racks else ()
 
-    def unsaved(self, one: Running) -> float:
+    def unsaved(self, running: Running) -> float:
         """Since its last checkpoint, or its start; nothing of one that leaves."""
-        assert isinstance(one.key, int)
-        return 0.0 if one.leaving else self.now - self.saved.get(one.key, one.started)
+        assert isinstance(running.key, int)
+        return 0.0 if running.leaving else self.now - self.saved.get(running.key, running.started)
 
     def may_fit(self, job: Waiting) -> bool:
         """Whether enough nodes have enough free."""
