@@ -248,9 +248,9 @@ class _Graph:
 # which serve as many columns and hold, with them, all cells of these.
 
 
-# Of work: to look at a shape of a domain beside those before it, to look for the columns of shapes, and an element of
-# the tables of trees
-_STATE_SECONDS, _GRAPH_SECONDS, _TREE_SECONDS = 2e-7, 1e-4, 2e-9
+# Of work: to look at a shape of a domain beside those before it, to look for the columns of shapes, an element of the
+# tables of trees, and one of the tables of rows
+_STATE_SECONDS, _GRAPH_SECONDS, _TREE_SECONDS, _ROW_SECONDS = 2e-7, 1e-4, 2e-9, 3e-9
 
 NEVER = 1 << 20  # More row touches than any placement has
 _TABLES = 256  # Tables kept at a time: a loose cluster has large ones, some hundred kilobytes each
@@ -325,7 +325,7 @@ class ComponentHeights:
             return np.zeros((2 * columns + 1, columns + 1, self._waste + 1), dtype=np.int32)
         before = self._table(capacities[:-1], columns)
         table = np.full_like(before, NEVER)
-        capacity, half = capacities[-1], (self._height + 1) // 2
+        capacity, half, elements = capacities[-1], (self._height + 1) // 2, 0
         for width in range(1, min(columns, capacity) + 1):
             rows = min(self._height, -(-capacity // width))
             if rows < half <= capacity:
@@ -338,7 +338,9 @@ class ComponentHeights:
                 part = table[width:, low:, waste:]
                 rest = before[: len(before) - width, : columns + 1 - low, : self._waste + 1 - waste]
                 np.minimum(part, rest + rows, out=part)
+                elements += part.size
                 rows -= 1
+        spend(_ROW_SECONDS * elements)
         return table
 
     def _shapes(

@@ -23,7 +23,7 @@ from scheduler.placement.exact.problem import GridReduction, counted_where_held
 from scheduler.placement.exact.schedule import apply_product, count_coverage, count_edges, count_rectangles
 from scheduler.placement.types import Limits, Pair, corners
 from scheduler.work_clock import clock
-from topology.cluster import IndexArray
+from topology.cluster import IndexArray, count_nodes
 
 # What lines touch at a closer level at least, given what they may touch at a broader one: racks inside minipods.
 #
@@ -113,6 +113,9 @@ class LevelBounds:
     floors: Mapping[str, Pair] = field(default_factory=dict)  # by level, what S and R are at least, each by itself
     end: float = inf  # of the time for coverage, and for knapsacks over broader domains: tenths of a second in all
     _lines: dict[tuple[str, str], tuple[LineTouches, ...]] = field(default_factory=dict)  # columns and rows, by levels
+    # what groups touch at least, by family and level; and the same where a level has a pair with this larger spread
+    _groups: dict[tuple[str, str | None], int] = field(default_factory=dict)
+    _groups_where: dict[tuple[str, str | None, str, int], int] = field(default_factory=dict)
 
     def least(self, terms: Sequence[Count], *, among: Sequence[tuple[Sequence[Count], float]] = ()) -> float:
         """Return what some terms come to at least.
@@ -129,6 +132,9 @@ class LevelBounds:
         for name in names:
             onward: dict[Pair, list[tuple[float, ...]]] = {}
             floor, least = self.floors.get(name, (1, 1)), self._corners(name, weights)
+            if name == names[-1] and any(term.family not in _LINES for some in asked for term in some):
+                # what other groups touch at least depends on whether a spread here is 1 or more
+                least = list({(max(a, s), max(b, r)) for a, b in least for s in (1, 2) for r in (1, 2)})
             for (dp, pp), sums in states.items():
                 for a, b in least:
                     pair = max(a, dp, floor[0]), max(b, pp, floor[1])
@@ -144,7 +150,15 @@ class LevelBounds:
                 for total in sorted(set(totals)):
                     if not any(all(x <= y for x, y in zip(other, total, strict=True)) for other in kept):
                         kept.append(total)
-        along = min((total[0] for sums in states.values() for total in sums), default=inf)
+        along = inf
+        for pair, sums in states.items():
+            more = [
+                sum(term.weight * (self._fewest_where(term, names, pair) - self._fewest(term)) for term in some)
+                for some in ([term for term in some if term.family not in _LINES] for some in asked)
+            ]
+            for total in sums:
+                if all(x + y <= most for x, y, most in zip(total, more, limits, strict=True)):
+                    along = min(along, total[0] + more[0])
         return max([along, *(self._below(terms, others, most) for others, most in among)])
 
     def _below(self, terms: Sequence[Count], others: Sequence[Count], most: float) -> float:
@@ -214,18 +228,21 @@ class LevelBounds:
         if clock() > self.end:
             return 1, 1
         if (broader, name) not in self._lines:
-            reduction = self.reduction
-            nodes = np.flatnonzero(reduction.admitted)
-            above, inside = reduction.cluster.level(broader), reduction.cluster.level(name)
-            places = above.domain_of[nodes].astype(np.int64) * len(inside) + inside.domain_of[nodes]
-            place, room = np.unique(places, return_counts=True)
-            rooms = np.split(room, np.flatnonzero(np.diff(place // len(inside))) + 1)
-            shape = reduction.job.grid.rows, reduction.job.grid.columns
+            rooms = self._rooms(broader, name)
+            shape = self.reduction.job.grid.rows, self.reduction.job.grid.columns
             self._lines[broader, name] = tuple(
                 LineTouches(length, lines, rooms, self.params.touch_table) for length, lines in (shape, shape[::-1])
             )
         columns, rows = self._lines[broader, name]
         return columns.fewest(pair[0]), rows.fewest(pair[1])
+
+    def _rooms(self, broader: str, name: str) -> list[IndexArray]:
+        """Return for each domain of a broader level the nodes that may be used of each domain of a level inside it."""
+        nodes = np.flatnonzero(self.reduction.admitted)
+        above, inside = self.reduction.cluster.level(broader), self.reduction.cluster.level(name)
+        places = above.domain_of[nodes].astype(np.int64) * len(inside) + inside.domain_of[nodes]
+        place, room = np.unique(places, return_counts=True)
+        return np.split(room, np.flatnonzero(np.diff(place // len(inside))) + 1)
 
     @property
     def _levels(self) -> tuple[str, ...]:
@@ -255,17 +272,55 @@ class LevelBounds:
         return unrefuted(self.lattices[name])
 
     def _fewest(self, term: Count) -> int:
-        """Return how many domains of its level the largest group of a family touches at least."""
-        reduction = self.reduction
-        fewest = least_spread(reduction.cluster, reduction.job, term.family, term.level, reduction.admitted)
-        if fewest > 1 or reduction.job.grid.groups[term.family].largest == 1:
+        """Return how many domains of its level the largest group of a family touches at least, wherever the job is."""
+        key = term.family, term.level
+        if key not in self._groups:
+            reduction = self.reduction
+            cluster, job, admitted = reduction.cluster, reduction.job, reduction.admitted
+            fewest = least_spread(cluster, job, *key, admitted)
+            if fewest == 1 and job.grid.groups[term.family].largest > 1:
+                held = GridReduction(cluster, job.replace(holds=(*job.holds, Hold(*key))), reduction.slowest)
+                fewest += bool(GridReduction(cluster, counted_where_held(cluster, held.job), reduction.slowest).refusal)
+            room = count_nodes(cluster.level(term.level), admitted).astype(np.int64)
+            self._groups[key] = max(fewest, self._fewest_for_all(term, [room[room > 0]]))
+        return self._groups[key]
+
+    def _fewest_where(self, term: Count, names: Sequence[str], pair: Pair) -> int:
+        """Return the same where a broader level, the last of some, has a pair: with S = R = 1 all of the job lies in a
+        domain there, and with S = 1 each group that is part of a column, with R = 1 each that is part of a row.
+        """
+        fewest, groups = self._fewest(term), self.reduction.job.grid.groups[term.family]
+        rows, columns = self.reduction.job.grid.rows, self.reduction.job.grid.columns
+        levels = self._levels
+        if min(pair) > 1 or not names or levels.index(names[-1]) >= levels.index(term.level) or not groups.one_each:
             return fewest
-        held = reduction.job.replace(holds=(*reduction.job.holds, Hold(term.family, term.level)))
-        return (
-            2
-            if GridReduction(reduction.cluster, counted_where_held(reduction.cluster, held), reduction.slowest).refusal
-            else 1
-        )
+        if self.reduction.job.nodes_of_tp > 1:
+            return fewest  # the pair says nothing of where parts of TP groups lie
+        cell = groups.cell
+        line_of = cell % columns if pair[0] == 1 else cell // columns
+        order = np.argsort(groups.group, kind="stable")
+        inside = not bool((np.diff(line_of[order]) * (np.diff(groups.group[order]) == 0)).any())
+        if pair != (1, 1) and not inside:
+            return fewest
+        key = term.family, term.level, names[-1], max(pair)
+        if key not in self._groups_where:
+            rooms = self._rooms(names[-1], term.level)
+            if pair == (1, 1):
+                alone = [self._fewest_for_all(term, [room]) for room in rooms if int(room.sum()) >= rows * columns]
+                self._groups_where[key] = max(fewest, min(alone, default=fewest))
+            else:
+                self._groups_where[key] = max(fewest, self._fewest_for_all(term, rooms))
+        return self._groups_where[key]
+
+    def _fewest_for_all(self, term: Count, rooms: Sequence[IndexArray]) -> int:
+        """Return how many domains some group touches at least where each lies in one of some parts of the cluster.
+
+        :param rooms: of each part, nodes of its domains of the term's level.
+        """
+        groups, cells = self.reduction.job.grid.groups[term.family], self.reduction.job.grid.cells
+        if not groups.one_each or cells % groups.largest or groups.sizes.min() < groups.largest:
+            return 1
+        return LineTouches(groups.largest, cells // groups.largest, rooms, 0.0).fewest(1)
 
 
 def unrefuted(lattice: Lattice) -> list[Pair]:

@@ -46,7 +46,8 @@ _NUMBERS = 5000
 # spread is 2, and the model of the columns decides most choices in a third of a second
 _CROSSINGS, _CROSSINGS_OF_TWO = 400_000, 20_000
 _EFFORT = 2.0  # of one choice: most that have a placement, or none, are decided in it
-_PAIR_SECONDS = 5e-6  # Of work to compare a set of a column with one of a row
+# Of work: to compare a set of a column with one of a row, and to take in a term of the sums over shapes and patterns
+_PAIR_SECONDS, _TERM_SECONDS = 5e-6, 3e-6
 _WEIGHTS = 10  # Different weights of shapes, a handful
 _FINE = 100  # Parts of a cell in which regrets enter the model: small integers; each is rounded down
 _OF_A_TURN = 4  # Choices: some take hundredths of a second and others seconds, so that two would wait for each other
@@ -344,6 +345,7 @@ class ShapeCounts:
         # whether all patterns are listed; places in a shape are those of the size and of how many lines have it
         of_rows = cuts(self._sizes(1), pair[1], problem.columns, patterns)
         of_columns = cuts(self._sizes(2), pair[0], problem.rows, patterns)
+        self._terms = 5 * len(self._count)
         self.whole = of_rows is not None and of_columns is not None
         self._add_lines(problem.rows, of_rows, 1, 2)
         self._add_lines(problem.columns, of_columns, 2, 1)
@@ -355,6 +357,7 @@ class ShapeCounts:
             # towards another corner every time: where one choice has no placement, those like it seldom have
             weights = np.random.default_rng(limit.seed).integers(0, _WEIGHTS, len(self._count)).tolist()
             self._cp.maximize(sum(w * count for w, count in zip(weights, self._count.values(), strict=True)))
+        spend(_TERM_SECONDS * self._terms)
         answer, solver = solve(self._cp, limit)
         if answer != "yes":
             return answer, None
@@ -381,5 +384,7 @@ class ShapeCounts:
         self._cp.add(sum(number) == lines)
         for size in self._sizes(own):
             # of sizes at least so large there are as many as the patterns ask
-            asked = sum(sum(part >= size for part in cut) * n for cut, n in zip(patterns, number, strict=True))
-            self._cp.add(sum(shape[across] * x for shape, x in self._count.items() if shape[own] >= size) >= asked)
+            asked = [sum(part >= size for part in cut) * n for cut, n in zip(patterns, number, strict=True)]
+            given = [shape[across] * x for shape, x in self._count.items() if shape[own] >= size]
+            self._terms += len(asked) + len(given)
+            self._cp.add(sum(given) >= sum(asked))

@@ -12,11 +12,14 @@ from hypothesis import strategies as st
 
 from scheduler.algorithm_run import run
 from scheduler.job import Count, Job, LevelWeight, Parallelism
+from scheduler.objective import objective_terms
 from scheduler.outcome import Outcome
 from scheduler.placement.cpsat import Slice
 from scheduler.placement.exact.algorithm import Exact
 from scheduler.placement.exact.closer import TwoLevelBands, column_touches, lay_rows
-from scheduler.placement.exact.problem import GridProblem
+from scheduler.placement.exact.level_bounds import LevelBounds
+from scheduler.placement.exact.params import DEFAULTS
+from scheduler.placement.exact.problem import GridProblem, GridReduction
 from scheduler.placement.types import Limits
 from tests.case_counts import ALL_CASES, examples
 from tests.scheduler.placement.exact.test_exact_holds import racks
@@ -128,6 +131,15 @@ def test_a_soft_term_that_is_met_is_held_at_closer_levels() -> None:
     outcome = placed(racks((4, 4), (8, 1)), job)
     assert (outcome.status, outcome.objective) == ("optimal", pytest.approx(2.0))
     assert (outcome.closer["rack"].dp, outcome.closer["rack"].proved) == (1, True)
+
+
+def test_all_groups_of_a_soft_term_are_counted_together() -> None:
+    """Two expert groups of four in racks of 2, 2, 1, 1, 1, 1: one alone needs two racks, but with two each they touch
+    four, which hold 2 + 2 + 1 + 1 of the eight nodes.  So three: Eq. 2 is 1 in the one minipod, and 1 + 3 = 4.
+    """
+    job = Job("job", Parallelism(tp=8, dp=8, ep=4), alpha=0.5, level="minipod", counts=(Count("ep", "rack", 1.0),))
+    reduction = GridReduction(racks((2, 2, 1, 1, 1, 1)), job, 1.0)
+    assert LevelBounds(reduction, Limits(), DEFAULTS).least(objective_terms(reduction.cluster, job)) == 4.0
 
 
 @given(seed=st.integers(0, 10**9))
