@@ -12,7 +12,7 @@ from arnold.console.output import answer, progress
 from arnold.options.cluster_options import ClusterFiles
 from arnold.options.command import JsonCommand
 from arnold.options.field_options import file_option, options_of, takes
-from arnold.options.shared_options import html_option, parse_time
+from arnold.options.shared_options import GRIDS_HELP, html_option, parse_time
 from ground.errors import InvalidInput
 from ground.files import read_source
 from scheduler.job import Overrides
@@ -42,9 +42,9 @@ Examples:
     "--duplicates --parsable2 --format=JobID,JobName,User,Account,Submit,Eligible,Start,End,State,NNodes,ReqTRES,"
     "AllocTRES,NodeList.",
 )
-@click.option("--since", metavar="TIME", help="When the period begins.  [default: a week before it ends]")
-@click.option("--until", metavar="TIME", help="When it ends.  [default: the time of the last snapshot]")
-@file_option("--grids", help="Grids of jobs by pattern of their names, as of `arnold score`: what spread costs them.")
+@click.option("--since", metavar="TIME", help="Begin at this time or day.  [default: a week before it ends]")
+@click.option("--until", metavar="TIME", help="End at this time or day.  [default: the time of the last snapshot]")
+@file_option("--grids", help=GRIDS_HELP)
 @options_of(OwnRecords)
 @options_of(Overrides)
 @options_of(Limits)

@@ -14,7 +14,7 @@ from arnold.console.output import answer, progress
 from arnold.options.command import JsonCommand, said_again
 from arnold.options.field_options import file_option
 from arnold.options.job_options import PlacementInputs, placement_inputs
-from arnold.options.shared_options import RUNNING_JOBS_HELP, html_option
+from arnold.options.shared_options import GRIDS_HELP, RUNNING_JOBS_HELP, html_option
 from ground.errors import InvalidInput, InvalidJob, InvalidPlacement, UnknownName
 from ground.files import STDIN, read_source
 
@@ -49,8 +49,7 @@ Examples:
 @file_option("--running", metavar="FILES", multiple=True, help=RUNNING_JOBS_HELP)
 @file_option(
     "--grids",
-    help="Grids of running jobs by pattern of their names: grids: [{name: 'pretrain-*', parallelism: {tp: 8, pp: 4}}], "
-    "each with the keys of a job file; dp is what the GPUs come to.",
+    help=GRIDS_HELP,
 )
 @html_option
 def command(

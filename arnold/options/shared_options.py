@@ -25,6 +25,10 @@ RUNNING_JOBS_HELP = (
     "Jobs that run: what squeue, scontrol show jobs or sacct print, placements that `arnold place` saved, or a file of "
     "your own (jobs:); a file or a pattern in quotes."
 )
+GRIDS_HELP = (
+    "Grids of running jobs by pattern of their names: grids: [{name: 'pretrain-*', parallelism: {tp: 8, pp: "
+    "4}}], each with the keys of a job file; dp is what the GPUs come to."
+)
 SAVE_HELP = "Folder to write files to; the answer names them."
 SEED_HELP = "Seed of all that is drawn: same seed, same answer, where no clock ends a search."
 STORE_HELP = "Flag store: the file that keeps flags and their history."

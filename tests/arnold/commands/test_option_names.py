@@ -24,6 +24,9 @@ OF_THE_COMMAND = {
     "--node-map": "workers are rows of a pipeline in op traces, and ranks in collectives",
     "--format": "replays have two inputs",
     "--algorithm": "replays may also place nothing",
+    "--all": "of flags those of all nodes, of scores those of all jobs",
+    "--cluster": "a report reads several snapshots",
+    "--trace": "a report reads the accounting of a period that was, with the jobs that waited",
 }
 """Options whose help differs from command to command, and why."""
 
@@ -104,10 +107,10 @@ def test_an_option_explains_itself(name: str) -> None:
 def test_repeated_values_have_names_of_their_own() -> None:
     """An option that takes several has the name of one; a plural is something else.
 
-    --seeds and --clusters are numbers of them, --jobs the processes, --levels labels to take as levels.
+    --seeds and --clusters are numbers of them, --jobs the processes, --levels labels to take as levels, --grids a file.
     """
     names = set(declared())
-    assert {name for name in names if f"{name}s" in names} == {"--seed", "--cluster", "--job", "--level"}
+    assert {name for name in names if f"{name}s" in names} == {"--seed", "--cluster", "--job", "--level", "--grid"}
 
 
 @pytest.mark.parametrize("place", ["before", "between", "after"])
