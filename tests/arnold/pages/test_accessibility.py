@@ -30,6 +30,8 @@ PAGES = {
     "health backups": f"{ON_CLUSTER} --placement placement.json --failure-level rack --html backups.html",
     "health isolate": "--placement placement.json --html parts.html",
     "repair": f"{ON_CLUSTER} --placement placement.json --lost n1214 --html repair.html",
+    "score": f"{PLACED} --nodes placement.json --html score.html",
+    "report": f"{ON_CLUSTER} --trace sacct.txt --since 2026-11-28 --until 2026-11-29 --html report.html",
     "topology show": "cluster.csv --figure topology.html",
     "simulate": f"{ON_CLUSTER} --trace jobs.csv --failures 4 --html simulate.html",
     "study generations": "--trace-jobs 8 --seeds 2 --load 0.5 --load 1 --html generations.html",
@@ -53,12 +55,19 @@ STUDY += "--html study.html"
 STUCK = "name: small\nparallelism: {tp: 8, dp: 6, pp: 4}\n"
 
 
+SACCT = """\
+JobID|JobName|User|Account|Submit|Start|End|State|NNodes|ReqTRES|AllocTRES|NodeList
+1|a|ann|lab|2026-11-28T00:00:00|2026-11-28T00:00:00|2026-11-28T05:00:00|COMPLETED|2||gres/gpu=16|n[0001-0002]
+"""
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """The files of `arnold demo --save`, stack dumps of a job that hangs, and progress of one that does."""
     for name, content in demo_files(*demo_instance(0), 0).items():
         (tmp_path / name).write_bytes(content)
     (tmp_path / "stuck.yaml").write_text(STUCK)
+    (tmp_path / "sacct.txt").write_text(SACCT)
     write_dumps(tmp_path / "dumps", stacks_of(machines(), lambda row, column: row == 2 and column > 0))
     job = BenchJob(dp=4, tp=1, pp=1, gpus_per_node=1)
     recording = simulate(job, 61.0, seed=1, fault=Fault("not-launched", 2, 41.0))

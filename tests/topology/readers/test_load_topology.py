@@ -17,6 +17,8 @@ from topology.readers.reading import TOPOLOGY_READERS
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
 SAMPLES = {
+    "snapshot": """{"arnold": "snapshot", "version": 1, "time": "2026-11-21T12:00:00Z", "utc_offset": 0,
+"source": "c.csv", "cluster": {"name": "c.csv", "text": "node,rack,gpus\\nn1,r,8\\nn2,r,8\\n"}}""",
     "alibaba-nodes": "sn,cpu_milli,memory_mib,gpu,model\nn1,1,1,8,A10\nn2,1,1,8,A10\n",
     "aws": """{"Instances": [
 {"InstanceId": "n1", "InstanceType": "p5.48xlarge", "NetworkNodes": ["a"]},

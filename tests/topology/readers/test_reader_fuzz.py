@@ -22,6 +22,19 @@ NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 HYPER_NODE = "apiVersion: topology.volcano.sh/v1alpha1\nkind: HyperNode\nmetadata: {{name: {}}}\nspec: {}\n"
 
 VALID = {
+    "snapshot": json.dumps(
+        {
+            "arnold": "snapshot",
+            "version": 1,
+            "time": "2026-11-21T12:00:00Z",
+            "utc_offset": 0,
+            "source": "c.csv",
+            "cluster": {"name": "c.csv", "text": "node,rack,gpus\nn1,r,8\nn2,r,8\n"},
+            "running": [{"name": "jobs.yaml", "text": "jobs: [{name: a, nodes: n1}]\n"}],
+            "flags": [{"name": "flags.yaml", "text": "- {node: n2, slowdown: 1.2}\n"}],
+        },
+        indent=1,
+    ),
     "alibaba-nodes": "sn,cpu_milli,memory_mib,gpu,model\nn1,1,1,8,A10\nn2,1,1,0,\nn3,1,1,2.0,V100\n",
     "aws": json.dumps(
         {

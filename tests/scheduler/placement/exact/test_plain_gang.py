@@ -134,7 +134,7 @@ def test_replays_and_the_extender_go_the_same_way(monkeypatch: pytest.MonkeyPatc
         asked.append(limits.told)
         return plain_gang(cluster, job, limits, params)
 
-    monkeypatch.setattr("scheduler.placement.exact.algorithm.plain_gang", noted)
+    monkeypatch.setattr("scheduler.placement.exact.plain_gang.plain_gang", noted)
     chance = random.Random(5)
     cluster, job = tree(chance, free=0.7, pods=4), gang(chance, 12)
     found = [run(Exact(), cluster, job, replace(SHORT, told=told)).evaluation for told in get_args(Told)]
