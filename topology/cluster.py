@@ -21,6 +21,7 @@ from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from functools import cached_property
 from itertools import compress
+from math import inf
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -281,11 +282,17 @@ class Cluster:
         return self.replace(free_gpus=free)
 
     def with_flags(self, flags: Iterable[NodeFlag]) -> Cluster:
-        """Return a copy with more flags, all of nodes of the cluster; of two flags for one node the slower wins."""
+        """Return a copy with more flags, all of nodes of the cluster; of two flags for one node the slower wins, of two
+        as slow the one that holds longer.
+        """
+
+        def weight(flag: NodeFlag) -> tuple[float, float]:
+            return flag.slowdown, inf if flag.until is None else flag.until.timestamp()
+
         merged = dict(self.flags)
         for flag in flags:
             i = self.index(flag.node)
-            if i not in merged or merged[i].slowdown < flag.slowdown:
+            if i not in merged or weight(merged[i]) < weight(flag):
                 merged[i] = flag
         return self.replace(flags=merged)
 

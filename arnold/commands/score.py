@@ -118,7 +118,7 @@ def command(
         limits = replace(inputs.limits, progress=say)
         result = audit(instance.cluster, instance.job, placed, solver=ALGORITHMS.load("exact"), limits=limits)
     document = score_document(instance, placed, result, records=inputs.own.measured)
-    then = said_again("place", without=("--nodes",)) if inputs.job.job else ""
+    then = said_again("place", without=("--nodes", "--html")) if inputs.job.job else ""
     show = partial(print_score, instance=instance, then=then)
     answer(document, lambda out, shown: show(out, document=shown), as_json=as_json, html=html)
 

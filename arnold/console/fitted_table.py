@@ -173,5 +173,5 @@ class AnswerPage(Console):
                 self._title = shown.plain
             elif isinstance(shown, Table):  # of print_sentences: a dash, a sentence
                 self.parts.append((self._title, [str(cell) for cell in shown.columns[1].cells]))
-            elif shown:
-                self.sentences.append(shown if shown.endswith((".", "?")) else f"{shown}.")
+            elif sentence := str(shown):
+                self.sentences.append(sentence if sentence.endswith((".", "?")) else f"{sentence}.")

@@ -141,7 +141,7 @@ def disfigured(data: Any, chance: random.Random) -> str:
             case 1:
                 holder["more"] = 1
             case _:
-                holder[key] = chance.choice(ODD)
+                holder[key] = copy.deepcopy(chance.choice(ODD))  # a list that stands in itself is no document
     text = json.dumps(document)
     return text[: chance.randrange(len(text))] if chance.random() < 0.1 else text
 
