@@ -8,13 +8,14 @@ says most.  The first set that does is the cheapest of all.
 
 *When*: nodes come free as jobs end.  An end that somebody says is taken as it is.  Of a time limit the end is the
 latest; a job may end at any time before, all as likely: requested times were found to be used so (Mu'alem and
-Feitelson, 2001).  The start is the first end at which the job fits, found by bisection, for each of many draws.  A job
-of which no end is known never ends.
+Feitelson, 2001).  Where a history of jobs that ended is given, a job runs as long as those alike.  The start is the
+first end at which the job fits, for each of many draws; behind jobs that wait a replay of their queue says it.  Of a
+job of which no end is known there is none.  Nodes go away and come back as their flags say (maintenance), and a job
+that says how long it runs is kept off those that go away before it ends.
 """
 
 from __future__ import annotations
 
-import math
 import random
 from bisect import bisect_left, bisect_right
 from collections import Counter
@@ -22,7 +23,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from math import inf
-from statistics import NormalDist
 from typing import Protocol, Self
 
 import numpy as np
@@ -36,7 +36,7 @@ from scheduler.outcome import Outcome
 from scheduler.placement.admission import admissible
 from scheduler.placement.stop_program import StopProgram
 from scheduler.placement.types import Limits, PlacementAlgorithm, Status
-from scheduler.queue.run_times import Likeness, Prediction, RunTimeHistory, Z, foreseen
+from scheduler.queue.run_times import Likeness, Prediction, RunTimeHistory, foreseen
 from scheduler.work_clock import clock, on_clock
 from topology.cluster import Cluster
 from topology.running_jobs import LiveJob, gpus_held
@@ -282,13 +282,7 @@ class Length:
         share = part()
         if self.prediction is None:
             return share * self.most
-        # it has run so long already: log-normal, beyond that
-        low, high = math.log(max(1.0, self.prediction.low)), math.log(max(1.0, self.prediction.high))
-        normal = NormalDist((low + high) / 2.0, max(1e-6, (high - low) / (2.0 * Z)))
-        before = normal.cdf(math.log(self.elapsed)) if self.elapsed > 0.0 else 0.0
-        quantile = before + share * (1.0 - before)
-        whole = math.exp(normal.inv_cdf(quantile)) if 0.0 < quantile < 1.0 else self.elapsed
-        return min(self.most, max(0.0, whole - self.elapsed))
+        return min(self.most, max(0.0, self.prediction.quantile(share, beyond=self.elapsed) - self.elapsed))
 
 
 class Future:
@@ -307,10 +301,9 @@ class Future:
             if flag.kind == "faulty" and flag.node in cluster.index_of
         ]
         times = {time for flag in flags for time in (flag.since, flag.until) if time is not None}
-        self.changes = [time.timestamp() for time in times]
         # a job is also kept off nodes that go away before it ends: room comes and goes that much earlier
-        hours = job.expected_hours or 0.0
-        self.changes = sorted({*self.changes, *(time - hours * HOUR for time in self.changes)})
+        earlier = (job.expected_hours or 0.0) * HOUR
+        self.changes = sorted({time.timestamp() - seconds for time in times for seconds in (0.0, earlier)})
 
     def period(self, at: float) -> int:
         """Return a number that is the same for instants between which no flag begins or ends."""

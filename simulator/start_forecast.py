@@ -135,7 +135,6 @@ class QueueForecast:
         needs = {held.record.job_id: held.need for held in self._held}
         nodes, units = job.grid.cells, job.gpus_per_node * UNITS
         needs[ASKED] = Need(nodes, units, nodes * units)
-        self._changes = [time for time in future.changes if time > now]
         self._pool = QueuePool(without(cluster, running), job, needs, future, solver=solver, limits=limits)
         self.waiting: list[LiveJob] = []
         """Those that wait for the same nodes."""
@@ -180,7 +179,9 @@ class QueueForecast:
             self._policy,
             predictions={name: Prediction(seconds, 0.0, seconds) for name, seconds in told.items()},
             # the queue is asked anew whenever a flag of a node begins or ends: room that is given back, whichever's
-            incidents=IncidentStream(lambda: (Incident(time, "up", 0) for time in self._changes)),
+            incidents=IncidentStream(
+                lambda: (Incident(time, "up", 0) for time in self._pool.future.changes if time > self._now)
+            ),
         )
         self._pool.clock = engine.clock
         engine.clock.now = self._now

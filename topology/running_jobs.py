@@ -219,9 +219,9 @@ def with_running(
     shared = [node for node in mixed if held[node]]
     free[shared] = cluster.gpus[shared] - held[shared]
     cluster = cluster.replace(free_gpus=free)
-    # of one that is reserved it is said who keeps it out
-    others = [node not in cluster.kept_out for node in range(len(cluster))]
-    unnamed = np.flatnonzero((cluster.gpus - cluster.free_gpus > held) & others)
+    in_use = cluster.gpus - cluster.free_gpus > held
+    in_use[list(cluster.kept_out)] = False  # of one that is reserved it is said who keeps it out
+    unnamed = np.flatnonzero(in_use)
     notes: tuple[str, ...] = ()
     if unnamed.size:
         nodes = some([cluster.names[node] for node in unnamed.tolist()])

@@ -11,6 +11,7 @@ import math
 from collections.abc import Collection
 from dataclasses import dataclass
 from functools import reduce
+from statistics import NormalDist
 from typing import NamedTuple
 
 FEWEST = 5  # Jobs that a mean is taken of; with fewer, jobs that are less similar are asked
@@ -28,6 +29,18 @@ class Prediction:
     low: float  # at most seconds
     high: float  # at least seconds
     jobs: int = 0  # ended jobs that it is the mean of; 0 = it is from elsewhere
+
+    def quantile(self, share: float, *, beyond: float = 0.0) -> float:
+        """Return the seconds that a share of such jobs does not exceed, by log-normal run times with this band.
+
+        :param beyond: of those alone that have run so many seconds already.
+        """
+        low, high = math.log(max(1.0, self.low)), math.log(max(1.0, self.high))
+        # a band without width is no distribution: a millionth of a logarithm
+        normal = NormalDist((low + high) / 2.0, max(1e-6, (high - low) / (2.0 * Z)))
+        before = normal.cdf(math.log(beyond)) if beyond > 0.0 else 0.0
+        place = before + share * (1.0 - before)
+        return math.exp(normal.inv_cdf(place)) if 0.0 < place < 1.0 else beyond
 
 
 UNKNOWN = Prediction(600.0, 0.0, 86_400.0)  # Of a replay when no job has ended yet: ten minutes, or up to a day
