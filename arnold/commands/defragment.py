@@ -122,6 +122,7 @@ def command(
 
 def _instead(instance: Instance, files: Sequence[str], inputs: PlacementInputs, now: datetime) -> str:
     """Return whom to stop where no moves make room, in a sentence."""
+    from arnold.documents.start_answers import loss
     from scheduler.placement.types import ALGORITHMS
     from scheduler.start_times import whom_to_stop
 
@@ -132,6 +133,5 @@ def _instead(instance: Instance, files: Sequence[str], inputs: PlacementInputs, 
     )  # fmt: skip
     if not stopping.jobs:
         return "to stop preemptible jobs would not make room either"
-    sure = "no other choice loses less" if stopping.status == "optimal" else f"no less than {stopping.bound:,.1f}"
-    lost = f"losing {stopping.gpu_hours:,.1f} GPU-hours ({sure})"
+    lost = loss(stopping.status, stopping.gpu_hours, stopping.bound)
     return f"to stop {some([job.name for job in stopping.jobs])} would make room, {lost}: `arnold explain --stop`"

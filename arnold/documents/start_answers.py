@@ -166,6 +166,12 @@ def print_when(out: Console, instance: Instance, document: WhenDocument) -> None
     frame.end([*passed_over(instance), *document.notes], "")
 
 
+def loss(status: Status, hours: float, bound: float | None) -> str:
+    """Return what stopped jobs lose, in GPU-hours, and how sure it is that no choice of jobs loses less."""
+    sure = "no other choice loses less" if status == "optimal" else f"no less than {bound:,.1f}"
+    return f"losing {hours:,.1f} GPU-hours ({sure})"
+
+
 def print_stop(out: Console, instance: Instance, document: StopDocument) -> None:
     """Print whom to stop."""
     then, hours = document.placement, document.gpu_hours_lost
@@ -174,8 +180,7 @@ def print_stop(out: Console, instance: Instance, document: StopDocument) -> None
     elif not document.stop:
         frame = Frame(out, f"nobody need be stopped: objective {decimal(then.objective)}", GOOD)
     else:
-        sure = "no other choice loses less" if document.status == "optimal" else f"no less than {document.bound:,.1f}"
-        lost = f"losing {hours:,.1f} GPU-hours ({sure})"
+        lost = loss(document.status, hours, document.bound)
         frame = Frame(
             out, f"stop {plural(len(document.stop), 'job')}, {lost}: objective {decimal(then.objective)}", SO_SO
         )

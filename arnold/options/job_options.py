@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from topology.running_jobs import LiveJobs
 
 F = TypeVar("F", bound=Callable[..., Any])
+Beside = TypeVar("Beside", bound="Instance | LoadedTopology")
 PLACED = "placement"  # The format of running jobs of which each cell is known
 LEAST_WEIGHT, MOST_WEIGHT = 1e-3, 1e6  # Of a job: beyond these one job is all that counts
 
@@ -118,11 +119,8 @@ class PlacementInputs(_Inputs):
         loaded = self.files.read_aloud(jobs=not running)
         if not running:
             return loaded
-        from topology.running_jobs import read_running, with_running
-
-        jobs = read_running([read_source(file) for file in running_files(running)], loaded.cluster, now=loaded.now)
-        cluster, notes = with_running(loaded.cluster, jobs.running)
-        return replace(loaded, cluster=cluster, jobs=jobs, notes=(*loaded.notes, *jobs.notes, *notes))
+        loaded, jobs = beside_running(loaded, [read_source(file) for file in running_files(running)], now=loaded.now)
+        return replace(loaded, jobs=jobs)
 
     def read_beside(self, running: Sequence[str]) -> tuple[Instance, LiveJobs | None, datetime]:
         """Return the instance with the GPUs of running jobs in use, the jobs, ``None`` = nobody says which, and now.
@@ -263,16 +261,16 @@ def placed_and_others(files: Sequence[str]) -> tuple[list[str], list[Source]]:
     return placed, [source for file, source in sources.items() if file not in placed]
 
 
-def beside_running(instance: Instance, files: Sequence[Source], *, now: datetime) -> tuple[Instance, LiveJobs]:
-    """Return the instance with the GPUs of running jobs in use, and these and those that wait.
+def beside_running(read: Beside, files: Sequence[Source], *, now: datetime) -> tuple[Beside, LiveJobs]:
+    """Return an instance, or a cluster, with the GPUs of running jobs in use, and these and those that wait.
 
     :raises ArnoldError: as :func:`~topology.running_jobs.read_running`.
     """
     from topology.running_jobs import read_running, with_running
 
-    jobs = read_running(files, instance.cluster, now=now)
-    cluster, notes = with_running(instance.cluster, jobs.running)
-    return replace(instance, cluster=cluster, notes=(*instance.notes, *jobs.notes, *notes)), jobs
+    jobs = read_running(files, read.cluster, now=now)
+    cluster, notes = with_running(read.cluster, jobs.running)
+    return replace(read, cluster=cluster, notes=(*read.notes, *jobs.notes, *notes)), jobs
 
 
 def running_job(file: str, cluster: Cluster, *, with_age: bool = False) -> RunningJob:
