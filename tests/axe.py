@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import io
 import json
 import re
 import shutil
 import subprocess
 import tarfile
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import unescape
@@ -105,13 +107,17 @@ def axe_script(folder: Path) -> str:
         npm = shutil.which("npm")
         if npm is None:
             pytest.skip("no npm is installed: axe-core cannot be fetched")
-        command = [npm, "pack", f"axe-core@{VERSION}", "--ignore-scripts", "--pack-destination", str(folder)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, cwd=folder)
-        if done.returncode:
-            pytest.skip(f"npm could not fetch axe-core: {done.stderr.strip()[-200:]}")
-    digest = base64.b64encode(hashlib.sha512(archive.read_bytes()).digest()).decode()
+        # Each of the tests' processes fetches into a folder of its own: the archive is there whole, or not at all.
+        with tempfile.TemporaryDirectory(dir=folder) as fetched:
+            command = [npm, "pack", f"axe-core@{VERSION}", "--ignore-scripts", "--pack-destination", fetched]
+            done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, cwd=folder)
+            if done.returncode:
+                pytest.skip(f"npm could not fetch axe-core: {done.stderr.strip()[-200:]}")
+            (Path(fetched) / archive.name).replace(archive)
+    content = archive.read_bytes()
+    digest = base64.b64encode(hashlib.sha512(content).digest()).decode()
     assert digest == SHA512, f"{archive} is not the axe-core that was looked at"
-    with tarfile.open(archive) as package:
+    with tarfile.open(fileobj=io.BytesIO(content)) as package:
         member = package.extractfile("package/axe.min.js")
         assert member is not None
         return member.read().decode()
