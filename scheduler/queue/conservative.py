@@ -4,10 +4,11 @@ takes of that.
 The reservation of a job is the earliest start at which it has room for as long as it is expected to run, beside the
 jobs that run and those before it in the queue.  It is found anew at each pass, so that room that comes sooner is used.
 
-*Where all that wait ask for whole nodes of one kind*, nodes are counted: whichever are free will do.  Then a job starts by the reservation that it had when it was submitted, if all run as long as expected;
-for a start on any free nodes leaves the count that the others have.  *Else* each reservation is of nodes, the first in
-the order of the cluster that have room, and of units on them.  No start delays one before it then either; but one that
-placement puts elsewhere than was reserved may delay those behind it.
+*Where all that wait ask for whole nodes of one kind*, nodes are counted: whichever are free will do.  Then a job starts
+by the reservation that it had when it was submitted, if all run as long as expected, for a start on any free nodes
+leaves the count that the others have.  *Else* each reservation is of nodes, the first in the order of the cluster that
+have room, and of units on them.  No start delays one before it then either; but one that placement puts elsewhere than
+was reserved may delay those behind it.
 """
 
 from __future__ import annotations
@@ -19,16 +20,16 @@ from operator import is_
 
 import numpy as np
 
-from scheduler.queue.fifo_and_backfill import FifoBackfill
-from scheduler.queue.policy import ClusterState, HeldNodes, Waiting, usable_together
+from scheduler.queue.policy import BasePolicy, ClusterState, HeldNodes, Waiting, usable_together
 from topology.cluster import BoolArray, FloatArray, IntArray
 
 
-class ConservativeBackfill(FifoBackfill):
+class ConservativeBackfill(BasePolicy):
     """First in, first out; one behind starts early where it takes nothing of a reservation of those before it."""
 
     name = "conservative-backfill"
     summary = "first in, first out; jobs behind start early where they delay none before them"
+    passing = True
     claims: int | None = None
     claims_of_equals = True
 
@@ -108,10 +109,9 @@ class Reservations:
 
     def add(self, job: Waiting) -> None:
         """Reserve for a job behind those that are in it."""
+        slots, units, choices = job.nodes, job.gpus, usable_together(job, self._cluster)
         if self.counted:
-            slots, units, choices = 1, job.nodes, [np.ones(1, dtype=np.bool_)]
-        else:
-            slots, units, choices = job.nodes, job.gpus, usable_together(job, self._cluster)
+            slots, units, choices = 1, job.nodes, (np.ones(1, dtype=np.bool_),)
         seconds, times = inf if job.predicted is None else job.predicted, self._times
         has_room = self._left >= units
         numbers = np.arange(len(times))[:, None]
@@ -142,14 +142,14 @@ class Reservations:
         cluster = self._cluster
         end = inf if job.predicted is None else cluster.now + job.predicted
         least = self._left[: max(1, int(np.searchsorted(self._times, end)))].min(axis=0)
-        if not self.counted:
-            return np.maximum(self.closed, cluster.free - least)
-        spare = max(0, int(least[0]))
-        keep: IntArray = np.where(self._usable & (self._room_at < end), cluster.total, 0).astype(np.int32)
-        if job.nodes <= spare:
-            return self.closed
-        hold = HeldNodes(self.first, keep, spare)
-        return np.maximum(self.closed, hold.against(job, cluster))
+        keep: IntArray = cluster.free - least
+        if self.counted:
+            spare = max(0, int(least[0]))
+            if job.nodes <= spare:
+                return self.closed
+            whole = np.where(self._usable & (self._room_at < end), cluster.total, 0).astype(np.int32)
+            keep = HeldNodes(self.first, whole, spare).against(job, cluster)
+        return np.maximum(self.closed, keep).astype(np.int32)
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)

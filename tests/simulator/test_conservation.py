@@ -23,7 +23,8 @@ from tests.simulator.drawn_traces import traces
 from tests.simulator.runs import counted_run, placed_run, summary_of
 
 POLICIES: list[QueuePolicy] = [
-    *(Fifo(), FifoBackfill(), ConservativeBackfill(), ShortestFirst(), PriorityAge(), FairShare(), PriorityPreempt(), Arnold())
+    *(Fifo(), FifoBackfill(), ConservativeBackfill(), ShortestFirst(), PriorityAge(), FairShare()),
+    *(PriorityPreempt(), Arnold()),
 ]
 
 

@@ -44,7 +44,11 @@ def bytes_of(engine: Engine) -> str:
     return json.dumps(said)
 
 
-@pytest.mark.parametrize("policy", [Fifo(), FifoBackfill(), ConservativeBackfill(), PriorityPreempt(), Arnold()], ids=lambda one: one.name)
+@pytest.mark.parametrize(
+    "policy",
+    [Fifo(), FifoBackfill(), ConservativeBackfill(), PriorityPreempt(), Arnold()],
+    ids=lambda policy: policy.name,
+)
 @given(records=traces(), instants=st.integers(0, 20))
 @examples(25)
 def test_going_on_equals_never_stopping(policy: QueuePolicy, records: list[JobRecord], instants: int) -> None:
