@@ -40,7 +40,7 @@ Examples:
 
 
 @click.command(
-    "defragment", cls=JsonCommand, document="arnold.documents.place_answer:DefragmentDocument", epilog=EXAMPLES
+    "defragment", cls=JsonCommand, document="arnold.documents.defragment_answer:DefragmentDocument", epilog=EXAMPLES
 )
 @placement_inputs
 @file_option("--running", metavar="FILES", required=True, multiple=True, help=RUNNING_JOBS_HELP)
@@ -78,7 +78,7 @@ def command(
     says which preemptible jobs to stop, as explain --stop does. Nothing is moved: the answer is a proposal. Exits 3 if
     the job does not fit even so, 4 if time ran out with nothing valid.
     """
-    from arnold.documents.place_answer import defragment_document, print_defragmentation
+    from arnold.documents.defragment_answer import defragment_document, print_defragmentation
     from scheduler.placement.types import ALGORITHMS
     from scheduler.several.defragmentation import MoveBudget, defragment
 

@@ -10,7 +10,7 @@ from unittest.mock import patch
 
 import pytest
 
-from arnold.documents.place_answer import DefragmentDocument
+from arnold.documents.defragment_answer import DefragmentDocument
 from ground.records import json_data, read_json
 from scheduler.witnesses import NOT_TO_BE_CHECKED
 from tests.arnold.commands.conftest import write_cluster
