@@ -76,6 +76,7 @@ def recognise(pod: Pod, owners: Owners, before: GangMember | None = None) -> Gan
     annotations = pod.annotations if maker is None else {**(maker.metadata.annotations or {}), **pod.annotations}
     requests = (*requests_of(annotations, pod.labels), *(() if form.group is None else requests_of_group(form.group)))
     index, alone = None, form.dialect == ALONE
+    completion = parse_whole(pod.labels.get(d.COMPLETION_INDEX, pod.annotations.get(d.COMPLETION_INDEX)))
     try:
         index = (0,) if alone else index_of(pod)
     except InvalidGang as error:
@@ -90,6 +91,8 @@ def recognise(pod: Pod, owners: Owners, before: GangMember | None = None) -> Gan
         parts=None if alone else equal_parts(pod),
         size=form.size,
         gpus=gpus,
+        given_up=maker is not None and completion is not None and maker.has_failed(completion),
+        stalls="" if maker is None else maker.one_by_one,
         problem=problem,
     )
 
