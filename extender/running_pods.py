@@ -40,8 +40,8 @@ class RunningPods:
         name="pods",
         source="Pods of Kubernetes, JSON or YAML",
         export="`kubectl get pods,gangplans -A -o json`",
-        read="jobs by gang, Job, JobSet, LWS, Kubeflow or another owner; ranks, GPUs, priority, start, what annotations "
-        "and plans say",
+        read="jobs by gang, Job, JobSet, LWS, Kubeflow or another owner; ranks, GPUs, priority, start; annotations "
+        "and plans",
         left_out="pods without GPUs, without a node, or that have ended",
         marks=("kind", "items", "pod"),
     )
