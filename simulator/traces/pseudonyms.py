@@ -138,7 +138,7 @@ def anonymised_snapshot(loaded: LoadedTopology, pseudonyms: Pseudonyms) -> str:
         levels=tuple(map(of_level, cluster.levels)), second_levels=tuple(map(of_level, cluster.second_levels)),
     )  # fmt: skip
     flags = [
-        NodeFlag(*of_nodes([flag.node]), flag.kind, flag.slowdown, since=flag.since, until=flag.until)
+        NodeFlag(of_nodes([flag.node])[0], flag.kind, flag.slowdown, since=flag.since, until=flag.until)
         for flag in (*cluster.flags.values(), *cluster.upcoming)
     ]
     of_flags = json.dumps(json_data(FlagFile, FlagFile(tuple(flags))))
