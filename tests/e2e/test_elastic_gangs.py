@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 
@@ -54,11 +55,8 @@ def test_four_pods_become_six_and_two_and_four(
         first = wait_until(lambda: plan_in(plane.admin, "t", namespace, "Bound"), "four pods on their nodes")
         for size in (6, 2, 4):
             plane.admin.apply(made(namespace, size))
-            wait_until(
-                lambda size=size: _whole(plane.admin, namespace, size),
-                f"{size} pods, and as many nodes",
-                seconds=SETTLES,
-            )
+            whole = partial(_whole, plane.admin, namespace, size)
+            wait_until(whole, f"{size} pods, and as many nodes", seconds=SETTLES)
             after = plan_in(plane.admin, "t", namespace, "Bound")
             assert after is not None
             assert after.nodes[:2] == first.nodes[:2]
