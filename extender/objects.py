@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from functools import lru_cache, partial
 from itertools import islice
 from typing import Any, TypeVar
@@ -88,6 +89,7 @@ class OwnerSpec(Object, frozen=True):
     parallelism: int | None = None
     replicas: int | None = None
     pod_management_policy: str = ""
+    template: _PodTemplate | None = None  # kept of StatefulSets, whose leaders may have no GPUs
     replicated_jobs: list[ReplicatedJob] | None = None
     scheduling_policy: _SchedulingPolicy | None = None
     scheduling_constraints: _SchedulingConstraints | None = None
@@ -112,6 +114,14 @@ class Owner(Object, frozen=True):
     def has_failed(self, index: int) -> bool:
         """Return whether a Job makes no pod of this index any more, as too many of it failed."""
         return any(index in indices for indices in _index_ranges(self.status.failed_indexes))
+
+    @property
+    def without_gpus(self) -> bool:
+        """Whether its template is known to ask for no GPUs."""
+        template = self.spec.template
+        with suppress(ValueError):
+            return template is not None and not template.spec.resource_claims and not template.spec.gpus
+        return False
 
     @property
     def one_by_one(self) -> str:
@@ -209,6 +219,8 @@ def _decode(raw: bytes | dict[str, Any], kind: type[_Kind]) -> _Kind:
     if isinstance(decoded, Pod):
         for box in (*(decoded.spec.containers or ()), *(decoded.spec.init_containers or ())):
             force_setattr(box, "image", _kept("", box.image))  # of a name that is too long no node has an image
+    elif isinstance(decoded, Owner) and decoded.kind != "StatefulSet":
+        force_setattr(decoded.spec, "template", None)
     elif isinstance(decoded, AllocationObject):
         for name in ("annotations", "labels", "owner_references"):  # nothing but what tells it from others is read
             force_setattr(decoded.metadata, name, None)

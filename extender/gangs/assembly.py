@@ -235,7 +235,7 @@ def ranks_of(members: Sequence[GangMember], size: int | None) -> Ranks:
         if member.index is None:
             raise _without_rank(member.pod)
         if (first := taken.setdefault(member.index, member)) is not member:
-            raise _taken_rank(first.pod, member.pod, ".".join(map(str, member.index)))
+            raise _taken_rank(first.pod, member)
     ended = (member.index for member in members if member.done)
     finished = {index for index in ended if index is not None} - taken.keys()
     if len({len(index) for index in (*taken, *finished)}) > 1:
@@ -308,7 +308,7 @@ def seats_of(members: Sequence[GangMember], size: int, seats: Mapping[str, int],
         elif seat is None and rank is not None:
             ranks[pod.uid] = rank
             if member.needed and (first := taken.setdefault(rank, member)) is not member:
-                misfits.append(_taken_rank(first.pod, pod, str(rank)))
+                misfits.append(_taken_rank(first.pod, member))
     ended = [member for member in members if member.done]
     done = {rank for member in ended if (rank := ranks.get(member.pod.uid)) is not None} - taken.keys()
     return _seated(taken, done, everyone, size, misfits)
@@ -365,9 +365,13 @@ def _without_rank(pod: Pod) -> InvalidGang:
     return InvalidGang.of_pod(pod, f"pod {pod.name} has no rank", reason="MissingRank", fix=fix)
 
 
-def _taken_rank(first: Pod, second: Pod, rank: str) -> InvalidGang:
-    message = f"pods {first.name} and {second.name} have the same rank, {rank}"
-    return InvalidGang.of_pod(second, message, reason="DuplicateRank", fix="give every pod of a gang a rank of its own")
+def _taken_rank(first: Pod, second: GangMember) -> InvalidGang:
+    # of several numbers some stand for names of roles
+    rank = f", {second.index[0]}" if second.index is not None and len(second.index) == 1 else ""
+    message = f"pods {first.name} and {second.pod.name} have the same rank{rank}"
+    return InvalidGang.of_pod(
+        second.pod, message, reason="DuplicateRank", fix="give every pod of a gang a rank of its own"
+    )
 
 
 def _out_of_range(pod: Pod, has: str, fix: str) -> InvalidGang:
