@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from arnold.console.output import BAD, GOOD, SO_SO, print_rows
 from arnold.documents.answer_frame import Frame, passed_over, print_head
 from ground.errors import some
@@ -19,6 +21,7 @@ from scheduler.objective import TOLERANCE, Spread, slowest_in_use, step_time
 from scheduler.outcome import Instance, Outcome, status_words
 from scheduler.placement.types import Status
 from topology.cluster import IntArray
+from topology.flags import HEALTHY
 from topology.load import LoadedTopology
 from topology.running_jobs import LiveJob
 from topology.summary import ClusterSummary, summarise_cluster
@@ -236,14 +239,17 @@ def _score(instance: Instance, nodes: IntArray, audit: Audit, records: Sequence[
             (int(job.grid.node_rank[first]), int(job.grid.node_rank[second])),
             after.objective, after.spread, after.closer, audit.swaps_complete,
         )  # fmt: skip
-    slowest, best = slowest_in_use(cluster, worth), audit.possible["empty_cluster"].objective
+    # what was found about its nodes since it started does not make its placement invalid, and slows it all the same
+    slow = cluster.slowdown[nodes]
+    slowest, best = float(slow[np.isfinite(slow)].max(initial=HEALTHY)), audit.possible["empty_cluster"]
     lost = None
-    if best is not None:
+    if best.evaluation is not None:
+        least, pace = best.evaluation.objective, slowest_in_use(cluster, best.evaluation)
 
         def share(cost: float) -> float:
             priced = job.replace(spread_cost=cost)
             now = step_time(priced, objective=worth.objective, slowest=slowest)
-            return max(0.0, 1.0 - step_time(priced, objective=best, slowest=1.0) / now)
+            return max(0.0, 1.0 - step_time(priced, objective=least, slowest=pace) / now)
 
         bands = (gains.spread_cost_band for gains in records if gains.spread_cost == job.spread_cost)
         low, high = next((band for band in bands if band is not None), (None, None))
