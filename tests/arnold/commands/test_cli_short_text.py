@@ -6,6 +6,7 @@ import re
 import shlex
 from collections.abc import Callable
 from io import StringIO
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -73,10 +74,9 @@ ANSWERS = {
 }
 
 
-@pytest.mark.parametrize("width", [80, 120])
-@pytest.mark.parametrize("command", ANSWERS)
+@pytest.mark.parametrize(("width", "command"), product((80, 120), ANSWERS))
 def test_other_answers_are_as_short(
-    arnold: Arnold, files: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, width: int
+    arnold: Arnold, files: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, width: int, command: str
 ) -> None:
     """The verdict, tables folded to a few rows, what was assumed, one command to go on with; no node is named in
     pieces, and where more is known the last line says that -v shows it.
@@ -84,7 +84,7 @@ def test_other_answers_are_as_short(
     monkeypatch.setenv("COLUMNS", str(width))
     assert arnold("place", *files, "--output", "large.json").code == 0
     if command == "defragment":
-        (tmp_path / "job.yaml").write_text("name: new\nparallelism: {tp: 8, dp: 2, pp: 2}\n")
+        Path("job.yaml").write_text("name: new\nparallelism: {tp: 8, dp: 2, pp: 2}\n")
     cluster, job, limit = files[:2], files[2:4], files[4:]
     asked = (command, *cluster, *(() if command == "repair" else job), *ANSWERS[command], *limit)
     ran, whole = arnold(*asked), arnold(*asked, "-v")
