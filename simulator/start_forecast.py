@@ -18,7 +18,7 @@ import numpy as np
 from ground.errors import InvalidJob
 from ground.quantities import HOUR
 from scheduler.algorithm_run import fits
-from scheduler.job import Job, Parallelism
+from scheduler.job import Job
 from scheduler.job_on_cluster import at_no_time
 from scheduler.placement.types import ALGORITHMS, Limits, PlacementAlgorithm
 from scheduler.queue.policy import POLICIES, Keep
@@ -145,9 +145,8 @@ class QueueForecast:
         records = list[JobRecord]()
         for other in waiting:
             gpus = other.gpus if isinstance(other.gpus, int) else self._pool.cluster.node_size
-            degrees = None if other.parallelism is None else Parallelism(**other.parallelism)  # type: ignore[arg-type]
             name = f"{len(self.waiting)} {other.name}"
-            record = JobRecord(name, now, inf, gpus * other.wanted, other.wanted, parallelism=degrees)
+            record = JobRecord(name, now, inf, gpus * other.wanted, other.wanted)
             try:
                 self._pool.need(record)
             except (Disagreement, InvalidJob):

@@ -73,7 +73,7 @@ def command(
     instance. Where nodes are slow, avoiding them and using them are both solved, with predicted step times. Exits 3 if
     the job does not fit, 4 if time ran out with nothing valid.
     """
-    from arnold.documents.place_answer import explain_document, explanation_cards, print_explanation
+    from arnold.documents.explain_answer import explain_document, explanation_cards, print_explanation
     from scheduler.algorithm_run import run
     from scheduler.explanation import diagnose, weigh
     from scheduler.placement.types import ALGORITHMS

@@ -15,7 +15,7 @@ from arnold.options.command import JsonCommand, said_again
 from arnold.options.field_options import file_option
 from arnold.options.job_options import PlacementInputs, placement_inputs
 from arnold.options.shared_options import GRIDS_HELP, RUNNING_JOBS_HELP, html_option
-from ground.errors import InvalidInput, InvalidJob, InvalidPlacement, UnknownName
+from ground.errors import InvalidInput, InvalidPlacement
 from ground.files import STDIN, read_source
 
 if TYPE_CHECKING:
@@ -160,7 +160,7 @@ def _score_all(
                     continue
                 instance = inputs.instance(loaded, file)
                 placed = running_nodes(live, instance.job, instance.cluster)
-            except (InvalidJob, InvalidPlacement, UnknownName) as error:
+            except (InvalidInput, InvalidPlacement) as error:
                 left_out[live.name] = error.message
                 continue
             # jobs alike have one answer on the empty cluster

@@ -1,4 +1,4 @@
-"""The answer of ``arnold defragment``, as JSON and as text."""
+"""The answer of ``arnold defragment``, as JSON and as text: what moves, what that costs, where the new job goes."""
 
 from __future__ import annotations
 
@@ -8,20 +8,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from arnold.console.output import BAD, plain
+from arnold.documents.answer_frame import COLOURS, SHORT, Frame, passed_over, print_head, proof_clause
 from arnold.documents.place_answer import (
-    COLOURS,
     CellAnswer,
-    Frame,
     PlacedCell,
     PlaceDocument,
     PlacementAnswer,
-    PlacementWorth,
-    passed_over,
     place_document,
     placed_cells,
-    print_head,
-    proved_words,
 )
+from arnold.documents.repair_answer import PlacementWorth
 from arnold.documents.start_answers import StopAnswer, loss, stop_answer
 from ground.errors import some
 from ground.quantities import decimal, plural
@@ -199,7 +195,7 @@ def print_defragmentation(out: Console, instance: Instance, document: Defragment
             cost += f" (at least {amount(document.least_cost)})"
         now = "does not fit" if document.now is None else f"objective {decimal(document.now)}"
         verdict += f"{cost}, then objective {decimal(document.objective)}; if nothing moves: {now}"
-        verdict += proved_words(document.proved_to)
+        verdict += proof_clause(document.proved_to)
     frame = Frame(out, verdict, COLOURS.get(document.status, BAD), timing=f"{document.solve_seconds:.2f} s")
     if document.objective is not None:
         out.print(f"target {decimal(document.target)}: {'reached' if document.reached else 'not reached'}")
@@ -216,7 +212,8 @@ def print_defragmentation(out: Console, instance: Instance, document: Defragment
     headers = ["job", "nodes", "moved", "GPU-hours lost", "objective", "then"]
     frame.rows(headers, rows, title="Running jobs that move", left=[])
     table = [[move.job, move.node_rank, move.source, move.target] for move in document.moves]
-    frame.rows(["job", "rank", "from", "to"], table, title="Moves", left=["from", "to"])
+    if len(table) <= SHORT + 1 or frame.shows(f"all {len(table):,} moves", table):
+        frame.rows(["job", "rank", "from", "to"], table, title="Moves", left=["from", "to"])
     if document.objective is not None:
         placed = spell_names((cell.node for cell in document.placement.assignment), most=frame.longest_names)
         frame.details(f"nodes of {instance.job.name}", [placed])

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from arnold.console.output import BAD, GOOD, SO_SO
-from arnold.documents.place_answer import ExplainDocument, Frame, passed_over, print_head
+from arnold.documents.answer_frame import Frame, passed_over, print_head
+from arnold.documents.explain_answer import ExplainDocument
 from arnold.documents.snapshot_answer import iso
 from ground.quantities import decimal, plural
 from ground.records import JsonRecord, NotNegative, record_of

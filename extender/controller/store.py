@@ -196,8 +196,8 @@ class Writer:
         self.stores.pods.wrote(decode_pod(raw))
 
     async def tell(self, pod: Pod, node: str) -> None:
-        """Write into a pod's status that it has a node."""
-        with self._counted("tell"):
+        """Write into a pod's status that it has a node; one that was bound meanwhile, which refuses it, knows."""
+        with suppress(PatchFailed), self._counted("tell"):
             self.stores.pods.wrote(await self._set_condition(pod, PLANNED, "Planned", f"planned on node {node}"))
 
     async def tell_of_room(self, pod: Pod) -> None:

@@ -234,3 +234,19 @@ def test_each_form_is_recognised() -> None:
     assert {name: recognise(RUNNING_READERS, Source("f", text)).format.name for name, text in texts.items()} == {
         name: name for name in texts
     }
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "JobId=1 JobName=a JobState=RUNNING NodeList=n[1-2] WorkDir=/ Comment=arnold: tp=8,pp=2  StdErr=/dev/null\n",
+        "JobId=1 JobName=a JobState=RUNNING\n   NodeList=n[1-2]\n Comment=lab 7; arnold: tp=8,pp=2; urgent\n Power=\n",
+        "JobID|State|NodeList|Comment\n1|RUNNING|n[1-2]|arnold: tp=8,pp=2\n",
+        '{"jobs": [{"job_id": 1, "job_state": ["RUNNING"], "nodes": "n[1-2]", "comment": "arnold:tp=8,PP=2"}]}',
+    ],
+)
+def test_a_comment_says_degrees_of_parallelism(text: str) -> None:
+    """In every form in which Slurm prints it, beside other words; comments that say nothing of them are none."""
+    (job,) = read(text)
+    assert job.parallelism == {"tp": 8, "pp": 2}
+    assert read(text.replace("arnold:", "arnold"))[0].parallelism is None
