@@ -74,7 +74,7 @@ ANSWERS = {
 }
 
 
-@pytest.mark.parametrize(("width", "command"), product((80, 120), ANSWERS))
+@pytest.mark.parametrize(("width", "command"), [*product((80, 120), ANSWERS)])
 def test_other_answers_are_as_short(
     arnold: Arnold, files: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, width: int, command: str
 ) -> None:
