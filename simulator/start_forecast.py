@@ -86,7 +86,7 @@ class QueuePool(NodePool):
         """Return nodes for the job; for the one in question, with which the replay ends, any where it has room."""
         now = self.clock.now
         if job.record.job_id != ASKED:
-            away = self.future.away(now, 0.0 if job.predicted == inf else job.predicted)
+            away = self.future.away(now, job.predicted)
             if away:
                 keep = np.zeros_like(self.free) if keep is None else keep.copy()
                 keep[away] = self.free[away]
