@@ -28,6 +28,8 @@ from topology.kubernetes.pods import Pod, PodSpec
 
 _Kind = TypeVar("_Kind", bound=Object)
 
+DISRUPTED = "DisruptionTarget"  # Kubernetes' own condition of a pod that goes for reasons which are not its own
+
 
 class _PodTemplate(Object, frozen=True):
     spec: PodSpec = PodSpec()
@@ -77,16 +79,32 @@ class _SchedulingConstraints(Object, frozen=True):
     topology: list[_TopologyConstraint] | None = None
 
 
+class _PodConditionPattern(Object, frozen=True):
+    type: str = ""
+
+
+class _FailureRule(Object, frozen=True):
+    action: str = ""
+    on_pod_conditions: list[_PodConditionPattern] | None = None
+
+
+class _FailurePolicy(Object, frozen=True):
+    rules: list[_FailureRule] | None = None
+
+
 class OwnerSpec(Object, frozen=True):
     """What the makers of pods say about their number and their place, each kind in its own fields.
 
-    Job: completions and parallelism; JobSet: replicatedJobs; StatefulSet: replicas and podManagementPolicy; native
-    PodGroup: schedulingPolicy and schedulingConstraints; PodGroup of sig-scheduling and of Volcano: minMember, of
-    Volcano also networkTopology.
+    Job: completions, parallelism, and what it bears of failures; JobSet: replicatedJobs; StatefulSet: replicas,
+    podManagementPolicy and template; native PodGroup: schedulingPolicy and schedulingConstraints; PodGroup of
+    sig-scheduling and of Volcano: minMember, of Volcano also networkTopology.
     """
 
     completions: int | None = None
     parallelism: int | None = None
+    backoff_limit: int | None = None
+    backoff_limit_per_index: int | None = None
+    pod_failure_policy: _FailurePolicy | None = None
     replicas: int | None = None
     pod_management_policy: str = ""
     template: _PodTemplate | None = None  # kept of StatefulSets, whose leaders may have no GPUs
@@ -98,8 +116,9 @@ class OwnerSpec(Object, frozen=True):
 
 
 class OwnerStatus(Object, frozen=True):
-    """What a Job says of indices that failed for good, as ``backoffLimitPerIndex`` has it: ``1,3-5``."""
+    """What a Job says of pods that failed, and of indices that did for good (``backoffLimitPerIndex``): ``1,3-5``."""
 
+    failed: int = 0
     failed_indexes: str = ""
 
 
@@ -114,6 +133,19 @@ class Owner(Object, frozen=True):
     def has_failed(self, index: int) -> bool:
         """Return whether a Job makes no pod of this index any more, as too many of it failed."""
         return any(index in indices for indices in _index_ranges(self.status.failed_indexes))
+
+    @property
+    def bears(self) -> int | None:
+        """How many of its pods may be deleted, each a failure, before it gives up; ``None`` = any number."""
+        spec = self.spec
+        rules = (spec.pod_failure_policy.rules or ()) if spec.pod_failure_policy is not None else ()
+        ignored = (rule.on_pod_conditions or () for rule in rules if rule.action == "Ignore")
+        if self.kind != "Job" or any(pattern.type == DISRUPTED for patterns in ignored for pattern in patterns):
+            return None
+        if spec.backoff_limit_per_index is not None:
+            return None if spec.backoff_limit_per_index > 0 else 0  # of an index, whose failures so far are not known
+        # Kubernetes' own default of backoffLimit is 6
+        return max(0, (6 if spec.backoff_limit is None else spec.backoff_limit) - self.status.failed)
 
     @property
     def without_gpus(self) -> bool:

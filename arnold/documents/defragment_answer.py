@@ -18,10 +18,13 @@ from arnold.documents.place_answer import (
     placed_cells,
 )
 from arnold.documents.repair_answer import PlacementWorth
+from arnold.documents.start_answers import StopAnswer, loss, stop_answer
+from ground.errors import some
 from ground.quantities import decimal, plural
 from ground.records import Count, JsonRecord, NotNegative, record_of
 from scheduler.objective import TOLERANCE
 from scheduler.outcome import Instance, status_words
+from scheduler.start_times import StopProposal
 from scheduler.witnesses import NOT_TO_BE_CHECKED
 from scheduler.work_clock import End
 from topology.node_names import spell_names
@@ -104,13 +107,21 @@ class DefragmentDocument(PlacementAnswer):
     """The running jobs, in the order of their files; empty without a placement."""
     placement: PlaceDocument
     """The new job once the nodes have moved, as `arnold place` would print it."""
+    instead: StopAnswer | None
+    """Where no moves make room, whom to stop, as `arnold explain --stop`; null = it is not asked."""
     solve_seconds: NotNegative
     """Wall time of the search, seconds."""
     notes: tuple[str, ...]
 
 
-def defragment_document(instance: Instance, result: Defragmentation, budget: MoveBudget) -> DefragmentDocument:
-    """Return the document of a defragmentation; ``instance`` is the new job on the cluster as it was read."""
+def defragment_document(
+    instance: Instance, result: Defragmentation, budget: MoveBudget, stopping: StopProposal | None
+) -> DefragmentDocument:
+    """Return the document of a defragmentation.
+
+    :param instance: the new job on the cluster as it was read.
+    :param stopping: whom to stop where no moves make room.
+    """
     by_hours = budget.gpu_hours is not None
     placed = result.outcome.evaluation
     running, moves = list[RunningDocument](), list[MovedNode]()
@@ -159,6 +170,7 @@ def defragment_document(instance: Instance, result: Defragmentation, budget: Mov
         allowed=budget.gpu_hours if by_hours else budget.moves,
         moves=tuple(moves),
         running=tuple(running),
+        instead=None if stopping is None else stop_answer(stopping),
         placement=place_document(instance, result.outcome),
     )
 
@@ -187,7 +199,8 @@ def print_defragmentation(out: Console, instance: Instance, document: Defragment
     frame = Frame(out, verdict, COLOURS.get(document.status, BAD), timing=f"{document.solve_seconds:.2f} s")
     if document.objective is not None:
         out.print(f"target {decimal(document.target)}: {'reached' if document.reached else 'not reached'}")
-    for sentence in document.unchecked.values():
+    instead = () if document.instead is None else (_instead(document.instead), *document.instead.notes)
+    for sentence in (*document.unchecked.values(), *instead):
         out.print(plain(sentence))
     print_head(out, instance)
     rows = []
@@ -205,3 +218,11 @@ def print_defragmentation(out: Console, instance: Instance, document: Defragment
         placed = spell_names((cell.node for cell in document.placement.assignment), most=frame.longest_names)
         frame.details(f"nodes of {instance.job.name}", [placed])
     frame.end([*passed_over(instance), *document.placement.notes, *document.notes], then)
+
+
+def _instead(stopping: StopAnswer) -> str:
+    """Return whom to stop where no moves make room, in a sentence."""
+    if not stopping.stop or stopping.gpu_hours_lost is None:
+        return "to stop preemptible jobs would not make room either"
+    lost = loss(stopping.status, stopping.gpu_hours_lost, stopping.bound)
+    return f"to stop {some([job.name for job in stopping.stop])} would make room, {lost}: `arnold explain --stop`"

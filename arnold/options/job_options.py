@@ -103,16 +103,20 @@ class PlacementInputs(_Inputs):
 
         :raises ArnoldError: a file is unusable, or the job names a level or a type of GPU that the cluster has not.
         """
-        loaded, (job,) = self._read_files()
-        instance = self.instance(loaded, job)
+        instance, now = self.read_alone()
         if not self.running:
             return instance
         from scheduler.several.running_jobs import near_running_jobs
 
         placed, others = placed_and_others(running_files(self.running))
         if others:
-            instance, _ = beside_running(instance, others, now=loaded.now)
+            instance, _ = beside_running(instance, others, now=now)
         return near_running_jobs(instance, [running_job(file, instance.cluster) for file in placed])
+
+    def read_alone(self) -> tuple[Instance, datetime]:
+        """Return the instance as the cluster itself is, and now; raise as :meth:`read`."""
+        loaded, (job,) = self._read_files()
+        return self.instance(loaded, job), loaded.now
 
     def read_cluster(self, running: Sequence[str]) -> LoadedTopology:
         """Return the cluster with the jobs that run on it; raise as :meth:`read_beside`."""

@@ -484,7 +484,7 @@ def _go_on(context: Context, progress: PlanProgress) -> None:
         context.do(act.RepairAction(plan, nodes_of(plan, unfit.move), unfit.why))
         return
     # Pods are made anew whose rank has another node than before, as a pin cannot be taken off.
-    moved = (place for place in progress.outdated if not place.pod.leaving)
+    moved = (place for place in progress.outdated if place not in progress.kept and not place.pod.leaving)
     context.do(*(act.Recreate(place.pod, f"rank {place.rank} has node {place.node} now") for place in moved))
     # All are released when the gang is complete, later ones as they come.  None is pinned to a node that may be lost,
     # and no gang is begun while one of its nodes may be.
@@ -560,6 +560,12 @@ def _advance(context: Context, progress: PlanProgress, unfit: UnfitRanks, *, gro
     refused = [place for place in progress.unbound if place.pod.unschedulable and place.rank not in unfit.stuck]
     if refused and new.phase is PlanPhase.BOUND:
         ills.append(f"kube-scheduler has not bound it yet: rank {named(str(place.rank) for place in refused)}")
+    if progress.kept:
+        reason = "JobWouldFail"
+        ills.append(
+            f"pinned to nodes that they cannot have: rank {named(str(place.rank) for place in progress.kept)}; their "
+            "Job would fail if they were deleted; to fix: give it a podFailurePolicy that ignores DisruptionTarget"
+        )
     nodes = [place.pod.node for place in progress.pods if place.pod.node is not None]
     if ailing := {node: why for node in nodes if (why := context.fleet.ailing(node, context.now))}:
         reason = "NodeAiling"
@@ -736,6 +742,18 @@ class PlanProgress:
     def outdated(self) -> tuple[PodAtRank, ...]:
         """Released pods pinned to the node that their rank had before; pods written with a pin would come back so."""
         return tuple(place for place in self._pinned_elsewhere if place.pod.owner is not None and place.pod.released)
+
+    @cached_property
+    def kept(self) -> tuple[PodAtRank, ...]:
+        """Those of them that are not deleted, as their Jobs would fail: to move some alone would start nothing."""
+        bears = {member.pod.uid: member.bears for member in self.gang.members if member is not None}
+        makers = Counter(place.pod.owner.uid for place in self.outdated if place.pod.owner is not None)
+
+        def fails(pod: Pod) -> bool:
+            limit = bears[pod.uid]
+            return limit is not None and pod.owner is not None and makers[pod.owner.uid] > limit
+
+        return tuple(place for place in self.outdated if fails(place.pod) and not place.pod.leaving)
 
     @cached_property
     def misplaced(self) -> tuple[PodAtRank, ...]:

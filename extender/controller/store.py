@@ -28,7 +28,7 @@ from extender.controller.pacing import Timeouts
 from extender.extender_metrics import Metrics
 from extender.gangs.types import GangKey
 from extender.kubernetes_names import HISTORY_NAME, PLANNED
-from extender.objects import NamespaceObject, Owner, decode_pod
+from extender.objects import DISRUPTED, NamespaceObject, Owner, decode_pod
 from extender.plans.custom_resource import StoredObject
 from extender.plans.gang_history import EndedRun, GangHistory, decode_history, encode_history
 from extender.plans.gang_plan import GangPlan, decode_plan, encode_plan, object_name
@@ -159,9 +159,6 @@ def decode_own_plan(raw: bytes) -> GangPlan:
     if msgspec.json.decode(raw, type=StoredObject).metadata.name != object_name(plan.key):
         raise InvalidInput(f"it is not the GangPlan of gang {plan.key}", fix="delete it; Arnold makes GangPlans itself")
     return plan
-
-
-DISRUPTED = "DisruptionTarget"  # Kubernetes' own condition of a pod that goes for reasons which are not its own
 
 
 class NotLeading(ClusterError):

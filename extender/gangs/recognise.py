@@ -95,6 +95,7 @@ def recognise(pod: Pod, owners: Owners, before: GangMember | None = None) -> Gan
         size=size,
         gpus=gpus,
         given_up=maker is not None and completion is not None and maker.has_failed(completion),
+        bears=None if maker is None else maker.bears,
         stalls="" if maker is None else maker.one_by_one,
         problem=problem,
     )
