@@ -160,7 +160,7 @@ def read_runs(path: str, cluster: Cluster) -> tuple[list[Run], list[str]]:
 class SpreadModel:
     """How the loss of jobs to spread is found."""
 
-    grid: Callable[[LiveJob], JobFile | None]  # of a running job; None = not known
+    grid: Callable[[LiveJob], JobFile]  # of a running job; raises ArnoldError where it is not known
     best: Callable[[Job], float | None]  # objective on the empty cluster; None = it does not fit
 
 
@@ -300,9 +300,9 @@ def _spread_lost(
         gpus = run.gpus / len(names)
         live = LiveJob(run.name, names, run.where, gpus=int(gpus), group=run.account)
         try:
-            file = spread.grid(live) if gpus == int(gpus) else None
-            if file is None:
+            if gpus != int(gpus):
                 continue
+            file = spread.grid(live)
             file.check_names(cluster)
             key = (file.job, run.nodes.tobytes())
             if key not in shares:

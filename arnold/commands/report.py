@@ -92,7 +92,7 @@ def command(
     by_pattern = None if grids is None else Grids.load(read_source(grids))
     empty, solver, best = first.cluster.emptied(), ALGORITHMS.load("exact"), dict[Job, float | None]()
 
-    def grid(live: LiveJob) -> JobFile | None:
+    def grid(live: LiveJob) -> JobFile:
         return running_grid(live, first.cluster, by_pattern, overrides=overrides, records=own.measured)
 
     with progress("Weighing runs") as say, ending_the_search():
