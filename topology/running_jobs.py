@@ -107,6 +107,12 @@ def degrees_in(text: str) -> dict[str, int | str]:
     return {name: int(value) if value.isdecimal() else value for name, value in cells}
 
 
+def asked_in_comment(comment: str) -> dict[str, Any] | None:
+    """Return what a comment of a job of Slurm's asks as a job file does; ``None`` = nothing."""
+    said = _COMMENT.search(comment)
+    return {"parallelism": degrees_in(said[1])} if said else None
+
+
 def gpus_held(cluster: Cluster, jobs: Iterable[LiveJob]) -> IntArray:
     """Return the GPUs that jobs have together on each node of a cluster that has theirs, shape [nodes]."""
     held = np.zeros_like(cluster.gpus)
@@ -442,10 +448,9 @@ def _slurm_jobs(
         if gpus is not None:
             each = gpus // len(hosts) if gpus % len(hosts) == 0 else None
         ends = started + seconds if started is not None and seconds is not None else None
-        said = _COMMENT.search(comment)
         yield LiveJob(
             f"{number} {name}".strip(), hosts, source, False, each, owner, group, priority,
-            asks={"parallelism": degrees_in(said[1])} if said else None,
+            asks=asked_in_comment(comment),
             started=started, ends=ends, ends_by="" if ends is None else "time limit",
         )  # fmt: skip
 
