@@ -40,7 +40,7 @@ class ListedCluster:
         """
         plans = {plan.key: plan for plan in self.plans or ()}
         silent = ((node, key) for node, key in self.released if key not in plans or not plans[key].speaks_for_pods)
-        return dict(silent) | {node: plan.key for plan in plans.values() if plan.holding for node in plan.node_names}
+        return dict(silent) | {node: plan.key for plan in plans.values() for node in plan.promised}
 
 
 def list_cluster(which: WhichCluster, *, gpus: Sequence[str] = GPUS) -> ListedCluster:

@@ -24,6 +24,7 @@ from scheduler.placement.types import ALGORITHMS, Limits, PlacementAlgorithm
 from scheduler.queue.policy import POLICIES, Keep
 from scheduler.queue.run_times import Likeness, Prediction, RunTimeHistory
 from scheduler.start_times import Future, without
+from scheduler.work_clock import cut_short, interrupted, spend
 from simulator.engine import Engine, EventClock, Held
 from simulator.failures.cluster_failures import IncidentStream
 from simulator.hooks import Incident
@@ -34,6 +35,7 @@ from topology.cluster import Cluster
 from topology.running_jobs import LiveJob
 
 ASKED = "the job that is asked about"
+STEP = 1e-4  # Seconds of work that an instant of a replay counts as
 
 
 def run_times_of(records: Iterable[JobRecord]) -> RunTimeHistory:
@@ -80,7 +82,7 @@ class QueuePool(NodePool):
         """Return nodes for the job; for the one in question, with which the replay ends, any where it has room."""
         now = self.clock.now
         if job.record.job_id != ASKED:
-            away = self.future.away(now, 0.0 if job.predicted == inf else job.predicted)
+            away = self.future.away(now, job.predicted)
             if away:
                 keep = np.zeros_like(self.free) if keep is None else keep.copy()
                 keep[away] = self.free[away]
@@ -156,7 +158,8 @@ class QueueForecast:
         self._queue = [*zip(records, limited, strict=True)]
 
     def start(self, ends: Mapping[str, float], lengths: Sequence[float]) -> float:
-        """Return when the job starts, seconds since 1970; infinite = not before a job ends of which no end is known.
+        """Return when the job starts, seconds since 1970; infinite = not before a job ends of which no end is known,
+        or before the clock ended the replay.
 
         :param ends: of running jobs by name, seconds since 1970; one that is missing never ends.
         :param lengths: seconds that each of :attr:`waiting` will run; infinite = for ever.
@@ -183,8 +186,9 @@ class QueueForecast:
             [Held(part.places, ends.get(part.job.name, inf), _believed(part.job)) for part in self._held], now=self._now
         )
         asked = engine.jobs[len(self._held) + self._place]
-        while asked.first_start == inf and engine.peek() < inf:
+        while asked.first_start == inf and engine.peek() < inf and not (cut_short() or interrupted()):
             engine.step()
+            spend(STEP)
         for job in engine.cluster.active.values():
             self._pool.vacate(job)
         return asked.first_start

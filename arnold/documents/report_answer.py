@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from arnold.console.output import GOOD, SO_SO, print_rows
-from arnold.documents.place_answer import Frame
+from arnold.documents.answer_frame import Frame
 from arnold.documents.snapshot_answer import iso
 from ground.quantities import DAY, Kind, duration, label_of, percent
 from ground.records import Count, JsonRecord, NotNegative

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from arnold.console.output import BAD, GOOD, SO_SO, print_rows
-from arnold.documents.place_answer import Frame, passed_over, print_head
+from arnold.documents.answer_frame import Frame, passed_over, print_head
 from ground.errors import ArnoldError, some
 from ground.quantities import decimal, percent, plural
 from ground.records import AtLeastOne, Count, JsonRecord
@@ -298,6 +298,17 @@ def print_score(out: Console, *, instance: Instance, document: ScoreDocument, th
     frame = Frame(out, f"objective {decimal(document.objective)} ({pair}){lost}", colour)
     if document.broken:
         out.print(f"It breaks a rule of its job: {document.broken}")
+    step_lost = _lost_words(document.step_lost)
+    better = [] if step_lost is None else [f"{step_lost} of each step is lost beside the best on the empty cluster"]
+    if document.swap is None:
+        better.append("no swap of two nodes helps" if document.swaps_complete else "none of the swaps tried helps")
+    else:
+        (first, second), swap = document.swap.nodes, document.swap
+        closer = "".join(f", {level} {decimal(value)}" for level, value in swap.closer.items())
+        best = "no other swap helps more" if swap.best else "not all swaps were tried"
+        gain = f"objective {decimal(document.objective)} -> {decimal(swap.objective)}{closer}"
+        better.append(f"swap {first} and {second}: {gain}; {best}")
+    out.print("; ".join(better))
     print_head(out, instance)
     rows: list[tuple[object, ...]] = [
         ("as it runs", decimal(document.objective), document.spread.dp, document.spread.pp, "", "", "")
@@ -311,24 +322,13 @@ def print_score(out: Console, *, instance: Instance, document: ScoreDocument, th
         bound = None if there.bound is None else decimal(there.bound)
         step = f"{100 * job.spread_cost * (there.objective - document.objective):+.1f} %"
         rows.append((words, decimal(there.objective), there.spread.dp, there.spread.pp, bound, step, sure))
-    headers = ("on", "objective", "dp", "pp", "no less than", "step", "")
-    print_rows(out, headers, rows, title=f"What it has and could have, by {document.level}", left=("on", ""))
+    headers = ("on", "objective", "dp", "pp", "bound", "step", "")
+    title = f"What it has and could have, by {document.level}" if frame.whole else ""
+    print_rows(out, headers, rows, title=title, left=("on", ""))
     levels = [(level, *(of[family] for family in FAMILIES)) for level, of in document.spread_by_level.items()]
     if frame.shows("every level", levels):
         print_rows(out, ("largest spread at", *FAMILIES), levels, title="Every level and family")
-    if document.swap is None:
-        tried = "No swap of two of its nodes helps" if document.swaps_complete else "None of the swaps tried helps"
-        frame.sentences("Swaps", [f"{tried}."])
-    else:
-        (first, second), swap = document.swap.nodes, document.swap
-        closer = "".join(f", {level} {decimal(value)}" for level, value in swap.closer.items())
-        best = "no other helps more" if swap.best else "not all were tried"
-        gain = f"objective {decimal(document.objective)} -> {decimal(swap.objective)}{closer}"
-        frame.sentences("Swaps", [f"{first} and {second}: {gain}; {best}."])
     by = f"steps by the job's spread_cost of {job.spread_cost:.3g}; `arnold calibrate` measures yours"
-    if document.step_lost is not None:
-        saved = f"{_lost_words(document.step_lost)} of each step is lost beside the best on the empty cluster"
-        frame.sentences("Lost", [saved])
     frame.end([*passed_over(instance), by, *document.notes], then)
 
 

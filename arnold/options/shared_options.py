@@ -46,6 +46,15 @@ yes_option = click.option(
 html_option = file_option("--html", written=True, help=PAGE_HELP)
 """Give a command ``--html``."""
 
+priority_option = click.option(
+    "--priority",
+    type=float,
+    metavar="NUMBER",
+    help="Priority of the job: of the running jobs only those of a lower one are stopped, the lowest first, and at the "
+    "least loss among these.  [default: any that is preemptible, at the least loss]",
+)
+"""Give a command ``--priority``."""
+
 
 def lenient_option(function: Any) -> Any:
     """Give a command ``--lenient`` and ``--strict``, as ``lenient``."""
