@@ -37,7 +37,7 @@ PLACEMENT_SECONDS = 1.0  # Of counted work for each placement, as in other repla
 
 
 @dataclass(frozen=True, slots=True)
-class Replayed:
+class PeriodReplay:
     """The runs of a period as they would have been."""
 
     policy: str
@@ -56,7 +56,7 @@ def replayed(
     solver: PlacementAlgorithm,
     limits: Limits,
     grids: SpreadModel,
-) -> Replayed | Unknown:
+) -> PeriodReplay | Unknown:
     """Replay a period, or say why it cannot be told.
 
     :param snapshots: of one cluster, in the order of their times; the first counts before its time, too.
@@ -133,7 +133,7 @@ def replayed(
         "started in the replay alone, where they run to their time limits, or on and on": len(new),
     }
     unsure = sum(run.gpus * (min(run.end, until) - run.start) for run in new) / HOUR
-    return Replayed(policy, begun, unsure, [f"{what}: {count:,}" for what, count in notes.items() if count])
+    return PeriodReplay(policy, begun, unsure, [f"{what}: {count:,}" for what, count in notes.items() if count])
 
 
 def _fitting(name: str, run: Run, since: float, grids: SpreadModel, pool: NodePool) -> JobRecord | None:

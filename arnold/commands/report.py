@@ -77,7 +77,7 @@ def command(
     from scheduler.job_files.grids_file import Grids, running_grid
     from scheduler.job_files.job_file import JobFile
     from scheduler.placement.types import ALGORITHMS
-    from simulator.period_replay import Replayed, replayed
+    from simulator.period_replay import PeriodReplay, replayed
     from simulator.usage_report import SpreadModel, Unknown, Usage, read_runs, usage
     from topology.running_jobs import LiveJob
 
@@ -108,7 +108,7 @@ def command(
 
         spread, (start, stop) = SpreadModel(grid, best_of), (begin.timestamp(), end.timestamp())
         became = usage(snapshots, runs, since=start, until=stop, spread=spread)
-        replay: tuple[Replayed, Usage] | Unknown = "it was not asked for (--policy none)"
+        replay: tuple[PeriodReplay, Usage] | Unknown = "it was not asked for (--policy none)"
         if policy != "none":
             again = replayed(
                 snapshots, runs, since=start, until=stop, policy=policy, solver=solver,
@@ -116,7 +116,7 @@ def command(
             )  # fmt: skip
             replay = (
                 (again, usage(snapshots, again.runs, since=start, until=stop, spread=spread))
-                if isinstance(again, Replayed)
+                if isinstance(again, PeriodReplay)
                 else again
             )
     document = report_document(snapshots, Became(runs, became), replay, policy=policy, notes=notes)

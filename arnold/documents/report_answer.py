@@ -17,7 +17,7 @@ from arnold.documents.answer_frame import Frame
 from arnold.documents.snapshot_answer import iso
 from ground.quantities import DAY, Kind, duration, label_of, percent
 from ground.records import Count, JsonRecord, NotNegative
-from simulator.period_replay import Replayed
+from simulator.period_replay import PeriodReplay
 from simulator.results import STEPS, bucket_length, edges_of, integrals
 from simulator.sheet import Chart, Series
 from simulator.usage_report import Run, Unknown, Usage
@@ -111,7 +111,7 @@ class PeriodUsage(JsonRecord):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Replay(JsonRecord):
+class ReplayedPeriod(JsonRecord):
     """What the same jobs make of the period in a replay by the queue policy, with placements of Arnold."""
 
     policy: str
@@ -138,7 +138,7 @@ class ReportDocument(PeriodUsage):
     """Of how many of those used it is known what spread costs."""
     possible: Hours
     """GPU-hours that could have been used, had idle GPUs been whole nodes for the jobs that waited."""
-    replay: Replay
+    replay: ReplayedPeriod
     """What could have been."""
     snapshots: Count
     """Snapshots that say which nodes there were."""
@@ -159,7 +159,7 @@ class Became:
 def report_document(
     snapshots: Sequence[LoadedTopology],
     happened: Became,
-    replay: tuple[Replayed, Usage] | Unknown,
+    replay: tuple[PeriodReplay, Usage] | Unknown,
     *,
     policy: str,
     notes: Sequence[str],
@@ -171,11 +171,11 @@ def report_document(
     became, last = happened.usage, snapshots[-1]
     possible: float | str = became.fragmented if isinstance(became.fragmented, str) else became.used + became.fragmented
     if isinstance(replay, Unknown):
-        could = Replay(policy=policy, usage=None, least_used=None, unknown=replay)
+        could = ReplayedPeriod(policy=policy, usage=None, least_used=None, unknown=replay)
     else:
         again = Became(replay[0].runs, replay[1])
         usage, least = PeriodUsage(**_period(again, restarts=False)), max(0.0, replay[1].used - replay[0].unsure)
-        could = Replay(policy=policy, usage=usage, least_used=least, unknown=None)
+        could = ReplayedPeriod(policy=policy, usage=usage, least_used=least, unknown=None)
         notes = [*notes, *replay[0].notes]
     return ReportDocument(
         **_period(happened),
