@@ -283,7 +283,7 @@ def start_times(
         notes.append(f"{len(waiting)} jobs wait before it{never}")
     if future.changes and job.expected_hours is None:
         notes.append("how long it runs is not said (expected_hours), so it may start where maintenance begins later")
-    notes.append("not counted: jobs that have yet to come; nodes of reservations stay kept out, also after their end")
+    notes.append("not counted: jobs that have yet to come")
     return StartTimes(earliest, p10, p50, p90, outcome, later, later_at, tuple(notes), stopped_at)
 
 
@@ -338,12 +338,14 @@ class Future:
     def __init__(self, cluster: Cluster, job: Job, running: Sequence[LiveJob], now: float) -> None:
         self._cluster, self._job, self._running, self.now = cluster, job, running, now
         flags = at_no_time(cluster).upcoming
+        # node, from when, until when, and whether for ever counts of a job that does not say how long it runs
         self._away = [
-            (cluster.index_of[flag.node], _seconds(flag.since, -inf), _seconds(flag.until, inf))
-            for flag in flags
+            (cluster.index_of[flag.node], _seconds(flag.since, -inf), _seconds(flag.until, inf), by_reservation)
+            for windows, by_reservation in ((flags, False), (cluster.reserved, True))
+            for flag in windows
             if flag.kind == "faulty" and flag.node in cluster.index_of
         ]
-        times = {time for flag in flags for time in (flag.since, flag.until) if time is not None}
+        times = {time for flag in (*flags, *cluster.reserved) for time in (flag.since, flag.until) if time is not None}
         # a job is also kept off nodes that go away before it ends: room comes and goes that much earlier
         earlier = (job.expected_hours or 0.0) * HOUR
         self.changes = sorted({time.timestamp() - seconds for time in times for seconds in (0.0, earlier)})
@@ -361,8 +363,14 @@ class Future:
         return at_time(cluster, self._job, datetime.fromtimestamp(at, UTC)) if self.changes else cluster
 
     def away(self, at: float, seconds: float) -> list[int]:
-        """Return the nodes that are faulty at an instant, or become so within some seconds."""
-        return [node for node, since, until in self._away if since <= at + seconds and at < until]
+        """Return the nodes that are faulty or reserved at an instant, or become so within some seconds; infinite = how
+        long a job runs is not known: then nodes that become faulty later are not away.
+        """
+        return [
+            node
+            for node, since, until, by_reservation in self._away
+            if at < until and since <= at + (seconds if seconds < inf or by_reservation else 0.0)
+        ]
 
     def gone(self, ends: Mapping[str, float], at: float) -> list[LiveJob]:
         """Return the jobs that have ended by an instant."""

@@ -107,6 +107,12 @@ def degrees_in(text: str) -> dict[str, int | str]:
     return {name: int(value) if value.isdecimal() else value for name, value in cells}
 
 
+def asked_in_comment(comment: str) -> dict[str, Any] | None:
+    """Return what a comment of a job of Slurm's asks as a job file does; ``None`` = nothing."""
+    said = _COMMENT.search(comment)
+    return {"parallelism": degrees_in(said[1])} if said else None
+
+
 def gpus_held(cluster: Cluster, jobs: Iterable[LiveJob]) -> IntArray:
     """Return the GPUs that jobs have together on each node of a cluster that has theirs, shape [nodes]."""
     held = np.zeros_like(cluster.gpus)
@@ -145,23 +151,33 @@ def read_running(
 ) -> LiveJobs:
     """Return the jobs of a cluster, their nodes by the names of the cluster.
 
-    Of a job all of whose nodes are strangers nothing is kept but a note; one on both is an error.
+    Of a job of Slurm all of whose nodes are strangers nothing is kept but a note; one on both is an error.
 
     :param without_gpus: nodes that were left out of the cluster as they have none; a job may have some.
-    :raises InvalidInput: a file is damaged, two jobs have one name, a job ends before it starts or starts after now, or
-        more GPUs of a node are in use than it has.
+    :raises InvalidInput: a file is damaged, two jobs have one name, a job ends before it starts, something was after
+        now, or more GPUs of a node are in use than it has.
     """
     names = NodeNames(cluster.index_of)
     jobs: dict[str, LiveJob] = {}
     waiting, elsewhere, over = list[LiveJob](), list[str](), list[str]()
     for source in sources:
-        for job in recognise(RUNNING_READERS, source).read(source, now=now):
+        reader = recognise(RUNNING_READERS, source)
+        for job in reader.read(source, now=now):
+            times = ("runs since", job.started), ("was submitted at", job.submitted)
+            for words, time in (*times, ("wrote its last checkpoint at", job.last_checkpoint)):
+                if time is not None and time > now.timestamp() + SKEW:
+                    ahead = f"the job {job.name!r} {words} {datetime.fromtimestamp(time, now.tzinfo):%Y-%m-%d %H:%M}"
+                    fix = "set TZ to the time zone of the machine that printed it, or say when it was so with --at"
+                    raise InvalidInput(
+                        f"{ahead}, which is to come: it is {now:%Y-%m-%d %H:%M}", where=job.source, fix=fix
+                    )
             if job.wanted:
                 waiting.append(job)
                 continue
             inside = {name: names.find(name, where=job.source) for name in job.nodes if name not in without_gpus}
             own = tuple(name for name in inside.values() if name is not None)
-            if not own:
+            # what Slurm prints is of all its nodes; who writes a file of jobs names those of the cluster
+            if not own and not isinstance(reader, OwnJobs):
                 elsewhere.append(job.name)
                 continue
             if len(own) < len(inside):
@@ -178,10 +194,6 @@ def read_running(
             if job.started is not None and job.ends is not None and job.ends < job.started:
                 early = f"the job {job.name!r} ends before it starts"
                 raise InvalidInput(early, where=job.source, fix="correct one of the two times")
-            if job.started is not None and job.started > now.timestamp() + SKEW:
-                began = f"the job {job.name!r} runs since {datetime.fromtimestamp(job.started, now.tzinfo)}"
-                fix = "set TZ to the time zone of the machine that printed it, or say when it was so with --at"
-                raise InvalidInput(f"{began}, which is to come: it is {now:%Y-%m-%d %H:%M}", where=job.source, fix=fix)
             if job.ends is not None and job.ends <= now.timestamp():
                 if job.ends_by == "said":
                     ended = f"the job {job.name!r} is said to end at {datetime.fromtimestamp(job.ends, now.tzinfo)}"
@@ -436,10 +448,9 @@ def _slurm_jobs(
         if gpus is not None:
             each = gpus // len(hosts) if gpus % len(hosts) == 0 else None
         ends = started + seconds if started is not None and seconds is not None else None
-        said = _COMMENT.search(comment)
         yield LiveJob(
             f"{number} {name}".strip(), hosts, source, False, each, owner, group, priority,
-            asks={"parallelism": degrees_in(said[1])} if said else None,
+            asks=asked_in_comment(comment),
             started=started, ends=ends, ends_by="" if ends is None else "time limit",
         )  # fmt: skip
 

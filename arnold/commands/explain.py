@@ -13,7 +13,7 @@ from arnold.console.output import answer, exit_code, progress
 from arnold.options.command import JsonCommand, said_again
 from arnold.options.field_options import file_option
 from arnold.options.job_options import PlacementInputs, placement_inputs
-from arnold.options.shared_options import RUNNING_JOBS_HELP, html_option, priority_option
+from arnold.options.shared_options import RUNNING_JOBS_HELP, html_option, policy_option, priority_option
 from ground.errors import InvalidInput, some
 from ground.files import write_file
 
@@ -44,14 +44,7 @@ Examples:
     help="With --when, a trace of jobs that ended, as arnold simulate reads it: those that run or wait take as long as "
     "those of the same owner, account and GPUs took.",
 )
-@click.option(
-    "--policy",
-    default="fifo-backfill",
-    show_default=True,
-    metavar="NAME",
-    help="Queue policy, such as fifo, fifo-backfill, priority-age, fair-share or arnold; in replays also gavel or "
-    "hadar.",
-)
+@policy_option
 @click.option("--stop", is_flag=True, help="Which running jobs to stop, at the least loss, so that it starts at once.")
 @priority_option
 @html_option

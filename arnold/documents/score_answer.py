@@ -10,7 +10,7 @@ import numpy as np
 
 from arnold.console.output import BAD, GOOD, SO_SO, print_rows
 from arnold.documents.answer_frame import Frame, passed_over, print_head
-from ground.errors import some
+from ground.errors import ArnoldError, some
 from ground.quantities import decimal, percent, plural
 from ground.records import AtLeastOne, Count, JsonRecord
 from scheduler.affinity import Gains
@@ -155,6 +155,10 @@ class UnscoredJob(JsonRecord):
     """GPUs that it has in all."""
     reason: str
     """Why it has none."""
+    where: str | None
+    """File and line that say so; null = no one place does."""
+    fix: str | None
+    """What can be done."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,13 +210,17 @@ def scored_job(
     )
 
 
-def scores_document(loaded: LoadedTopology, scored: Sequence[ScoredJob], left_out: Mapping[str, str]) -> ScoresDocument:
+def scores_document(
+    loaded: LoadedTopology, scored: Sequence[ScoredJob], left_out: Mapping[str, ArnoldError]
+) -> ScoresDocument:
     """Return the document of all running jobs; ``left_out``: why a job has no score, by its name."""
     running = () if loaded.jobs is None else loaded.jobs.running
     unscored = tuple(
-        UnscoredJob(live.name, int(live.gpus_on(loaded.cluster).sum()), left_out[live.name])
+        UnscoredJob(
+            live.name, int(live.gpus_on(loaded.cluster).sum()), error.message, error.where or None, error.fix or None
+        )
         for live in running
-        if live.name in left_out
+        if (error := left_out.get(live.name)) is not None
     )
     return ScoresDocument(
         jobs=tuple(sorted(scored, key=lambda job: (-_gpus_lost(job), job.name))),
@@ -348,8 +356,10 @@ def print_scores(out: Console, document: ScoresDocument) -> None:
     ]  # fmt: skip
     headers = ("job", "of", "GPUs", "objective", "reordered", "anew", "empty", "step lost", "best swap")
     frame.rows(headers, rows, title="Jobs: objective as it runs, and what it could be", left=("of", "best swap"))
-    reasons = [f"{job.name}, {plural(job.gpus, 'GPU')}: {job.reason}" for job in document.not_scored]
-    frame.sentences("Not scored", reasons)
+    reasons: dict[tuple[str, str | None], list[UnscoredJob]] = {}
+    for unscored in document.not_scored:
+        reasons.setdefault((unscored.reason, unscored.fix), []).append(unscored)
+    frame.sentences("Not scored", [_unscored(reason, fix, alike) for (reason, fix), alike in reasons.items()])
     unordered = [job.name for job in jobs if not job.ranked]
     order = [f"ranks taken in the order of the nodes, as srun numbers them: {some(unordered)}"] if unordered else []
     by = "what is lost is beside the best on the empty cluster, by each job's spread_cost"
@@ -361,3 +371,11 @@ def _lost_words(lost: StepLost | None) -> str | None:
         return None
     between = "" if lost.low is None else f" ({percent(lost.low)} to {percent(lost.high)})"
     return percent(lost.share) + between
+
+
+def _unscored(reason: str, fix: str | None, alike: Sequence[UnscoredJob]) -> str:
+    """Return why jobs have no score, in words."""
+    gpus, first = plural(sum(job.gpus for job in alike), "GPU"), alike[0]
+    names = first.name if len(alike) == 1 else some([job.name for job in alike])
+    where = "" if first.where is None else f"{first.where}: "
+    return f"{names}, {gpus}: {where}{reason}" + ("" if fix is None else f". To fix: {fix}")

@@ -62,6 +62,15 @@ def lenient_option(function: Any) -> Any:
     return click.option("--lenient/--strict", default=False, show_default="strict", help=words)(function)
 
 
+def policy_option(function: Any) -> Any:
+    """Give a command ``--policy``."""
+    words = (
+        "Queue policy, such as fifo, fifo-backfill, priority-age, fair-share or arnold; in replays also gavel or hadar."
+    )
+    option = click.option("--policy", default="fifo-backfill", show_default=True, metavar="NAME", help=words)
+    return option(function)
+
+
 def complete_algorithm(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
     """Return names of algorithms, for the shell."""
     from scheduler.placement.types import ALGORITHMS

@@ -61,11 +61,11 @@ def running_grid(
     *,
     overrides: Overrides | None = None,
     records: Sequence[Gains] = (),
-) -> JobFile | None:
-    """Return the job that a running one is; ``None`` = nothing says its grid.
+) -> JobFile:
+    """Return the job that a running one is.
 
     :param cluster: that it runs on.
-    :raises InvalidInput: what says so makes no job.
+    :raises InvalidInput: nothing says its grid, or what does makes no job.
     """
     if live.asks is not None:
         document = load_document(Source(live.source, json.dumps(dict(live.asks)), numbered=False))
@@ -79,7 +79,12 @@ def running_grid(
         )
         i = next(matching, None)
         if grids is None or i is None:
-            return None
+            raise InvalidInput(
+                "which grid it has is not said, and spread is of groups of ranks",
+                where=live.source,
+                fix="give its degrees of parallelism: by --grids FILE, parallelism in a file of jobs, a comment of "
+                "Slurm (arnold: tp=8,pp=8,dp=12) or an annotation of pods; of one job by --job FILE",
+            )
         content, where = grids.jobs[i], partial(grids.document.where, "grids", i)
     degrees = content.parallelism
     if "dp" not in degrees.model_fields_set:

@@ -207,9 +207,10 @@ def load_order(source: Source, cluster: Cluster, job: Job) -> IntArray:
         # a line for each global rank: those of a node follow each other
         listed = listed[::each]
     if len(listed) != cells:
+        place = listed[min(cells, len(listed) - 1)][1] if listed else source.name
         raise InvalidPlacement(
             f"{plural(len(listed), 'node')}, and the job has {cells:,} of {plural(each, 'GPU')}",
-            where=source.name,
+            where=place,
             fix="give the nodes of this job, one a line, in the order of their ranks",
         )
     order: list[int] = []

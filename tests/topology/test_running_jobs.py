@@ -151,6 +151,10 @@ def test_gpus_of_jobs_are_in_use_whatever_the_cluster_shows() -> None:
         ("jobs: [{name: a, nodes: n1}, {name: b, nodes: n1}]", ("'b'", "'n1'", "'a'", "gpus")),
         ("jobs: [{name: a, nodes: n1, gpus: 9}]", ("9 GPUs", "'n1'")),
         ("jobs: [{name: a, nodes: 'n1,x1'}]", ("'a'", "x1")),
+        ("jobs: [{name: a, nodes: x1}]", ("'a'", "x1")),
+        ("jobs: [{name: a, nodes: 'n[1-2]', gpus: [4]}]", ("'a'", "2 nodes", "1")),
+        ("jobs: [{name: a, nodes: n1, last_checkpoint: 2026-11-28T17:00:00Z}]", ("'a'", "checkpoint", "--at", "TZ")),
+        ("waiting: [{name: a, nodes: 1, submitted: 2026-11-28T17:00:00Z}]", ("'a'", "submitted", "--at")),
         ("jobs: [{name: a, nodes: []}]", ("'a'",)),
         ("jobs: [{name: a, nodes: [n1, n1]}]", ("'a'",)),
         ("jobs: [{name: a, nodes: n1, ends: 2026-11-28T15:00:00Z}]", ("'a'", "--at")),
@@ -171,7 +175,8 @@ def test_what_cannot_be(text: str, facts: tuple[str, ...]) -> None:
 
 def test_jobs_of_another_cluster_are_left_out_and_said() -> None:
     """Slurm lists jobs on CPU nodes, too."""
-    jobs = read_running([Source("jobs", "jobs: [{name: cpu, nodes: c1}]")], cluster_of(), now=NOW)
+    squeue = "JOBID NAME NODELIST(REASON) ST\n1 cpu c1 R\n"
+    jobs = read_running([Source("jobs", squeue)], cluster_of(), now=NOW)
     assert jobs.running == ()
     assert says(jobs.notes[0], "cpu")
 

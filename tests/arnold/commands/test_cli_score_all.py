@@ -102,15 +102,15 @@ def test_grids_are_those_that_jobs_say(arnold: Arnold, files: list[Any], tmp_pat
     # two stages of two replicas, n0 n1 in one rack and n4 n5 in the other: pp groups, of one node of each, touch both
     assert scored["1 j"]["spread"] == {"dp": 1, "pp": 2}
     assert (scored["placed"]["spread"], scored["placed"]["ranked"]) == ({"dp": 1, "pp": 1}, True)
-    reasons = {job["name"]: job["reason"] for job in ran["not_scored"]}
-    assert says(reasons["2 j"], "qp")
-    assert says(reasons["3 j"], "7")
+    reasons = {job["name"]: f"{job['where']}: {job['reason']}" for job in ran["not_scored"]}
+    assert says(reasons["2 j"], "jobs.txt:2", "qp")
+    assert says(reasons["3 j"], "jobs.txt:3", "7")
 
 
 @pytest.mark.parametrize(
     ("options", "facts"),
     [
-        (["--nodes", "other"], ("grid", "--job", "--grids")),
+        (["--nodes", "other"], ("jobs.yaml:5", "grid", "--job", "--grids")),
         (["--nodes", "trian"], ("'trian'", "train", "--nodes")),
         (["--all", "--nodes", "train"], ("--all", "--nodes")),
         ([], ("--all", "--nodes")),
