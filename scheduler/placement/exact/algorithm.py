@@ -153,7 +153,7 @@ class ThresholdStrategy(ABC):
         """Search Eq. 2 at closer levels, from a placement that is best by its objective, over all nodes claimed of;
         return it, with what was refuted of grids there.
 
-        Of all that is seen the best, goal by goal, is kept; the quick rules are seen where the search leaves a goal open.
+        Of all that is seen the best, goal by goal, is kept; quick rules are seen where the search leaves a goal open.
         """
         limits, reduction = self.limits, claims.reduction
         known = {reduction.level.name: claims.lattice}
