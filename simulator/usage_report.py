@@ -24,6 +24,7 @@ from bisect import insort
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
+from typing import Any
 
 import numpy as np
 
@@ -39,7 +40,7 @@ from simulator.traces.readers.slurm_accounting import Sacct, gpus_in
 from topology.cluster import Cluster, FloatArray, IntArray
 from topology.load import LoadedTopology
 from topology.node_names import NodeNames, expand_hostlist
-from topology.running_jobs import LiveJob
+from topology.running_jobs import LiveJob, asked_in_comment
 
 ENDED_BY_SYSTEM = ("NODE_FAIL", "PREEMPTED", "REQUEUED", "BOOT_FAIL", "REVOKED")
 """States of runs that no job of a user, and no time limit, has ended: sacct(1), job state codes."""
@@ -57,13 +58,27 @@ class Run:
     state: str
     gpus: float  # in all
     wanted_nodes: int
-    nodes: IntArray | None  # indices; None = not said
+    nodes: IntArray | None  # indices, in the order of ranks where that is known; None = not said
     where: str
+    limit: float | None = None  # seconds that it might run; None = not said
+    priority: float | None = None
+    asks: Mapping[str, Any] | None = None  # as of running jobs
 
     @property
     def each(self) -> float:
         """GPUs on each of its nodes."""
         return self.gpus / self.wanted_nodes
+
+    def live(self, cluster: Cluster) -> LiveJob:
+        """Return it as a running job, on any nodes where it has none.
+
+        :raises InvalidInput: it has parts of GPUs, so it has no grid.
+        """
+        nodes = range(self.wanted_nodes) if self.nodes is None else self.nodes.tolist()
+        if not self.each.is_integer():
+            raise InvalidInput("it has not as many GPUs on each of its nodes", where=self.where)
+        names = tuple(cluster.names[node] for node in nodes)
+        return LiveJob(self.name, names, self.where, gpus=int(self.each), group=self.account, asks=self.asks)
 
 
 Unknown = str  # Why something is not known
@@ -79,7 +94,8 @@ class Team:
     slow: float = 0.0
     restarts: float = 0.0
     jobs: int = 0  # that ran
-    waits: list[float] = field(default_factory=list)  # seconds, of those that started in the period
+    # seconds until it started, or the period ended, of each run that waited in it
+    waits: list[float] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,7 +161,12 @@ def read_runs(path: str, cluster: Cluster) -> tuple[list[Run], list[str]]:
             end = run.submit  # cancelled before it started; how long it waited is not said
         name, waits = f"{run.job_id} {run.name}".strip(), max(run.submit, run.eligible or 0.0)
         state, account = run.state.split(" ", 1)[0], run.account or run.user or NOBODY
-        runs.append(Run(name, account, waits, start, end, state, gpus, wanted, nodes, where))
+        runs.append(
+            Run(
+                name, account, waits, start, end, state, gpus, wanted, nodes, where, run.limit, run.priority,
+                asked_in_comment(run.comment),
+            )
+        )  # fmt: skip
     if without:
         notes.append(f"jobs without GPUs, left out: {without:,} of {len(recorded):,} rows")
     if elsewhere:
@@ -160,7 +181,7 @@ def read_runs(path: str, cluster: Cluster) -> tuple[list[Run], list[str]]:
 class SpreadModel:
     """How the loss of jobs to spread is found."""
 
-    grid: Callable[[LiveJob], JobFile | None]  # of a running job; None = not known
+    grid: Callable[[LiveJob], JobFile]  # of a running job; raises ArnoldError where it is not known
     best: Callable[[Job], float | None]  # objective on the empty cluster; None = it does not fit
 
 
@@ -180,8 +201,11 @@ def usage(
         team = teams.setdefault(run.account, Team())
         team.used += _hours(run, since, until)
         team.jobs += 1
-        if run.start >= since:
-            team.waits.append(max(0.0, run.start - run.wait_from))
+    for run in runs:
+        # of one that was cancelled before it started it is not known how long it waited
+        if run.start >= since and run.wait_from < until and (run.start < inf or run.end == inf):
+            waits = teams.setdefault(run.account, Team()).waits
+            waits.append(max(0.0, min(run.start, until) - run.wait_from))
     used = sum(team.used for team in teams.values())
     silent = [run for run in running if run.nodes is None]
     if silent:
@@ -225,7 +249,7 @@ def _idle_parts(
             events += [(max(run.wait_from, since), 3, run), (min(gone, until), 1, run)]
     events.sort(key=lambda event: event[:2])
     times = [snapshot.now.timestamp() for snapshot in snapshots]
-    usable = [_usable(snapshot.cluster) for snapshot in snapshots]
+    usable = [usable_gpus(snapshot.cluster) for snapshot in snapshots]
     changes = [time for time in times[1:] if since < time < until]
     size, hours = cluster.node_size, np.zeros(4)
     held = np.zeros(len(cluster))
@@ -255,7 +279,7 @@ def _idle_parts(
     return unusable, fragmented, passed_over, unwanted
 
 
-def _usable(cluster: Cluster) -> IntArray:
+def usable_gpus(cluster: Cluster) -> IntArray:
     """Return the GPUs of each node that jobs may have, used or not, shape [nodes]."""
     gpus = np.where(np.isfinite(cluster.slowdown), cluster.gpus, 0)
     gpus[list(cluster.kept_out)] = 0
@@ -296,13 +320,9 @@ def _spread_lost(
     for run in running:
         if run.nodes is None:
             continue
-        names = tuple(cluster.names[node] for node in run.nodes.tolist())
-        gpus = run.gpus / len(names)
-        live = LiveJob(run.name, names, run.where, gpus=int(gpus), group=run.account)
         try:
-            file = spread.grid(live) if gpus == int(gpus) else None
-            if file is None:
-                continue
+            live = run.live(cluster)
+            file = spread.grid(live)
             file.check_names(cluster)
             key = (file.job, run.nodes.tobytes())
             if key not in shares:

@@ -1,4 +1,4 @@
-"""``arnold report``: what became of the GPU-hours of a cluster, and whose they were."""
+"""``arnold report``: what became of the GPU-hours of a cluster, whose they were, and what they could have become."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from arnold.console.output import answer, progress
 from arnold.options.cluster_options import ClusterFiles
 from arnold.options.command import JsonCommand
 from arnold.options.field_options import file_option, options_of, takes
-from arnold.options.shared_options import GRIDS_HELP, html_option, parse_time
+from arnold.options.shared_options import GRIDS_HELP, html_option, parse_time, policy_option
 from ground.errors import InvalidInput
 from ground.files import read_source
 from scheduler.job import Overrides
@@ -39,12 +39,13 @@ Examples:
     "--trace",
     required=True,
     help="The accounting of Slurm in UTC, with waiting jobs and all runs: TZ=UTC sacct --allusers --allocations "
-    "--duplicates --parsable2 --format=JobID,JobName,User,Account,Submit,Eligible,Start,End,State,NNodes,ReqTRES,"
-    "AllocTRES,NodeList.",
+    "--duplicates --parsable2 --format=JobID,User,Account,Submit,Eligible,Start,End,Timelimit,State,NNodes,ReqTRES,"
+    "AllocTRES,NodeList,Comment,JobName.",
 )
 @click.option("--since", metavar="TIME", help="Begin at this time or day.  [default: a week before it ends]")
 @click.option("--until", metavar="TIME", help="End at this time or day.  [default: the time of the last snapshot]")
 @file_option("--grids", help=GRIDS_HELP)
+@policy_option
 @options_of(OwnRecords)
 @options_of(Overrides)
 @options_of(Limits)
@@ -59,6 +60,7 @@ def command(
     since: str | None,
     until: str | None,
     grids: str | None,
+    policy: str,
     own: OwnRecords,
     overrides: Overrides,
     limits: Limits,
@@ -66,15 +68,17 @@ def command(
     """Say what became of the GPU-hours of a cluster: used, idle and why, lost, by team; and what could have been.
 
     Idle GPUs are fragmented where a job waits that they would hold if they were on whole nodes. What is lost to spread
-    is beside the best placement on the empty cluster, by the spread_cost of each job. What cannot be told is said so.
+    is beside the best placement on the empty cluster, by the spread_cost of each job. What could have been is a replay
+    of the same jobs by the queue policy, placed by Arnold; --policy none leaves it out. What cannot be told is said so.
     """
-    from arnold.documents.report_answer import print_report, report_document
+    from arnold.documents.report_answer import Became, print_report, report_charts, report_document
     from scheduler.algorithm_run import run
     from scheduler.job import Job
     from scheduler.job_files.grids_file import Grids, running_grid
     from scheduler.job_files.job_file import JobFile
     from scheduler.placement.types import ALGORITHMS
-    from simulator.usage_report import SpreadModel, read_runs, usage
+    from simulator.period_replay import PeriodReplay, replayed
+    from simulator.usage_report import SpreadModel, Unknown, Usage, read_runs, usage
     from topology.running_jobs import LiveJob
 
     snapshots = sorted((ClusterFiles(file).read() for file in clusters), key=lambda loaded: loaded.now)
@@ -92,7 +96,7 @@ def command(
     by_pattern = None if grids is None else Grids.load(read_source(grids))
     empty, solver, best = first.cluster.emptied(), ALGORITHMS.load("exact"), dict[Job, float | None]()
 
-    def grid(live: LiveJob) -> JobFile | None:
+    def grid(live: LiveJob) -> JobFile:
         return running_grid(live, first.cluster, by_pattern, overrides=overrides, records=own.measured)
 
     with progress("Weighing runs") as say, ending_the_search():
@@ -104,4 +108,16 @@ def command(
 
         spread, (start, stop) = SpreadModel(grid, best_of), (begin.timestamp(), end.timestamp())
         became = usage(snapshots, runs, since=start, until=stop, spread=spread)
-    answer(report_document(snapshots, became, notes), print_report, as_json=as_json, html=html)
+        replay: tuple[PeriodReplay, Usage] | Unknown = "it was not asked for (--policy none)"
+        if policy != "none":
+            again = replayed(
+                snapshots, runs, since=start, until=stop, policy=policy, solver=solver,
+                limits=replace(limits, progress=say), grids=spread,
+            )  # fmt: skip
+            replay = (
+                (again, usage(snapshots, again.runs, since=start, until=stop, spread=spread))
+                if isinstance(again, PeriodReplay)
+                else again
+            )
+    document = report_document(snapshots, Became(runs, became), replay, policy=policy, notes=notes)
+    answer(document, print_report, as_json=as_json, html=html, charts=report_charts)

@@ -503,6 +503,8 @@ def without_spare(before: GangPlan, stored: GangPlan | None, why: str, now: date
     :param before: the plan that was to be repaired; one that holds no nodes was read off pods.
     :param stored: the plan that is stored; ``None`` = none is.
     """
+    if stored is not None and stored.holding and len(before.nodes) > len(stored.nodes):
+        return stored.with_condition("Healthy", False, "Growing", why, now)  # it stays as it is until there is room
     new = before.with_condition("Healthy", False, "NoSpare", why, now)
     if before.holding:
         return new

@@ -355,6 +355,16 @@ def load_job(
     )
 
 
+def expected_hours(source: Source) -> float | None:
+    """Return how long a job says that it runs, before all of it can be read; ``None`` = not said, or not as a number.
+
+    :raises InvalidInput: not YAML or JSON.
+    """
+    data = load_document(source).data
+    hours = data.get("expected_hours") if isinstance(data, dict) else None
+    return float(hours) if isinstance(hours, int | float) and 0 < hours <= LONGEST_HOURS else None
+
+
 def job_of(
     content: JobDocument,
     where: Where,
