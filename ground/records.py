@@ -282,8 +282,9 @@ def read_json(kind: type[T], data: Any) -> T:
 
 @cache
 def json_schema(kind: Any, *, written: bool) -> dict[str, Any]:
-    """Return the JSON Schema of a type as it is written, or as it is read: fields with defaults may be missing then.  It
-    is made once, and is not to be changed.
+    """Return the JSON Schema of a type as it is written, or as it is read: fields with defaults may be missing then.
+
+    It is made once for all, and not to be changed.
     """
     return _adapter(kind).json_schema(mode="serialization" if written else "validation")
 
