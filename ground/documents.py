@@ -10,15 +10,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, cast
 
 import yaml
 
 from ground import json_text
 from ground.errors import InvalidInput, TooLarge, did_you_mean
 from ground.files import Source
-from ground.records import json_schema, read_json
+from ground.records import NotPlainError, json_schema, read_json, read_plain
 
 MAX_CHARACTERS = 16 * 1024 * 1024
 """Largest YAML text: the parser needs about a second for each megabyte or two; JSON has no such limit."""
@@ -190,15 +191,15 @@ class Document:
         return Document(self.source, data, lambda inside: self.locate([*path, *inside]))
 
     def parse(self, shape: type[T], *, error: type[InvalidInput] = InvalidInput) -> T:
-        """Return the data as a pydantic model, or any other type pydantic knows (``list[Model]``).
+        """Return the data as a record, a pydantic model, or any other type pydantic knows (``list[Model]``).
 
         :raises InvalidInput: (or ``error``) data of another shape, true or false for a number among it; for an unknown
             key says which was probably meant.
         """
-        from pydantic import BaseModel, ValidationError
+        with suppress(NotPlainError, TypeError, ValueError):
+            return cast("T", read_plain(shape, self.data))
+        from pydantic import ValidationError
 
-        if isinstance(shape, type) and issubclass(shape, BaseModel):
-            shape.model_rebuild()  # once for the class and all its adapters, where it was put off
         self._check_truth_values(shape, error)
         try:
             return read_json(shape, self.data)
