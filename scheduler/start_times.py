@@ -181,6 +181,9 @@ class StartTimes:
     now: Outcome  # what it has at once; without a placement where it has to wait
     later: Outcome  # the best that waiting for ends that are known can give
     later_at: float  # from when on
+    # names of the running jobs at whose end it starts, where all end in the middle of what is possible; none where it
+    # starts at once, or after others that wait
+    after: tuple[str, ...]
     notes: tuple[str, ...]
     stopped_at: End | None  # what ended the search; None = it ended by itself
 
@@ -262,6 +265,8 @@ def start_times(
     later, later_at = _best(
         future, middle, lambda gone, at: run(solver, future.cluster(gone, at), job, limits), outcome
     )
+    begins = start_at(middle) if queue is None else p50
+    after = tuple(name for name, end in middle.items() if end == begins)
     stopped_at = ended_at(limits.seconds) if len(starts) < draws or interrupted() else None
     notes = [f"ends are known of {len(middle)} of {len(running)} running jobs"]
     if endless := len(running) - len(middle):
@@ -284,7 +289,7 @@ def start_times(
     if future.changes and job.expected_hours is None:
         notes.append("how long it runs is not said (expected_hours), so it may start where maintenance begins later")
     notes.append("not counted: jobs that have yet to come")
-    return StartTimes(earliest, p10, p50, p90, outcome, later, later_at, tuple(notes), stopped_at)
+    return StartTimes(earliest, p10, p50, p90, outcome, later, later_at, after, tuple(notes), stopped_at)
 
 
 @dataclass(frozen=True, slots=True)

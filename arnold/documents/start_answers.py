@@ -9,6 +9,7 @@ from arnold.console.output import BAD, GOOD, SO_SO
 from arnold.documents.answer_frame import Frame, passed_over, print_head
 from arnold.documents.explain_answer import ExplainDocument
 from arnold.documents.snapshot_answer import iso
+from ground.errors import some
 from ground.quantities import decimal, plural
 from ground.records import JsonRecord, NotNegative, record_of
 from scheduler.job_files.job_file import JobDocument, job_document
@@ -66,6 +67,8 @@ class WhenDocument(JsonRecord):
     """What it has at once, if nobody who waits goes first."""
     stopped_at: End | None
     """Seconds of the time limit that ended the search for the range, or `interrupted`; null = it ended by itself."""
+    after: tuple[str, ...]
+    """Running jobs at whose end it starts, where all end in the middle of what is possible; empty = at none's."""
     later: PlaceThen
     """The best that waiting for ends that are known gives, and from when on; as now = waiting gives nothing."""
     notes: tuple[str, ...]
@@ -142,6 +145,7 @@ def when_document(instance: Instance, starts: StartTimes, *, now: float) -> When
         start=StartRange(*map(iso, (starts.earliest, starts.p10, starts.p50, starts.p90))),
         now=_then(starts.now, now),
         stopped_at=starts.stopped_at,
+        after=starts.after,
         later=_then(starts.later, starts.later_at),
         notes=(*instance.notes, *starts.notes),
         job=job_document(instance),
@@ -191,7 +195,8 @@ def print_when(out: Console, instance: Instance, document: WhenDocument) -> None
         frame = Frame(out, "no start can be told: it waits for jobs of which no end is known", BAD)
     else:
         between = "" if start.p10 == start.p90 else f", likely {start.p10} to {start.p90 or 'not known'}"
-        frame = Frame(out, f"starts {start.p50}{between}, not before {start.earliest}", SO_SO)
+        when = f" when {some(document.after)} {'ends' if len(document.after) == 1 else 'end'}" if document.after else ""
+        frame = Frame(out, f"starts {start.p50}{when}{between}, not before {start.earliest}", SO_SO)
     print_head(out, instance)
     rows = [
         (words, then.at, None if then.objective is None else decimal(then.objective),

@@ -10,17 +10,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import partial
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict
 
 from ground.documents import Document, load_document
 from ground.errors import InvalidInput, InvalidPlacement
 from ground.files import Source
 from ground.quantities import plural
+from ground.records import JsonRecord
 from scheduler.affinity import Gains
 from scheduler.job import Job, Overrides
 from scheduler.job_files.job_file import JobDocument, JobFile, job_of
@@ -28,12 +28,11 @@ from topology.cluster import Cluster, IntArray
 from topology.running_jobs import LiveJob
 
 
-class GridsFile(BaseModel):
+@dataclass(frozen=True, slots=True)
+class GridsFile(JsonRecord):
     """A file of grids."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
-
-    grids: list[JobDocument]
+    grids: tuple[JobDocument, ...]
     """What job files say; each name is a pattern."""
 
 
@@ -70,6 +69,7 @@ def running_grid(
     if live.asks is not None:
         document = load_document(Source(live.source, json.dumps(dict(live.asks)), numbered=False))
         content, where = document.parse(JobDocument), lambda *_: live.source
+        said = document.data
     else:
         short = live.name.partition(" ")[2] if live.name[:1].isdigit() else live.name
         matching = (
@@ -86,10 +86,11 @@ def running_grid(
                 "Slurm (arnold: tp=8,pp=8,dp=12) or an annotation of pods; of one job by --job FILE",
             )
         content, where = grids.jobs[i], partial(grids.document.where, "grids", i)
+        said = grids.document.data["grids"][i]
     degrees = content.parallelism
-    if "dp" not in degrees.model_fields_set:
+    if "dp" not in said["parallelism"]:
         gpus, others = int(live.gpus_on(cluster).sum()), degrees.tp * degrees.cp * degrees.pp
-        content = content.model_copy(update={"parallelism": degrees.model_copy(update={"dp": max(1, gpus // others)})})
+        content = replace(content, parallelism=replace(degrees, dp=max(1, gpus // others)))
     return job_of(content, where, overrides=overrides, records=records, cluster=cluster)
 
 

@@ -17,7 +17,7 @@ from ground.errors import InvalidInput, InvalidPlacement, did_you_mean
 from ground.files import Source
 from ground.formats import FileFormat
 from ground.quantities import plural
-from ground.records import Count
+from ground.records import Count, json_data
 from scheduler.job import Job
 from scheduler.job_files.job_file import JobDocument, JobFile, job_of
 from topology.cluster import Cluster, IntArray
@@ -252,7 +252,7 @@ class PlacementOfRunning:
         document, saved, file = _load(source)
         named = load_names(source)
         checkpoint = None if saved.checkpoint_age is None else now.timestamp() - saved.checkpoint_age
-        asks = saved.job.model_dump(mode="json", exclude_unset=True)
+        asks = json_data(JobDocument, saved.job, without_defaults=True)
         yield LiveJob(
             file.job.name, named.names, document.where("assignment"), ranked=True, gpus=named.job.gpus_per_node,
             asks=asks, last_checkpoint=checkpoint,

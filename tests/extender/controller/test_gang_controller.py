@@ -133,7 +133,7 @@ async def kill(replica: Replica, tasks: list[asyncio.Task[None]]) -> None:
     """Whatever a replica does ends where it is."""
     controller = replica.controller
     everything = [*tasks, *(task for task in (*controller._tasks.values(), controller._round) if task)]
-    everything += (*controller._newcomers.tasks, *controller._singles.tasks)
+    everything += (*controller._newcomers.tasks, *controller._singles.tasks, *controller._outlooks.tasks)
     for task in everything:
         task.cancel()
     await asyncio.gather(*everything, return_exceptions=True)
