@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from math import inf
+from math import inf, isnan
 
 import numpy as np
 
@@ -29,7 +29,7 @@ from simulator.hooks import Incident
 from simulator.job_record import JobRecord
 from simulator.pools import Disagreement, NodePool
 from simulator.sim_job import UNITS, JobState, Need, SimJob
-from simulator.usage_report import Run, SpreadModel, Unknown, usable_gpus
+from simulator.usage_report import NO_WAITS, Run, SpreadModel, Unknown, usable_gpus
 from topology.cluster import BoolArray
 from topology.load import LoadedTopology
 
@@ -68,6 +68,8 @@ def replayed(
     if decides.round_seconds is not None:
         problem, fix = "gives GPUs in rounds, and runs of the accounting are whole", "choose another policy"
         raise InvalidInput(problem, where=f"--policy {policy}", fix=fix)
+    if any(isnan(run.wait_from) for run in runs):
+        return NO_WAITS
     at_work = [run for run in runs if run.start <= since < run.end]
     waited = [run for run in runs if since < run.start and run.wait_from < until and run.end > since]
     coming = [run for run in waited if run.start < inf or run.end == inf]

@@ -1,8 +1,9 @@
 """What became of the GPU-hours of a cluster: used, idle and why, lost to spread, slow nodes and restarts, by account.
 
 The accounting of Slurm says which jobs ran and waited, when, and on which nodes; snapshots say which nodes there were
-and which could be used, each until the next one.  Time is cut where a job starts, ends or begins to wait, and where a
-snapshot follows; in each piece the GPUs of the cluster are
+and which could be used, each until the next one.  Without accounting the jobs of snapshots are all that is known.  Time
+is cut where a job starts, ends or begins to wait, and where a snapshot follows; in each piece the GPUs of the cluster
+are
 
 - *used* by jobs;
 - *unusable*: faulty, or kept out by reservations and partitions, and used by no job;
@@ -23,7 +24,8 @@ from __future__ import annotations
 from bisect import insort
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import inf
+from datetime import UTC, datetime
+from math import inf, isnan, nan
 from typing import Any
 
 import numpy as np
@@ -40,7 +42,7 @@ from simulator.traces.readers.slurm_accounting import Sacct, gpus_in
 from topology.cluster import Cluster, FloatArray, IntArray
 from topology.load import LoadedTopology
 from topology.node_names import NodeNames, expand_hostlist
-from topology.running_jobs import LiveJob, asked_in_comment
+from topology.running_jobs import SKEW, LiveJob, asked_in_comment
 
 ENDED_BY_SYSTEM = ("NODE_FAIL", "PREEMPTED", "REQUEUED", "BOOT_FAIL", "REVOKED")
 """States of runs that no job of a user, and no time limit, has ended: sacct(1), job state codes."""
@@ -52,7 +54,7 @@ class Run:
 
     name: str  # number and name, as of running jobs
     account: str  # or the user, where none is said
-    wait_from: float  # when it might have started
+    wait_from: float  # when it might have started; NaN = not known
     start: float  # infinite = it has not started
     end: float  # infinite = it runs on
     state: str
@@ -177,6 +179,60 @@ def read_runs(path: str, cluster: Cluster) -> tuple[list[Run], list[str]]:
     return runs, notes
 
 
+def check_clocks(snapshots: Iterable[LoadedTopology], runs: Sequence[Run]) -> None:
+    """Raise InvalidInput where no job that runs in a snapshot began then by the accounting, too."""
+    recorded: dict[str, list[Run]] = {}
+    for run in runs:
+        recorded.setdefault(run.name.partition(" ")[0], []).append(run)
+    apart: InvalidInput | None = None
+    for loaded in snapshots:
+        for job in () if loaded.jobs is None else loaded.jobs.running:
+            same = recorded.get(job.name.partition(" ")[0], [])
+            if job.started is None or not same:
+                continue
+            began = job.started
+            nearest = min(same, key=lambda run: abs(run.start - began))
+            if abs(nearest.start - began) <= SKEW:
+                return
+            times = (datetime.fromtimestamp(start, UTC) for start in (began, nearest.start) if start < inf)
+            both = " and at ".join(f"{time:%Y-%m-%d %H:%M}" for time in times)
+            problem = f"clocks differ: {job.name} began at {both}, by {loaded.source} and by the trace"
+            apart = apart or InvalidInput(problem, where=nearest.where, fix="print the trace in UTC: TZ=UTC sacct ...")
+    if apart is not None:
+        raise apart
+
+
+def seen_runs(snapshots: Sequence[LoadedTopology]) -> tuple[list[Run], list[str]]:
+    """Return the runs of jobs that snapshots have, each until it was seen last, and what is not known of them.
+
+    :param snapshots: of one cluster, in the order of their times.
+    :raises InvalidInput: of one nobody said which jobs run.
+    """
+    cluster, seen, unsaid = snapshots[0].cluster, dict[tuple[str, float | None], Run](), 0
+    for loaded in snapshots:
+        time = loaded.now.timestamp()
+        if loaded.jobs is None:
+            fix = "give --trace, or save it with --running, from slurm: or from kube:"
+            raise InvalidInput("it does not say which jobs run", where=loaded.source, fix=fix)
+        last = loaded is snapshots[-1]
+        for job in loaded.jobs.running:
+            before = seen.get((job.name, job.started))
+            nodes = np.array([cluster.index_of[name] for name in job.nodes], dtype=np.int32)
+            unsaid += before is None and job.started is None
+            start = before.start if before else time if job.started is None else job.started
+            seen[job.name, job.started] = Run(
+                job.name, job.group or job.owner or NOBODY, nan, start, inf if last else time, "RUNNING",
+                float(job.gpus_on(cluster).sum()), len(nodes), nodes, job.source, asks=job.asks,
+            )  # fmt: skip
+    notes = ["without --trace jobs count until a snapshot saw them last, and those between two snapshots not at all"]
+    if unsaid:
+        notes.append(f"jobs of which no start is said count from when they were seen first: {unsaid:,}")
+    return [*seen.values()], notes
+
+
+NO_WAITS = "only the accounting says which jobs waited, and how runs ended (--trace)"
+
+
 @dataclass(frozen=True, slots=True)
 class SpreadModel:
     """How the loss of jobs to spread is found."""
@@ -210,11 +266,14 @@ def usage(
     silent = [run for run in running if run.nodes is None]
     if silent:
         notes.append(f"jobs of which no nodes are known: {some([run.name for run in silent])}")
-    parts: Sequence[float] | Unknown = "the trace does not say on which nodes jobs ran (NodeList)"
+    parts: Sequence[float | Unknown] | Unknown = "the trace does not say on which nodes jobs ran (NodeList)"
     if not silent:
         parts = _idle_parts(snapshots, running, runs, since, until)
     spread_lost, known = _spread_lost(cluster, running, teams, spread, since=since, until=until)
     slow = _slow_lost(snapshots, running, teams, since, until)
+    waits_known = not any(isnan(run.wait_from) for run in runs)
+    if not waits_known and not isinstance(parts, str):
+        parts = (parts[0], NO_WAITS, NO_WAITS, NO_WAITS)
     ended = [run for run in running if run.state in ENDED_BY_SYSTEM]
     restarts: float | Unknown = 0.0
     for run in ended:
@@ -222,6 +281,7 @@ def usage(
     restarts = sum(team.restarts for team in teams.values())
     if not ended:
         restarts = "no run was ended by the system (or the trace has only the last run of each: sacct --duplicates)"
+        restarts = restarts if waits_known else NO_WAITS
     unusable, fragmented, passed_over, unwanted = parts if not isinstance(parts, str) else (parts,) * 4
     return Usage(
         since=since, until=until, capacity=capacity, used=used, unusable=unusable, fragmented=fragmented,

@@ -23,6 +23,7 @@ WEEK = timedelta(days=7)
 EXAMPLES = """\b
 Examples:
   arnold report --cluster monday.json --cluster friday.json --trace sacct.txt --html week.html
+  arnold report --cluster monday.json --cluster tuesday.json --cluster wednesday.json
   arnold report --cluster monday.json --trace sacct.txt --since 2026-11-23 --until 2026-11-29 --grids grids.yaml --json
 """
 
@@ -37,12 +38,15 @@ Examples:
 )
 @file_option(
     "--trace",
-    required=True,
     help="The accounting of Slurm in UTC, with waiting jobs and all runs: TZ=UTC sacct --allusers --allocations "
     "--duplicates --parsable2 --format=JobID,User,Account,Submit,Eligible,Start,End,Timelimit,State,NNodes,ReqTRES,"
-    "AllocTRES,NodeList,Comment,JobName.",
+    "AllocTRES,NodeList,Comment,JobName.  [default: the jobs that the snapshots have, such as those of kube:]",
 )
-@click.option("--since", metavar="TIME", help="Begin at this time or day.  [default: a week before it ends]")
+@click.option(
+    "--since",
+    metavar="TIME",
+    help="Begin at this time or day.  [default: a week before it ends; without --trace the first snapshot]",
+)
 @click.option("--until", metavar="TIME", help="End at this time or day.  [default: the time of the last snapshot]")
 @file_option("--grids", help=GRIDS_HELP)
 @policy_option
@@ -56,7 +60,7 @@ def command(
     as_json: bool,
     html: str | None,
     clusters: tuple[str, ...],
-    trace: str,
+    trace: str | None,
     since: str | None,
     until: str | None,
     grids: str | None,
@@ -78,21 +82,30 @@ def command(
     from scheduler.job_files.job_file import JobFile
     from scheduler.placement.types import ALGORITHMS
     from simulator.period_replay import PeriodReplay, replayed
-    from simulator.usage_report import SpreadModel, Unknown, Usage, read_runs, usage
+    from simulator.usage_report import SpreadModel, Unknown, Usage, check_clocks, read_runs, seen_runs, usage
     from topology.running_jobs import LiveJob
 
-    snapshots = sorted((ClusterFiles(file).read() for file in clusters), key=lambda loaded: loaded.now)
+    snapshots = sorted((ClusterFiles(file).read(jobs=True) for file in clusters), key=lambda loaded: loaded.now)
     first, last = snapshots[0], snapshots[-1]
     for loaded in snapshots[1:]:
         if loaded.cluster.names != first.cluster.names:
             other = f"it has other nodes than {first.source}, with which periods are compared"
             raise InvalidInput(other, where=loaded.source, fix="give snapshots of one cluster, with the same nodes")
     end = last.now if until is None else parse_time(until, option="--until")[1]
-    begin = end - WEEK if since is None else parse_time(since, option="--since")[0]
+    begin = end - WEEK if trace is not None else first.now
+    begin = begin if since is None else parse_time(since, option="--since")[0]
     if begin >= end:
-        late = f"the period begins at {begin}, and ends at {end}"
-        raise InvalidInput(late, where="--since", fix="give an earlier time, or a later --until")
-    runs, notes = read_runs(trace, first.cluster)
+        late = f"the period begins at {begin:%Y-%m-%d %H:%M}, and ends at {end:%Y-%m-%d %H:%M}"
+        fix = "give an earlier time, or a later --until"
+        raise InvalidInput(late, where="--since", fix=fix if trace else f"{fix}, --trace, or several snapshots")
+    if trace is not None:
+        runs, notes = read_runs(trace, first.cluster)
+        check_clocks(snapshots, runs)
+    elif begin < first.now:
+        early = f"jobs are known from {first.now:%Y-%m-%d %H:%M} on, the first snapshot"
+        raise InvalidInput(early, where="--since", fix="give a later time, or --trace")
+    else:
+        runs, notes = seen_runs(snapshots)
     by_pattern = None if grids is None else Grids.load(read_source(grids))
     empty, solver, best = first.cluster.emptied(), ALGORITHMS.load("exact"), dict[Job, float | None]()
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from math import ceil, inf
+from math import ceil, inf, isnan
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -92,8 +92,8 @@ class OverTime(JsonRecord):
     """Length of a piece."""
     used: tuple[NotNegative, ...]
     """GPUs that jobs had."""
-    waiting: tuple[NotNegative, ...]
-    """GPUs that jobs waited for."""
+    waiting: tuple[NotNegative, ...] | None
+    """GPUs that jobs waited for; null = it cannot be told."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,6 +216,8 @@ def _period(happened: Became, *, restarts: bool = True) -> dict[str, Any]:
     # of one that was cancelled before it started it is not known how long it waited
     waited = [run for run in happened.runs if run.wait_from < became.until and (run.start < inf or run.end == inf)]
 
+    waits_known = not any(isnan(run.wait_from) for run in happened.runs)
+
     def mean(spans: Sequence[tuple[float, float, float]]) -> tuple[float, ...]:
         begin, end, gpus = np.array(spans, dtype=np.float64).reshape(-1, 3).T
         begin, end = (np.clip(times - became.since, 0.0, length) for times in (begin, end))
@@ -240,7 +242,7 @@ def _period(happened: Became, *, restarts: bool = True) -> dict[str, Any]:
         "over_time": OverTime(
             seconds,
             mean([(run.start, run.end, run.gpus) for run in ran]),
-            mean([(run.wait_from, max(run.wait_from, run.start), run.gpus) for run in waited]),
+            mean([(run.wait_from, max(run.wait_from, run.start), run.gpus) for run in waited]) if waits_known else None,
         ),
     }
 
@@ -360,8 +362,8 @@ def report_charts(document: ReportDocument) -> Iterator[ChartCard]:
     for title, key in (("GPUs that jobs had", "used"), ("GPUs that jobs waited for", "waiting")):
         series = []
         for name, usage in (("what happened", document), ("the replay", replay)):
-            if usage is not None:
-                means = getattr(usage.over_time, key)
+            if usage is not None and (means := getattr(usage.over_time, key)):
                 places = [min(i * usage.over_time.seconds, length) for i in range(len(means) + 1)]
                 series.append(Series(name, [*zip(places, (*means, means[-1]), strict=True)], shape="step"))
-        yield card_of(Chart(title, "", "", series, floor=0.0, ticks=words))
+        if series:
+            yield card_of(Chart(title, "", "", series, floor=0.0, ticks=words))

@@ -172,3 +172,45 @@ def test_what_cannot_be_replayed(arnold: Arnold, sound: list[Any], tmp_path: Pat
     ran = arnold("report", *sound, "--policy", "gavel")
     assert ran.code == 2
     assert says(ran.err, "--policy gavel", "rounds", "To fix:")
+
+
+def test_without_a_trace_jobs_are_those_that_snapshots_saw(arnold: Arnold, tmp_path: Path) -> None:
+    """Namespaces of Kubernetes, whose jobs no accounting has: a of 8 GPUs began two hours before the first snapshot and
+    was seen last in the second; b of 16 began an hour before the second and runs yet.  What waited is not known.
+    """
+    (tmp_path / "four.csv").write_text("\n".join(["node,rack,gpus", *(f"n{i},r{i // 2},8" for i in range(4)), ""]))
+    a = f"{{name: red/a, account: red, nodes: n0, started: {DAY}00:00:00Z}}"
+    b = f"{{name: blue/b, account: blue, nodes: 'n[1-2]', started: {DAY}05:00:00Z, parallelism: {{tp: 8}}}}"
+    snapshots: list[str | Path] = []
+    for hour, jobs in ((2, [a]), (6, [a, b]), (10, [b])):
+        running, file = tmp_path / "running.yaml", tmp_path / f"{hour}.json"
+        running.write_text(f"jobs: [{', '.join(jobs)}]\n")
+        given = ("--cluster", tmp_path / "four.csv", "--running", running, "--at", f"{DAY}{hour:02}:00:00Z")
+        assert arnold("snapshot", *given, "--output", file).code == 0
+        snapshots += ["--cluster", file]
+    ran = arnold("report", *snapshots, "--alpha", "0.5", "--json").json
+    assert ran["gpu_hours"] == 32 * 8
+    assert {team["team"]: team["gpu_hours"] for team in ran["teams"]} == {"blue": 16 * 5.0, "red": 8 * 4.0}
+    assert ran["lost"]["spread"]["gpu_hours"] == pytest.approx(80 * (1 - 1 / (1 + 0.5 * DEFAULT_SPREAD_COST)))
+    for entry in (ran["hours"]["fragmented"], ran["hours"]["unwanted"], ran["lost"]["restarts"], ran["replay"]):
+        assert says(entry["unknown"], "--trace")
+    assert (ran["over_time"]["waiting"], ran["teams"][0]["median_wait_seconds"]) == (None, None)
+    early = arnold("report", *snapshots, "--since", f"{DAY}00:00:00Z")
+    assert early.code == 2
+    assert says(early.err, "--since", "--trace", "To fix:")
+
+
+def test_clocks_that_differ(arnold: Arnold, sound: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The snapshot has x since midnight UTC, and the trace, printed two hours ahead, since two o'clock."""
+    monkeypatch.setenv("TZ", "UTC")
+    running = tmp_path / "running.txt"
+    running.write_text(f"JobId=1 JobName=x JobState=RUNNING NodeList=n0 StartTime={DAY}00:00:00\n")
+    given = ("--cluster", tmp_path / "four.csv", "--running", running, "--at", f"{DAY}10:00:00Z")
+    assert arnold("snapshot", *given, "--output", tmp_path / "snapshot.json").code == 0
+    assert arnold("report", *sound, "--json").code == 0
+    (tmp_path / "sacct.txt").write_text(
+        HEADER.replace("\n", "|Comment|Timelimit\n") + Y + X.replace("00:00:00", "02:00:00")
+    )
+    ran = arnold("report", *sound)
+    assert ran.code == 2
+    assert says(ran.err, "sacct.txt:3", "1 x", "00:00", "02:00", "TZ=UTC", "To fix:")
