@@ -24,6 +24,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from statistics import NormalDist
 from typing import Annotated, Literal
 
@@ -204,6 +205,7 @@ TRAINED = {"llm-7b": ((1,), 8), "llm-20b": ((2, 4), 128), "llm-123b": ((4, 8), 2
 """Name of a model -> pipeline stages, tried in this order, and the fewest GPUs that a job trains it on."""
 
 
+@cache
 def grids(gpus: int) -> list[tuple[str, Parallelism]]:
     """Return every model and grid that a job of so many GPUs may have; none below a node of 8."""
     return [

@@ -261,9 +261,8 @@ def _gains(fit: GainFit, measured: MeasuredSteps, job: JobDocument | None, name:
     :raises InvalidInput: a gain cannot be told, though the job has such groups, or no family gains.
     """
     from scheduler.affinity import Gains, Record
-    from scheduler.job import Parallelism
 
-    degrees = None if job is None else Parallelism(**job.parallelism.model_dump(exclude_none=True, exclude={"order"}))
+    degrees = None if job is None else job.parallelism.in_order(None)
     alone = () if degrees is None else (("dp", degrees.dp * degrees.cp == 1), ("pp", degrees.pp == 1))
     gain_of = {"dp": fit.dp, "pp": fit.pp}
     untold = [family for family, gain in gain_of.items() if gain is None and (family, True) not in alone]

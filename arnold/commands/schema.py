@@ -16,7 +16,7 @@ from ground.plugins import object_at
 OTHERS: Mapping[str, str] = {
     "error": "arnold.console.output:ErrorDocument",
     "certificate": "scheduler.certificates.certificate:Certificate",
-    "jobs": "arnold.documents.place_answer:JointDocument",
+    "jobs": "arnold.documents.joint_answer:JointDocument",
     "study": "simulator.study:StudyDocument",
     "job": "scheduler.job_files.job_file:JobDocument",
     "power": "simulator.power_file:PowerSettings",

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import wraps
 from glob import glob
-from math import nan
+from math import inf, nan
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
@@ -16,6 +16,7 @@ from arnold.options.field_options import FILE, file_option, options_of, takes
 from arnold.options.shared_options import PLACEMENT_HELP, RUNNING_JOBS_HELP
 from ground.errors import InvalidInput, InvalidJob, UnknownName, did_you_mean
 from ground.files import Source, read_source
+from ground.quantities import HOUR
 from scheduler.job import Overrides
 from scheduler.job_files.own_records import OwnRecords
 from scheduler.placement.types import Limits
@@ -73,11 +74,13 @@ class _Inputs:
         :param with_jobs: whether the jobs that run are wanted, too.
         :raises ArnoldError: a file is unusable.
         """
-        from scheduler.job_files.job_file import load_job
+        from scheduler.job_files.job_file import expected_hours, load_job
 
         records, jobs = self.own.measured, self.job.job
         texts = [read_source(file) for file in ([jobs] if isinstance(jobs, str) else jobs)]
-        loaded = self.files.read_aloud(jobs=with_jobs)
+        hours = [expected_hours(text) for text in texts]
+        longest = None if None in hours else max(filter(None, hours)) * HOUR
+        loaded = replace(self.files, expected_seconds=longest).read_aloud(jobs=with_jobs)
         return loaded, [
             load_job(text, overrides=self.overrides, records=records, cluster=loaded.cluster) for text in texts
         ]
@@ -88,8 +91,12 @@ class _Inputs:
         from scheduler.outcome import Instance
 
         job.check_names(loaded.cluster)
-        cluster = before_it_goes(loaded.cluster, job.job, loaded.now)
-        return Instance(cluster, job.job, loaded.source, (*loaded.notes, *job.notes))
+        asked, request = job.job, self.files.request()
+        limit = None if request is None else request.seconds()
+        if asked.expected_hours is None and limit is not None and limit < inf:
+            asked = asked.replace(expected_hours=limit / HOUR)
+        cluster = before_it_goes(loaded.cluster, asked, loaded.now)
+        return Instance(cluster, asked, loaded.source, (*loaded.notes, *job.notes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,16 +110,20 @@ class PlacementInputs(_Inputs):
 
         :raises ArnoldError: a file is unusable, or the job names a level or a type of GPU that the cluster has not.
         """
-        loaded, (job,) = self._read_files()
-        instance = self.instance(loaded, job)
+        instance, now = self.read_alone()
         if not self.running:
             return instance
         from scheduler.several.running_jobs import near_running_jobs
 
         placed, others = placed_and_others(running_files(self.running))
         if others:
-            instance, _ = beside_running(instance, others, now=loaded.now)
+            instance, _ = beside_running(instance, others, now=now)
         return near_running_jobs(instance, [running_job(file, instance.cluster) for file in placed])
+
+    def read_alone(self) -> tuple[Instance, datetime]:
+        """Return the instance as the cluster itself is, and now; raise as :meth:`read`."""
+        loaded, (job,) = self._read_files()
+        return self.instance(loaded, job), loaded.now
 
     def read_cluster(self, running: Sequence[str]) -> LoadedTopology:
         """Return the cluster with the jobs that run on it; raise as :meth:`read_beside`."""

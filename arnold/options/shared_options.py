@@ -46,11 +46,29 @@ yes_option = click.option(
 html_option = file_option("--html", written=True, help=PAGE_HELP)
 """Give a command ``--html``."""
 
+priority_option = click.option(
+    "--priority",
+    type=float,
+    metavar="NUMBER",
+    help="Priority of the job: of the running jobs only those of a lower one are stopped, the lowest first, and at the "
+    "least loss among these.  [default: any that is preemptible, at the least loss]",
+)
+"""Give a command ``--priority``."""
+
 
 def lenient_option(function: Any) -> Any:
     """Give a command ``--lenient`` and ``--strict``, as ``lenient``."""
     words = "Leave out what cannot be used and say how much, or stop at the first."
     return click.option("--lenient/--strict", default=False, show_default="strict", help=words)(function)
+
+
+def policy_option(function: Any) -> Any:
+    """Give a command ``--policy``."""
+    words = (
+        "Queue policy, such as fifo, fifo-backfill, priority-age, fair-share or arnold; in replays also gavel or hadar."
+    )
+    option = click.option("--policy", default="fifo-backfill", show_default=True, metavar="NAME", help=words)
+    return option(function)
 
 
 def complete_algorithm(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:

@@ -17,8 +17,8 @@ from ground.errors import InvalidInput, InvalidPlacement, did_you_mean
 from ground.files import Source
 from ground.formats import FileFormat
 from ground.quantities import plural
-from ground.records import Count
-from scheduler.job import DEGREES, Job
+from ground.records import Count, json_data
+from scheduler.job import Job
 from scheduler.job_files.job_file import JobDocument, JobFile, job_of
 from topology.cluster import Cluster, IntArray
 from topology.node_names import NodeNames, expand_hostlist
@@ -207,9 +207,10 @@ def load_order(source: Source, cluster: Cluster, job: Job) -> IntArray:
         # a line for each global rank: those of a node follow each other
         listed = listed[::each]
     if len(listed) != cells:
+        place = listed[min(cells, len(listed) - 1)][1] if listed else source.name
         raise InvalidPlacement(
             f"{plural(len(listed), 'node')}, and the job has {cells:,} of {plural(each, 'GPU')}",
-            where=source.name,
+            where=place,
             fix="give the nodes of this job, one a line, in the order of their ranks",
         )
     order: list[int] = []
@@ -251,8 +252,8 @@ class PlacementOfRunning:
         document, saved, file = _load(source)
         named = load_names(source)
         checkpoint = None if saved.checkpoint_age is None else now.timestamp() - saved.checkpoint_age
-        degrees = {name: named.job.parallelism.degree(name) for name in DEGREES}
+        asks = json_data(JobDocument, saved.job, without_defaults=True)
         yield LiveJob(
             file.job.name, named.names, document.where("assignment"), ranked=True, gpus=named.job.gpus_per_node,
-            parallelism=degrees, last_checkpoint=checkpoint,
+            asks=asks, last_checkpoint=checkpoint,
         )  # fmt: skip

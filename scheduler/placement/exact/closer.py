@@ -38,7 +38,7 @@ from scheduler.placement.exact.schedule import (
 from scheduler.placement.exact.solve import seat_cells, seating_seconds, usable_part
 from scheduler.placement.types import Limits, Pair
 from scheduler.work_clock import clock, spend
-from topology.cluster import BoolArray, FloatArray, IntArray, Level
+from topology.cluster import FloatArray, IntArray, Level
 
 
 @dataclass
@@ -495,7 +495,7 @@ class PodRacks:
 class Region:
     """Nodes among which all best placements that are in question lie whole, and the pods there."""
 
-    nodes: BoolArray  # shape [nodes]
+    nodes: IntArray  # by index
     pods: tuple[PodRacks, ...]
 
     @property
@@ -525,7 +525,7 @@ class CloserSearch:
         goals, reduction = self._goals, self._goals.reduction
         cluster, above, before, job = reduction.cluster, reduction.level, 0, self._forced()
         names = closer_levels(cluster, reduction.job)
-        nodes = [reduction.admitted]
+        nodes = [np.flatnonzero(reduction.admitted).astype(np.int32)]
         for number, name in enumerate(names, start=len(goals.goals) - len(names)):
             goals.count(number)
             if not all(goals.settled(earlier) for earlier in range(number)) or not self._bounds.sees_lines(name):
@@ -536,10 +536,10 @@ class CloserSearch:
             if not pairs:
                 return
             if pairs == [(1, 1)]:
-                nodes = [inside for region in nodes for inside in self._each(above, region)]
+                nodes = self._each(above, np.concatenate(nodes)) if nodes else []
             if not goals.settled(number):
                 closer = GridReduction(cluster, job.replace(level=name), reduction.slowest)
-                regions = [Region(region, self._pods(closer, above, region)) for region in nodes]
+                regions = [Region(region, self._pods(closer, region)) for region in nodes]
                 nodes = self._search_level(number, closer, regions, pairs)
             before, above = number, cluster.level(name)
 
@@ -556,24 +556,29 @@ class CloserSearch:
         kept = [term for term in job.counts if Hold(term.family, term.level) not in held]
         return job.replace(holds=(*job.holds, *held), counts=tuple(kept)) if held else job
 
-    def _each(self, level: Level, nodes: BoolArray) -> list[BoolArray]:
-        """Return the nodes of each domain of a level that has room for the job."""
-        room = np.bincount(level.domain_of[nodes], minlength=len(level))
-        return [nodes & (level.domain_of == k) for k in np.flatnonzero(room >= self._goals.reduction.job.grid.cells)]
+    def _each(self, level: Level, nodes: IntArray) -> list[IntArray]:
+        """Return which of some nodes are in each domain of a level that has room for the job."""
+        domain_of = level.domain_of[nodes]
+        nodes, room = nodes[np.argsort(domain_of, kind="stable")], np.bincount(domain_of, minlength=len(level))
+        ends = room.cumsum()
+        roomy = np.flatnonzero(room >= self._goals.reduction.job.grid.cells)
+        return [nodes[ends[k] - room[k] : ends[k]] for k in roomy]
 
     @staticmethod
-    def _pods(closer: GridReduction, above: Level, nodes: BoolArray) -> tuple[PodRacks, ...]:
+    def _pods(closer: GridReduction, nodes: IntArray) -> tuple[PodRacks, ...]:
+        racks = np.unique(closer.level.domain_of[nodes])
+        racks = racks[closer.room[racks] > 0]
+        pod_of = closer.level.parent_of[racks]
         pods = []
-        for pod in np.unique(above.domain_of[nodes]):
-            racks = np.flatnonzero((closer.level.parent_of == pod) & (closer.room > 0)).astype(np.int32)
-            racks = racks[np.argsort(-closer.room[racks], kind="stable")]
-            if len(racks):
-                pods.append(PodRacks(racks, tuple(closer.room[racks].tolist())))
+        for pod in np.unique(pod_of):
+            inside = racks[pod_of == pod]
+            inside = inside[np.argsort(-closer.room[inside], kind="stable")]
+            pods.append(PodRacks(inside, tuple(closer.room[inside].tolist())))
         return tuple(pods)
 
     def _search_level(
         self, number: int, closer: GridReduction, regions: Sequence[Region], pairs: Sequence[Pair]
-    ) -> list[BoolArray]:
+    ) -> list[IntArray]:
         """Search one level in some regions; return the nodes of those where the best placements may lie.
 
         :param pairs: the largest that the level above may have.
