@@ -22,7 +22,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from ground.errors import InvalidJob
-from scheduler.grid import Grid, RankNumbering, expert_numbering, grid_of, nodes_of_tp, shape_of
+from scheduler.grid import Grid, RankNumbering, digits_of, expert_numbering, grid_of, nodes_of_tp, shape_of
 from topology.taints import Toleration
 
 if TYPE_CHECKING:
@@ -280,6 +280,11 @@ class Job:
     def grid(self) -> Grid:
         """The job's cells; raises as :meth:`Parallelism.grid`."""
         return self.parallelism.grid(self.gpus_per_node)
+
+    @cached_property
+    def rank_digits(self) -> tuple[int, ...]:
+        """The digits of a node's rank that may be renumbered; see :func:`scheduler.grid.digits_of`."""
+        return digits_of(self.parallelism.dense, self.parallelism.expert, self.gpus_per_node)
 
     def replace(self, **changes: Any) -> Job:
         """Return a copy with some fields changed."""
