@@ -243,9 +243,12 @@ class PlacementOfRunning:
     )
 
     def likeness(self, head: bytes) -> float:
-        """Return whether it is JSON with what is known of a placement from its beginning."""
+        """Return whether it is JSON with what is known of a placement from its beginning, and no objects of Kubernetes,
+        which have plans of gangs among them.
+        """
         placed = b'"assignment"' in head or (b'"status"' in head and b'"spread"' in head)
-        return float(head.lstrip()[:1] == b"{" and placed)
+        objects = b'"items"' in head or b'"apiVersion"' in head
+        return float(head.lstrip()[:1] == b"{" and placed and not objects)
 
     def read(self, source: Source, *, now: datetime) -> Iterator[LiveJob]:
         """Yield the one job."""
