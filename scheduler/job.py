@@ -73,11 +73,8 @@ class Parallelism:
                     f"{name} is {self.degree(name)}", where=f"parallelism.{name}", fix=f"{name} is at least 1"
                 )
         if sorted(self.order.split("-")) != sorted(FAMILIES):
-            raise InvalidJob(
-                f"order {self.order!r} does not name tp, cp, ep, dp and pp once each",
-                where="parallelism.order",
-                fix=f"for example order: {MEGATRON_ORDER}",
-            )
+            problem = f"order {self.order!r} does not name tp, cp, ep, dp and pp once each"
+            raise InvalidJob(problem, where="parallelism.order", fix=f"for example order: {MEGATRON_ORDER}")
         _ = self.expert  # refuses what Megatron refuses
 
     def degree(self, name: str) -> int:

@@ -398,11 +398,8 @@ def job_of(
         # before so many nodes are laid out
         nodes = parallelism.gpus // sizes.usual
         if nodes > MAX_CELLS:
-            raise TooLarge(
-                f"the job has {nodes:,} nodes; Arnold places up to {MAX_CELLS:,}",
-                where=where("parallelism"),
-                fix="lower dp or pp, or check the degrees for a slip",
-            )
+            problem = f"the job has {nodes:,} nodes; Arnold places up to {MAX_CELLS:,}"
+            raise TooLarge(problem, where=where("parallelism"), fix="lower dp or pp, or check the degrees for a slip")
         alpha = content.alpha if overrides.alpha is None else overrides.alpha
         affinity = job_affinity(
             parallelism, alpha=alpha, model=content.model, microbatches=content.microbatches, records=records
