@@ -19,7 +19,7 @@ from extender.gangs.recognise import recognise
 from extender.gangs.types import GangKey
 from extender.objects import decode_allocation, decode_node, decode_pod
 from extender.plans.gang_plan import GangPlan, decode_plan, encode_plan
-from ground.errors import InvalidInput
+from ground.errors import InvalidInput, UnknownName, did_you_mean
 from ground.files import Source
 from topology.node_gpus import GPUS
 
@@ -116,3 +116,26 @@ async def _all(api: ClusterApi, resource: Resource) -> AsyncIterator[bytes]:
                 "ClusterRoleBinding), or use a context whose user has it"
             )
         raise
+
+
+def named_plan(plans: Sequence[GangPlan], name: str, namespace: str | None = None) -> GangPlan:
+    """Return the plan of a gang.
+
+    :raises UnknownName: there is no gang of that name; InvalidInput: there are several.
+    """
+    space, slash, bare = name.rpartition("/")
+    wanted = space if slash else namespace
+    if slash and namespace is not None and namespace != space:
+        raise InvalidInput(f"{name!r} is not in {namespace}", where="--namespace", fix="give the namespace once")
+    matches = [plan for plan in plans if plan.key.name == bare and wanted in (None, plan.key.namespace)]
+    if not matches:
+        names = [plan.key.name for plan in plans if wanted in (None, plan.key.namespace)]
+        inside = f" in the namespace {wanted}" if wanted else ""
+        hint = did_you_mean(bare, names)
+        fix = f"{hint}`arnold kube gangs` lists them" if names else "`arnold kube gangs` lists gangs of all namespaces"
+        raise UnknownName(f"no gang is called {bare!r}{inside}", where="GANG", fix=fix)
+    if len(matches) > 1:
+        spaces = ", ".join(plan.key.namespace for plan in matches)
+        fix = f"give NAMESPACE/{bare}"
+        raise InvalidInput(f"several namespaces have a gang {bare!r}: {spaces}", where="GANG", fix=fix)
+    return matches[0]

@@ -4,8 +4,8 @@ What belongs together is said by the same labels, annotations and owners that ma
 (:mod:`extender.gangs.recognise`), whether they were scheduled as a gang or not; pods of any other controller are one
 job, and a pod by itself is one.  Its degrees of parallelism and its order are those of its GangPlan, where that is
 listed, else of our annotations, which also say how long it runs at most and whether it may be stopped; its end is the
-latest, by that hint.  Pods without GPUs, and those that have ended
-or have no node yet, hold nothing.
+latest, by that hint.  Pods without GPUs, and those that have ended or have no node yet, hold nothing.  Gangs wait that
+their plans say are queued.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from extender.gangs.annotations import hints_of
 from extender.gangs.recognise import group_of, index_of
 from extender.gangs.types import GangKey, InvalidGang
 from extender.kubernetes_names import ALPHA, KIND, LEVEL, ORDER, PARALLELISM
-from extender.plans.gang_plan import GangPlan, decode_plan
+from extender.plans.gang_plan import GangPlan, PlanPhase, decode_plan
 from ground.documents import Document, load_document
 from ground.errors import InvalidInput
 from ground.files import Source
@@ -60,6 +60,16 @@ class RunningPods:
         plans = _plans(document.data)
         for key, members in groups.items():
             yield _job(key, members, document, plans.get(key))
+        for key, plan in plans.items():
+            if plan.phase is PlanPhase.QUEUED and plan.spec.size and plan.spec.gpus_per_pod:
+                complete, estimate = plan.condition("Complete"), plan.estimate
+                yield LiveJob(
+                    str(key), (), f"GangPlan {key}", gpus=plan.spec.gpus_per_pod, group=key.namespace,
+                    priority=plan.spec.priority, wanted=plan.spec.size,
+                    submitted=None if complete is None else complete.since.timestamp(),
+                    seconds=None if estimate is None else estimate.seconds,
+                    hindered="too large for the cluster" if plan.would_fit_if_empty is False else "",
+                )  # fmt: skip
 
 
 def _plans(data: Any) -> Mapping[GangKey, GangPlan]:

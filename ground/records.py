@@ -10,6 +10,7 @@ of a command (``arnold.options.field_options``) and the JSON Schema (pydantic re
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
@@ -17,7 +18,6 @@ from datetime import datetime
 from functools import cache
 from itertools import chain, pairwise
 from math import inf, isfinite, isinf
-from textwrap import dedent
 from types import MappingProxyType, NoneType, UnionType
 from typing import (
     TYPE_CHECKING,
@@ -144,20 +144,41 @@ def field_docs(kind: type) -> Mapping[str, str]:
 
     Those of its bases hold too, also of a base that is no dataclass and declares fields for others to have.
     """
+    docs: dict[str, str] = {}
+    for base in reversed(kind.__mro__):
+        docs |= _docs_of_module(base.__module__).get(base.__qualname__, {})
+    return MappingProxyType(docs)
+
+
+@cache
+def _docs_of_module(module: str) -> Mapping[str, Mapping[str, str]]:
+    """Return the docstrings under the fields of each class of a module, by the qualified name of the class and the name
+    of the field: its source is parsed once for all of them.  What is built in has no source, and no classes here.
+    """
     import ast
     import inspect
 
-    docs: dict[str, str] = {}
-    for base in reversed(kind.__mro__):
-        try:
-            tree = ast.parse(dedent(inspect.getsource(base))).body[0]
-        except (OSError, TypeError):  # a type that is built in has no source
-            continue
-        for statement, after in pairwise(getattr(tree, "body", ())):
-            match statement, after:
-                case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
-                    docs[name] = inspect.cleandoc(text)
-    return MappingProxyType(docs)
+    docs: dict[str, dict[str, str]] = {}
+
+    def read(body: Iterable[ast.stmt], within: str) -> None:
+        """Take note of the classes in a body, and of those in the body of each class and function."""
+        for statement in body:
+            match statement:
+                case ast.ClassDef(name=name, body=inner):
+                    texts = docs[within + name] = {}
+                    for field, after in pairwise(inner):
+                        match field, after:
+                            case ast.AnnAssign(target=ast.Name(id=key)), ast.Expr(value=ast.Constant(value=str(text))):
+                                texts[key] = inspect.cleandoc(text)
+                    read(inner, f"{within}{name}.")
+                case ast.FunctionDef(name=name, body=inner):
+                    read(inner, f"{within}{name}.<locals>.")
+
+    try:
+        read(ast.parse(inspect.getsource(sys.modules[module])).body, "")
+    except (KeyError, OSError, TypeError):  # built in, or made without a file
+        return {}
+    return docs
 
 
 T = TypeVar("T")
@@ -280,8 +301,12 @@ def read_json(kind: type[T], data: Any) -> T:
     return adapter.validate_python(data)
 
 
+@cache
 def json_schema(kind: Any, *, written: bool) -> dict[str, Any]:
-    """Return the JSON Schema of a type as it is written, or as it is read: fields with defaults may be missing then."""
+    """Return the JSON Schema of a type as it is written, or as it is read: fields with defaults may be missing then.
+
+    It is made once for all, and not to be changed.
+    """
     return _adapter(kind).json_schema(mode="serialization" if written else "validation")
 
 

@@ -169,11 +169,9 @@ class SimulatedCluster:
     def _nodes(self) -> NodePool:
         """The pool, which places."""
         if not isinstance(self.pool, NodePool) or not self.pool.cluster.nodes_of_type:
-            raise InvalidInput(
-                f"{self.policy.name} chooses types of GPU, and this run has none",
-                where=f"--policy {self.policy.name}",
-                fix="choose an --algorithm that places, and give the nodes of the cluster a gpu_type",
-            )
+            problem = f"{self.policy.name} chooses types of GPU, and this run has none"
+            fix = "choose an --algorithm that places, and give the nodes of the cluster a gpu_type"
+            raise InvalidInput(problem, where=f"--policy {self.policy.name}", fix=fix)
         return self.pool
 
     @property

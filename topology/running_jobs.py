@@ -183,11 +183,8 @@ def read_running(
             if len(own) < len(inside):
                 strangers = [name for name, node in inside.items() if node is None]
                 meant = did_you_mean(strangers[0], cluster.index_of)
-                raise InvalidInput(
-                    f"the job {job.name!r} is on nodes that the cluster does not have: {some(strangers)}",
-                    where=job.source,
-                    fix=f"{meant}give the jobs of this cluster",
-                )
+                problem = f"the job {job.name!r} is on nodes that the cluster does not have: {some(strangers)}"
+                raise InvalidInput(problem, where=job.source, fix=f"{meant}give the jobs of this cluster")
             if job.name in jobs:
                 twice = f"two jobs are called {job.name!r}: that of {jobs[job.name].source} is the other"
                 raise InvalidInput(twice, where=job.source, fix="give each running job once, under a name of its own")

@@ -103,11 +103,8 @@ def _save(folder: str, files: Mapping[str, bytes], *, page: str) -> list[str]:
             f"cannot be used: {reason}", where=folder, fix="choose another folder with --save"
         ) from error
     if others:
-        raise InvalidInput(
-            f"has {', '.join(others)} already, with other content, which was left as it is",
-            where=folder,
-            fix="choose another folder with --save, or move these files away",
-        )
+        problem = f"has {', '.join(others)} already, with other content, which was left as it is"
+        raise InvalidInput(problem, where=folder, fix="choose another folder with --save, or move these files away")
     for path, content in paths.items():
         if not path.exists():
             write_file(path, content)

@@ -116,11 +116,12 @@ def _when(inputs: PlacementInputs, running: tuple[str, ...], *, history: str | N
     with progress(f"Making room for {job.name}") as say, ending_the_search():
         limits = replace(inputs.limits, progress=say)
         queue, run_times = None, None
-        if jobs.waiting:
+        # a gang of a live cluster waits itself
+        if waiting := [other for other in jobs.waiting if other.name != job.name]:
             from simulator.start_forecast import QueueForecast
 
             queue = QueueForecast(
-                cluster, job, jobs.running, jobs.waiting, now=seconds, solver=solver, limits=limits, policy=policy
+                cluster, job, jobs.running, waiting, now=seconds, solver=solver, limits=limits, policy=policy
             )
             if queue.elsewhere:
                 left = f"left out, as they could not run on these nodes if they were empty: {some(queue.elsewhere)}"

@@ -114,7 +114,8 @@ def _page(cluster: Cluster, job: Job, repaired: Repair, document: RepairDocument
     now = cluster.replace(free_gpus=free).with_flags([NodeFlag(name, "faulty", FAULTY) for name in document.lost])
     # where moves come first the bound is of placements with as few
     bound = repaired.bound if repaired.prefer == "objective" else None
-    proposal = Proposal(repaired.nodes, lower_bound=bound, solve_seconds=repaired.solve_seconds, notes=repaired.notes)
+    seconds, notes = repaired.solve_seconds, repaired.notes
+    proposal = Proposal(repaired.nodes, bound, in_order=True, solve_seconds=seconds, notes=notes)
     # a repair takes as few slow nodes as it can, and weighs no step times
     priceless = job.replace(avoid="ignore") if job.avoid == "price" else job
     fewer, better = document.sure

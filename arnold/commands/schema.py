@@ -72,11 +72,8 @@ def schema_of(name: str) -> dict[str, Any]:
     target = others.get(name) or (member.document if isinstance(member, JsonCommand) else None)
     if target is None:
         names = schema_names()
-        raise UnknownName(
-            f"there is no schema for {name!r}",
-            where="arnold schema",
-            fix=f"{did_you_mean(name, names)}use one of: {', '.join(names)}",
-        )
+        fix = f"{did_you_mean(name, names)}use one of: {', '.join(names)}"
+        raise UnknownName(f"there is no schema for {name!r}", where="arnold schema", fix=fix)
     return json_schema(object_at(target), written=name not in others)
 
 

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import wraps
 from glob import glob
 from math import inf, nan
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
-from arnold.options.cluster_options import ClusterFiles
+from arnold.options.cluster_options import KUBERNETES, ClusterFiles
 from arnold.options.field_options import FILE, file_option, options_of, takes
 from arnold.options.shared_options import PLACEMENT_HELP, RUNNING_JOBS_HELP
 from ground.errors import InvalidInput, InvalidJob, UnknownName, did_you_mean
-from ground.files import Source, read_source
+from ground.files import STDIN, Source, read_source
 from ground.quantities import HOUR
+from ground.records import json_data
 from scheduler.job import Overrides
 from scheduler.job_files.own_records import OwnRecords
 from scheduler.placement.types import Limits
@@ -79,13 +82,32 @@ class _Inputs:
         from scheduler.job_files.job_file import expected_hours, load_job
 
         records, jobs = self.own.measured, self.job.job
-        texts = [read_job_file(file) for file in ([jobs] if isinstance(jobs, str) else jobs)]
+        texts = [self._read_job(file) for file in ([jobs] if isinstance(jobs, str) else jobs)]
         hours = [expected_hours(text) for text in texts]
         longest = None if None in hours else max(filter(None, hours)) * HOUR
         loaded = replace(self.files, expected_seconds=longest).read_aloud(jobs=with_jobs)
         return loaded, [
             load_job(text, overrides=self.overrides, records=records, cluster=loaded.cluster) for text in texts
         ]
+
+    def _read_job(self, file: str) -> Source:
+        """Return the file of a job; on a live Kubernetes cluster a name that is no file's is that of a gang.
+
+        :raises ArnoldError: the file cannot be read; there is no such gang, or it is not understood.
+        """
+        if not self.files.cluster.startswith(KUBERNETES) or file == STDIN or Path(file).exists():
+            return read_job_file(file)
+        from extender.cluster_api.connect import WhichCluster
+        from extender.live_cluster import list_plans, named_plan
+        from scheduler.job_files.job_file import JobDocument, document_of
+
+        plan = named_plan(list_plans(WhichCluster(context=self.files.cluster.removeprefix(KUBERNETES) or None)), file)
+        if (job := plan.spec.job(str(plan.key))) is None:
+            raise InvalidJob(f"what the gang {plan.key} asks is not understood: {plan.message}", where=file)
+        if plan.estimate is not None:
+            job = job.replace(expected_hours=plan.estimate.seconds / HOUR)
+        document = replace(document_of(job, level=job.level), gpus_per_node=None)  # those of the nodes
+        return Source(f"gang {plan.key}", json.dumps(json_data(JobDocument, document, without_defaults=True)))
 
     def _instance(self, loaded: LoadedTopology, job: JobFile) -> Instance:
         """Return a job and the cluster; raises as :meth:`JobFile.check_names`."""
@@ -132,7 +154,7 @@ class PlacementInputs(_Inputs):
         from scheduler.job_files.job_file import load_job
 
         loaded, _ = self._read_files()
-        text, cluster = read_job_file(self.job.job), loaded.cluster
+        text, cluster = self._read_job(self.job.job), loaded.cluster
         given = [replace(self.overrides, dp=size) for size in sizes]
         jobs = [load_job(text, overrides=of, records=self.own.measured, cluster=cluster) for of in given]
         return [self.instance(loaded, job) for job in jobs]
@@ -334,7 +356,8 @@ def running_job_options(function: F) -> F:
     job = file_option(
         "--job",
         "job_file",
-        help="The job, YAML or JSON, or its manifest of Kubernetes; - for standard input.  [default: that of --placement]",
+        help="The job, YAML or JSON, or its manifest of Kubernetes; - for standard input.  "
+        "[default: that of --placement]",
     )
     return job(placement(function))
 

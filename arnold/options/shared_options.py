@@ -103,11 +103,8 @@ def present(at: str | None) -> datetime:
         return now
     instant = parse_time(at, option="--at")[0]
     if instant > now:
-        raise InvalidInput(
-            f"{at} lies in the future: nothing would be taken in before",
-            where="--at",
-            fix="give the time at which it was found; a flag that is to begin later says so itself (since)",
-        )
+        fix = "give the time at which it was found; a flag that is to begin later says so itself (since)"
+        raise InvalidInput(f"{at} lies in the future: nothing would be taken in before", where="--at", fix=fix)
     return instant
 
 
@@ -126,11 +123,8 @@ def parse_time(text: str, *, option: str) -> tuple[datetime, datetime]:
             return parsed, parsed
     except (ValueError, OverflowError):
         pass
-    raise InvalidInput(
-        f"{text[:40]!r} is no time with a time zone and no day",
-        where=option,
-        fix="write a time such as 2026-11-17T14:00:00Z, or a day such as 2026-11-17 (in UTC)",
-    )
+    fix = "write a time such as 2026-11-17T14:00:00Z, or a day such as 2026-11-17 (in UTC)"
+    raise InvalidInput(f"{text[:40]!r} is no time with a time zone and no day", where=option, fix=fix)
 
 
 def kubeconfig_options(command: F) -> F:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -20,7 +21,8 @@ from ground.documents import load_document
 from ground.errors import InvalidJob
 from ground.files import Source
 from ground.quantities import HOUR, plural
-from scheduler.job import DEGREES
+from ground.records import json_data
+from scheduler.job_files.job_file import JobDocument, document_of
 from topology.kubernetes.pods import Pod
 
 
@@ -52,23 +54,11 @@ def as_job_file(source: Source) -> Source:
     job = understand(GangKey(pod.namespace, name), asked, gpus.pop(), size=count).job
     if job is None:
         raise InvalidJob("it says not how many pods it makes", where=source.name, fix="give a job file")
-    constraints: list[Mapping[str, Any]] = [{"family": hold.family, "within": hold.level} for hold in job.holds]
-    constraints += [{"family": count.family, "level": count.level, "weight": count.weight} for count in job.counts]
-    seconds = hints_of([pod]).seconds
-    said = {
-        "name": name,
-        "parallelism": {degree: job.parallelism.degree(degree) for degree in DEGREES},
-        "order": job.parallelism.order,
-        "level": job.level,
-        "tp_level": job.tp_level,
-        "avoid": job.avoid,
-        "gpu_types": "any" if job.mix_types else job.gpu_types,
-        "constraints": constraints,
-        "expected_hours": None if seconds is None else seconds / HOUR,
-    }
-    if asked.alpha is not None or asked.model is not None:
-        said |= {"alpha": job.alpha, "microbatches": job.microbatches, "spread_cost": job.spread_cost}
-    return Source(source.name, json.dumps(said), numbered=False)
+    job, seconds = job.replace(name=name), hints_of([pod]).seconds
+    document = document_of(job if seconds is None else job.replace(expected_hours=seconds / HOUR), level=job.level)
+    alpha = None if asked.alpha is None and asked.model is None else document.alpha
+    text = json.dumps(json_data(JobDocument, replace(document, gpus_per_node=None, alpha=alpha), without_defaults=True))
+    return Source(source.name, text, numbered=False)
 
 
 def _pods(manifest: Mapping[str, Any], where: str) -> Iterator[tuple[int, Pod]]:

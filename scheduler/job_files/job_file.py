@@ -399,11 +399,8 @@ def job_of(
         # before so many nodes are laid out
         nodes = parallelism.gpus // sizes.usual
         if nodes > MAX_CELLS:
-            raise TooLarge(
-                f"the job has {nodes:,} nodes; Arnold places up to {MAX_CELLS:,}",
-                where=where("parallelism"),
-                fix="lower dp or pp, or check the degrees for a slip",
-            )
+            problem = f"the job has {nodes:,} nodes; Arnold places up to {MAX_CELLS:,}"
+            raise TooLarge(problem, where=where("parallelism"), fix="lower dp or pp, or check the degrees for a slip")
         alpha = content.alpha if overrides.alpha is None else overrides.alpha
         affinity = job_affinity(
             parallelism, alpha=alpha, model=content.model, microbatches=content.microbatches, records=records
@@ -478,7 +475,12 @@ def _named(content: JobDocument, where: Where, overrides: Overrides) -> tuple[Na
 
 def job_document(instance: Instance) -> JobDocument:
     """Return the job as a file that says everything: defaults, overrides and derived values filled in."""
-    job, degrees = instance.job, instance.job.parallelism
+    return document_of(instance.job, level=instance.level.name)
+
+
+def document_of(job: Job, *, level: str | None) -> JobDocument:
+    """Return a job as a file that says everything; ``level``: whose domains spread counts."""
+    degrees = job.parallelism
     hard = [ConstraintFile(family=hold.family, within=hold.level) for hold in job.holds]
     soft = [ConstraintFile(family=count.family, level=count.level, weight=count.weight) for count in job.counts]
     return JobDocument(
@@ -489,7 +491,7 @@ def job_document(instance: Instance) -> JobDocument:
         ),
         order=degrees.order,
         alpha=job.alpha,
-        level=instance.level.name,
+        level=level,
         tp_level=job.tp_level,
         avoid=job.avoid,
         gpu_types="any" if job.mix_types else job.gpu_types,
