@@ -177,11 +177,9 @@ def node_sizes(cluster: Cluster, parallelism: Parallelism, gpu_types: Collection
         which = f"nodes of the type {name}" if name else "the cluster's nodes"
         sizes = {size.gpus: count for size, count in counted.items() if size.gpu_type == name}
         counts = ", ".join(f"{count} with {gpus}" for gpus, count in sizes.items())
-        raise InvalidJob(
-            f"{which} differ in GPUs ({counts}), and the job does not say which it wants",
-            where="gpus_per_node",
-            fix=f"add gpus_per_node to the job, for example gpus_per_node: {next(iter(sizes))}",
-        )
+        problem = f"{which} differ in GPUs ({counts}), and the job does not say which it wants"
+        fix = f"add gpus_per_node to the job, for example gpus_per_node: {next(iter(sizes))}"
+        raise InvalidJob(problem, where="gpus_per_node", fix=fix)
     admitted = list(counted)
     if len({size.gpus for size in admitted}) < 2:
         usual = admitted[0].gpus if admitted else cluster.node_size
