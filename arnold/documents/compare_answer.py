@@ -173,7 +173,9 @@ class JobSize(JsonRecord):
     reason: str | None
     """Why there is no placement."""
     objective: float | None
+    """alpha * spread.dp + beta * spread.pp, plus the soft constraints of the job and the levels that it weighs."""
     spread: Spread | None
+    """Spread at the level that counts."""
     bound: float | None
     """No placement at this size has a smaller objective."""
     step_time: float | None
@@ -193,8 +195,11 @@ class SizesDocument(JsonRecord):
     job: JobDocument
     """The job at the first of the sizes."""
     cluster: ClusterSummary
+    """The cluster as it was read."""
     level: str
+    """The level whose domains spread counts."""
     notes: tuple[str, ...]
+    """What is worth knowing about this run, one sentence each."""
 
 
 def sizes_document(instances: Sequence[Instance], outcomes: Sequence[Outcome]) -> SizesDocument:
