@@ -123,11 +123,8 @@ def check_suffix(path: str, option: str) -> None:
     :raises InvalidInput: another suffix.
     """
     if Path(path).suffix.lower() not in SUFFIXES:
-        raise InvalidInput(
-            f"{Path(path).suffix or 'no suffix'!r} says no format",
-            where=option,
-            fix=f"name the file with one of {', '.join(SUFFIXES)}",
-        )
+        fix = f"name the file with one of {', '.join(SUFFIXES)}"
+        raise InvalidInput(f"{Path(path).suffix or 'no suffix'!r} says no format", where=option, fix=fix)
 
 
 def table_bytes(path: str, rows: Sequence[Row], columns: Mapping[str, type]) -> bytes:

@@ -59,4 +59,6 @@ def main(*before: str) -> NoReturn:
     from arnold.console.interrupts import watch_for_interrupts
 
     watch_for_interrupts()
-    sys.exit(run([*before, *sys.argv[1:]]))
+    code = run([*before, *sys.argv[1:]])
+    gc.freeze()  # the interpreter ends by looking for garbage among all that there is: a fifth of a small command
+    sys.exit(code)

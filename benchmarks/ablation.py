@@ -321,7 +321,7 @@ def _whole(ablation: Ablation) -> str:
 
 def stage_names() -> list[str]:
     """All stages that can be left out, in order."""
-    stages = (*schedule.QUICK_STAGES, *schedule.STAGES)
+    stages = schedule.STAGES
     return [stage.__name__ for stage in stages if stage.__name__ != NEVER_OFF]
 
 

@@ -177,11 +177,11 @@ class ClusterCache:
             self._last_pod[member.key] = member.pod
 
     def put_owner(self, owner: Owner) -> None:
-        """Take up a Job, JobSet, StatefulSet or PodGroup; how its pods fare, which it says often, changes nothing."""
+        """Take up a Job, JobSet, StatefulSet or PodGroup; of how its pods fare only what failed for good counts."""
         owner = self.claimed.owner(owner)
         uid, namespace = owner.metadata.uid, owner.metadata.namespace or "default"
         old = self._owners.get(uid)
-        if old is not None and old.spec == owner.spec:
+        if old is not None and (old.spec, old.status) == (owner.spec, owner.status):
             return
         self._owner_names[uid] = (uid, f"{owner.kind}/{namespace}/{owner.metadata.name}")
         for name in self._owner_names[uid]:
@@ -210,8 +210,8 @@ class ClusterCache:
             self._forget_ranks(old)
             for uid, rank in plan.rank_of_pod.items():
                 self._ranks[uid] = (plan.key, rank)
-        if old is None or old.nodes != plan.nodes or old.holding != plan.holding:
-            self.fleet.promise(plan.key, plan.node_names if plan.holding else ())
+        if old is None or old.promised != plan.promised:
+            self.fleet.promise(plan.key, plan.promised)
         self.changed(plan.key)
 
     def drop_plan(self, key: GangKey) -> None:

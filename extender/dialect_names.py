@@ -51,6 +51,7 @@ KAI_PREFERRED = "kai.scheduler/topology-preferred-placement"
 
 RAY_CLUSTER = "ray.io/cluster"
 RAY_TYPE = "ray.io/node-type"
+RAY_GROUP = "ray.io/group"
 RAY_REPLICA = "ray.io/worker-group-replica-index"
 RAY_HOST = "ray.io/replica-host-index"
 

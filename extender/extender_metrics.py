@@ -80,7 +80,7 @@ class Metrics(Collector):
                 gap.add_metric([*plan.key], plan.gap)
         yield spread
         yield gap
-        nodes = sum(len(plan.node_names) for plan in holding)
+        nodes = sum(len(plan.promised) for plan in holding)
         yield GaugeMetricFamily("arnold_promised_nodes", "Nodes that plans hold", nodes)
         reservations = list(self._reservations())
         yield _by_phase("arnold_reservations", "Reservations by phase", ReservationPhase, reservations)

@@ -1,7 +1,7 @@
 """A live cluster as the command line reads it: nodes, pods and plans of gangs, listed once, nothing written.
 
-Nodes and pods become the text that ``kubectl get nodes,pods -A -o json`` prints, for the reader of such files: without
-the fields that are not read, and without pods that can hold no GPUs, which are nine tenths of it.
+Nodes, pods and plans become the text that ``kubectl get nodes,pods,gangplans -A -o json`` prints, for the reader of
+such files: without the fields that are not read, and without pods that can hold no GPUs, which are nine tenths of it.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from extender.cluster_api.reflector import pages_of
 from extender.gangs.recognise import recognise
 from extender.gangs.types import GangKey
 from extender.objects import decode_allocation, decode_node, decode_pod
-from extender.plans.gang_plan import GangPlan, decode_plan
-from ground.errors import InvalidInput
+from extender.plans.gang_plan import GangPlan, decode_plan, encode_plan
+from ground.errors import InvalidInput, UnknownName, did_you_mean
 from ground.files import Source
 from topology.node_gpus import GPUS
 
@@ -28,7 +28,7 @@ from topology.node_gpus import GPUS
 class ListedCluster:
     """What a live cluster said."""
 
-    nodes: Source  # nodes, and pods with GPUs, as kubectl prints them; named after the context
+    nodes: Source  # nodes, pods with GPUs and plans, as kubectl prints them; named after the context
     plans: tuple[GangPlan, ...] | None  # of gangs; None = they may not be listed
     released: tuple[tuple[str, GangKey], ...] = ()  # node and gang of each pod that was released and is not there yet
 
@@ -40,7 +40,7 @@ class ListedCluster:
         """
         plans = {plan.key: plan for plan in self.plans or ()}
         silent = ((node, key) for node, key in self.released if key not in plans or not plans[key].speaks_for_pods)
-        return dict(silent) | {node: plan.key for plan in plans.values() if plan.holding for node in plan.node_names}
+        return dict(silent) | {node: plan.key for plan in plans.values() for node in plan.promised}
 
 
 def list_cluster(which: WhichCluster, *, gpus: Sequence[str] = GPUS) -> ListedCluster:
@@ -79,6 +79,7 @@ def list_cluster(which: WhichCluster, *, gpus: Sequence[str] = GPUS) -> ListedCl
             if error.status not in (403, 404):
                 raise
             plans = None if error.status == 403 else ()
+        items += [msgspec.json.encode(encode_plan(plan)) for plan in plans or ()]
         text = b'{"kind":"List","items":[' + b",\n".join(items) + b"]}"
         name = f"kube:{api.context or 'in-cluster'}"
         return ListedCluster(Source(name, text.decode(), numbered=False), plans, tuple(released))
@@ -115,3 +116,26 @@ async def _all(api: ClusterApi, resource: Resource) -> AsyncIterator[bytes]:
                 "ClusterRoleBinding), or use a context whose user has it"
             )
         raise
+
+
+def named_plan(plans: Sequence[GangPlan], name: str, namespace: str | None = None) -> GangPlan:
+    """Return the plan of a gang.
+
+    :raises UnknownName: there is no gang of that name; InvalidInput: there are several.
+    """
+    space, slash, bare = name.rpartition("/")
+    wanted = space if slash else namespace
+    if slash and namespace is not None and namespace != space:
+        raise InvalidInput(f"{name!r} is not in {namespace}", where="--namespace", fix="give the namespace once")
+    matches = [plan for plan in plans if plan.key.name == bare and wanted in (None, plan.key.namespace)]
+    if not matches:
+        names = [plan.key.name for plan in plans if wanted in (None, plan.key.namespace)]
+        inside = f" in the namespace {wanted}" if wanted else ""
+        hint = did_you_mean(bare, names)
+        fix = f"{hint}`arnold kube gangs` lists them" if names else "`arnold kube gangs` lists gangs of all namespaces"
+        raise UnknownName(f"no gang is called {bare!r}{inside}", where="GANG", fix=fix)
+    if len(matches) > 1:
+        spaces = ", ".join(plan.key.namespace for plan in matches)
+        fix = f"give NAMESPACE/{bare}"
+        raise InvalidInput(f"several namespaces have a gang {bare!r}: {spaces}", where="GANG", fix=fix)
+    return matches[0]

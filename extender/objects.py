@@ -7,7 +7,9 @@ is decoded: what nothing reads is dropped, and of what is too long to mean anyth
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from contextlib import suppress
 from functools import lru_cache, partial
 from itertools import islice
 from typing import Any, TypeVar
@@ -25,6 +27,8 @@ from topology.kubernetes.objects import AllocationObject, Metadata, NodeObject, 
 from topology.kubernetes.pods import Pod, PodSpec
 
 _Kind = TypeVar("_Kind", bound=Object)
+
+DISRUPTED = "DisruptionTarget"  # Kubernetes' own condition of a pod that goes for reasons which are not its own
 
 
 class _PodTemplate(Object, frozen=True):
@@ -75,20 +79,47 @@ class _SchedulingConstraints(Object, frozen=True):
     topology: list[_TopologyConstraint] | None = None
 
 
+class _PodConditionPattern(Object, frozen=True):
+    type: str = ""
+
+
+class _FailureRule(Object, frozen=True):
+    action: str = ""
+    on_pod_conditions: list[_PodConditionPattern] | None = None
+
+
+class _FailurePolicy(Object, frozen=True):
+    rules: list[_FailureRule] | None = None
+
+
 class OwnerSpec(Object, frozen=True):
     """What the makers of pods say about their number and their place, each kind in its own fields.
 
-    Job: completions; JobSet: replicatedJobs; StatefulSet: replicas; native PodGroup: schedulingPolicy and
-    schedulingConstraints; PodGroup of sig-scheduling and of Volcano: minMember, of Volcano also networkTopology.
+    Job: completions, parallelism, and what it bears of failures; JobSet: replicatedJobs; StatefulSet: replicas,
+    podManagementPolicy and template; native PodGroup: schedulingPolicy and schedulingConstraints; PodGroup of
+    sig-scheduling and of Volcano: minMember, of Volcano also networkTopology.
     """
 
     completions: int | None = None
+    parallelism: int | None = None
+    backoff_limit: int | None = None
+    backoff_limit_per_index: int | None = None
+    pod_failure_policy: _FailurePolicy | None = None
     replicas: int | None = None
+    pod_management_policy: str = ""
+    template: _PodTemplate | None = None  # kept of StatefulSets, whose leaders may have no GPUs
     replicated_jobs: list[ReplicatedJob] | None = None
     scheduling_policy: _SchedulingPolicy | None = None
     scheduling_constraints: _SchedulingConstraints | None = None
     min_member: int | None = None
     network_topology: _NetworkTopology | None = None
+
+
+class OwnerStatus(Object, frozen=True):
+    """What a Job says of pods that failed, and of indices that did for good (``backoffLimitPerIndex``): ``1,3-5``."""
+
+    failed: int = 0
+    failed_indexes: str = ""
 
 
 class Owner(Object, frozen=True):
@@ -97,6 +128,52 @@ class Owner(Object, frozen=True):
     kind: str = ""
     metadata: Metadata = Metadata()
     spec: OwnerSpec = OwnerSpec()
+    status: OwnerStatus = OwnerStatus()
+
+    def has_failed(self, index: int) -> bool:
+        """Return whether a Job makes no pod of this index any more, as too many of it failed."""
+        return any(index in indices for indices in _index_ranges(self.status.failed_indexes))
+
+    @property
+    def bears(self) -> int | None:
+        """How many of its pods may be deleted, each a failure, before it gives up; ``None`` = any number."""
+        spec = self.spec
+        rules = (spec.pod_failure_policy.rules or ()) if spec.pod_failure_policy is not None else ()
+        ignored = (rule.on_pod_conditions or () for rule in rules if rule.action == "Ignore")
+        if self.kind != "Job" or any(pattern.type == DISRUPTED for patterns in ignored for pattern in patterns):
+            return None
+        if spec.backoff_limit_per_index is not None:
+            return None if spec.backoff_limit_per_index > 0 else 0  # of an index, whose failures so far are not known
+        # Kubernetes' own default of backoffLimit is 6
+        return max(0, (6 if spec.backoff_limit is None else spec.backoff_limit) - self.status.failed)
+
+    @property
+    def without_gpus(self) -> bool:
+        """Whether its template is known to ask for no GPUs."""
+        template = self.spec.template
+        with suppress(ValueError):
+            return template is not None and not template.spec.resource_claims and not template.spec.gpus
+        return False
+
+    @property
+    def one_by_one(self) -> str:
+        """Why it makes no pod before others have started, and what to set, one sentence; empty = it makes all."""
+        spec, name = self.spec, f"{self.kind} {self.metadata.name}"
+        if self.kind == "StatefulSet" and spec.pod_management_policy == "OrderedReady":
+            return (
+                f"{name} makes a pod when the one before is ready: set podManagementPolicy: Parallel, and make it anew"
+            )
+        parallelism = 1 if spec.parallelism is None else spec.parallelism
+        if self.kind == "Job" and spec.completions is not None and parallelism < spec.completions:
+            return f"{name} runs {parallelism} of {spec.completions} at a time: set parallelism: {spec.completions}"
+        return ""
+
+
+@lru_cache(64)  # every pod of a Job asks
+def _index_ranges(text: str) -> tuple[range, ...]:
+    """Return the ranges of ``1,3-5``; what is none is passed over."""
+    bounds = re.findall(r"\b([0-9]{1,9})(?:-([0-9]{1,9}))?\b", text)
+    return tuple(range(int(first), int(last or first) + 1) for first, last in bounds)
 
 
 class NamespaceObject(Object, frozen=True):
@@ -174,6 +251,8 @@ def _decode(raw: bytes | dict[str, Any], kind: type[_Kind]) -> _Kind:
     if isinstance(decoded, Pod):
         for box in (*(decoded.spec.containers or ()), *(decoded.spec.init_containers or ())):
             force_setattr(box, "image", _kept("", box.image))  # of a name that is too long no node has an image
+    elif isinstance(decoded, Owner) and decoded.kind != "StatefulSet":
+        force_setattr(decoded.spec, "template", None)
     elif isinstance(decoded, AllocationObject):
         for name in ("annotations", "labels", "owner_references"):  # nothing but what tells it from others is read
             force_setattr(decoded.metadata, name, None)

@@ -116,7 +116,7 @@ def _running_gang(state: ClusterCache, gang: Gang, rows: Mapping[str, int], now:
     for pod in bound:
         if pod.node is not None:
             held[pod.node] += pod.readable_gpus
-    names = dict.fromkeys((*(plan.node_names if plan is not None else ()), *held))
+    names = dict.fromkeys((*(plan.promised if plan is not None else ()), *held))
     places = tuple(rows[name] for name in names if name in rows)
     if not places:
         return None

@@ -2,33 +2,35 @@
 
 What belongs together is said by the same labels, annotations and owners that make gangs of pods
 (:mod:`extender.gangs.recognise`), whether they were scheduled as a gang or not; pods of any other controller are one
-job, and a pod by itself is one.  Its degrees of parallelism, its order, how long it runs at most and whether it may be
-stopped are said by our annotations; its end is the latest, by that hint.  Pods without GPUs, and those that have ended
-or have no node yet, hold nothing.
+job, and a pod by itself is one.  Its degrees of parallelism and its order are those of its GangPlan, where that is
+listed, else of our annotations, which also say how long it runs at most and whether it may be stopped; its end is the
+latest, by that hint.  Pods without GPUs, and those that have ended or have no node yet, hold nothing.  Gangs wait that
+their plans say are queued.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from itertools import pairwise
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from extender.gangs.annotations import hints_of, parse_degrees, parse_order
+from extender.gangs.annotations import hints_of
 from extender.gangs.recognise import group_of, index_of
 from extender.gangs.types import GangKey, InvalidGang
-from extender.kubernetes_names import ORDER, PARALLELISM
+from extender.kubernetes_names import ALPHA, KIND, LEVEL, ORDER, PARALLELISM
+from extender.plans.gang_plan import GangPlan, PlanPhase, decode_plan
 from ground.documents import Document, load_document
+from ground.errors import InvalidInput
 from ground.files import Source
 from ground.formats import FileFormat
-from scheduler.job import DEGREES, MEGATRON_ORDER
 from topology.kubernetes.objects import START_OF_TIME, Place
 from topology.kubernetes.pods import Pod
 from topology.node_gpus import GPUS
 from topology.readers.kubernetes import Kubernetes, Listing
-from topology.running_jobs import LiveJob
+from topology.running_jobs import LiveJob, degrees_in
 
 
 class RunningPods:
@@ -37,8 +39,9 @@ class RunningPods:
     format: ClassVar = FileFormat(
         name="pods",
         source="Pods of Kubernetes, JSON or YAML",
-        export="`kubectl get pods -A -o json`",
-        read="jobs by gang, Job, JobSet, LWS, Kubeflow or another owner; ranks, GPUs, priority, start, annotations",
+        export="`kubectl get pods,gangplans -A -o json`",
+        read="jobs by gang, Job, JobSet, LWS, Kubeflow or another owner; ranks, GPUs, priority, start; annotations "
+        "and plans",
         left_out="pods without GPUs, without a node, or that have ended",
         marks=("kind", "items", "pod"),
     )
@@ -54,11 +57,34 @@ class RunningPods:
         for place, pod in Listing(document, GPUS).pods:
             if pod.node is not None and not pod.terminal and pod.readable_gpus:
                 groups.setdefault(group_of(pod), []).append((place, pod))
+        plans = _plans(document.data)
         for key, members in groups.items():
-            yield _job(key, members, document)
+            yield _job(key, members, document, plans.get(key))
+        for key, plan in plans.items():
+            if plan.phase is PlanPhase.QUEUED and plan.spec.size and plan.spec.gpus_per_pod:
+                complete, estimate = plan.condition("Complete"), plan.estimate
+                yield LiveJob(
+                    str(key), (), f"GangPlan {key}", gpus=plan.spec.gpus_per_pod, group=key.namespace,
+                    priority=plan.spec.priority, wanted=plan.spec.size,
+                    submitted=None if complete is None else complete.since.timestamp(),
+                    seconds=None if estimate is None else estimate.seconds,
+                    hindered="too large for the cluster" if plan.would_fit_if_empty is False else "",
+                )  # fmt: skip
 
 
-def _job(key: GangKey, members: Sequence[tuple[Place, Pod]], document: Document) -> LiveJob:
+def _plans(data: Any) -> Mapping[GangKey, GangPlan]:
+    """Return the plans of gangs among the objects of a list."""
+    plans = {}
+    for part in data if isinstance(data, list) else [data]:
+        for item in part.get("items", [part]) if isinstance(part, dict) else ():
+            if isinstance(item, dict) and item.get("kind") == KIND:
+                with suppress(InvalidInput):  # somebody else's
+                    plan = decode_plan(item)
+                    plans[plan.key] = plan
+    return plans
+
+
+def _job(key: GangKey, members: Sequence[tuple[Place, Pod]], document: Document, plan: GangPlan | None) -> LiveJob:
     pods = [pod for _, pod in members]
     ordered, ranked = _by_rank(pods)
     nodes = tuple(dict.fromkeys(pod.node or "" for pod in ordered))
@@ -71,13 +97,19 @@ def _job(key: GangKey, members: Sequence[tuple[Place, Pod]], document: Document)
     started = min(bound).timestamp() if bound else None
     hints = hints_of(pods)
     ends = None if started is None or hints.seconds is None else started + hints.seconds
-    asked = pods[0].annotations
-    parallelism: dict[str, int | str] | None = None
-    if PARALLELISM in asked:
-        with suppress(InvalidGang):
-            order = parse_order(asked[ORDER]) if ORDER in asked else MEGATRON_ORDER
-            degrees = parse_degrees(asked[PARALLELISM], order=order)
-            parallelism = {name: degrees.degree(name) for name in DEGREES} | {"order": order}
+    written = pods[0].annotations
+    asks: dict[str, Any] | None = None
+    if PARALLELISM in written:
+        asks = {"parallelism": degrees_in(written[PARALLELISM])}
+        asks |= {name: written[key] for name, key in (("order", ORDER), ("level", LEVEL)) if key in written}
+        with suppress(KeyError, ValueError):
+            asks["alpha"] = float(written[ALPHA])
+    if plan is not None and plan.spec.parallelism:
+        spec = plan.spec
+        of_plan = {"parallelism": degrees_in(plan.spec.parallelism), "order": spec.order, "alpha": spec.alpha}
+        asks = of_plan | {"level": spec.level, "tp_level": spec.tp_level, "spread_cost": spec.spread_cost}
+        if {*plan.node_names} == {*nodes}:
+            nodes, ranked = plan.node_names, True
     return LiveJob(
         str(key),
         nodes,
@@ -87,7 +119,7 @@ def _job(key: GangKey, members: Sequence[tuple[Place, Pod]], document: Document)
         group=key.namespace,
         priority=max((pod.spec.priority for pod in pods if pod.spec.priority is not None), default=None),
         preemptible=hints.preemptible,
-        parallelism=parallelism,
+        asks=asks,
         started=started,
         ends=ends,
         ends_by="" if ends is None else "time limit",

@@ -10,14 +10,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, cast
 
 import yaml
 
 from ground import json_text
 from ground.errors import InvalidInput, TooLarge, did_you_mean
 from ground.files import Source
+from ground.records import NotPlainError, json_schema, read_json, read_plain
 
 MAX_CHARACTERS = 16 * 1024 * 1024
 """Largest YAML text: the parser needs about a second for each megabyte or two; JSON has no such limit."""
@@ -189,19 +191,18 @@ class Document:
         return Document(self.source, data, lambda inside: self.locate([*path, *inside]))
 
     def parse(self, shape: type[T], *, error: type[InvalidInput] = InvalidInput) -> T:
-        """Return the data as a pydantic model, or any other type pydantic knows (``list[Model]``).
+        """Return the data as a record, a pydantic model, or any other type pydantic knows (``list[Model]``).
 
         :raises InvalidInput: (or ``error``) data of another shape, true or false for a number among it; for an unknown
             key says which was probably meant.
         """
-        from pydantic import BaseModel, TypeAdapter, ValidationError
+        with suppress(NotPlainError, TypeError, ValueError):
+            return cast("T", read_plain(shape, self.data))
+        from pydantic import ValidationError
 
-        if isinstance(shape, type) and issubclass(shape, BaseModel):
-            shape.model_rebuild()  # once for the class and all its adapters, where it was put off
-        adapter = TypeAdapter(shape)
-        self._check_truth_values(adapter.json_schema, error)
+        self._check_truth_values(shape, error)
         try:
-            return adapter.validate_python(self.data)
+            return read_json(shape, self.data)
         except ValidationError as invalid:
             problems = invalid.errors(include_url=False)
 
@@ -218,11 +219,11 @@ class Document:
                 if problem["type"] in _UNKNOWN_KEY and problem["loc"][:-1] == first["loc"][:-1]
             )
             first = next(beside, first)
-        message, fix = _explain(first, adapter.json_schema)
+        message, fix = _explain(first, shape)
         others = f" ({len(problems) - 1} more after this one)" if len(problems) > 1 else ""
         raise error(message + others, where=self.where(*first["loc"]), fix=fix)
 
-    def _check_truth_values(self, schema: Callable[[], dict[str, Any]], error: type[InvalidInput]) -> None:
+    def _check_truth_values(self, shape: type, error: type[InvalidInput]) -> None:
         """Refuse true and false where a number is wanted: to pydantic, and to Python, they are 1 and 0."""
         paths: list[Path] = []
         inside: list[tuple[Path, Any]] = [((), self.data)]
@@ -233,9 +234,8 @@ class Document:
             elif isinstance(value, dict | list):
                 entries = value.items() if isinstance(value, dict) else enumerate(value)
                 inside += [((*path, key), entry) for key, entry in entries if isinstance(entry, bool | dict | list)]
-        made = schema() if paths else {}
         for path in paths:
-            wanted = {node["type"] for node in _nodes_at(made, path) if "type" in node}
+            wanted = {node["type"] for node in _nodes_at(shape, path) if "type" in node}
             if wanted & {"number", "integer"} and "boolean" not in wanted:
                 what = "number" if "number" in wanted else "integer"
                 message = f"{_dotted(path)}: input should be a valid {what}, not {self.part(*path).data!r}"
@@ -272,13 +272,13 @@ def _existing(data: Any, path: Path) -> list[str | int]:
     return [*path]
 
 
-def _explain(problem: Mapping[str, Any], schema: Callable[[], dict[str, Any]]) -> tuple[str, str]:
-    """Return the message and fix for one problem found by pydantic."""
+def _explain(problem: Mapping[str, Any], shape: type) -> tuple[str, str]:
+    """Return the message and fix for one problem that pydantic found in data that are no such shape."""
     path = tuple(problem["loc"])
     name = _dotted(path)
     match problem["type"]:
         case "extra_forbidden" | "unexpected_keyword_argument":
-            keys = [key for node in _nodes_at(schema(), path[:-1]) for key in node.get("properties", {})]
+            keys = [key for node in _nodes_at(shape, path[:-1]) for key in node.get("properties", {})]
             return f"unknown key {name!r}", f"{did_you_mean(str(path[-1]), keys)}known keys: {', '.join(keys)}"
         case "missing":
             inside = f" in {_dotted(path[:-1])}" if len(path) > 1 else ""
@@ -314,8 +314,9 @@ def _short(value: Any) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-def _nodes_at(schema: dict[str, Any], path: Path) -> list[dict[str, Any]]:
-    """Return what a JSON schema says of a path, all its alternatives."""
+def _nodes_at(shape: type, path: Path) -> list[dict[str, Any]]:
+    """Return what the JSON Schema of a shape says of a path, all its alternatives."""
+    schema = json_schema(shape, written=False)
     here = [schema]
     for key in path:
         steps: list[dict[str, Any] | None] = []

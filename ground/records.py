@@ -10,13 +10,14 @@ of a command (``arnold.options.field_options``) and the JSON Schema (pydantic re
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from functools import cache
 from itertools import chain, pairwise
-from math import inf, isinf
-from textwrap import dedent
+from math import inf, isfinite, isinf
 from types import MappingProxyType, NoneType, UnionType
 from typing import (
     TYPE_CHECKING,
@@ -32,7 +33,7 @@ from typing import (
     get_type_hints,
 )
 
-from annotated_types import Ge, GroupedMetadata, Gt, Interval, Le, Lt
+from annotated_types import Ge, GroupedMetadata, Gt, Interval, Le, Lt, MaxLen, MinLen
 
 from ground.errors import InvalidInput
 
@@ -103,8 +104,7 @@ def field_type(hint: Any) -> FieldType | None:
         return FieldType(str, choices=parts)
     if origin is Annotated:
         inner, more = parts[0], dict[str, Any]()
-        # Interval(gt=0, le=1) is a group that stands for Gt(0), Le(1)
-        for mark in chain.from_iterable(mark if isinstance(mark, GroupedMetadata) else (mark,) for mark in parts[1:]):
+        for mark in _single_marks(parts[1:]):
             match mark:
                 case Ge(ge=low):
                     more |= {"low": low}
@@ -144,20 +144,41 @@ def field_docs(kind: type) -> Mapping[str, str]:
 
     Those of its bases hold too, also of a base that is no dataclass and declares fields for others to have.
     """
+    docs: dict[str, str] = {}
+    for base in reversed(kind.__mro__):
+        docs |= _docs_of_module(base.__module__).get(base.__qualname__, {})
+    return MappingProxyType(docs)
+
+
+@cache
+def _docs_of_module(module: str) -> Mapping[str, Mapping[str, str]]:
+    """Return the docstrings under the fields of each class of a module, by the qualified name of the class and the name
+    of the field: its source is parsed once for all of them.  What is built in has no source, and no classes here.
+    """
     import ast
     import inspect
 
-    docs: dict[str, str] = {}
-    for base in reversed(kind.__mro__):
-        try:
-            tree = ast.parse(dedent(inspect.getsource(base))).body[0]
-        except (OSError, TypeError):  # a type that is built in has no source
-            continue
-        for statement, after in pairwise(getattr(tree, "body", ())):
-            match statement, after:
-                case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
-                    docs[name] = inspect.cleandoc(text)
-    return MappingProxyType(docs)
+    docs: dict[str, dict[str, str]] = {}
+
+    def read(body: Iterable[ast.stmt], within: str) -> None:
+        """Take note of the classes in a body, and of those in the body of each class and function."""
+        for statement in body:
+            match statement:
+                case ast.ClassDef(name=name, body=inner):
+                    texts = docs[within + name] = {}
+                    for field, after in pairwise(inner):
+                        match field, after:
+                            case ast.AnnAssign(target=ast.Name(id=key)), ast.Expr(value=ast.Constant(value=str(text))):
+                                texts[key] = inspect.cleandoc(text)
+                    read(inner, f"{within}{name}.")
+                case ast.FunctionDef(name=name, body=inner):
+                    read(inner, f"{within}{name}.<locals>.")
+
+    try:
+        read(ast.parse(inspect.getsource(sys.modules[module])).body, "")
+    except (KeyError, OSError, TypeError):  # built in, or made without a file
+        return {}
+    return docs
 
 
 T = TypeVar("T")
@@ -209,7 +230,7 @@ class NullForInfinity:
 
 
 class AsWritten:
-    """Mark of a number that is read as it is written: no text, no truth value, no fraction for a whole number."""
+    """Mark of a number or truth value that is read as it is written: no text, no fraction for a whole number."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
         """Build pydantic's schema of the number, strict."""
@@ -237,6 +258,27 @@ FiniteFloat = Annotated[float, Checked("float", allow_inf_nan=False)]  # A numbe
 AwareTime = Annotated[datetime, Checked("datetime", tz_constraint="aware")]  # A time with a time zone
 
 
+class Prepared:
+    """Mark of a value that is looked at before it is read, and may stand for another."""
+
+    def __init__(self, prepare: Callable[[Any], Any], given: Any = None) -> None:
+        """Read what ``prepare`` returns, or refuse the value by the ValueError that it raises.
+
+        :param given: what may stand for it in JSON, as a type; ``None`` = what it is.
+        """
+        self.prepare = prepare
+        self._given = given
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
+        """Build pydantic's schema."""
+        from pydantic_core import core_schema
+
+        given = None if self._given is None else handler.generate_schema(self._given)
+        return core_schema.no_info_before_validator_function(
+            self.prepare, handler(source), json_schema_input_schema=given
+        )
+
+
 def record_of(kind: type[T], about: object, **given: Any) -> T:
     """Return a JSON record whose fields, but for those given, are the attributes of the same names of what it is about;
     arrays become lists.
@@ -259,9 +301,79 @@ def read_json(kind: type[T], data: Any) -> T:
     return adapter.validate_python(data)
 
 
+@cache
 def json_schema(kind: Any, *, written: bool) -> dict[str, Any]:
-    """Return the JSON Schema of a type as it is written, or as it is read: fields with defaults may be missing then."""
+    """Return the JSON Schema of a type as it is written, or as it is read: fields with defaults may be missing then.
+
+    It is made once for all, and not to be changed.
+    """
     return _adapter(kind).json_schema(mode="serialization" if written else "validation")
+
+
+class NotPlainError(Exception):
+    """What only pydantic reads, or refuses."""
+
+
+def read_plain(hint: Any, value: Any) -> Any:
+    """Return what a value stands for that has the very types of an annotation: as :func:`read_json`, without pydantic,
+    whose import takes longer than a small job.
+
+    :raises NotPlainError: it has not, or the annotation is of a kind that is not known here.
+    :raises ValueError: a record or a mark refuses it; TypeError: a key is missing.
+    """
+    origin, parts = get_origin(hint), get_args(hint)
+    if hint is float and type(value) in (int, float) and isfinite(value):
+        return float(value)
+    if hint in (bool, int, str, NoneType) and type(value) is hint:
+        return value
+    if origin is Literal and type(value) is str and value in parts:
+        return value
+    if origin in (Union, UnionType):
+        read = []
+        for part in parts:
+            with suppress(NotPlainError):
+                read.append(read_plain(part, value))
+        if len(read) == 1:
+            return read[0]
+    if origin is tuple and isinstance(value, list) and parts[1:] == (Ellipsis,):
+        return tuple(read_plain(parts[0], entry) for entry in value)
+    if origin is dict and isinstance(value, dict):
+        return {read_plain(parts[0], key): read_plain(parts[1], entry) for key, entry in value.items()}
+    if isinstance(hint, type) and issubclass(hint, JsonRecord) and isinstance(value, hint):
+        return value
+    if isinstance(hint, type) and issubclass(hint, JsonRecord) and isinstance(value, dict):
+        hints = field_hints(cast("Any", hint))
+        return hint(**{name: read_plain(hints.get(name), entry) for name, entry in value.items()})
+    if origin is Annotated:
+        for mark in parts[1:]:
+            value = mark.prepare(value) if isinstance(mark, Prepared) else value
+        value = read_plain(parts[0], value)
+        if all(_holds(mark, value) for mark in _single_marks(parts[1:])):
+            return value
+    raise NotPlainError
+
+
+def _single_marks(marks: Iterable[Any]) -> Iterator[Any]:
+    """Yield marks of an annotation one by one: Interval(gt=0, le=1) is a group that stands for Gt(0), Le(1)."""
+    return chain.from_iterable(mark if isinstance(mark, GroupedMetadata) else (mark,) for mark in marks)
+
+
+def _holds(mark: Any, value: Any) -> bool:
+    """Return whether a mark is known to hold of a value of the right type."""
+    match mark:
+        case Ge(ge=low):
+            return bool(value >= low)
+        case Gt(gt=low):
+            return bool(value > low)
+        case Le(le=high):
+            return bool(value <= high)
+        case Lt(lt=high):
+            return bool(value < high)
+        case MinLen(min_length=low):
+            return len(value) >= low
+        case MaxLen(max_length=high):
+            return len(value) <= high
+    return isinstance(mark, AsWritten | Prepared)
 
 
 @cache

@@ -22,6 +22,7 @@ from scheduler.placement.admission import (
     shortage,
     type_choices,
 )
+from scheduler.placement.node_order import numbered_by_name
 from scheduler.placement.types import Limits, PlacementAlgorithm, Proposal, Status
 from scheduler.subproblems import (
     Preference,
@@ -106,6 +107,9 @@ def judge(name: str, cluster: Cluster, job: Job, proposal: Proposal) -> Outcome:
         evaluation = evaluate(cluster, job, proposal.nodes)
     except InvalidPlacement as error:
         return Outcome(name, "refused", proposal, reason=error.message, notes=proposal.notes)
+    if not proposal.in_order:
+        # worth the same; scripts that take the first name for rank 0 find it there
+        proposal = replace(proposal, nodes=numbered_by_name(cluster, job, proposal.nodes))
     notes = proposal.notes
     bound = trivial_bound(job)
     if proposal.lower_bound is not None and proposal.lower_bound > evaluation.objective + TOLERANCE:

@@ -121,7 +121,7 @@ def cheaper_pairs(cluster: Cluster, job: Job, outcome: Outcome) -> tuple[Cheaper
         sentence = refutation.sentence
         if admitted < inf:
             on = "nodes that are not slow" if admitted == HEALTHY else f"nodes up to {admitted:.4g} times slower"
-            sentence += f" (on {on}: a step on slower ones takes longer)"
+            sentence += f" (on {on})"
         pairs.append(CheaperPair(*pair, cost, Spread(*refutation.pair), refutation.by, sentence, pair in maximal))
     return tuple(sorted(pairs, key=lambda pair: (-pair.objective, pair.dp)))
 
@@ -308,10 +308,10 @@ def comparison(options: Sequence[AvoidanceOption]) -> str:
     if avoid is None or use is None:
         return ""
     if abs(avoid - use) < SAME:
-        return "Either way the predicted step time is the same."
+        return "With slow nodes and without them the predicted step time is the same."
     if avoid < use:
-        return f"Using them makes steps {use / avoid - 1:.1%} longer than avoiding them."
-    return f"Avoiding them makes steps {avoid / use - 1:.1%} longer than using them."
+        return f"Using slow nodes makes steps {use / avoid - 1:.1%} longer than avoiding them."
+    return f"Avoiding slow nodes makes steps {avoid / use - 1:.1%} longer than using them."
 
 
 RemedyKind = Literal[

@@ -21,7 +21,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
+from itertools import accumulate, pairwise
 from math import gcd, prod
+from operator import mul
 from typing import TYPE_CHECKING
 
 from ground.errors import InvalidJob
@@ -226,6 +228,24 @@ def joined(classes: IntArray, member: IntArray, group: IntArray) -> IntArray:
             return np.unique(label, return_inverse=True)[1].astype(np.int32)
 
 
+def digits_of(dense: RankNumbering, expert: RankNumbering, gpus_per_node: int) -> tuple[int, ...]:
+    """Return the digits of a node's rank, slowest first: how many values each has.
+
+    However the values of one digit are renumbered, the groups of every family are of the same nodes as before, called
+    otherwise.  A dimension of either numbering is made of whole digits.
+
+    :returns: one digit of one value where dimensions do not nest: no renumbering is known.
+    """
+    strides = {gpus_per_node}
+    for numbering in (dense, expert):
+        ends = accumulate(numbering.sizes.values(), mul)
+        strides.update(stride for stride in ends if stride > gpus_per_node)
+    chain = sorted(strides)
+    if any(slower % faster for faster, slower in pairwise(chain)):
+        return (1,)
+    return tuple(slower // faster for faster, slower in pairwise(chain))[::-1]
+
+
 MOST_RANKS_IN_TURN = 2**20  # of a job with stages that share nodes, whose every rank is looked at
 MOST_RANKS = 2**24  # of a job with context or expert groups, which are laid out by rank: a million nodes of 16 GPUs
 
@@ -409,8 +429,5 @@ def filling(dense: RankNumbering, gpus_per_node: int) -> tuple[str, ...]:
 def _check_ranks(dense: RankNumbering, expert: RankNumbering) -> None:
     """Refuse more ranks than groups are laid out for."""
     if dense.sizes["cp"] * expert.sizes["ep"] > 1 and dense.ranks > MOST_RANKS:
-        raise InvalidJob(
-            f"the job has {dense.ranks:,} GPUs; context and expert groups are laid out for up to {MOST_RANKS:,}",
-            where="parallelism",
-            fix="lower dp or pp, or check the degrees for a slip",
-        )
+        problem = f"the job has {dense.ranks:,} GPUs; context and expert groups are laid out for up to {MOST_RANKS:,}"
+        raise InvalidJob(problem, where="parallelism", fix="lower dp or pp, or check the degrees for a slip")

@@ -22,7 +22,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from ground.errors import InvalidJob
-from scheduler.grid import Grid, RankNumbering, expert_numbering, grid_of, nodes_of_tp, shape_of
+from scheduler.grid import Grid, RankNumbering, digits_of, expert_numbering, grid_of, nodes_of_tp, shape_of
 from topology.taints import Toleration
 
 if TYPE_CHECKING:
@@ -73,11 +73,8 @@ class Parallelism:
                     f"{name} is {self.degree(name)}", where=f"parallelism.{name}", fix=f"{name} is at least 1"
                 )
         if sorted(self.order.split("-")) != sorted(FAMILIES):
-            raise InvalidJob(
-                f"order {self.order!r} does not name tp, cp, ep, dp and pp once each",
-                where="parallelism.order",
-                fix=f"for example order: {MEGATRON_ORDER}",
-            )
+            problem = f"order {self.order!r} does not name tp, cp, ep, dp and pp once each"
+            raise InvalidJob(problem, where="parallelism.order", fix=f"for example order: {MEGATRON_ORDER}")
         _ = self.expert  # refuses what Megatron refuses
 
     def degree(self, name: str) -> int:
@@ -280,6 +277,11 @@ class Job:
     def grid(self) -> Grid:
         """The job's cells; raises as :meth:`Parallelism.grid`."""
         return self.parallelism.grid(self.gpus_per_node)
+
+    @cached_property
+    def rank_digits(self) -> tuple[int, ...]:
+        """The digits of a node's rank that may be renumbered; see :func:`scheduler.grid.digits_of`."""
+        return digits_of(self.parallelism.dense, self.parallelism.expert, self.gpus_per_node)
 
     def replace(self, **changes: Any) -> Job:
         """Return a copy with some fields changed."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from ground.errors import InvalidJob, some
 from ground.quantities import utc_minute
@@ -44,18 +44,33 @@ def at_time(cluster: Cluster, job: Job, at: datetime) -> Cluster:
     timeless = at_no_time(cluster)
     later = tuple(flag for flag in timeless.upcoming if flag.since is not None and flag.since > at)
     holding = [flag for flag in timeless.upcoming if flag.active(at)]
-    return before_it_goes(timeless.with_flags(holding).replace(upcoming=later), job, at)
+    end = datetime.max.replace(tzinfo=UTC) if job.expected_hours is None else at + timedelta(hours=job.expected_hours)
+    reserved = {
+        cluster.index_of[window.node]: window.evidence
+        for window in cluster.reserved
+        if window.node in cluster.index_of
+        and (window.since is None or window.since < end)
+        and (window.until is None or at < window.until)
+    }
+    laid = timeless.with_flags(holding).replace(upcoming=later).with_kept_out(reserved)
+    return before_it_goes(laid, job, at)
 
 
 def at_no_time(cluster: Cluster) -> Cluster:
     """Return the cluster with all flags of its nodes, those that hold and those that begin later, as upcoming ones, and
-    without what they mean to a job now.
+    without what they, and reservations, mean to a job now.
     """
     flags = (*cluster.flags.values(), *cluster.upcoming)
+    windows = dict[int, tuple[str, ...]]()
+    for window in cluster.reserved:
+        if (node := cluster.index_of.get(window.node)) is not None:
+            windows[node] = (*windows.get(node, ()), window.evidence)
     return cluster.replace(
         flags={},
         upcoming=tuple(flag for flag in flags if not flag.evidence.startswith(_GOING)),
-        kept_out={node: why for node, why in cluster.kept_out.items() if not why.startswith(_GOING)},
+        kept_out={
+            node: why for node, why in cluster.kept_out.items() if not why.startswith((_GOING, *windows.get(node, ())))
+        },
     )
 
 
@@ -162,11 +177,9 @@ def node_sizes(cluster: Cluster, parallelism: Parallelism, gpu_types: Collection
         which = f"nodes of the type {name}" if name else "the cluster's nodes"
         sizes = {size.gpus: count for size, count in counted.items() if size.gpu_type == name}
         counts = ", ".join(f"{count} with {gpus}" for gpus, count in sizes.items())
-        raise InvalidJob(
-            f"{which} differ in GPUs ({counts}), and the job does not say which it wants",
-            where="gpus_per_node",
-            fix=f"add gpus_per_node to the job, for example gpus_per_node: {next(iter(sizes))}",
-        )
+        problem = f"{which} differ in GPUs ({counts}), and the job does not say which it wants"
+        fix = f"add gpus_per_node to the job, for example gpus_per_node: {next(iter(sizes))}"
+        raise InvalidJob(problem, where="gpus_per_node", fix=fix)
     admitted = list(counted)
     if len({size.gpus for size in admitted}) < 2:
         usual = admitted[0].gpus if admitted else cluster.node_size

@@ -4,7 +4,8 @@
 stop more never takes room away, so what does not make room gives a cut: of each set of jobs that makes none, one more
 has to go.  An integer program chooses the cheapest set that frees enough nodes and heeds all cuts; whether the job fits
 is asked of the search for placements; a set that makes no room is first grown as far as it makes none, so that its cut
-says most.  The first set that does is the cheapest of all.
+says most.  The first set that does is the cheapest of all.  Where the priority of the job is said, only jobs of a lower
+one are stopped: the highest among these is as low as it can be, and then the fewest GPU-hours are lost.
 
 *When*: nodes come free as jobs end.  An end that somebody says is taken as it is.  Of a time limit the end is the
 latest; a job may end at any time before, all as likely: requested times were found to be used so (Mu'alem and
@@ -37,7 +38,7 @@ from scheduler.placement.admission import admissible
 from scheduler.placement.stop_program import StopProgram
 from scheduler.placement.types import Limits, PlacementAlgorithm, Status
 from scheduler.queue.run_times import Likeness, Prediction, RunTimeHistory, foreseen
-from scheduler.work_clock import clock, on_clock
+from scheduler.work_clock import End, clock, cut_short, ended_at, interrupted, on_clock
 from topology.cluster import Cluster
 from topology.running_jobs import LiveJob, gpus_held
 
@@ -59,6 +60,8 @@ class StopProposal:
     bound: float  # GPU-hours that are lost at least; infinite where the job fits in no way
     outcome: Outcome  # what the job has then; without a placement where it does not fit
     notes: tuple[str, ...]
+    priority: float | None  # only jobs of lower ones are stopped; None = any
+    stopped_at: End | None  # what ended the search; None = it ended by itself
 
     @property
     def gpu_hours(self) -> float:
@@ -67,20 +70,34 @@ class StopProposal:
 
 
 def whom_to_stop(
-    cluster: Cluster, job: Job, running: Sequence[LiveJob], *, now: float, solver: PlacementAlgorithm, limits: Limits
+    cluster: Cluster,
+    job: Job,
+    running: Sequence[LiveJob],
+    *,
+    now: float,
+    solver: PlacementAlgorithm,
+    limits: Limits,
+    priority: float | None = None,
 ) -> StopProposal:
     """Return the cheapest set of jobs to stop so that a job fits.
 
     :param cluster: with the GPUs of the running jobs in use.
     :param now: seconds since 1970.
+    :param priority: of the job, for which only jobs of lower priorities are stopped, the lowest first; ``None`` = any.
     """
-    costs = {other.name: other.lost_gpu_hours(cluster, now) for other in running if other.preemptible}
-    silent = [name for name, cost in costs.items() if cost is None]
-    choices = [other for other in running if costs.get(other.name) is not None]
-    lost = {name: cost for name, cost in costs.items() if cost is not None}
+    may_stop = [other for other in running if other.preemptible]
     notes = []
-    if protected := len(running) - len(costs):
+    if protected := len(running) - len(may_stop):
         notes.append(f"not said to be preemptible, and so not stopped: {protected} of {len(running)} jobs")
+    if priority is not None:
+        below = [other for other in may_stop if other.priority is not None and other.priority < priority]
+        if others := len(may_stop) - len(below):
+            notes.append(f"of no priority that is known to be below {priority:g}, and so not stopped: {others} jobs")
+        may_stop = below
+    costs = {other.name: other.lost_gpu_hours(cluster, now) for other in may_stop}
+    silent = [name for name, cost in costs.items() if cost is None]
+    choices = [other for other in may_stop if costs[other.name] is not None]
+    lost = {name: cost for name, cost in costs.items() if cost is not None}
     if silent:
         unknown = f"{len(silent)} preemptible jobs that say neither their start nor a checkpoint"
         notes.append(f"what they would lose is not known, so they are not stopped: {unknown}")
@@ -90,10 +107,11 @@ def whom_to_stop(
         status: Status = "optimal" if proved else "feasible"
         if outcome.evaluation is None:
             status = outcome.status
-        ordered = sorted(chosen, key=running.index)
-        return StopProposal(
-            status, tuple(ordered), {other.name: lost[other.name] for other in ordered}, bound, outcome, tuple(notes)
-        )
+        ordered = tuple(sorted(chosen, key=running.index))
+        losses = {other.name: lost[other.name] for other in ordered}
+        late = (not proved and bound < inf) or interrupted()
+        stopped_at = ended_at(limits.seconds) if late else None
+        return StopProposal(status, ordered, losses, bound, outcome, tuple(notes), priority, stopped_at)
 
     def room(chosen: Sequence[LiveJob]) -> bool | None:
         return fits(without(cluster, chosen), job, solver=solver, limits=limits)
@@ -102,6 +120,19 @@ def whom_to_stop(
         return settled([], 0.0, proved=True)
     if not choices or room(choices) is False:
         return replace(settled(choices, inf, proved=False), jobs=(), lost={})
+    unsure = False
+    if priority is not None:
+        levels = sorted({other.priority for other in choices if other.priority is not None})
+
+        def makes_room_up_to(level: float) -> bool:
+            nonlocal unsure
+            fitting = room([other for other in choices if other.priority is not None and other.priority <= level])
+            unsure |= fitting is None
+            return bool(fitting)
+
+        highest = levels[min(bisect_left(levels, True, key=makes_room_up_to), len(levels) - 1)]
+        choices = [other for other in choices if other.priority is not None and other.priority <= highest]
+        notes.append(f"of priorities below {priority:g}, those up to {highest:g} are enough, and no lower ones")
     before, after = admissible(cluster, job), admissible(without(cluster, choices), job)
     holders: dict[str, list[int]] = {}
     for number, other in enumerate(choices):
@@ -113,7 +144,7 @@ def whom_to_stop(
     program = StopProgram(seconds, freed, job.grid.cells - int(np.count_nonzero(before)))
     bound = 0.0
     with on_clock(limits.clock, limits.seconds):
-        end, unsure = clock() + limits.seconds, False
+        end = clock() + limits.seconds
         while clock() < end:
             answer = program.cheapest(end - clock(), seed=limits.seed)
             if answer is None:
@@ -130,12 +161,12 @@ def whom_to_stop(
                 if other not in barren and clock() < end and room([*barren, other]) is False:
                     barren.append(other)
             program.cut({number for number, other in enumerate(choices) if other in barren})
-    # out of time: all, but for those, the dearest first, without whom there is room still
-    chosen = [*choices]
-    for other in sorted(choices, key=lambda other: -lost[other.name]):
-        rest = [kept for kept in chosen if kept is not other]
-        if room(rest):
-            chosen = rest
+        # out of time: all, but for those, the dearest first, without whom there is room still
+        chosen = [*choices]
+        for other in sorted(choices, key=lambda other: -lost[other.name]):
+            rest = [kept for kept in chosen if kept is not other]
+            if clock() < end + limits.seconds and room(rest):
+                chosen = rest
     return settled(chosen, bound, proved=False)
 
 
@@ -150,7 +181,11 @@ class StartTimes:
     now: Outcome  # what it has at once; without a placement where it has to wait
     later: Outcome  # the best that waiting for ends that are known can give
     later_at: float  # from when on
+    # names of the running jobs at whose end it starts, where all end in the middle of what is possible; none where it
+    # starts at once, or after others that wait
+    after: tuple[str, ...]
     notes: tuple[str, ...]
+    stopped_at: End | None  # what ended the search; None = it ended by itself
 
 
 class Queue(Protocol):
@@ -161,7 +196,8 @@ class Queue(Protocol):
         """The jobs, in the order of the queue."""
 
     def start(self, ends: Mapping[str, float], lengths: Sequence[float]) -> float:
-        """Return when the job starts, seconds since 1970; infinite = not before a job ends of which no end is known.
+        """Return when the job starts, seconds since 1970; infinite = not before a job ends of which no end is known,
+        or before the clock ended the replay.
 
         :param ends: of running jobs by name, seconds since 1970; one that is missing never ends.
         :param lengths: seconds that each of those that wait will run; infinite = for ever.
@@ -213,19 +249,31 @@ def start_times(
             return start_at(drawn)
         return queue.start(drawn, [lengths[other.name].at(generator.random) for other in waiting])
 
-    uncertain = any(length.uncertain for length in lengths.values())
-    starts = sorted(draw() for _ in range(DRAWS if uncertain else 1))
-    p10, p50, p90 = (starts[len(starts) * share // 100] for share in (10, 50, 90))
+    draws = DRAWS if any(length.uncertain for length in lengths.values()) else 1
+    starts = [draw()]
+    with on_clock(limits.clock, limits.seconds):
+        end = clock() + limits.seconds
+        while len(starts) < draws and clock() < end and not cut_short():
+            starts.append(draw())
+        if cut_short() or interrupted():
+            del starts[-1]  # it may have been ended
+    starts.sort()
+    p10, p50, p90 = (starts[len(starts) * share // 100] if starts else inf for share in (10, 50, 90))
     earliest = start_at(all_ends(float))  # of a job with a limit, at once
     outcome = run(solver, cluster, job, limits)
     middle = all_ends(lambda: 0.5)
     later, later_at = _best(
         future, middle, lambda gone, at: run(solver, future.cluster(gone, at), job, limits), outcome
     )
+    begins = start_at(middle) if queue is None else p50
+    after = tuple(name for name, end in middle.items() if end == begins)
+    stopped_at = ended_at(limits.seconds) if len(starts) < draws or interrupted() else None
     notes = [f"ends are known of {len(middle)} of {len(running)} running jobs"]
     if endless := len(running) - len(middle):
         notes = [f"{notes[0]}; of the others none is, so they never end here: {endless}"]
     by_limit = sum(length.uncertain and length.prediction is None for length in lengths.values())
+    if len(starts) < draws:
+        notes.append(f"time ran out after {len(starts)} of {draws} draws of ends")
     if by_limit:
         notes.append(f"a time limit is the latest end: {by_limit} jobs run any part of theirs, all as likely")
     if foreseen_jobs := sum(length.prediction is not None for length in lengths.values()):
@@ -240,8 +288,8 @@ def start_times(
         notes.append(f"{len(waiting)} jobs wait before it{never}")
     if future.changes and job.expected_hours is None:
         notes.append("how long it runs is not said (expected_hours), so it may start where maintenance begins later")
-    notes.append("not counted: jobs that have yet to come; nodes of reservations stay kept out, also after their end")
-    return StartTimes(earliest, p10, p50, p90, outcome, later, later_at, tuple(notes))
+    notes.append("not counted: jobs that have yet to come")
+    return StartTimes(earliest, p10, p50, p90, outcome, later, later_at, after, tuple(notes), stopped_at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,12 +343,14 @@ class Future:
     def __init__(self, cluster: Cluster, job: Job, running: Sequence[LiveJob], now: float) -> None:
         self._cluster, self._job, self._running, self.now = cluster, job, running, now
         flags = at_no_time(cluster).upcoming
+        # node, from when, until when, and whether for ever counts of a job that does not say how long it runs
         self._away = [
-            (cluster.index_of[flag.node], _seconds(flag.since, -inf), _seconds(flag.until, inf))
-            for flag in flags
+            (cluster.index_of[flag.node], _seconds(flag.since, -inf), _seconds(flag.until, inf), by_reservation)
+            for windows, by_reservation in ((flags, False), (cluster.reserved, True))
+            for flag in windows
             if flag.kind == "faulty" and flag.node in cluster.index_of
         ]
-        times = {time for flag in flags for time in (flag.since, flag.until) if time is not None}
+        times = {time for flag in (*flags, *cluster.reserved) for time in (flag.since, flag.until) if time is not None}
         # a job is also kept off nodes that go away before it ends: room comes and goes that much earlier
         earlier = (job.expected_hours or 0.0) * HOUR
         self.changes = sorted({time.timestamp() - seconds for time in times for seconds in (0.0, earlier)})
@@ -318,8 +368,14 @@ class Future:
         return at_time(cluster, self._job, datetime.fromtimestamp(at, UTC)) if self.changes else cluster
 
     def away(self, at: float, seconds: float) -> list[int]:
-        """Return the nodes that are faulty at an instant, or become so within some seconds."""
-        return [node for node, since, until in self._away if since <= at + seconds and at < until]
+        """Return the nodes that are faulty or reserved at an instant, or become so within some seconds; infinite = how
+        long a job runs is not known: then nodes that become faulty later are not away.
+        """
+        return [
+            node
+            for node, since, until, by_reservation in self._away
+            if at < until and since <= at + (seconds if seconds < inf or by_reservation else 0.0)
+        ]
 
     def gone(self, ends: Mapping[str, float], at: float) -> list[LiveJob]:
         """Return the jobs that have ended by an instant."""

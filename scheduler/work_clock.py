@@ -78,9 +78,14 @@ def begin_again() -> None:
     _stops.since = inf
 
 
+def interrupted() -> bool:
+    """Return whether all clocks were ended."""
+    return _stops.since < inf
+
+
 def ended_at(seconds: float) -> End:
     """Return what ended a search whose clock ended: its limit, given in seconds, unless all clocks were ended."""
-    return seconds if _stops.since == inf else "interrupted"
+    return "interrupted" if interrupted() else seconds
 
 
 @contextmanager

@@ -166,17 +166,11 @@ class CheckpointFile:
         except ValidationError as error:
             first = error.errors()[0]
             place = ".".join(map(str, first["loc"])) or "the whole"
-            raise InvalidInput(
-                f"is no checkpoint of this version: {place}: {first['msg']}",
-                where=path,
-                fix="remove the file to begin anew, or name another one",
-            ) from None
+            problem = f"is no checkpoint of this version: {place}: {first['msg']}"
+            raise InvalidInput(problem, where=path, fix="remove the file to begin anew, or name another one") from None
         if saved.inputs != self._inputs:
-            raise InvalidInput(
-                "is the checkpoint of a run with another trace, cluster or settings",
-                where=path,
-                fix="give the same inputs as then, or name another file",
-            )
+            problem = "is the checkpoint of a run with another trace, cluster or settings"
+            raise InvalidInput(problem, where=path, fix="give the same inputs as then, or name another file")
         restore(replay.engine, saved.state)
         self._wall = saved.wall_seconds
         self._since = perf_counter()
@@ -230,11 +224,8 @@ def held_alone(path: str) -> Iterator[None]:
         except BlockingIOError:
             holder = os.read(handle, 20).decode(errors="replace").strip()
             os.close(handle)
-            raise InvalidInput(
-                f"another run is using it{f': process {holder}' if holder else ''}",
-                where=path,
-                fix="wait until it has ended, or name another file",
-            ) from None
+            problem = f"another run is using it{f': process {holder}' if holder else ''}"
+            raise InvalidInput(problem, where=path, fix="wait until it has ended, or name another file") from None
         except OSError:
             break
         # What held it before may have removed it just now: then the next one would lock another file.

@@ -20,6 +20,7 @@ from heapq import heappop, heappush
 from math import inf
 from time import monotonic, perf_counter
 from types import MappingProxyType
+from typing import NamedTuple
 
 from ground.errors import ArnoldError, InvalidInput
 from ground.quantities import DAY
@@ -168,11 +169,9 @@ class SimulatedCluster:
     def _nodes(self) -> NodePool:
         """The pool, which places."""
         if not isinstance(self.pool, NodePool) or not self.pool.cluster.nodes_of_type:
-            raise InvalidInput(
-                f"{self.policy.name} chooses types of GPU, and this run has none",
-                where=f"--policy {self.policy.name}",
-                fix="choose an --algorithm that places, and give the nodes of the cluster a gpu_type",
-            )
+            problem = f"{self.policy.name} chooses types of GPU, and this run has none"
+            fix = "choose an --algorithm that places, and give the nodes of the cluster a gpu_type"
+            raise InvalidInput(problem, where=f"--policy {self.policy.name}", fix=fix)
         return self.pool
 
     @property
@@ -501,6 +500,18 @@ class Engine:
                     self.clock.add(time, EventPhase.ANNOUNCEMENT, job.key)
         self._expect()
 
+    def go_on_from(self, held: Sequence[Held], *, now: float) -> None:
+        """Begin at an instant with nodes that the first jobs have already."""
+        self.clock.now = now
+        self.arrived = len(held)
+        for job, has in zip(self.jobs, held, strict=False):
+            job.places, job.state = has.places, JobState.RUNNING
+            job.started = job.since = job.first_start = now
+            job.ends = max(now, has.expected)
+            self.cluster.activate(job)
+            if has.end < inf:
+                self.clock.add(max(now, has.end), EventPhase.RELEASE, job.key, job.version)
+
     @property
     def over(self) -> bool:
         """Whether all jobs have ended, or nothing happens any more."""
@@ -581,6 +592,14 @@ class Engine:
                 raise diverged
             if interrupted:
                 raise KeyboardInterrupt
+
+
+class Held(NamedTuple):
+    """What a job has that is at work when a run begins."""
+
+    places: Sequence[int]
+    end: float  # when it ends; infinite = not in this run
+    expected: float  # when the scheduler expects that
 
 
 @dataclass(frozen=True, slots=True)

@@ -138,10 +138,8 @@ def shape(
     if record.nodes is not None:
         each = gpus / record.nodes
         if each > gpus_per_node and not there_are(record.nodes):
-            raise InvalidJob(
-                f"job {record.job_id} asks for {each:g} GPUs on each of {record.nodes} nodes",
-                fix=f"nodes have {gpus_per_node} GPUs: ask for more of them, or leave the number of nodes open",
-            )
+            fix = f"nodes have {gpus_per_node} GPUs: ask for more of them, or leave the number of nodes open"
+            raise InvalidJob(f"job {record.job_id} asks for {each:g} GPUs on each of {record.nodes} nodes", fix=fix)
         if record.parallelism is not None and record.nodes > 1:
             record.parallelism.shape(int(each))
         return record.nodes, each

@@ -8,10 +8,11 @@ gangs of whole nodes through the placement algorithm and the evaluator of ``arno
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import ceil, inf
+from types import MappingProxyType
 from typing import TypeAlias
 
 import numpy as np
@@ -135,6 +136,7 @@ class NodePool:
     :param cluster: GPUs of it that are in use at the start stay so; a node that is faulty is no part of it.
     :param level: the level whose domains spread counts; ``None`` = the broadest with more than one domain.
     :param records: own measurements of what spread costs jobs.
+    :param given: by id of a job, what it needs whatever its record says, as it has nodes already.
     """
 
     def __init__(
@@ -145,6 +147,7 @@ class NodePool:
         limits: Limits,
         level: str | None = None,
         records: Sequence[Gains] = (),
+        given: Mapping[str, Need] = MappingProxyType({}),
     ) -> None:
         if level is not None:
             cluster.level_index(level, where="--level")
@@ -154,6 +157,7 @@ class NodePool:
         self.domains = tuple(domains.domain_of for domains in cluster.levels)
         self._at_start: IntArray = self.total.copy()
         self.capacity = int(self.total.sum())  # with nodes that are out at the moment
+        self._given = given
         self._algorithm, self._limits, self._level, self._records = algorithm, limits, level, records
         self.occupancy = Occupancy(cluster.gpus * UNITS, self.total, cluster.levels)
         self._whole: BoolArray = self.occupancy.idle.copy()
@@ -177,6 +181,8 @@ class NodePool:
         :raises Disagreement: it could not run even if the cluster were empty, for another reason.
         :raises InvalidTopology: it is a gang, and the cluster has no level.
         """
+        if record.job_id in self._given:
+            return self._given[record.job_id]
         key = (record.gpus, record.nodes, record.asks)
         if key in self._needs:
             return self._needs[key]

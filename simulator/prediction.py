@@ -293,11 +293,9 @@ class _Bag:
         try:
             from sklearn.ensemble import HistGradientBoostingRegressor
         except ImportError:
-            raise InvalidInput(
-                "predicting by boosting needs scikit-learn, which is not installed",
-                where="--predictor",
-                fix="in a clone of Arnold: pip install '.[learn]', or use --predictor history",
-            ) from None
+            problem = "predicting by boosting needs scikit-learn, which is not installed"
+            fix = "in a clone of Arnold: pip install '.[learn]', or use --predictor history"
+            raise InvalidInput(problem, where="--predictor", fix=fix) from None
         self._mean = float(bins.mean())
         different = [np.unique(column[~np.isnan(column)]).size for column in features.T]
         self._columns = [column for column, values in enumerate(different) if values > 1]

@@ -51,10 +51,8 @@ def check_against(trace: JobTrace, pool: Pool, *, nodes: int, lenient: bool = Fa
     :raises InvalidTopology: the cluster has no node that a job could ever use, or no level, and there is a gang.
     """
     if not pool.total.any():
-        raise InvalidTopology(
-            f"none of the {nodes:,} nodes of the cluster can be used: they are all faulty or busy",
-            fix="give a cluster with nodes that have free GPUs and are not faulty",
-        )
+        problem = f"none of the {nodes:,} nodes of the cluster can be used: they are all faulty or busy"
+        raise InvalidTopology(problem, fix="give a cluster with nodes that have free GPUs and are not faulty")
     too_large: dict[str, Disagreement] = {}
     others: dict[str, Disagreement] = {}
     no_level: InvalidTopology | None = None
@@ -84,11 +82,8 @@ def check_against(trace: JobTrace, pool: Pool, *, nodes: int, lenient: bool = Fa
         raise TraceFormatError(f"job {job} could never run: {first}", where=trace.source, fix=fix) from first
     misfits = {job: error.reason for job, error in {**too_large, **others}.items()}
     if len(misfits) == len(trace):
-        raise TraceFormatError(
-            "none of its jobs could ever run on this cluster",
-            where=trace.source,
-            fix="give a cluster that can hold them, or another trace",
-        )
+        fix = "give a cluster that can hold them, or another trace"
+        raise TraceFormatError("none of its jobs could ever run on this cluster", where=trace.source, fix=fix)
     return trace.without(misfits) if misfits else trace
 
 
@@ -316,11 +311,9 @@ def prepare(trace: JobTrace, cluster: Cluster, settings: ReplaySettings, *, leni
     trace = check_against(trace, pool, nodes=len(cluster), lenient=lenient)
     announced = next((record for record in trace.records if record.announced is not None), None)
     if policy.reserving and settings.algorithm == COUNT_ONLY and announced is not None:
-        raise InvalidInput(
-            f"job {announced.job_id} was announced, a zone is of nodes, and this run only counts GPUs",
-            where=f"--policy {settings.policy}",
-            fix="choose an --algorithm that places, or --policy arnold-no-reserve",
-        )
+        problem = f"job {announced.job_id} was announced, a zone is of nodes, and this run only counts GPUs"
+        fix = "choose an --algorithm that places, or --policy arnold-no-reserve"
+        raise InvalidInput(problem, where=f"--policy {settings.policy}", fix=fix)
     failures = None
     if failing is not None:
         failures = ClusterFailures(failing, sound, start=start, seed=settings.seed, spares=spares)

@@ -83,11 +83,9 @@ def time_series(
     :raises InvalidInput: the step makes more than :data:`MOST_BUCKETS`.
     """
     if step is not None and history.length / step > MOST_BUCKETS:
-        raise InvalidInput(
-            f"{step:g} seconds make {history.length / step:,.0f} buckets",
-            where="--series-step",
-            fix=f"give at least {history.length / MOST_BUCKETS:.3g} seconds",
-        )
+        problem = f"{step:g} seconds make {history.length / step:,.0f} buckets"
+        fix = f"give at least {history.length / MOST_BUCKETS:.3g} seconds"
+        raise InvalidInput(problem, where="--series-step", fix=fix)
     if edges is None:
         edges = edges_of(history.length, step or bucket_length(history.length, most))
     attempts, width = history.attempts, np.diff(edges)

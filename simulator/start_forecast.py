@@ -18,22 +18,24 @@ import numpy as np
 from ground.errors import InvalidJob
 from ground.quantities import HOUR
 from scheduler.algorithm_run import fits
-from scheduler.job import Job, Parallelism
+from scheduler.job import Job
 from scheduler.job_on_cluster import at_no_time
 from scheduler.placement.types import ALGORITHMS, Limits, PlacementAlgorithm
 from scheduler.queue.policy import POLICIES, Keep
 from scheduler.queue.run_times import Likeness, Prediction, RunTimeHistory
 from scheduler.start_times import Future, without
-from simulator.engine import Engine, EventClock, EventPhase
+from scheduler.work_clock import cut_short, interrupted, spend
+from simulator.engine import Engine, EventClock, Held
 from simulator.failures.cluster_failures import IncidentStream
 from simulator.hooks import Incident
 from simulator.job_record import JobRecord
 from simulator.pools import Disagreement, Found, NodePool
-from simulator.sim_job import UNITS, JobState, Need, SimJob
+from simulator.sim_job import UNITS, Need, SimJob
 from topology.cluster import Cluster
 from topology.running_jobs import LiveJob
 
 ASKED = "the job that is asked about"
+STEP = 1e-4  # Seconds of work that an instant of a replay counts as
 
 
 def run_times_of(records: Iterable[JobRecord]) -> RunTimeHistory:
@@ -66,15 +68,11 @@ class QueuePool(NodePool):
         lasting = [flag for flag in timeless.upcoming if flag.until is None and flag in begun]
         passing = tuple(flag for flag in timeless.upcoming if flag not in lasting)
         cluster = timeless.replace(upcoming=passing).with_flags(lasting)
-        super().__init__(cluster, algorithm=ALGORITHMS.load("gpu-packing"), limits=limits)
-        self._asked, self._given, self._solver = job, needs, solver
+        super().__init__(cluster, algorithm=ALGORITHMS.load("gpu-packing"), limits=limits, given=needs)
+        self._asked, self._solver = job, solver
         self._fits: dict[tuple[bytes, int], bool] = {}
         self.future = future
         self.clock: EventClock
-
-    def need(self, record: JobRecord) -> Need:
-        """Return nodes and units on each; raises Disagreement as that of all pools."""
-        return self._given[record.job_id] if record.job_id in self._given else super().need(record)
 
     def may_fit(self, job: SimJob) -> bool:
         """Return whether enough nodes have enough free."""
@@ -84,7 +82,7 @@ class QueuePool(NodePool):
         """Return nodes for the job; for the one in question, with which the replay ends, any where it has room."""
         now = self.clock.now
         if job.record.job_id != ASKED:
-            away = self.future.away(now, 0.0 if job.predicted == inf else job.predicted)
+            away = self.future.away(now, job.predicted)
             if away:
                 keep = np.zeros_like(self.free) if keep is None else keep.copy()
                 keep[away] = self.free[away]
@@ -97,7 +95,7 @@ class QueuePool(NodePool):
         return Found(np.flatnonzero(free)[: job.nodes].tolist()) if self._fits[key] else None
 
 
-class _Held(NamedTuple):
+class _Part(NamedTuple):
     """The part of a running job that has so many GPUs on each of its nodes."""
 
     job: LiveJob
@@ -143,9 +141,8 @@ class QueueForecast:
         records = list[JobRecord]()
         for other in waiting:
             gpus = other.gpus if isinstance(other.gpus, int) else self._pool.cluster.node_size
-            degrees = None if other.parallelism is None else Parallelism(**other.parallelism)  # type: ignore[arg-type]
             name = f"{len(self.waiting)} {other.name}"
-            record = JobRecord(name, now, inf, gpus * other.wanted, other.wanted, parallelism=degrees)
+            record = JobRecord(name, now, inf, gpus * other.wanted, other.wanted)
             try:
                 self._pool.need(record)
             except (Disagreement, InvalidJob):
@@ -161,7 +158,8 @@ class QueueForecast:
         self._queue = [*zip(records, limited, strict=True)]
 
     def start(self, ends: Mapping[str, float], lengths: Sequence[float]) -> float:
-        """Return when the job starts, seconds since 1970; infinite = not before a job ends of which no end is known.
+        """Return when the job starts, seconds since 1970; infinite = not before a job ends of which no end is known,
+        or before the clock ended the replay.
 
         :param ends: of running jobs by name, seconds since 1970; one that is missing never ends.
         :param lengths: seconds that each of :attr:`waiting` will run; infinite = for ever.
@@ -184,19 +182,13 @@ class QueueForecast:
             ),
         )
         self._pool.clock = engine.clock
-        engine.clock.now = self._now
-        engine.arrived = len(self._held)  # these have nodes already
-        for held, job in zip(self._held, engine.jobs, strict=False):
-            job.places, job.state = held.places, JobState.RUNNING
-            job.started = job.since = self._now
-            job.ends = max(self._now, _believed(held.job))
-            engine.cluster.activate(job)
-            end = ends.get(held.job.name, inf)
-            if end < inf:
-                engine.clock.add(max(self._now, end), EventPhase.RELEASE, job.key, job.version)
+        engine.go_on_from(
+            [Held(part.places, ends.get(part.job.name, inf), _believed(part.job)) for part in self._held], now=self._now
+        )
         asked = engine.jobs[len(self._held) + self._place]
-        while asked.first_start == inf and engine.peek() < inf:
+        while asked.first_start == inf and engine.peek() < inf and not (cut_short() or interrupted()):
             engine.step()
+            spend(STEP)
         for job in engine.cluster.active.values():
             self._pool.vacate(job)
         return asked.first_start
@@ -207,11 +199,11 @@ def _believed(job: LiveJob) -> float:
     return inf if job.ends is None else job.ends
 
 
-def _parts(cluster: Cluster, job: LiveJob, now: float) -> Iterator[_Held]:
+def _parts(cluster: Cluster, job: LiveJob, now: float) -> Iterator[_Part]:
     """Yield what a running job has: a part for each number of GPUs."""
     by_gpus: dict[int, list[int]] = {}
     for name, gpus in zip(job.nodes, job.gpus_on(cluster).tolist(), strict=True):
         by_gpus.setdefault(gpus, []).append(cluster.index_of[name])
     for gpus, nodes in by_gpus.items():
         record = JobRecord(f"runs: {job.name}, {gpus}", now, inf, gpus * len(nodes), len(nodes))
-        yield _Held(job, record, Need(len(nodes), gpus * UNITS, gpus * UNITS * len(nodes)), nodes)
+        yield _Part(job, record, Need(len(nodes), gpus * UNITS, gpus * UNITS * len(nodes)), nodes)

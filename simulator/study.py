@@ -368,11 +368,7 @@ def read_rows(path: str) -> tuple[dict[StudyPoint, Row], Mapping[str, str]]:
         numbers = pc.list_flatten(column) if pa.types.is_list(column.type) else column
         largest = pc.max(pc.abs(numbers)).as_py() if pa.types.is_floating(numbers.type) else None
         if largest is not None and largest > LARGEST:
-            raise InvalidInput(
-                f"is no file of a study: column {name!r} holds {largest:g}",
-                where=path,
-                fix=_FIX,
-            )
+            raise InvalidInput(f"is no file of a study: column {name!r} holds {largest:g}", where=path, fix=_FIX)
     metadata = {key.decode(): value.decode() for key, value in (table.schema.metadata or {}).items()}
     return {point_of(row): row for row in table.select(list(COLUMNS)).to_pylist()}, metadata
 
@@ -419,11 +415,8 @@ class Journal:
         if Path(self.out).exists():
             rows, metadata = read_rows(self.out)
             if metadata.get(INPUTS) != self.inputs:
-                raise InvalidInput(
-                    "has rows of another trace, cluster or setting, or of another version of this program",
-                    where=self.out,
-                    fix="name another file, or remove this one",
-                )
+                problem = "has rows of another trace, cluster or setting, or of another version of this program"
+                raise InvalidInput(problem, where=self.out, fix="name another file, or remove this one")
         text = self.path.read_text(encoding="utf-8", errors="replace") if self.path.is_file() else ""
         for line in text.splitlines():
             try:
@@ -506,11 +499,8 @@ class OnDask:
         try:
             import distributed  # noqa: F401
         except ImportError:
-            raise InvalidInput(
-                "the library for Dask is not installed",
-                where="--dask",
-                fix="in a clone of Arnold: pip install '.[dask]', or run on this machine with --jobs",
-            ) from None
+            fix = "in a clone of Arnold: pip install '.[dask]', or run on this machine with --jobs"
+            raise InvalidInput("the library for Dask is not installed", where="--dask", fix=fix) from None
         self._address = address
 
     def run(self, work: Callable[[S, T], R], shared: S, items: Sequence[T]) -> Iterator[R]:
@@ -524,11 +514,8 @@ class OnDask:
         try:
             client = Client(self._address, timeout=SECONDS, set_as_default=False)
         except (OSError, TimeoutError, ValueError) as error:
-            raise InvalidInput(
-                f"no Dask scheduler answers at {self._address}",
-                where="--dask",
-                fix="start one with `dask scheduler` and workers with `dask worker ADDRESS`, then give its address",
-            ) from error
+            fix = "start one with `dask scheduler` and workers with `dask worker ADDRESS`, then give its address"
+            raise InvalidInput(f"no Dask scheduler answers at {self._address}", where="--dask", fix=fix) from error
         with client:
             client.wait_for_workers(1, timeout=6 * SECONDS)
             given = client.scatter(shared, broadcast=True, hash=False)
@@ -537,10 +524,7 @@ class OnDask:
                 for future in as_completed(futures, loop=client.loop):
                     yield future.result()
             except KilledWorker as error:
-                raise WorkerLost(
-                    f"workers died with a run: {error}",
-                    where="--dask",
-                    fix="if memory ran out, give workers more of it; the rows that are done are kept",
-                ) from error
+                fix = "if memory ran out, give workers more of it; the rows that are done are kept"
+                raise WorkerLost(f"workers died with a run: {error}", where="--dask", fix=fix) from error
             finally:
                 client.cancel(futures)

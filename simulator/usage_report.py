@@ -1,8 +1,9 @@
 """What became of the GPU-hours of a cluster: used, idle and why, lost to spread, slow nodes and restarts, by account.
 
 The accounting of Slurm says which jobs ran and waited, when, and on which nodes; snapshots say which nodes there were
-and which could be used, each until the next one.  Time is cut where a job starts, ends or begins to wait, and where a
-snapshot follows; in each piece the GPUs of the cluster are
+and which could be used, each until the next one.  Without accounting the jobs of snapshots are all that is known.  Time
+is cut where a job starts, ends or begins to wait, and where a snapshot follows; in each piece the GPUs of the cluster
+are
 
 - *used* by jobs;
 - *unusable*: faulty, or kept out by reservations and partitions, and used by no job;
@@ -23,7 +24,9 @@ from __future__ import annotations
 from bisect import insort
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import inf
+from datetime import UTC, datetime
+from math import inf, isnan, nan
+from typing import Any
 
 import numpy as np
 
@@ -39,7 +42,7 @@ from simulator.traces.readers.slurm_accounting import Sacct, gpus_in
 from topology.cluster import Cluster, FloatArray, IntArray
 from topology.load import LoadedTopology
 from topology.node_names import NodeNames, expand_hostlist
-from topology.running_jobs import LiveJob
+from topology.running_jobs import SKEW, LiveJob, asked_in_comment
 
 ENDED_BY_SYSTEM = ("NODE_FAIL", "PREEMPTED", "REQUEUED", "BOOT_FAIL", "REVOKED")
 """States of runs that no job of a user, and no time limit, has ended: sacct(1), job state codes."""
@@ -51,19 +54,33 @@ class Run:
 
     name: str  # number and name, as of running jobs
     account: str  # or the user, where none is said
-    wait_from: float  # when it might have started
+    wait_from: float  # when it might have started; NaN = not known
     start: float  # infinite = it has not started
     end: float  # infinite = it runs on
     state: str
     gpus: float  # in all
     wanted_nodes: int
-    nodes: IntArray | None  # indices; None = not said
+    nodes: IntArray | None  # indices, in the order of ranks where that is known; None = not said
     where: str
+    limit: float | None = None  # seconds that it might run; None = not said
+    priority: float | None = None
+    asks: Mapping[str, Any] | None = None  # as of running jobs
 
     @property
     def each(self) -> float:
         """GPUs on each of its nodes."""
         return self.gpus / self.wanted_nodes
+
+    def live(self, cluster: Cluster) -> LiveJob:
+        """Return it as a running job, on any nodes where it has none.
+
+        :raises InvalidInput: it has parts of GPUs, so it has no grid.
+        """
+        nodes = range(self.wanted_nodes) if self.nodes is None else self.nodes.tolist()
+        if not self.each.is_integer():
+            raise InvalidInput("it has not as many GPUs on each of its nodes", where=self.where)
+        names = tuple(cluster.names[node] for node in nodes)
+        return LiveJob(self.name, names, self.where, gpus=int(self.each), group=self.account, asks=self.asks)
 
 
 Unknown = str  # Why something is not known
@@ -79,7 +96,8 @@ class Team:
     slow: float = 0.0
     restarts: float = 0.0
     jobs: int = 0  # that ran
-    waits: list[float] = field(default_factory=list)  # seconds, of those that started in the period
+    # seconds until it started, or the period ended, of each run that waited in it
+    waits: list[float] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,7 +163,12 @@ def read_runs(path: str, cluster: Cluster) -> tuple[list[Run], list[str]]:
             end = run.submit  # cancelled before it started; how long it waited is not said
         name, waits = f"{run.job_id} {run.name}".strip(), max(run.submit, run.eligible or 0.0)
         state, account = run.state.split(" ", 1)[0], run.account or run.user or NOBODY
-        runs.append(Run(name, account, waits, start, end, state, gpus, wanted, nodes, where))
+        runs.append(
+            Run(
+                name, account, waits, start, end, state, gpus, wanted, nodes, where, run.limit, run.priority,
+                asked_in_comment(run.comment),
+            )
+        )  # fmt: skip
     if without:
         notes.append(f"jobs without GPUs, left out: {without:,} of {len(recorded):,} rows")
     if elsewhere:
@@ -156,11 +179,65 @@ def read_runs(path: str, cluster: Cluster) -> tuple[list[Run], list[str]]:
     return runs, notes
 
 
+def check_clocks(snapshots: Iterable[LoadedTopology], runs: Sequence[Run]) -> None:
+    """Raise InvalidInput where no job that runs in a snapshot began then by the accounting, too."""
+    recorded: dict[str, list[Run]] = {}
+    for run in runs:
+        recorded.setdefault(run.name.partition(" ")[0], []).append(run)
+    apart: InvalidInput | None = None
+    for loaded in snapshots:
+        for job in () if loaded.jobs is None else loaded.jobs.running:
+            same = recorded.get(job.name.partition(" ")[0], [])
+            if job.started is None or not same:
+                continue
+            began = job.started
+            nearest = min(same, key=lambda run: abs(run.start - began))
+            if abs(nearest.start - began) <= SKEW:
+                return
+            times = (datetime.fromtimestamp(start, UTC) for start in (began, nearest.start) if start < inf)
+            both = " and at ".join(f"{time:%Y-%m-%d %H:%M}" for time in times)
+            problem = f"clocks differ: {job.name} began at {both}, by {loaded.source} and by the trace"
+            apart = apart or InvalidInput(problem, where=nearest.where, fix="print the trace in UTC: TZ=UTC sacct ...")
+    if apart is not None:
+        raise apart
+
+
+def seen_runs(snapshots: Sequence[LoadedTopology]) -> tuple[list[Run], list[str]]:
+    """Return the runs of jobs that snapshots have, each until it was seen last, and what is not known of them.
+
+    :param snapshots: of one cluster, in the order of their times.
+    :raises InvalidInput: of one nobody said which jobs run.
+    """
+    cluster, seen, unsaid = snapshots[0].cluster, dict[tuple[str, float | None], Run](), 0
+    for loaded in snapshots:
+        time = loaded.now.timestamp()
+        if loaded.jobs is None:
+            fix = "give --trace, or save it with --running, from slurm: or from kube:"
+            raise InvalidInput("it does not say which jobs run", where=loaded.source, fix=fix)
+        last = loaded is snapshots[-1]
+        for job in loaded.jobs.running:
+            before = seen.get((job.name, job.started))
+            nodes = np.array([cluster.index_of[name] for name in job.nodes], dtype=np.int32)
+            unsaid += before is None and job.started is None
+            start = before.start if before else time if job.started is None else job.started
+            seen[job.name, job.started] = Run(
+                job.name, job.group or job.owner or NOBODY, nan, start, inf if last else time, "RUNNING",
+                float(job.gpus_on(cluster).sum()), len(nodes), nodes, job.source, asks=job.asks,
+            )  # fmt: skip
+    notes = ["without --trace jobs count until a snapshot saw them last, and those between two snapshots not at all"]
+    if unsaid:
+        notes.append(f"jobs of which no start is said count from when they were seen first: {unsaid:,}")
+    return [*seen.values()], notes
+
+
+NO_WAITS = "only the accounting says which jobs waited, and how runs ended (--trace)"
+
+
 @dataclass(frozen=True, slots=True)
 class SpreadModel:
     """How the loss of jobs to spread is found."""
 
-    grid: Callable[[LiveJob], JobFile | None]  # of a running job; None = not known
+    grid: Callable[[LiveJob], JobFile]  # of a running job; raises ArnoldError where it is not known
     best: Callable[[Job], float | None]  # objective on the empty cluster; None = it does not fit
 
 
@@ -180,17 +257,23 @@ def usage(
         team = teams.setdefault(run.account, Team())
         team.used += _hours(run, since, until)
         team.jobs += 1
-        if run.start >= since:
-            team.waits.append(max(0.0, run.start - run.wait_from))
+    for run in runs:
+        # of one that was cancelled before it started it is not known how long it waited
+        if run.start >= since and run.wait_from < until and (run.start < inf or run.end == inf):
+            waits = teams.setdefault(run.account, Team()).waits
+            waits.append(max(0.0, min(run.start, until) - run.wait_from))
     used = sum(team.used for team in teams.values())
     silent = [run for run in running if run.nodes is None]
     if silent:
         notes.append(f"jobs of which no nodes are known: {some([run.name for run in silent])}")
-    parts: Sequence[float] | Unknown = "the trace does not say on which nodes jobs ran (NodeList)"
+    parts: Sequence[float | Unknown] | Unknown = "the trace does not say on which nodes jobs ran (NodeList)"
     if not silent:
         parts = _idle_parts(snapshots, running, runs, since, until)
     spread_lost, known = _spread_lost(cluster, running, teams, spread, since=since, until=until)
     slow = _slow_lost(snapshots, running, teams, since, until)
+    waits_known = not any(isnan(run.wait_from) for run in runs)
+    if not waits_known and not isinstance(parts, str):
+        parts = (parts[0], NO_WAITS, NO_WAITS, NO_WAITS)
     ended = [run for run in running if run.state in ENDED_BY_SYSTEM]
     restarts: float | Unknown = 0.0
     for run in ended:
@@ -198,6 +281,7 @@ def usage(
     restarts = sum(team.restarts for team in teams.values())
     if not ended:
         restarts = "no run was ended by the system (or the trace has only the last run of each: sacct --duplicates)"
+        restarts = restarts if waits_known else NO_WAITS
     unusable, fragmented, passed_over, unwanted = parts if not isinstance(parts, str) else (parts,) * 4
     return Usage(
         since=since, until=until, capacity=capacity, used=used, unusable=unusable, fragmented=fragmented,
@@ -225,7 +309,7 @@ def _idle_parts(
             events += [(max(run.wait_from, since), 3, run), (min(gone, until), 1, run)]
     events.sort(key=lambda event: event[:2])
     times = [snapshot.now.timestamp() for snapshot in snapshots]
-    usable = [_usable(snapshot.cluster) for snapshot in snapshots]
+    usable = [usable_gpus(snapshot.cluster) for snapshot in snapshots]
     changes = [time for time in times[1:] if since < time < until]
     size, hours = cluster.node_size, np.zeros(4)
     held = np.zeros(len(cluster))
@@ -255,7 +339,7 @@ def _idle_parts(
     return unusable, fragmented, passed_over, unwanted
 
 
-def _usable(cluster: Cluster) -> IntArray:
+def usable_gpus(cluster: Cluster) -> IntArray:
     """Return the GPUs of each node that jobs may have, used or not, shape [nodes]."""
     gpus = np.where(np.isfinite(cluster.slowdown), cluster.gpus, 0)
     gpus[list(cluster.kept_out)] = 0
@@ -296,13 +380,9 @@ def _spread_lost(
     for run in running:
         if run.nodes is None:
             continue
-        names = tuple(cluster.names[node] for node in run.nodes.tolist())
-        gpus = run.gpus / len(names)
-        live = LiveJob(run.name, names, run.where, gpus=int(gpus), group=run.account)
         try:
-            file = spread.grid(live) if gpus == int(gpus) else None
-            if file is None:
-                continue
+            live = run.live(cluster)
+            file = spread.grid(live)
             file.check_names(cluster)
             key = (file.job, run.nodes.tobytes())
             if key not in shares:

@@ -24,6 +24,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from statistics import NormalDist
 from typing import Annotated, Literal
 
@@ -204,6 +205,7 @@ TRAINED = {"llm-7b": ((1,), 8), "llm-20b": ((2, 4), 128), "llm-123b": ((4, 8), 2
 """Name of a model -> pipeline stages, tried in this order, and the fewest GPUs that a job trains it on."""
 
 
+@cache
 def grids(gpus: int) -> list[tuple[str, Parallelism]]:
     """Return every model and grid that a job of so many GPUs may have; none below a node of 8."""
     return [
@@ -283,11 +285,8 @@ def generate(spec: WorkloadSpec) -> tuple[JobRecord, ...]:
             total = sum(sizes.values())
             kinds.append(replace(kind, sizes={gpus: share / total for gpus, share in sizes.items()}))
     if not kinds:
-        raise InvalidInput(
-            f"no job of {' or '.join(spec.kinds)} has at most {spec.max_gpus} GPUs",
-            where="max_gpus",
-            fix="raise max_gpus, or ask for other kinds",
-        )
+        problem = f"no job of {' or '.join(spec.kinds)} has at most {spec.max_gpus} GPUs"
+        raise InvalidInput(problem, where="max_gpus", fix="raise max_gpus, or ask for other kinds")
     seeds = np.random.SeedSequence(spec.seed).spawn(2 + len(kinds))
     when, which, *generators = (np.random.default_rng(seed) for seed in seeds)
     per_day = KALOS.jobs / KALOS.days if spec.per_day is None else spec.per_day
@@ -295,11 +294,8 @@ def generate(spec: WorkloadSpec) -> tuple[JobRecord, ...]:
         gpu_time = sum(kind.share * kind.gpu_time_mean for kind in kinds) / sum(kind.share for kind in kinds)
         per_day = spec.load * spec.gpus * DAY / gpu_time
     if per_day * spec.days > MAX_JOBS:
-        raise TooLarge(
-            f"about {per_day * spec.days:,.0f} jobs are wanted; up to {MAX_JOBS:,} are made",
-            where="days",
-            fix="lower days, per_day or load, or leave evaluation out of kinds",
-        )
+        problem = f"about {per_day * spec.days:,.0f} jobs are wanted; up to {MAX_JOBS:,} are made"
+        raise TooLarge(problem, where="days", fix="lower days, per_day or load, or leave evaluation out of kinds")
     times = arrivals(when, per_day=per_day, days=spec.days, rhythm=spec.rhythm)
     share = np.array([kind.share for kind in kinds])
     kind_of = which.choice(len(kinds), size=len(times), p=share / share.sum())
@@ -319,11 +315,8 @@ def check(spec: WorkloadSpec) -> None:
     names = [kind.name for kind in kinds_of(KALOS)]
     unknown = [name for name in (*spec.kinds, *spec.preemptible) if name not in names]
     if unknown or not spec.kinds:
-        raise InvalidInput(
-            f"there is no kind of job called {unknown[0]!r}" if unknown else "no kind of job is wanted",
-            where="kinds",
-            fix=f"choose among {', '.join(names)}",
-        )
+        problem = f"there is no kind of job called {unknown[0]!r}" if unknown else "no kind of job is wanted"
+        raise InvalidInput(problem, where="kinds", fix=f"choose among {', '.join(names)}")
     if (spec.gpus is None) != (spec.load is None):
         fix = "give gpus and load together, or neither"
         raise InvalidInput(f"gpus is {spec.gpus}, and load {spec.load}", where="gpus", fix=fix)

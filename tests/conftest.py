@@ -16,6 +16,7 @@ import pytest
 from hypothesis import settings
 
 from arnold.commands.run import run
+from arnold.main import COLLECTED_AFTER
 from tests.case_counts import examples
 
 CONTROL_PLANE = "plane"
@@ -51,6 +52,7 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+gc.set_threshold(COLLECTED_AFTER)  # as the program itself does: a fifth of collecting the tests would go to looking
 os.environ.pop("COLUMNS", None)  # the width of text must not depend on the terminal that the tests run in
 # What was compiled is kept, as by default: else each run of the tests, and each program they start, compiles all again.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)

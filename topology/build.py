@@ -128,10 +128,8 @@ def with_level_names(cluster: Cluster, names: Sequence[str]) -> Cluster:
     levels = [level.name for level in cluster.levels]
     if len(names) != len(levels):
         has = f"the cluster has {plural(len(levels), 'level')}" + (f": {', '.join(levels)}" if levels else "")
-        raise InvalidTopology(
-            f"{plural(len(names), 'name')} for the levels, and {has}",
-            fix=f"give {plural(len(levels), 'name')}, from the broadest level to the closest",
-        )
+        fix = f"give {plural(len(levels), 'name')}, from the broadest level to the closest"
+        raise InvalidTopology(f"{plural(len(names), 'name')} for the levels, and {has}", fix=fix)
     _check_level_names(names, [level.name for level in cluster.second_levels])
     renamed = (replace(level, name=name) for level, name in zip(cluster.levels, names, strict=True))
     new_name = dict(zip(levels, names, strict=True))

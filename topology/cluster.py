@@ -121,6 +121,8 @@ class Cluster:
     cut: Mapping[str, str] = field(default_factory=dict)
     # nodes that this job may not have, though nothing is wrong with them, and why: "not in the partition batch"
     kept_out: Mapping[int, str] = field(default_factory=dict)
+    # windows in which nodes are kept out, such as by a reservation, whose evidence begins what they are kept out by
+    reserved: tuple[NodeFlag, ...] = ()
     taints: Mapping[int, tuple[Taint, ...]] = field(default_factory=dict)  # of nodes that taints keep some jobs off
     # nodes that hand out GPUs in parts -> how, such as time-slicing x4; all of them kept out (`with_sharing`)
     sharing: Mapping[int, str] = field(default_factory=dict)

@@ -185,7 +185,7 @@ def load_topology(
     if reading.has_states:
         listings = [source, *listings]
     lists: list[NodeList] = []
-    if listings or request is not None or unlisted is not None:
+    if listings or (request is not None and request.first_option()) or unlisted is not None:
         from topology.slurm_snapshot import NO_REQUEST
 
         lists = read_node_lists(listings, cluster, request or NO_REQUEST, now=now, unlisted=unlisted, own=source)
@@ -303,6 +303,7 @@ class NodeList:
     own_name: Mapping[str, str]  # names of nodes in the list -> in the cluster
     states: bool = False  # whether it is Slurm's, which says the state of every node there is
     kept_out: Mapping[str, str] = field(default_factory=dict)  # nodes that the job may not have -> why
+    reserved: tuple[NodeFlag, ...] = ()  # windows in which nodes are kept out by reservations
     node_limit: NodeLimit | None = None
     notes: tuple[str, ...] = ()  # how it was decided which nodes the job may have
 
@@ -478,6 +479,7 @@ def _slurm_list(
         own_name,
         states=snapshot.nodes is not None,
         kept_out=available.kept_out,
+        reserved=available.reserved,
         node_limit=available.node_limit,
         notes=available.notes,
     )
@@ -571,7 +573,9 @@ def with_node_list(cluster: Cluster, node_list: NodeList) -> tuple[Cluster, tupl
     kept_out = {cluster.index_of[name]: why for name, why in node_list.kept_out.items() if name in cluster.index_of}
     cut = {i: listed.gpus.sharing for i, listed in here.items() if listed.gpus is not None and listed.gpus.sharing}
     laid = cluster.with_busy(busy).with_flags(flags).with_kept_out(kept_out).with_sharing(cut)
-    laid = laid if node_list.node_limit is None else laid.replace(node_limit=node_list.node_limit)
+    laid = laid.replace(
+        node_limit=node_list.node_limit or laid.node_limit, reserved=(*laid.reserved, *node_list.reserved)
+    )
     return laid, tuple(_notes(cluster, node_list, here))
 
 

@@ -5,6 +5,7 @@ Read from what clusters say of themselves, each told by its content:
 - Slurm: ``squeue``, ``squeue --json``, ``scontrol show jobs`` (text or JSON), ``sacct --parsable2``.  Who holds nodes
   is what counts: also a job that is suspended, completing or being configured.  Its end is the latest that its time
   limit allows.  Of the jobs that wait those count that would start if they had room.
+  Degrees of parallelism are those of a comment ``arnold: tp=8,pp=8,dp=12``.
 - A file of one's own: ``jobs: [{name, nodes: "n[01-08]", gpus, owner, priority, preemptible, started, ends,
   last_checkpoint, parallelism}]``, all but the name and the nodes optional; and ``waiting: [{name, nodes: 4, gpus,
   owner, priority, submitted, hours}]``.
@@ -20,9 +21,9 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from math import inf
-from typing import Annotated, Literal, Protocol
+from typing import Annotated, Any, Literal, Protocol
 
 import numpy as np
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
@@ -46,6 +47,8 @@ _HOLDS = {"RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING", "STOPPED", "SIGNA
 _SHORT = {
     "R": "RUNNING", "S": "SUSPENDED", "CG": "COMPLETING", "CF": "CONFIGURING", "ST": "STOPPED", "PD": "PENDING",
 }  # fmt: skip
+_COMMENT = re.compile(r"\barnold:\s*([^\s;]+=[^\s;]+)")
+"""Degrees of parallelism in the comment of a job."""
 MOST_TASKS = 1_000  # Of an array that waits, as many tasks are looked at: Slurm's MaxArraySize allows millions
 _FOR_ROOM = {"", "None", "Priority", "Resources"}
 """Reasons for which a job waits that starts as soon as it has room and its turn."""
@@ -64,7 +67,7 @@ class LiveJob:
     group: str = ""  # account or namespace
     priority: float | None = None
     preemptible: bool = False  # whether it may be stopped for others
-    parallelism: Mapping[str, int | str] | None = None  # degrees of parallelism, as a job file has them
+    asks: Mapping[str, Any] | None = None  # what a job file says of it, degrees of parallelism among it
     started: float | None = None
     ends: float | None = None
     ends_by: EndsBy = ""
@@ -73,6 +76,11 @@ class LiveJob:
     submitted: float | None = None  # of one that waits, and so the next two
     seconds: float | None = None  # that it may run
     hindered: str = ""  # why it would not start if it had room, in the words of the source
+
+    @property
+    def parallelism(self) -> Mapping[str, int | str] | None:
+        """Its degrees of parallelism; ``None`` = not said."""
+        return None if self.asks is None else self.asks["parallelism"]
 
     def gpus_on(self, cluster: Cluster) -> IntArray:
         """Return the GPUs that it has on each of its nodes, shape [nodes]."""
@@ -86,6 +94,23 @@ class LiveJob:
         """
         since = self.started if self.last_checkpoint is None else self.last_checkpoint
         return None if since is None else int(gpus_held(cluster, [self]).sum()) * max(0.0, now - since) / HOUR
+
+
+def degrees_in(text: str) -> dict[str, int | str]:
+    """Return degrees of parallelism as users write them beside a job, of which nothing is checked yet.
+
+    >>> degrees_in("tp=8, PP=8,dp=12,order=tp-cp-ep-dp-pp")
+    {'tp': 8, 'pp': 8, 'dp': 12, 'order': 'tp-cp-ep-dp-pp'}
+    """
+    pairs = [part.partition("=") for part in text.split(",")]
+    cells = [(name.strip().lower(), value.strip()) for name, _, value in pairs]
+    return {name: int(value) if value.isdecimal() else value for name, value in cells}
+
+
+def asked_in_comment(comment: str) -> dict[str, Any] | None:
+    """Return what a comment of a job of Slurm's asks as a job file does; ``None`` = nothing."""
+    said = _COMMENT.search(comment)
+    return {"parallelism": degrees_in(said[1])} if said else None
 
 
 def gpus_held(cluster: Cluster, jobs: Iterable[LiveJob]) -> IntArray:
@@ -126,43 +151,46 @@ def read_running(
 ) -> LiveJobs:
     """Return the jobs of a cluster, their nodes by the names of the cluster.
 
-    Of a job all of whose nodes are strangers nothing is kept but a note; one on both is an error.
+    Of a job of Slurm all of whose nodes are strangers nothing is kept but a note; one on both is an error.
 
     :param without_gpus: nodes that were left out of the cluster as they have none; a job may have some.
-    :raises InvalidInput: a file is damaged, two jobs have one name, a job ends before it starts or starts after now, or
-        more GPUs of a node are in use than it has.
+    :raises InvalidInput: a file is damaged, two jobs have one name, a job ends before it starts, something was after
+        now, or more GPUs of a node are in use than it has.
     """
     names = NodeNames(cluster.index_of)
     jobs: dict[str, LiveJob] = {}
     waiting, elsewhere, over = list[LiveJob](), list[str](), list[str]()
     for source in sources:
-        for job in recognise(RUNNING_READERS, source).read(source, now=now):
+        reader = recognise(RUNNING_READERS, source)
+        for job in reader.read(source, now=now):
+            times = ("runs since", job.started), ("was submitted at", job.submitted)
+            for words, time in (*times, ("wrote its last checkpoint at", job.last_checkpoint)):
+                if time is not None and time > now.timestamp() + SKEW:
+                    ahead = f"the job {job.name!r} {words} {datetime.fromtimestamp(time, now.tzinfo):%Y-%m-%d %H:%M}"
+                    fix = "set TZ to the time zone of the machine that printed it, or say when it was so with --at"
+                    raise InvalidInput(
+                        f"{ahead}, which is to come: it is {now:%Y-%m-%d %H:%M}", where=job.source, fix=fix
+                    )
             if job.wanted:
                 waiting.append(job)
                 continue
             inside = {name: names.find(name, where=job.source) for name in job.nodes if name not in without_gpus}
             own = tuple(name for name in inside.values() if name is not None)
-            if not own:
+            # what Slurm prints is of all its nodes; who writes a file of jobs names those of the cluster
+            if not own and not isinstance(reader, OwnJobs):
                 elsewhere.append(job.name)
                 continue
             if len(own) < len(inside):
                 strangers = [name for name, node in inside.items() if node is None]
                 meant = did_you_mean(strangers[0], cluster.index_of)
-                raise InvalidInput(
-                    f"the job {job.name!r} is on nodes that the cluster does not have: {some(strangers)}",
-                    where=job.source,
-                    fix=f"{meant}give the jobs of this cluster",
-                )
+                problem = f"the job {job.name!r} is on nodes that the cluster does not have: {some(strangers)}"
+                raise InvalidInput(problem, where=job.source, fix=f"{meant}give the jobs of this cluster")
             if job.name in jobs:
                 twice = f"two jobs are called {job.name!r}: that of {jobs[job.name].source} is the other"
                 raise InvalidInput(twice, where=job.source, fix="give each running job once, under a name of its own")
             if job.started is not None and job.ends is not None and job.ends < job.started:
                 early = f"the job {job.name!r} ends before it starts"
                 raise InvalidInput(early, where=job.source, fix="correct one of the two times")
-            if job.started is not None and job.started > now.timestamp() + SKEW:
-                began = f"the job {job.name!r} runs since {datetime.fromtimestamp(job.started, now.tzinfo)}"
-                fix = "set TZ to the time zone of the machine that printed it, or say when it was so with --at"
-                raise InvalidInput(f"{began}, which is to come: it is {now:%Y-%m-%d %H:%M}", where=job.source, fix=fix)
             if job.ends is not None and job.ends <= now.timestamp():
                 if job.ends_by == "said":
                     ended = f"the job {job.name!r} is said to end at {datetime.fromtimestamp(job.ends, now.tzinfo)}"
@@ -236,6 +264,7 @@ class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
+_Gpus = Annotated[int, Field(ge=1, le=MAX_GPUS)]
 _Time = Annotated[AwareDatetime | None, Field(strict=False)]
 
 
@@ -245,11 +274,15 @@ class OwnLiveJob(_Strict):
     name: Annotated[str, Field(min_length=1)]
     """Its name, unique."""
     nodes: str | list[str]
-    """A hostlist, or names of nodes; in the order of ranks where it is a list or `parallelism` is said."""
-    gpus: Annotated[int | None, Field(ge=1, le=MAX_GPUS)] = None
-    """GPUs that it has on each node; null = all."""
+    """A hostlist, or names of nodes."""
+    ranked: bool | None = None
+    """Whether they are in the order of ranks; null = where they are a list, or `parallelism` is said."""
+    gpus: _Gpus | Annotated[list[_Gpus], Field(min_length=1)] | None = None
+    """GPUs that it has on each node, or a list of one by one; null = all."""
     owner: str = ""
     """Whose it is."""
+    account: str = ""
+    """Account or namespace of the owner."""
     priority: float | None = None
     """The higher, the more it counts; null = not said."""
     preemptible: bool = False
@@ -258,6 +291,8 @@ class OwnLiveJob(_Strict):
     """When it began, ISO 8601 with an offset."""
     ends: _Time = None
     """When it is expected to end."""
+    ends_by: Literal["said", "time limit"] = "said"
+    """Whether that is when it ends, or the latest that a limit allows."""
     last_checkpoint: _Time = None
     """When it wrote its last checkpoint."""
     parallelism: dict[str, int | str] | None = None
@@ -271,10 +306,12 @@ class OwnWaitingJob(_Strict):
     """Its name."""
     nodes: Annotated[int, Field(ge=1)]
     """How many nodes it asks for."""
-    gpus: Annotated[int | None, Field(ge=1, le=MAX_GPUS)] = None
+    gpus: _Gpus | None = None
     """GPUs that it wants on each node; null = all."""
     owner: str = ""
     """Whose it is."""
+    account: str = ""
+    """Account or namespace of the owner."""
     priority: float | None = None
     """The higher, the sooner it has its turn; null = 0."""
     submitted: _Time = None
@@ -315,7 +352,8 @@ class OwnJobs:
         for i, waiting in enumerate(file.waiting):
             yield LiveJob(
                 waiting.name, (), document.where("waiting", i), gpus=waiting.gpus, owner=waiting.owner,
-                priority=waiting.priority, wanted=waiting.nodes, submitted=_seconds(waiting.submitted),
+                group=waiting.account, priority=waiting.priority, wanted=waiting.nodes,
+                submitted=_seconds(waiting.submitted),
                 seconds=None if waiting.hours is None else waiting.hours * HOUR,
             )  # fmt: skip
         for i, job in enumerate(file.jobs):
@@ -325,11 +363,48 @@ class OwnJobs:
             if len({*nodes}) < len(nodes) or not nodes:
                 fault = "is on a node twice" if nodes else "is on no node"
                 raise InvalidInput(f"the job {job.name!r} {fault}", where=place, fix="name each of its nodes once")
+            gpus = tuple(job.gpus) if isinstance(job.gpus, list) else job.gpus
+            if isinstance(gpus, tuple) and len(gpus) != len(nodes):
+                counts = f"{plural(len(nodes), 'node')}, and GPUs of {len(gpus)}"
+                where = document.where("jobs", i, "gpus")
+                fix = "say those of each node, or one number for all"
+                raise InvalidInput(f"the job {job.name!r} has {counts}", where=where, fix=fix)
+            ranked = isinstance(job.nodes, list) or job.parallelism is not None
             yield LiveJob(
-                job.name, tuple(nodes), place, isinstance(job.nodes, list) or job.parallelism is not None, job.gpus,
-                job.owner, "", job.priority, job.preemptible, job.parallelism, _seconds(job.started),
-                _seconds(job.ends), "" if job.ends is None else "said", _seconds(job.last_checkpoint),
+                job.name, tuple(nodes), place, ranked if job.ranked is None else job.ranked, gpus,
+                job.owner, job.account, job.priority, job.preemptible,
+                None if job.parallelism is None else {"parallelism": job.parallelism}, _seconds(job.started),
+                _seconds(job.ends), "" if job.ends is None else job.ends_by, _seconds(job.last_checkpoint),
             )  # fmt: skip
+
+
+def own_file(jobs: LiveJobs) -> str:
+    """Return jobs as a file of one's own, JSON, which reads as they are; what other job files say of them is left out,
+    but for their degrees of parallelism.
+    """
+
+    def at(seconds: float | None) -> datetime | None:
+        return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
+
+    running = [
+        OwnLiveJob(
+            name=job.name, nodes=[*job.nodes], ranked=job.ranked,
+            gpus=[*job.gpus] if isinstance(job.gpus, tuple) else job.gpus, owner=job.owner, account=job.group,
+            priority=job.priority, preemptible=job.preemptible, started=at(job.started), ends=at(job.ends),
+            ends_by=job.ends_by or "said", last_checkpoint=at(job.last_checkpoint),
+            parallelism=None if job.parallelism is None else dict(job.parallelism),
+        )
+        for job in jobs.running
+    ]  # fmt: skip
+    waiting = [
+        OwnWaitingJob(
+            name=job.name, nodes=job.wanted, gpus=job.gpus if isinstance(job.gpus, int) else None, owner=job.owner,
+            account=job.group, priority=job.priority, submitted=at(job.submitted),
+            hours=None if job.seconds is None else job.seconds / HOUR,
+        )
+        for job in jobs.waiting
+    ]  # fmt: skip
+    return OwnLiveJobs(jobs=running, waiting=waiting).model_dump_json(exclude_defaults=True, indent=1) + "\n"
 
 
 def _seconds(time: datetime | None) -> float | None:
@@ -342,7 +417,7 @@ def _seconds(time: datetime | None) -> float | None:
 def _slurm_jobs(
     *, state: str, number: str, name: str, nodes: str, source: str, gpus: int | None, owner: str, group: str,
     priority: float | None, started: float | None, limit: float | None, count: str | float | None, reason: str,
-    submitted: float | None, each: int | None = None,
+    submitted: float | None, comment: str, each: int | None = None,
 ) -> Iterator[LiveJob]:  # fmt: skip
     """Yield a job that holds nodes by its state, or waits for some; of an array each task that waits.
 
@@ -372,6 +447,7 @@ def _slurm_jobs(
         ends = started + seconds if started is not None and seconds is not None else None
         yield LiveJob(
             f"{number} {name}".strip(), hosts, source, False, each, owner, group, priority,
+            asks=asked_in_comment(comment),
             started=started, ends=ends, ends_by="" if ends is None else "time limit",
         )  # fmt: skip
 
@@ -403,7 +479,8 @@ class ScontrolJobs:
         name="scontrol-jobs",
         source="Jobs of Slurm",
         export="`scontrol show jobs --all --oneliner`",
-        read="nodes, GPUs, user, account, priority, start and time limit of jobs that hold nodes or wait for some",
+        read="nodes, GPUs, user, account, priority, start and time limit of jobs that hold nodes or wait for some; "
+        "degrees of parallelism of a comment `arnold: tp=8,pp=8,dp=12`",
         left_out="jobs that have ended; who may be preempted, which Slurm decides by QOS and partition",
         marks=("jobid", "jobname", "jobstate"),
     )
@@ -416,7 +493,8 @@ class ScontrolJobs:
         """Yield the jobs in the order of the records."""
         starts = [match.start() for match in re.finditer(r"^[ \t]*JobId=", source.text, re.MULTILINE)]
         for start, end in zip(starts, [*starts[1:], len(source.text)], strict=True):
-            fields = fields_of(source.text[start:end])
+            record = source.text[start:end]
+            fields, comment = fields_of(record), re.search(r"\sComment=(.*)", record)
             number = fields["JobId"]
             if "ArrayJobId" in fields:
                 number = f"{fields['ArrayJobId']}_{fields.get('ArrayTaskId', '')}"
@@ -440,6 +518,7 @@ class ScontrolJobs:
                 count=fields.get("NumNodes"),
                 reason=fields.get("Reason", ""),
                 submitted=slurm_time(fields.get("SubmitTime", "")),
+                comment=comment[1] if comment else "",
             )
 
 
@@ -489,7 +568,7 @@ class SqueueTable:
                 state=_SHORT.get(state, state), number=row["JOBID"], name=row.get("NAME", ""), nodes=listed,
                 source=place, gpus=None, owner=row.get("USER", ""), group=row.get("ACCOUNT", ""), priority=None,
                 started=None if elapsed is None else now.timestamp() - elapsed, limit=time_limit(limit),
-                count=row.get("NODES"), reason=row.get("REASON", listed).strip("()"), submitted=None,
+                count=row.get("NODES"), reason=row.get("REASON", listed).strip("()"), submitted=None, comment="",
             )  # fmt: skip
 
 
@@ -500,8 +579,8 @@ class SacctTable:
         name="sacct",
         source="Jobs of Slurm's accounting that run",
         export="`sacct --allusers --allocations --state=RUNNING --parsable2 --format=JobID,JobName,User,Account,"
-        "Priority,Start,Timelimit,State,AllocTRES,NodeList`",
-        read="nodes, GPUs, user, account, priority, start and time limit of jobs that run",
+        "Priority,Start,Timelimit,State,AllocTRES,NodeList,Comment`",
+        read="nodes, GPUs, user, account, priority, start, time limit and comment of jobs that run",
         left_out="jobs that wait or have ended, steps",
         marks=("jobid", "state", "nodelist"),
     )
@@ -532,6 +611,7 @@ class SacctTable:
                 group=row.get("Account", ""),
                 priority=float(priority) if priority.isdecimal() else None, started=slurm_time(row.get("Start", "")),
                 limit=time_limit(row.get("Timelimit", "")), count=None, reason="", submitted=None,
+                comment=row.get("Comment", ""),
             )  # fmt: skip
 
 
@@ -550,6 +630,7 @@ class _JsonJob(BaseModel):
     submit_time: SlurmNumber = None
     node_count: SlurmNumber = None
     state_reason: str = ""
+    comment: str = ""
     tres_req_str: str = ""
     tres_per_node: str = ""
     array_job_id: SlurmNumber = None
@@ -572,7 +653,7 @@ class SlurmJobsJson:
         name="slurm-jobs-json",
         source="Jobs of Slurm as JSON",
         export="`squeue --all --json` or `scontrol show jobs --all --json`",
-        read="nodes, GPUs, user, account, priority, start and time limit of jobs that hold nodes or wait for some",
+        read="as `scontrol-jobs`",
         left_out="jobs that have ended; who may be preempted",
         marks=("jobs", "job_id", "job_state"),
     )
@@ -605,7 +686,7 @@ class SlurmJobsJson:
                 nodes=job.nodes or "", source=place, gpus=total, each=_gpus_in(job.tres_per_node, where=place),
                 owner=job.user_name, group=job.account, priority=job.priority, started=job.start_time,
                 limit=None if job.time_limit is None else job.time_limit * MINUTE,
-                count=job.node_count, reason=job.state_reason, submitted=job.submit_time,
+                count=job.node_count, reason=job.state_reason, submitted=job.submit_time, comment=job.comment,
             )  # fmt: skip
 
 

@@ -28,7 +28,7 @@ import re
 import subprocess
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from math import inf
 from typing import Literal, TypeVar
 
@@ -39,6 +39,7 @@ from ground.errors import InvalidInput, UnknownName, did_you_mean, some
 from ground.files import Source
 from ground.quantities import DAY, HOUR, MINUTE
 from topology.cluster import NodeLimit
+from topology.flags import NodeFlag
 from topology.node_names import expand_hostlist
 from topology.slurm_nodes import (
     SlurmNode,
@@ -94,6 +95,23 @@ class SlurmReservation:
     active: bool | None  # whether it had begun when this was recorded; None = not said
     admits: tuple[tuple[str, str], ...] = ()  # whose jobs may use it
 
+    @property
+    def why(self) -> str:
+        """Why jobs of others may not have its nodes."""
+        return f"reserved: {self.name}"
+
+    def windows(self, *, own: bool) -> Iterator[NodeFlag]:
+        """Yield when its nodes are kept out: from jobs of others while it lasts, from its ``own`` before and after."""
+        start, end = (
+            datetime.fromtimestamp(seconds, UTC) if abs(seconds) < inf else None for seconds in (self.start, self.end)
+        )
+        outside = [span for span in ((None, start), (end, None)) if any(span)]
+        spans = outside if own else [(start, end)]
+        why = f"outside of the reservation {self.name}" if own else self.why
+        for name in sorted(self.nodes):
+            for since, until in spans:
+                yield NodeFlag(name, "faulty", source="slurm", since=since, until=until, evidence=why)
+
 
 @dataclass(frozen=True, slots=True)
 class PlannedStart:
@@ -112,15 +130,17 @@ class SlurmRequest:
     constraint: str = ""
     reservation: str = ""
     time: str = ""
+    expected: float | None = None  # seconds that the job is expected to run, which count where no time is said
 
     def first_option(self) -> str:
         """Return the first option that is given; empty = none is."""
-        return next((f"--{field.name}" for field in fields(self) if getattr(self, field.name)), "")
+        options = (field.name for field in fields(self) if field.name != "expected")
+        return next((f"--{name}" for name in options if getattr(self, name)), "")
 
     def seconds(self) -> float | None:
         """Return the longest time that the job runs; ``None`` = not said; raise InvalidInput for what is no time."""
         if not self.time:
-            return None
+            return self.expected
         if (seconds := time_limit(self.time)) is None:
             fix = "write it as sbatch does: 90 (minutes), 90:00, 1:30:00, 1-12, 1-12:30, 1-12:30:00, UNLIMITED"
             raise InvalidInput(f"{self.time[:60]!r} is no time", where="--time", fix=fix)
@@ -231,6 +251,7 @@ class Availability:
 
     uses: Mapping[str, Use]  # of the nodes that are listed
     kept_out: Mapping[str, str]  # nodes that the job may not have though nothing is wrong with them -> why
+    reserved: tuple[NodeFlag, ...]  # windows in which nodes are kept out by reservations
     node_limit: NodeLimit | None
     notes: tuple[str, ...]
 
@@ -335,7 +356,7 @@ class SlurmSnapshot:
         """
         partition, notes = self.chosen_partition(request)
         seconds = request.seconds()
-        if seconds is not None and self.partitions is None and self.reservations is None and self.planned is None:
+        if request.time and self.partitions is None and self.reservations is None and self.planned is None:
             unsaid = "nothing says when anything begins that the job has to end before"
             raise _not_read("reservations", "--time", unsaid)
         if seconds is None and partition is not None:
@@ -360,7 +381,7 @@ class SlurmSnapshot:
         for name in names:
             listed = rows.get(name, ())
             for node in listed:
-                inside = reserved is not None and name in reserved.nodes
+                inside = name in held or (reserved is not None and name in reserved.nodes)
                 words = without_reservation(node.state) if inside else node.state
                 use = use_of(words)
                 if planned_alone(words):
@@ -407,7 +428,8 @@ class SlurmSnapshot:
             commands = " and ".join(f"`{ASK[what]}`" for what in missing)
             keep_none = f"not known, so they keep no node out: {', '.join(missing)}"
             notes += (f"{keep_none}; --busy takes what {commands} prints",)
-        return Availability(uses, kept_out, limit, notes)
+        windows = (window for other in self.reservations or () for window in other.windows(own=other is reserved))
+        return Availability(uses, kept_out, tuple(windows), limit, notes)
 
     def instant(self, now: datetime) -> tuple[float | None, bool]:
         """Return when the job would start: at present, unless the records prove to be older than something that has
@@ -443,7 +465,7 @@ class SlurmSnapshot:
             waits = at is None or (other.start < at + seconds and at < other.end)
             if other is own or not (other.active or waits):
                 continue
-            why = f"reserved: {other.name}" + ("" if other.active else f", from {_instant(other.start)}")
+            why = other.why + ("" if other.active else f", from {_instant(other.start)}")
             held |= {name: why for name in other.nodes if name not in held}
         return held, own
 
@@ -470,7 +492,9 @@ class SlurmSnapshot:
     ) -> Iterator[str]:
         if not self.reservations and not self.planned:
             return
-        if not request.time:
+        if not request.time and request.expected is not None:
+            yield f"no --time, so the job is taken to run as long as it is expected to, {in_words(seconds)}"
+        elif not request.time:
             by = (
                 f"the time of the partition {partition.name}" if partition is not None and seconds < inf else "for ever"
             )

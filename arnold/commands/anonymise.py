@@ -1,4 +1,4 @@
-"""``arnold anonymise``: a trace of jobs without the names in it."""
+"""``arnold anonymise``: a trace of jobs, or a snapshot of a cluster, without the names in it."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ EXAMPLES = """\b
 Examples:
   arnold anonymise sacct.log --output jobs.log
   arnold anonymise sacct.json --output jobs.json --key-file key
+  arnold anonymise monday.json --output cluster.json --key-file key
 """
 
 
@@ -35,7 +36,9 @@ class AnonymiseDocument(JsonRecord):
     output: str
     """The file that was written."""
     replaced: Mapping[str, int]
-    """How many different names became pseudonyms: `user`, `group`, `job`, and `text` that may repeat them."""
+    """How many different names became pseudonyms: `user`, `group`, `job`, `text` that may repeat them; of a snapshot
+    `node` and `domain`, too.
+    """
     kept_key: bool
     """Whether the key is of a file: then other files made with it have the same pseudonyms."""
     still_named: Sequence[str]
@@ -54,21 +57,28 @@ class AnonymiseDocument(JsonRecord):
     "--key-file", help="File with any secret; the same one gives the same pseudonyms.  [default: a new secret]"
 )
 def command(*, as_json: bool, trace: str, output: str, key_file: str | None) -> None:
-    """Replace users, groups and job names in a trace of jobs by pseudonyms; nothing else changes.
+    """Replace users, groups and job names in a trace of jobs, or a snapshot of a cluster, by pseudonyms.
 
-    TRACE is what sacct prints (--parsable2 or --json), Philly's JSON, JSON lines, or a CSV with a header. Paths,
-    command lines and comments, which repeat names, become pseudonyms as a whole. Without --key-file the key is thrown
-    away.
+    Of a trace nothing else changes. A snapshot has pseudonyms of nodes and domains, too; it keeps the topology, what is
+    in use, jobs, flags and the time, and of nodes that anything keeps out that they are. Else TRACE is what sacct
+    prints (--parsable2 or --json), Philly's JSON, JSON lines, or a CSV with a header. Paths, command lines and
+    comments, which repeat names, become pseudonyms as a whole. Without --key-file the key is thrown away.
     """
     from secrets import token_bytes
 
-    from simulator.traces.pseudonyms import Pseudonyms, anonymised, still_named
+    from simulator.traces.pseudonyms import Pseudonyms, anonymised, anonymised_snapshot, still_named
+    from topology.load import load_topology
+    from topology.snapshot import ClusterSnapshot
 
     key = read_bytes(key_file, max_bytes=MAX_KEY)[1].strip() if key_file else token_bytes(32)
     if not key:
         raise InvalidInput("the key is empty", where=key_file or "", fix="write a secret of some 30 characters into it")
     pseudonyms = Pseudonyms(key)
-    made = anonymised(read_source(trace), pseudonyms)
+    source = read_source(trace)
+    if ClusterSnapshot().likeness(source.head) == 1.0:
+        made = anonymised_snapshot(load_topology(source), pseudonyms)
+    else:
+        made = anonymised(source, pseudonyms)
     write_file(output, made)
     document = AnonymiseDocument(
         output=output,
@@ -78,8 +88,8 @@ def command(*, as_json: bool, trace: str, output: str, key_file: str | None) -> 
     )
 
     def show(out: Console, document: AnonymiseDocument) -> None:
-        nouns = {"user": "user", "group": "group", "job": "job name", "text": "other text"}
-        parts = ", ".join(plural(count, nouns[kind]) for kind, count in document.replaced.items())
+        nouns = {"job": "job name", "text": "other text"}
+        parts = ", ".join(plural(count, nouns.get(kind, kind)) for kind, count in document.replaced.items())
         out.print(f"{document.output}: {parts} became pseudonyms.")
         if document.still_named:
             names = few(document.still_named, most=SHOWN)

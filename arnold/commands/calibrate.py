@@ -219,11 +219,9 @@ def command(
         # spread cannot do that to a step, and a slip of units does
         if gain is not None and abs(gain.value) > MOST_COST and not force:
             change = f"{abs(gain.value):,.0f}% {'longer' if gain.value > 0.0 else 'shorter'}"
-            raise InvalidInput(
-                f"with {family} groups over two domains instead of one the step would take {change}",
-                where=steps,
-                fix="are all step times in the same unit? Correct them, or say --force if spread really costs that",
-            )
+            problem = f"with {family} groups over two domains instead of one the step would take {change}"
+            fix = "are all step times in the same unit? Correct them, or say --force if spread really costs that"
+            raise InvalidInput(problem, where=steps, fix=fix)
     job = None if job_file is None else _job(job_file, measured)
     document = calibrate_document(fit, source=steps)
     if output is not None:
@@ -247,11 +245,8 @@ def _job(file: str, measured: MeasuredSteps) -> JobDocument:
     degrees = load_job(source).job.parallelism
     document = load_document(source)
     if measured.parallelism not in (None, degrees):
-        raise InvalidJob(
-            "it is not the job of the placements that were measured: their degrees of parallelism differ",
-            where=document.where("parallelism"),
-            fix="give the job that was placed",
-        )
+        problem = "it is not the job of the placements that were measured: their degrees of parallelism differ"
+        raise InvalidJob(problem, where=document.where("parallelism"), fix="give the job that was placed")
     return document.parse(JobDocument, error=InvalidJob)
 
 
@@ -261,18 +256,15 @@ def _gains(fit: GainFit, measured: MeasuredSteps, job: JobDocument | None, name:
     :raises InvalidInput: a gain cannot be told, though the job has such groups, or no family gains.
     """
     from scheduler.affinity import Gains, Record
-    from scheduler.job import Parallelism
 
-    degrees = None if job is None else Parallelism(**job.parallelism.model_dump(exclude_none=True, exclude={"order"}))
+    degrees = None if job is None else job.parallelism.in_order(None)
     alone = () if degrees is None else (("dp", degrees.dp * degrees.cp == 1), ("pp", degrees.pp == 1))
     gain_of = {"dp": fit.dp, "pp": fit.pp}
     untold = [family for family, gain in gain_of.items() if gain is None and (family, True) not in alone]
     if untold:
-        raise InvalidInput(
-            f"what spread costs {untold[0].upper()} groups cannot be told, and a file has to say both",
-            where="--output",
-            fix=f"measure placements in which {'S' if untold[0] == 'dp' else 'R'} differs while the other stays",
-        )
+        problem = f"what spread costs {untold[0].upper()} groups cannot be told, and a file has to say both"
+        fix = f"measure placements in which {'S' if untold[0] == 'dp' else 'R'} differs while the other stays"
+        raise InvalidInput(problem, where="--output", fix=fix)
     gains = {family: 0.0 if gain is None else round(max(0.0, gain.value), 4) for family, gain in gain_of.items()}
     if not any(gains.values()):
         fix = "nothing has to be written: place with any alpha, and replay with --cost-model none"

@@ -51,7 +51,8 @@ def question_options(kind: type[CapacityQuestion[Any]]) -> Callable[[F], F]:
             if not reading:
                 return command(question=take(kind, settings), **settings)
             file = settings.pop("cluster")
-            files = take(partial(ClusterFiles, file), settings)
+            # what the question itself asks by such a name is not about the file
+            files = take(partial(ClusterFiles, file), {name: settings.pop(name) for name in reading})
             if file is None:
                 # refused, rather than lost
                 for option in _given(reading):

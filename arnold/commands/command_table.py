@@ -163,11 +163,8 @@ class LazyGroup(Group):
         if command is None and args == ["version"]:
             _print_version(ctx, None, wanted=True)
         if command is None and not name.startswith("-"):
-            raise UnknownName(
-                f"there is no command {name!r}",
-                where=ctx.command_path,
-                fix=f"{did_you_mean(name, self.table())}commands: {', '.join(self.table())}",
-            )
+            fix = f"{did_you_mean(name, self.table())}commands: {', '.join(self.table())}"
+            raise UnknownName(f"there is no command {name!r}", where=ctx.command_path, fix=fix)
         return (name, command, args[1:]) if command else super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002

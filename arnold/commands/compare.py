@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import click
 
 from arnold.console.interrupts import ending_the_search
-from arnold.console.output import answer, exit_code, log_outcome, print_rows, print_sentences, progress
-from arnold.options.command import JsonCommand
+from arnold.console.output import answer, exit_code, log_outcome, print_rows, progress
+from arnold.options.command import JsonCommand, said_again
 from arnold.options.job_options import PlacementInputs, placement_inputs
 from arnold.options.shared_options import ALGORITHM_HELP, complete_algorithm, html_option
 from ground.errors import InvalidJob
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from arnold.documents.place_answer import AlgorithmsDocument, CompareDocument
+    from arnold.documents.compare_answer import AlgorithmsDocument
     from scheduler.outcome import Instance, Outcome
     from scheduler.placement.types import Limits, PlacementAlgorithm
 
@@ -36,7 +36,7 @@ def _list_algorithms(context: click.Context, _: click.Parameter, wanted: bool) -
     """Answer ``--list`` at once: it needs no instance.  Options that are missing are noticed after those given."""
     if not wanted or context.resilient_parsing:
         return
-    from arnold.documents.place_answer import algorithms_document
+    from arnold.documents.compare_answer import algorithms_document
 
     def show(out: Console, document: AlgorithmsDocument) -> None:
         headers = ("algorithm", "what it does")
@@ -47,7 +47,7 @@ def _list_algorithms(context: click.Context, _: click.Parameter, wanted: bool) -
     context.exit()
 
 
-@click.command("compare", cls=JsonCommand, document="arnold.documents.place_answer:CompareOutput", epilog=EXAMPLES)
+@click.command("compare", cls=JsonCommand, document="arnold.documents.compare_answer:CompareOutput", epilog=EXAMPLES)
 @placement_inputs
 @click.option(
     "--algorithm", metavar="NAME[,..]", shell_complete=complete_algorithm, help=f"{ALGORITHM_HELP}  [default: all]"
@@ -65,7 +65,7 @@ def command(*, as_json: bool, html: str | None, algorithm: str | None, inputs: P
 
     The time limit holds for each algorithm. Exits 3 if the job does not fit, 4 if no algorithm found a placement.
     """
-    from arnold.documents.place_answer import compare_document, print_head, print_results
+    from arnold.documents.compare_answer import compare_document, print_comparison
     from scheduler.placement.types import ALGORITHMS
 
     names = ALGORITHMS.names() if algorithm is None else [name.strip() for name in algorithm.split(",")]
@@ -88,13 +88,10 @@ def command(*, as_json: bool, html: str | None, algorithm: str | None, inputs: P
             outcomes, key=lambda run: (run.status != "optimal", run.objective is None, run.objective or 0.0)
         )
         write_file(html, placement_page(instance.cluster, instance.job, ranked))
-
-    def show(out: Console, shown: CompareDocument) -> None:
-        print_head(out, instance)
-        print_results(out, shown)
-        print_sentences(out, "Notes", shown.notes)
-
-    answer(document, show, as_json=as_json)
+    best = document.best_algorithms[:1]
+    other = () if best == ["exact"] else ("--algorithm", *best)
+    then = said_again("place", *other, without=("--algorithm", "--html")) if best else ""
+    answer(document, lambda out, shown: print_comparison(out, instance, shown, then=then), as_json=as_json)
     return exit_code(*(outcome.status for outcome in outcomes))
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import click
 
@@ -20,14 +18,9 @@ from arnold.options.job_options import (
     running_files,
     running_job,
 )
-from arnold.options.shared_options import RUNNING_JOBS_HELP
-from ground.errors import InvalidInput, some
+from arnold.options.shared_options import RUNNING_JOBS_HELP, priority_option
+from ground.errors import InvalidInput
 from ground.files import read_source
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from scheduler.outcome import Instance
 
 MOST_TARGET = 1_000_000  # Objective / speed: a job that touches as many domains has as many nodes
 MOST_LOST = 10**11  # GPU-seconds of all running jobs, 100,000 GPUs for eleven days: costs have to fit into 64 bits
@@ -40,7 +33,7 @@ Examples:
 
 
 @click.command(
-    "defragment", cls=JsonCommand, document="arnold.documents.place_answer:DefragmentDocument", epilog=EXAMPLES
+    "defragment", cls=JsonCommand, document="arnold.documents.defragment_answer:DefragmentDocument", epilog=EXAMPLES
 )
 @placement_inputs
 @file_option("--running", metavar="FILES", required=True, multiple=True, help=RUNNING_JOBS_HELP)
@@ -62,6 +55,7 @@ Examples:
     metavar="OBJECTIVE",
     help="Objective that the new job is to reach.  [default: what it has on the empty cluster]",
 )
+@priority_option
 def command(
     *,
     as_json: bool,
@@ -70,6 +64,7 @@ def command(
     moves: int | None,
     cost: float | None,
     target: float | None,
+    priority: float | None,
 ) -> int:
     """Say which nodes of running jobs to move, and where, so that a new job is placed well at the least cost.
 
@@ -78,17 +73,18 @@ def command(
     says which preemptible jobs to stop, as explain --stop does. Nothing is moved: the answer is a proposal. Exits 3 if
     the job does not fit even so, 4 if time ran out with nothing valid.
     """
-    from arnold.documents.place_answer import defragment_document, print_defragmentation
+    from arnold.documents.defragment_answer import defragment_document, print_defragmentation
     from scheduler.placement.types import ALGORITHMS
     from scheduler.several.defragmentation import MoveBudget, defragment
+    from scheduler.start_times import whom_to_stop
 
     if moves is not None and cost is not None:
         fix = "give one of them: nodes, or GPU-hours"
         raise InvalidInput("--moves and --cost are both given", where="arnold defragment", fix=fix)
     budget = MoveBudget(moves, cost)
     files = running_files(running)
-    whole, _, now = inputs.read_beside(())
-    instance = whole
+    whole, now = inputs.read_alone()
+    instance, stopping = whole, None
     placed, others = placed_and_others(files)
     if others:
         instance, _ = beside_running(instance, others, now=now)
@@ -111,27 +107,14 @@ def command(
             budget=budget,
             target=target,
         )
-        if result.outcome.evaluation is None and others:
-            instance = replace(instance, notes=(*instance.notes, _instead(whole, files, inputs, now)))
+        if result.outcome.evaluation is None:
+            beside, live = beside_running(whole, [read_source(file) for file in files], now=now)
+            stopping = whom_to_stop(
+                beside.cluster, beside.job, live.running, now=now.timestamp(), priority=priority,
+                solver=ALGORITHMS.load("exact"), limits=inputs.limits,
+            )  # fmt: skip
         instance = instance.settled(result.outcome)
-        document = defragment_document(instance, result, budget)
+        document = defragment_document(instance, result, budget, stopping)
     then = "" if result.outcome.evaluation is None else said_again("defragment", "--json")
     answer(document, lambda out, shown: print_defragmentation(out, instance, shown, then=then), as_json=as_json)
     return exit_code(result.status)
-
-
-def _instead(instance: Instance, files: Sequence[str], inputs: PlacementInputs, now: datetime) -> str:
-    """Return whom to stop where no moves make room, in a sentence."""
-    from arnold.documents.start_answers import loss
-    from scheduler.placement.types import ALGORITHMS
-    from scheduler.start_times import whom_to_stop
-
-    beside, jobs = beside_running(instance, [read_source(file) for file in files], now=now)
-    stopping = whom_to_stop(
-        beside.cluster, beside.job, jobs.running, now=now.timestamp(), solver=ALGORITHMS.load("exact"),
-        limits=inputs.limits,
-    )  # fmt: skip
-    if not stopping.jobs:
-        return "to stop preemptible jobs would not make room either"
-    lost = loss(stopping.status, stopping.gpu_hours, stopping.bound)
-    return f"to stop {some([job.name for job in stopping.jobs])} would make room, {lost}: `arnold explain --stop`"

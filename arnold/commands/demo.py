@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from arnold.documents.place_answer import DemoDocument
+    from arnold.documents.compare_answer import DemoDocument
 
 PAGE = "arnold-demo.html"
 
@@ -35,7 +35,7 @@ Examples:
 """
 
 
-@click.command("demo", cls=JsonCommand, document="arnold.documents.place_answer:DemoDocument", epilog=EXAMPLES)
+@click.command("demo", cls=JsonCommand, document="arnold.documents.compare_answer:DemoDocument", epilog=EXAMPLES)
 @options_of(Limits, defaults={"seconds": 5.0})
 @file_option("--html", written=True, default=PAGE, show_default=True, help=PAGE_HELP)
 @file_option("--save", metavar="FOLDER", written=True, help=SAVE_HELP)
@@ -51,14 +51,9 @@ def command(*, as_json: bool, html: str, save: str | None, limits: Limits) -> in
     `tables`. Files of other content that are there already are an error, and stay.
     """
     from arnold.demonstration import demo_files, demo_instance
-    from arnold.documents.place_answer import (
-        COLOURS,
-        DemoDocument,
-        compare_document,
-        print_head,
-        print_pareto,
-        print_results,
-    )
+    from arnold.documents.answer_frame import COLOURS, LONGEST, Frame, print_head
+    from arnold.documents.compare_answer import DemoDocument, compare_document, print_results
+    from arnold.documents.place_answer import print_pareto
     from arnold.pages.placement_page import placement_page
     from scheduler.outcome import Instance
 
@@ -77,10 +72,9 @@ def command(*, as_json: bool, html: str, save: str | None, limits: Limits) -> in
     outcome = outcomes[0]
 
     def show(out: Console, shown: DemoDocument) -> None:
+        frame = Frame(out, f"{outcome.algorithm}: {outcome.verdict}", COLOURS.get(outcome.status, BAD))
         print_head(out, instance)
-        out.print()
-        out.print(f"{outcome.algorithm}: {outcome.verdict}", style=COLOURS.get(outcome.status, BAD))
-        print_results(out, shown.comparison)
+        print_results(frame, shown.comparison, most=LONGEST)
         print_pareto(out, instance, outcome)
         print_sentences(out, "Slow nodes", [price.sentence for price in outcome.proposal.prices])
         out.print()
@@ -109,11 +103,8 @@ def _save(folder: str, files: Mapping[str, bytes], *, page: str) -> list[str]:
             f"cannot be used: {reason}", where=folder, fix="choose another folder with --save"
         ) from error
     if others:
-        raise InvalidInput(
-            f"has {', '.join(others)} already, with other content, which was left as it is",
-            where=folder,
-            fix="choose another folder with --save, or move these files away",
-        )
+        problem = f"has {', '.join(others)} already, with other content, which was left as it is"
+        raise InvalidInput(problem, where=folder, fix="choose another folder with --save, or move these files away")
     for path, content in paths.items():
         if not path.exists():
             write_file(path, content)

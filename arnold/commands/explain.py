@@ -13,7 +13,7 @@ from arnold.console.output import answer, exit_code, progress
 from arnold.options.command import JsonCommand, said_again
 from arnold.options.field_options import file_option
 from arnold.options.job_options import PlacementInputs, placement_inputs
-from arnold.options.shared_options import RUNNING_JOBS_HELP, html_option
+from arnold.options.shared_options import RUNNING_JOBS_HELP, html_option, policy_option, priority_option
 from ground.errors import InvalidInput, some
 from ground.files import write_file
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from scheduler.outcome import Instance
+    from scheduler.placement.types import Status
     from topology.running_jobs import LiveJobs
 
 EXAMPLES = """\b
@@ -43,15 +44,9 @@ Examples:
     help="With --when, a trace of jobs that ended, as arnold simulate reads it: those that run or wait take as long as "
     "those of the same owner, account and GPUs took.",
 )
-@click.option(
-    "--policy",
-    default="fifo-backfill",
-    show_default=True,
-    metavar="NAME",
-    help="Queue policy, such as fifo, fifo-backfill, priority-age, fair-share or arnold; in replays also gavel or "
-    "hadar.",
-)
+@policy_option
 @click.option("--stop", is_flag=True, help="Which running jobs to stop, at the least loss, so that it starts at once.")
+@priority_option
 @html_option
 def command(
     *,
@@ -63,6 +58,7 @@ def command(
     history: str | None,
     policy: str,
     stop: bool,
+    priority: float | None,
 ) -> int:
     """Say why a placement cannot be better, or why the job does not fit and what would help.
 
@@ -70,7 +66,7 @@ def command(
     instance. Where nodes are slow, avoiding them and using them are both solved, with predicted step times. Exits 3 if
     the job does not fit, 4 if time ran out with nothing valid.
     """
-    from arnold.documents.place_answer import explain_document, explanation_cards, print_explanation
+    from arnold.documents.explain_answer import explain_document, explanation_cards, print_explanation
     from scheduler.algorithm_run import run
     from scheduler.explanation import diagnose, weigh
     from scheduler.placement.types import ALGORITHMS
@@ -87,7 +83,7 @@ def command(
     if when:
         return _when(inputs, running, history=history, policy=policy, as_json=as_json)
     if stop:
-        return _stop(inputs, running, as_json=as_json)
+        return _stop(inputs, running, priority=priority, as_json=as_json)
     solver = ALGORITHMS.load("exact")
     instance = inputs.read()
     cluster, job = instance.cluster, instance.job
@@ -117,14 +113,15 @@ def _when(inputs: PlacementInputs, running: tuple[str, ...], *, history: str | N
 
     instance, jobs, now = _beside(inputs, running)
     cluster, job, seconds, solver = instance.cluster, instance.job, now.timestamp(), ALGORITHMS.load("exact")
-    with progress(f"Making room for {job.name}") as say:
+    with progress(f"Making room for {job.name}") as say, ending_the_search():
         limits = replace(inputs.limits, progress=say)
         queue, run_times = None, None
-        if jobs.waiting:
+        # a gang of a live cluster waits itself
+        if waiting := [other for other in jobs.waiting if other.name != job.name]:
             from simulator.start_forecast import QueueForecast
 
             queue = QueueForecast(
-                cluster, job, jobs.running, jobs.waiting, now=seconds, solver=solver, limits=limits, policy=policy
+                cluster, job, jobs.running, waiting, now=seconds, solver=solver, limits=limits, policy=policy
             )
             if queue.elsewhere:
                 left = f"left out, as they could not run on these nodes if they were empty: {some(queue.elsewhere)}"
@@ -139,21 +136,22 @@ def _when(inputs: PlacementInputs, running: tuple[str, ...], *, history: str | N
         )
     document = when_document(instance, starts, now=seconds)
     answer(document, lambda out, shown: print_when(out, instance, shown), as_json=as_json)
-    return 0 if document.start.p50 is not None else exit_code("infeasible")
+    never: Status = "infeasible" if document.stopped_at is None else "timeout"
+    return 0 if document.start.p50 is not None else exit_code(never)
 
 
-def _stop(inputs: PlacementInputs, running: tuple[str, ...], *, as_json: bool) -> int:
+def _stop(inputs: PlacementInputs, running: tuple[str, ...], *, priority: float | None, as_json: bool) -> int:
     """Say which running jobs to stop so that the job starts at once."""
     from arnold.documents.start_answers import print_stop, stop_document
     from scheduler.placement.types import ALGORITHMS
     from scheduler.start_times import whom_to_stop
 
     instance, jobs, now = _beside(inputs, running)
-    with progress(f"Making room for {instance.job.name}") as say:
-        limits, solver = replace(inputs.limits, progress=say), ALGORITHMS.load("exact")
+    with progress(f"Making room for {instance.job.name}") as say, ending_the_search():
         stopping = whom_to_stop(
-            instance.cluster, instance.job, jobs.running, now=now.timestamp(), solver=solver, limits=limits
-        )
+            instance.cluster, instance.job, jobs.running, now=now.timestamp(), priority=priority,
+            solver=ALGORITHMS.load("exact"), limits=replace(inputs.limits, progress=say),
+        )  # fmt: skip
     document = stop_document(instance, stopping, now=now.timestamp())
     answer(document, lambda out, shown: print_stop(out, instance, shown), as_json=as_json)
     return exit_code(stopping.status)

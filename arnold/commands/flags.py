@@ -207,11 +207,8 @@ def lift(*, as_json: bool, nodes: tuple[str, ...], store: str, because: str, by:
     def change(ledger: Ledger) -> Recorded:
         events = ledger.lift(names, now=now, because=because, by=person)
         if strangers := sorted({*names} - {event.node for event in events if event.by}):
-            raise InvalidInput(
-                f"the store holds nothing against {', '.join(strangers[:5])}",
-                where="NODE",
-                fix="see `arnold flags show` for the nodes that are flagged",
-            )
+            fix = "see `arnold flags show` for the nodes that are flagged"
+            raise InvalidInput(f"the store holds nothing against {', '.join(strangers[:5])}", where="NODE", fix=fix)
         return Recorded(tuple(events))
 
     answer(changed(store, change, now=now, create=False), print_recorded, as_json=as_json)
@@ -284,11 +281,9 @@ def show(*, as_json: bool, store: str, at: str | None, output: str | None) -> No
     instant = datetime.now(UTC) if at is None else parse_time(at, option="--at")[1]
     with open_log(store) as log:
         if log.forgotten is not None and instant < log.forgotten:
-            raise InvalidInput(
-                f"what held at {minute(instant)} is not known any more: {log.opened.because}",
-                where=store,
-                fix="ask the archive of that time, if `arnold flags compact` was told to keep one",
-            )
+            problem = f"what held at {minute(instant)} is not known any more: {log.opened.because}"
+            fix = "ask the archive of that time, if `arnold flags compact` was told to keep one"
+            raise InvalidInput(problem, where=store, fix=fix)
         standing = log.standing(instant)
         noted = {
             (event.node, event.source): track_of(log, event.node, event.source, instant).noted
@@ -339,11 +334,8 @@ def why(*, as_json: bool, node: str, store: str, at: str | None, since: str | No
             raise InvalidInput("the span ends before it begins", where="--since", fix=fix)
     with open_log(store) as log:
         if node not in (names := log.nodes()):
-            raise UnknownName(
-                f"the store has never heard of node {node[:80]!r}",
-                where=store,
-                fix=f"{did_you_mean(node, names)}nodes without an event were never found slow or faulty",
-            )
+            fix = f"{did_you_mean(node, names)}nodes without an event were never found slow or faulty"
+            raise UnknownName(f"the store has never heard of node {node[:80]!r}", where=store, fix=fix)
         past, opened = history(log, node, since=begin, until=end), log.opened
     reaches = opened.forgotten is not None and (begin is None or begin < opened.forgotten)
     document = WhyFlaggedDocument(
@@ -564,11 +556,8 @@ def clear(*, as_json: bool, nodes: tuple[str, ...], everything: bool, which: Whi
     from topology.node_names import expand_hostlist
 
     if bool(nodes) == everything:
-        raise InvalidInput(
-            "name nodes, or all of them, and not both" if nodes else "no node is named",
-            where="arnold flags clear",
-            fix="name nodes, or say --all",
-        )
+        problem = "name nodes, or all of them, and not both" if nodes else "no node is named"
+        raise InvalidInput(problem, where="arnold flags clear", fix="name nodes, or say --all")
     names = None if everything else [name for text in nodes for name in expand_hostlist(text, where="NODE")]
     changes = on_cluster(which, lambda flags: flags.clear(names))
     answer(FlagsChangedDocument(tuple(changes), expired=0), print_changed, as_json=as_json)

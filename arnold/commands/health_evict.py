@@ -78,11 +78,8 @@ def command(
 
     machines = read_machines(job_file, placement)
     if rounds and len(dumps) < 2:
-        raise InvalidInput(
-            "one round is no round: a slow job is looked at several times",
-            where="--rounds",
-            fix="give a folder for each of 5 looks, 10 seconds apart",
-        )
+        fix = "give a folder for each of 5 looks, 10 seconds apart"
+        raise InvalidInput("one round is no round: a slow job is looked at several times", where="--rounds", fix=fix)
     paths_of_looks = [[path] for path in dumps] if rounds else [list(dumps)]
     looks = [read_dumps(paths, ranks=machines.ranks, lenient=lenient) for paths in paths_of_looks]
     eviction = decide(machines, [look_at(look, machines, view=view) for look in looks], family=unit)

@@ -1,25 +1,27 @@
-"""``arnold kube``, which is ``kubectl arnold`` too: the gangs and nodes of a live Kubernetes cluster, only read."""
+"""``arnold kube``, which is ``kubectl arnold`` too: gangs, nodes and domains of a live Kubernetes cluster, only read;
+and the commands ``score`` and ``explain`` asked of it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from copy import copy
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 import click
 
+from arnold.commands import explain, score
 from arnold.console.output import answer
-from arnold.options.cluster_options import ClusterFiles, open_kubernetes
+from arnold.options.cluster_options import KUBERNETES, ClusterFiles, open_kubernetes
 from arnold.options.command import Group, JsonCommand
 from arnold.options.field_options import options_of, takes
 from arnold.options.shared_options import kubeconfig_options
-from ground.errors import ArnoldError, InvalidInput, UnknownName, did_you_mean
+from ground.errors import ArnoldError, InvalidInput
 
 if TYPE_CHECKING:
     from extender.cluster_api.connect import WhichCluster
     from extender.live_cluster import ListedCluster
-    from extender.plans.gang_plan import GangPlan
     from topology.load import LoadedTopology
 
 ANSWERS = "arnold.documents.kubernetes_answers"
@@ -41,6 +43,25 @@ NODES_EXAMPLES = """\b
 Examples:
   arnold kube nodes
   kubectl arnold nodes --levels example.com/minipod,example.com/rack --domains power=example.com/feed
+"""
+
+TOP_EXAMPLES = """\b
+Examples:
+  arnold kube top
+  kubectl arnold top --levels example.com/minipod,example.com/rack --json
+"""
+
+SCORE_EXAMPLES = """\b
+Examples:
+  kubectl arnold score --nodes train/llm
+  kubectl arnold score --all --levels example.com/minipod,example.com/rack
+"""
+
+EXPLAIN_EXAMPLES = """\b
+Examples:
+  kubectl arnold explain train/llm --when
+  kubectl arnold explain train/llm --stop --priority 10
+  kubectl arnold explain job.yaml --cluster kube:prod --levels example.com/minipod,example.com/rack
 """
 
 _namespace = click.option("--namespace", "-n", metavar="NAME", help="Namespace to look at.  [default: all]")
@@ -86,16 +107,16 @@ def describe(*, as_json: bool, gang: str, namespace: str | None, which: WhichClu
     """
     from arnold.documents.kubernetes_answers import gang_document, print_gang
     from extender.cluster_api.client import Refused
-    from extender.live_cluster import list_cluster, list_plans
+    from extender.live_cluster import list_cluster, list_plans, named_plan
 
     try:
         listed = list_cluster(which)
     except Refused as error:
         # whoever may see plans need not be allowed to see nodes
-        plan = _named(list_plans(which), gang, namespace)
+        plan = named_plan(list_plans(which), gang, namespace)
         document = gang_document(plan, None, (f"domains are not known: {error.message}",))
     else:
-        plan = _named(list_plans(which) if listed.plans is None else listed.plans, gang, namespace)
+        plan = named_plan(list_plans(which) if listed.plans is None else listed.plans, gang, namespace)
         cluster, notes = None, list[str]()
         try:
             cluster = _read(listed, labels, plan.spec.level).cluster
@@ -122,29 +143,6 @@ def _read(listed: ListedCluster, labels: ClusterFiles, level: str | None) -> Loa
     return replace(labels, levels=level).over(opened)
 
 
-def _named(plans: Sequence[GangPlan], name: str, namespace: str | None) -> GangPlan:
-    """Return the plan of a gang.
-
-    :raises UnknownName: there is no gang of that name; InvalidInput: there are several.
-    """
-    space, slash, bare = name.rpartition("/")
-    wanted = space if slash else namespace
-    if slash and namespace is not None and namespace != space:
-        raise InvalidInput(f"{name!r} is not in {namespace}", where="--namespace", fix="give the namespace once")
-    matches = [plan for plan in plans if plan.key.name == bare and wanted in (None, plan.key.namespace)]
-    if not matches:
-        names = [plan.key.name for plan in plans if wanted in (None, plan.key.namespace)]
-        inside = f" in the namespace {wanted}" if wanted else ""
-        hint = did_you_mean(bare, names)
-        fix = f"{hint}`arnold kube gangs` lists them" if names else "`arnold kube gangs` lists gangs of all namespaces"
-        raise UnknownName(f"no gang is called {bare!r}{inside}", where="GANG", fix=fix)
-    if len(matches) > 1:
-        spaces = ", ".join(plan.key.namespace for plan in matches)
-        fix = f"give NAMESPACE/{bare}"
-        raise InvalidInput(f"several namespaces have a gang {bare!r}: {spaces}", where="GANG", fix=fix)
-    return matches[0]
-
-
 @command.command("nodes", cls=JsonCommand, document=f"{ANSWERS}:KubernetesNodesDocument", epilog=NODES_EXAMPLES)
 @_labels
 @kubeconfig_options
@@ -160,3 +158,45 @@ def nodes(*, as_json: bool, which: WhichCluster, labels: ClusterFiles) -> None:
     listed = list_cluster(which)
     loaded = labels.over(open_kubernetes(listed))
     answer(nodes_document(loaded, listed.promised), print_nodes, as_json=as_json)
+
+
+@command.command("top", cls=JsonCommand, document=f"{ANSWERS}:TopDocument", epilog=TOP_EXAMPLES)
+@_labels
+@kubeconfig_options
+@takes(labels=NODE_LABELS)
+def top(*, as_json: bool, which: WhichCluster, labels: ClusterFiles) -> None:
+    """List domains: free, promised, in use, gangs.
+
+    Of each domain of each level: its GPUs that are free, those on nodes that are promised to a gang whose pods are yet
+    to come, those in use, those that no job may have, and those that are free on nodes of which others are in use; and
+    the gangs that are there.
+    """
+    from arnold.documents.kubernetes_answers import print_top, top_document
+    from extender.live_cluster import list_cluster
+
+    listed = list_cluster(which)
+    without_plans = labels.over(replace(open_kubernetes(listed), in_use=()))
+    answer(top_document(without_plans, listed.promised), print_top, as_json=as_json)
+
+
+class LiveCommand(JsonCommand):
+    """A command of the plain command line, asked of the live cluster that is the current one unless it names another.
+
+    :param plain: that command.
+    """
+
+    def __init__(self, plain: JsonCommand, *, epilog: str) -> None:
+        super().__init__(plain.name, callback=plain.callback, help=plain.help, document=plain.document, epilog=epilog)
+        self.params = [copy(parameter) for parameter in plain.params]
+        for parameter in self.params:
+            if isinstance(parameter, click.Option) and parameter.name == "cluster":
+                parameter.required, parameter.show_default = False, f"{KUBERNETES} the current context"
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the words after the name of the command; raise as :meth:`JsonCommand.parse_args`."""
+        named = any(word == "--cluster" or word.startswith("--cluster=") for word in args)
+        return super().parse_args(ctx, args if named else ["--cluster", KUBERNETES, *args])
+
+
+command.add_command(LiveCommand(score.command, epilog=SCORE_EXAMPLES))
+command.add_command(LiveCommand(explain.command, epilog=EXPLAIN_EXAMPLES))

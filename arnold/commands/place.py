@@ -127,7 +127,7 @@ def of_a_change(limits: Limits) -> Limits:
 
 def place_jobs(inputs: JointInputs, options: PlaceOptions, *, as_json: bool) -> int:
     """Place several jobs at once, write their files and print the answer."""
-    from arnold.documents.place_answer import joint_cards, joint_document, print_joint_placement
+    from arnold.documents.joint_answer import joint_cards, joint_document, print_joint_placement
     from scheduler.placement.types import ALGORITHMS
     from scheduler.several.together import place_together
 

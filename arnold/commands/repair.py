@@ -22,7 +22,7 @@ from ground.quantities import plural
 from scheduler.placement.types import Limits, Proposal
 
 if TYPE_CHECKING:
-    from arnold.documents.place_answer import RepairDocument
+    from arnold.documents.repair_answer import RepairDocument
     from scheduler.job import Job
     from scheduler.placement.types import Prefer
     from scheduler.repair import Repair
@@ -37,7 +37,7 @@ Examples:
 """
 
 
-@click.command("repair", cls=JsonCommand, document="arnold.documents.place_answer:RepairDocument", epilog=EXAMPLES)
+@click.command("repair", cls=JsonCommand, document="arnold.documents.repair_answer:RepairDocument", epilog=EXAMPLES)
 @cluster_options
 @click.option("--placement", required=True, type=EARLIER, metavar="FILE", help=PLACEMENT_HELP)
 @click.option(
@@ -74,7 +74,7 @@ def command(
     Cells that do not move keep their node and every cell keeps its rank. Whether the cluster file shows the job's own
     nodes as in use makes no difference. Exits 3 if too few nodes are left.
     """
-    from arnold.documents.place_answer import print_repair, repair_document
+    from arnold.documents.repair_answer import print_repair, repair_document
     from scheduler.job_files.placement_file import load_placement
     from scheduler.outcome import Instance
     from scheduler.repair import repair
@@ -114,7 +114,8 @@ def _page(cluster: Cluster, job: Job, repaired: Repair, document: RepairDocument
     now = cluster.replace(free_gpus=free).with_flags([NodeFlag(name, "faulty", FAULTY) for name in document.lost])
     # where moves come first the bound is of placements with as few
     bound = repaired.bound if repaired.prefer == "objective" else None
-    proposal = Proposal(repaired.nodes, lower_bound=bound, solve_seconds=repaired.solve_seconds, notes=repaired.notes)
+    seconds, notes = repaired.solve_seconds, repaired.notes
+    proposal = Proposal(repaired.nodes, bound, in_order=True, solve_seconds=seconds, notes=notes)
     # a repair takes as few slow nodes as it can, and weighs no step times
     priceless = job.replace(avoid="ignore") if job.avoid == "price" else job
     fewer, better = document.sure

@@ -16,7 +16,7 @@ from ground.plugins import object_at
 OTHERS: Mapping[str, str] = {
     "error": "arnold.console.output:ErrorDocument",
     "certificate": "scheduler.certificates.certificate:Certificate",
-    "jobs": "arnold.documents.place_answer:JointDocument",
+    "jobs": "arnold.documents.joint_answer:JointDocument",
     "study": "simulator.study:StudyDocument",
     "job": "scheduler.job_files.job_file:JobDocument",
     "power": "simulator.power_file:PowerSettings",
@@ -72,11 +72,8 @@ def schema_of(name: str) -> dict[str, Any]:
     target = others.get(name) or (member.document if isinstance(member, JsonCommand) else None)
     if target is None:
         names = schema_names()
-        raise UnknownName(
-            f"there is no schema for {name!r}",
-            where="arnold schema",
-            fix=f"{did_you_mean(name, names)}use one of: {', '.join(names)}",
-        )
+        fix = f"{did_you_mean(name, names)}use one of: {', '.join(names)}"
+        raise UnknownName(f"there is no schema for {name!r}", where="arnold schema", fix=fix)
     return json_schema(object_at(target), written=name not in others)
 
 

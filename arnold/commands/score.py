@@ -15,7 +15,7 @@ from arnold.options.command import JsonCommand, said_again
 from arnold.options.field_options import file_option
 from arnold.options.job_options import PlacementInputs, placement_inputs
 from arnold.options.shared_options import GRIDS_HELP, RUNNING_JOBS_HELP, html_option
-from ground.errors import InvalidInput, InvalidJob, InvalidPlacement, UnknownName
+from ground.errors import ArnoldError, InvalidInput, InvalidPlacement
 from ground.files import STDIN, read_source
 
 if TYPE_CHECKING:
@@ -100,13 +100,12 @@ def command(
         live = named_job(loaded.jobs.running, nodes, where="--nodes")
     if inputs.job.job:
         text, records = read_source(inputs.job.job), inputs.own.measured
-        file: JobFile | None = load_job(text, overrides=inputs.overrides, records=records, cluster=loaded.cluster)
+        file = load_job(text, overrides=inputs.overrides, records=records, cluster=loaded.cluster)
+    elif live is not None:
+        file = _grid(inputs, loaded, by_pattern, live)
     else:
-        file = None if live is None else _grid(inputs, loaded, by_pattern, live)
-    if file is None:
         unknown = "which grid the job has is not said: spread is of groups of ranks"
-        fix = "give its degrees of parallelism: --job FILE, or --grids FILE"
-        raise InvalidInput(unknown, where="--job", fix=fix)
+        raise InvalidInput(unknown, where=nodes, fix="give its degrees of parallelism: --job FILE")
     instance = inputs.instance(loaded, file)
     if live is None:
         placed = load_order(read_source(nodes), instance.cluster, instance.job)
@@ -129,7 +128,7 @@ UNRANKED = (
 )
 
 
-def _grid(inputs: PlacementInputs, loaded: LoadedTopology, grids: Grids | None, live: LiveJob) -> JobFile | None:
+def _grid(inputs: PlacementInputs, loaded: LoadedTopology, grids: Grids | None, live: LiveJob) -> JobFile:
     from scheduler.job_files.grids_file import running_grid
 
     return running_grid(live, loaded.cluster, grids, overrides=inputs.overrides, records=inputs.own.measured)
@@ -137,7 +136,7 @@ def _grid(inputs: PlacementInputs, loaded: LoadedTopology, grids: Grids | None, 
 
 def _score_all(
     inputs: PlacementInputs, loaded: LoadedTopology, grids: Grids | None
-) -> tuple[list[ScoredJob], dict[str, str]]:
+) -> tuple[list[ScoredJob], dict[str, ArnoldError]]:
     """Return the scores of all running jobs whose grid is known, and why the others have none, by name."""
     from arnold.documents.score_answer import scored_job
     from scheduler.audit import audit
@@ -148,20 +147,16 @@ def _score_all(
         fix = "give --running, a snapshot, slurm: or kube:"
         raise InvalidInput("which jobs run is not said", where="--running", fix=fix)
     scored: list[ScoredJob] = []
-    left_out: dict[str, str] = {}
+    left_out: dict[str, ArnoldError] = {}
     empty: dict[Job, Outcome] = {}
     live_jobs = loaded.jobs.running
     with progress("Weighing running jobs", total=len(live_jobs)) as step, ending_the_search():
         for live in live_jobs:
             try:
-                file = _grid(inputs, loaded, grids, live)
-                if file is None:
-                    left_out[live.name] = "its grid is not known"
-                    continue
-                instance = inputs.instance(loaded, file)
+                instance = inputs.instance(loaded, _grid(inputs, loaded, grids, live))
                 placed = running_nodes(live, instance.job, instance.cluster)
-            except (InvalidJob, InvalidPlacement, UnknownName) as error:
-                left_out[live.name] = error.message
+            except (InvalidInput, InvalidPlacement) as error:
+                left_out[live.name] = error
                 continue
             # jobs alike have one answer on the empty cluster
             result = audit(

@@ -46,7 +46,7 @@ def command(
     from topology.flag_sources import flags_as_text
     from topology.snapshot import ClusterSnapshot, ReadWith, SnapshotFile, Text, differences, read_file
 
-    opened = files.opened(jobs=True)
+    opened = files.opened(jobs=not running)
     source = opened.topology if isinstance(opened.topology, Source) else read_source(opened.topology)
     if files.format is None and ClusterSnapshot().likeness(source.head) == 1.0:
         base = read_file(source)
@@ -71,7 +71,7 @@ def command(
             "time": time,
             "read_with": ReadWith(**{**base.read_with.model_dump(), **options}),
             "lists": [*base.lists, *Text.of(read_source(text, may_be_empty=True) for text in files.busy)],
-            "running": [*(base.running or ()), *jobs] if running else base.running,
+            "running": jobs if running else base.running,
             "flags": [*base.flags, *Text.of(flags_as_text(text, now=time) for text in files.flags)],
         }
     )

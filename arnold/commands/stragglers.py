@@ -65,11 +65,9 @@ def command(
     ideal durations. Nodes are flagged only where slow workers are the cause, each with its own factor.
     """
     if flags_out is not None and node_map is None:
-        raise InvalidInput(
-            "no node can be flagged: which worker ran on which node is not known",
-            where="--flags-out",
-            fix="add --node-map FILE: a CSV with dp,stage,node or the JSON of `arnold place`",
-        )
+        problem = "no node can be flagged: which worker ran on which node is not known"
+        fix = "add --node-map FILE: a CSV with dp,stage,node or the JSON of `arnold place`"
+        raise InvalidInput(problem, where="--flags-out", fix=fix)
     from arnold.documents.straggler_answers import print_stragglers, stragglers_document
     from health import whatif
     from health.whatif.conversion import heed, read_statement

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from rich.cells import cell_len
@@ -22,6 +22,9 @@ from rich.table import Table
 from rich.text import Text
 
 from ground.files import write_file
+
+if TYPE_CHECKING:
+    from arnold.pages.charts import ChartCard
 
 GAP, TIGHT = 2, 1  # Blanks between columns; where nothing else is left to save
 T = TypeVar("T")
@@ -129,8 +132,10 @@ def _longest(texts: Sequence[str]) -> int:
     return max(map(cell_len, texts), default=0)
 
 
-def save_page(file: str, document: T, show: Callable[[Console, T], None]) -> None:
-    """Write the page of what ``show`` prints of a document: the verdict as its heading, then tables and lists.
+def save_page(
+    file: str, document: T, show: Callable[[Console, T], None], charts: Callable[[T], Iterable[ChartCard]]
+) -> None:
+    """Write the page of what ``show`` prints of a document: the verdict as its heading, charts, then tables and lists.
 
     Same input, same text.
 
@@ -138,16 +143,18 @@ def save_page(file: str, document: T, show: Callable[[Console, T], None]) -> Non
     """
     printed = AnswerPage()
     show(printed, document)
+    cards = [*charts(document)]
     from topology.drawing.page_kit import render
 
     page = render(
         "arnold.pages",
         "printed.html.j2",
-        styles=("pages.css",),
+        styles=("pages.css", *(("charts.css", "capacity.css") if cards else ())),
         title=click.get_current_context().command_path,
         verdict=printed.sentences[0],
         lead=printed.sentences[1:],
         parts=printed.parts,
+        charts=cards,
         data={},
     )
     write_file(file, page)

@@ -30,6 +30,7 @@ from ground.records import JsonRecord, json_data
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from arnold.pages.charts import ChartCard
     from scheduler.outcome import Outcome
     from scheduler.placement.types import Status
     from topology.flags import NodeFlag
@@ -159,9 +160,10 @@ def answer(
     as_json: bool,
     file: str | None = None,
     html: str | None = None,
+    charts: Callable[[T], Iterable[ChartCard]] = lambda _: (),
 ) -> None:
-    """Print the one JSON document of a run, or show it as text; write it to a file, and the text to a page, if these
-    are named.
+    """Print the one JSON document of a run, or show it as text; write it to a file, and the text with charts to a page,
+    if these are named.
 
     :raises InvalidInput: a file cannot be written; then nothing is printed.
     """
@@ -171,7 +173,7 @@ def answer(
     if html is not None:
         from arnold.console.fitted_table import save_page
 
-        save_page(html, document, show)
+        save_page(html, document, show, charts)
     if as_json:
         click.echo(text)
     else:

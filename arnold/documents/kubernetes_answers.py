@@ -15,7 +15,7 @@ from arnold.console.output import plain, print_rows, print_sentences
 from extender.gangs.types import GangKey
 from extender.node_flags import FlagChange, FlaggedNode
 from extender.plans.gang_plan import GangPlan
-from ground.errors import ArnoldError
+from ground.errors import ArnoldError, few
 from ground.quantities import decimal, percent
 from ground.records import AwareTime, Count, JsonRecord, Share, record_of
 from scheduler.job import FAMILIES, Family
@@ -346,6 +346,91 @@ def print_nodes(out: Console, document: KubernetesNodesDocument) -> None:
         "gang",
     )
     print_rows(out, headers, rows, title="Nodes", left=[*names, "type", "sharing", "flag", "gang"])
+    print_sentences(out, "Notes", document.notes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopDomain(JsonRecord):
+    """A domain of a level, and what its GPUs do."""
+
+    level: str
+    """Name of the level."""
+    domain: str
+    """Name of the domain."""
+    nodes: Count
+    """Nodes with GPUs."""
+    gpus: Count
+    """Their GPUs, each in one of the next four."""
+    free: Count
+    """GPUs that a job may have."""
+    promised: Count
+    """GPUs of nodes that are promised to a gang, where no pod of it is yet."""
+    in_use: Count
+    """GPUs that pods have."""
+    unusable: Count
+    """GPUs that nobody uses and no job may have: of faulty nodes, and of those that are kept out."""
+    fragmented: Count
+    """GPUs among the free ones on nodes of which others are in use: no gang of whole nodes gets them."""
+    gangs: tuple[str, ...]
+    """Gangs to which nodes of it are promised, whether their pods are there yet or not."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopDocument(JsonRecord):
+    """What ``arnold kube top --json`` prints."""
+
+    cluster: str
+    """The cluster."""
+    domains: tuple[TopDomain, ...]
+    """The domains of all levels, the broadest level first, in the order of the cluster."""
+    notes: tuple[str, ...]
+    """What a user should know of how the cluster was read."""
+
+
+def top_document(loaded: LoadedTopology, promised: Mapping[str, GangKey]) -> TopDocument:
+    """Return what the GPUs of each domain do.
+
+    :param loaded: the cluster in which pods alone hold GPUs.
+    :param promised: node -> the gang that it is promised to, whether its pods are there yet or not.
+    """
+    cluster = loaded.cluster
+    is_promised = np.array([name in promised for name in cluster.names], dtype=np.bool_)
+    usable = np.where(is_promised, 0, cluster.usable_gpus)
+    ahead = np.where(is_promised, cluster.free_gpus, 0)
+    counted = {
+        "gpus": cluster.gpus,
+        "free": usable,
+        "promised": ahead,
+        "in_use": cluster.gpus - cluster.free_gpus,
+        "unusable": cluster.free_gpus - usable - ahead,
+        "fragmented": np.where(cluster.free_gpus < cluster.gpus, usable, 0),
+    }
+    domains = []
+    for level in cluster.levels:
+        gangs: dict[int, dict[str, None]] = {}
+        for node in np.flatnonzero(is_promised).tolist():
+            gangs.setdefault(int(level.domain_of[node]), {})[str(promised[cluster.names[node]])] = None
+        for number, name in enumerate(level.domains):
+            inside = level.domain_of == number
+            sums = {key: int(gpus[inside].sum()) for key, gpus in counted.items()}
+            told, nodes = tuple(sorted(gangs.get(number, ()))), int(np.count_nonzero(inside))
+            domains.append(TopDomain(level=level.name, domain=name, nodes=nodes, gangs=told, **sums))
+    return TopDocument(cluster=loaded.source, domains=tuple(domains), notes=loaded.notes)
+
+
+def print_top(out: Console, document: TopDocument) -> None:
+    """Print a table for each level."""
+    headers = ("domain", "nodes", "GPUs", "free", "promised", "in use", "unusable", "fragmented", "gangs")
+    for level in dict.fromkeys(domain.level for domain in document.domains):
+        rows = [
+            (
+                *(domain.domain, domain.nodes, domain.gpus, domain.free, domain.promised, domain.in_use),
+                *(domain.unusable, domain.fragmented, few(domain.gangs, most=3) or "-"),
+            )
+            for domain in document.domains
+            if domain.level == level
+        ]
+        print_rows(out, headers, rows, title=f"{level} of {document.cluster}, GPUs", left=["gangs"])
     print_sentences(out, "Notes", document.notes)
 
 

@@ -6,9 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from arnold.console.output import BAD, GOOD, SO_SO, print_rows
-from arnold.documents.place_answer import Frame, passed_over, print_head
-from ground.errors import some
+from arnold.documents.answer_frame import Frame, passed_over, print_head
+from ground.errors import ArnoldError, some
 from ground.quantities import decimal, percent, plural
 from ground.records import AtLeastOne, Count, JsonRecord
 from scheduler.affinity import Gains
@@ -19,6 +21,7 @@ from scheduler.objective import TOLERANCE, Spread, slowest_in_use, step_time
 from scheduler.outcome import Instance, Outcome, status_words
 from scheduler.placement.types import Status
 from topology.cluster import IntArray
+from topology.flags import HEALTHY
 from topology.load import LoadedTopology
 from topology.running_jobs import LiveJob
 from topology.summary import ClusterSummary, summarise_cluster
@@ -152,6 +155,10 @@ class UnscoredJob(JsonRecord):
     """GPUs that it has in all."""
     reason: str
     """Why it has none."""
+    where: str | None
+    """File and line that say so; null = no one place does."""
+    fix: str | None
+    """What can be done."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,13 +210,17 @@ def scored_job(
     )
 
 
-def scores_document(loaded: LoadedTopology, scored: Sequence[ScoredJob], left_out: Mapping[str, str]) -> ScoresDocument:
+def scores_document(
+    loaded: LoadedTopology, scored: Sequence[ScoredJob], left_out: Mapping[str, ArnoldError]
+) -> ScoresDocument:
     """Return the document of all running jobs; ``left_out``: why a job has no score, by its name."""
     running = () if loaded.jobs is None else loaded.jobs.running
     unscored = tuple(
-        UnscoredJob(live.name, int(live.gpus_on(loaded.cluster).sum()), left_out[live.name])
+        UnscoredJob(
+            live.name, int(live.gpus_on(loaded.cluster).sum()), error.message, error.where or None, error.fix or None
+        )
         for live in running
-        if live.name in left_out
+        if (error := left_out.get(live.name)) is not None
     )
     return ScoresDocument(
         jobs=tuple(sorted(scored, key=lambda job: (-_gpus_lost(job), job.name))),
@@ -236,14 +247,17 @@ def _score(instance: Instance, nodes: IntArray, audit: Audit, records: Sequence[
             (int(job.grid.node_rank[first]), int(job.grid.node_rank[second])),
             after.objective, after.spread, after.closer, audit.swaps_complete,
         )  # fmt: skip
-    slowest, best = slowest_in_use(cluster, worth), audit.possible["empty_cluster"].objective
+    # what was found about its nodes since it started does not make its placement invalid, and slows it all the same
+    slow = cluster.slowdown[nodes]
+    slowest, best = float(slow[np.isfinite(slow)].max(initial=HEALTHY)), audit.possible["empty_cluster"]
     lost = None
-    if best is not None:
+    if best.evaluation is not None:
+        least, pace = best.evaluation.objective, slowest_in_use(cluster, best.evaluation)
 
         def share(cost: float) -> float:
             priced = job.replace(spread_cost=cost)
             now = step_time(priced, objective=worth.objective, slowest=slowest)
-            return max(0.0, 1.0 - step_time(priced, objective=best, slowest=1.0) / now)
+            return max(0.0, 1.0 - step_time(priced, objective=least, slowest=pace) / now)
 
         bands = (gains.spread_cost_band for gains in records if gains.spread_cost == job.spread_cost)
         low, high = next((band for band in bands if band is not None), (None, None))
@@ -284,6 +298,17 @@ def print_score(out: Console, *, instance: Instance, document: ScoreDocument, th
     frame = Frame(out, f"objective {decimal(document.objective)} ({pair}){lost}", colour)
     if document.broken:
         out.print(f"It breaks a rule of its job: {document.broken}")
+    step_lost = _lost_words(document.step_lost)
+    better = [] if step_lost is None else [f"{step_lost} of each step is lost beside the best on the empty cluster"]
+    if document.swap is None:
+        better.append("no swap of two nodes helps" if document.swaps_complete else "none of the swaps tried helps")
+    else:
+        (first, second), swap = document.swap.nodes, document.swap
+        closer = "".join(f", {level} {decimal(value)}" for level, value in swap.closer.items())
+        best = "no other swap helps more" if swap.best else "not all swaps were tried"
+        gain = f"objective {decimal(document.objective)} -> {decimal(swap.objective)}{closer}"
+        better.append(f"swap {first} and {second}: {gain}; {best}")
+    out.print("; ".join(better))
     print_head(out, instance)
     rows: list[tuple[object, ...]] = [
         ("as it runs", decimal(document.objective), document.spread.dp, document.spread.pp, "", "", "")
@@ -297,24 +322,13 @@ def print_score(out: Console, *, instance: Instance, document: ScoreDocument, th
         bound = None if there.bound is None else decimal(there.bound)
         step = f"{100 * job.spread_cost * (there.objective - document.objective):+.1f} %"
         rows.append((words, decimal(there.objective), there.spread.dp, there.spread.pp, bound, step, sure))
-    headers = ("on", "objective", "dp", "pp", "no less than", "step", "")
-    print_rows(out, headers, rows, title=f"What it has and could have, by {document.level}", left=("on", ""))
+    headers = ("on", "objective", "dp", "pp", "bound", "step", "")
+    title = f"What it has and could have, by {document.level}" if frame.whole else ""
+    print_rows(out, headers, rows, title=title, left=("on", ""))
     levels = [(level, *(of[family] for family in FAMILIES)) for level, of in document.spread_by_level.items()]
     if frame.shows("every level", levels):
         print_rows(out, ("largest spread at", *FAMILIES), levels, title="Every level and family")
-    if document.swap is None:
-        tried = "No swap of two of its nodes helps" if document.swaps_complete else "None of the swaps tried helps"
-        frame.sentences("Swaps", [f"{tried}."])
-    else:
-        (first, second), swap = document.swap.nodes, document.swap
-        closer = "".join(f", {level} {decimal(value)}" for level, value in swap.closer.items())
-        best = "no other helps more" if swap.best else "not all were tried"
-        gain = f"objective {decimal(document.objective)} -> {decimal(swap.objective)}{closer}"
-        frame.sentences("Swaps", [f"{first} and {second}: {gain}; {best}."])
     by = f"steps by the job's spread_cost of {job.spread_cost:.3g}; `arnold calibrate` measures yours"
-    if document.step_lost is not None:
-        saved = f"{_lost_words(document.step_lost)} of each step is lost beside the best on the empty cluster"
-        frame.sentences("Lost", [saved])
     frame.end([*passed_over(instance), by, *document.notes], then)
 
 
@@ -342,8 +356,10 @@ def print_scores(out: Console, document: ScoresDocument) -> None:
     ]  # fmt: skip
     headers = ("job", "of", "GPUs", "objective", "reordered", "anew", "empty", "step lost", "best swap")
     frame.rows(headers, rows, title="Jobs: objective as it runs, and what it could be", left=("of", "best swap"))
-    reasons = [f"{job.name}, {plural(job.gpus, 'GPU')}: {job.reason}" for job in document.not_scored]
-    frame.sentences("Not scored", reasons)
+    reasons: dict[tuple[str, str | None], list[UnscoredJob]] = {}
+    for unscored in document.not_scored:
+        reasons.setdefault((unscored.reason, unscored.fix), []).append(unscored)
+    frame.sentences("Not scored", [_unscored(reason, fix, alike) for (reason, fix), alike in reasons.items()])
     unordered = [job.name for job in jobs if not job.ranked]
     order = [f"ranks taken in the order of the nodes, as srun numbers them: {some(unordered)}"] if unordered else []
     by = "what is lost is beside the best on the empty cluster, by each job's spread_cost"
@@ -355,3 +371,11 @@ def _lost_words(lost: StepLost | None) -> str | None:
         return None
     between = "" if lost.low is None else f" ({percent(lost.low)} to {percent(lost.high)})"
     return percent(lost.share) + between
+
+
+def _unscored(reason: str, fix: str | None, alike: Sequence[UnscoredJob]) -> str:
+    """Return why jobs have no score, in words."""
+    gpus, first = plural(sum(job.gpus for job in alike), "GPU"), alike[0]
+    names = first.name if len(alike) == 1 else some([job.name for job in alike])
+    where = "" if first.where is None else f"{first.where}: "
+    return f"{names}, {gpus}: {where}{reason}" + ("" if fix is None else f". To fix: {fix}")

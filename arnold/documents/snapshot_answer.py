@@ -9,7 +9,7 @@ from math import isfinite
 from typing import TYPE_CHECKING
 
 from arnold.console.output import GOOD, SO_SO, print_sentences
-from arnold.documents.place_answer import Frame
+from arnold.documents.answer_frame import Frame
 from ground.quantities import plural
 from ground.records import AtLeastOne, JsonRecord
 from topology.cluster import Cluster, legend, node_states

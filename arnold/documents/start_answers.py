@@ -6,15 +6,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from arnold.console.output import BAD, GOOD, SO_SO
-from arnold.documents.place_answer import ExplainDocument, Frame, passed_over, print_head
+from arnold.documents.answer_frame import Frame, passed_over, print_head
+from arnold.documents.explain_answer import ExplainDocument
 from arnold.documents.snapshot_answer import iso
+from ground.errors import some
 from ground.quantities import decimal, plural
-from ground.records import JsonRecord, NotNegative
+from ground.records import JsonRecord, NotNegative, record_of
 from scheduler.job_files.job_file import JobDocument, job_document
 from scheduler.objective import Spread
 from scheduler.outcome import Instance, Outcome, status_words
 from scheduler.placement.types import Status
 from scheduler.start_times import StartTimes, StopProposal
+from scheduler.work_clock import End
 from topology.node_names import spell_names
 from topology.summary import ClusterSummary, summarise_cluster
 
@@ -62,6 +65,10 @@ class WhenDocument(JsonRecord):
     """When it starts, as a range over what is not known of the ends of running jobs."""
     now: PlaceThen
     """What it has at once, if nobody who waits goes first."""
+    stopped_at: End | None
+    """Seconds of the time limit that ended the search for the range, or `interrupted`; null = it ended by itself."""
+    after: tuple[str, ...]
+    """Running jobs at whose end it starts, where all end in the middle of what is possible; empty = at none's."""
     later: PlaceThen
     """The best that waiting for ends that are known gives, and from when on; as now = waiting gives nothing."""
     notes: tuple[str, ...]
@@ -82,26 +89,42 @@ class StoppedJob(JsonRecord):
     """GPUs times hours since its last checkpoint, else since its start."""
     owner: str | None
     """Whose it is; null = not said."""
+    priority: float | None
+    """The higher, the more it counts; null = not said."""
+    last_checkpoint: str | None
+    """When it wrote its last checkpoint, ISO 8601; null = not said, so that all since its start is lost."""
     nodes: tuple[str, ...]
     """Its nodes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StopDocument(JsonRecord):
+class StopAnswer(JsonRecord):
     """Whom to stop so that a job starts at once."""
 
     status: Status
-    """optimal: no other choice of jobs loses less; feasible: one may; infeasible: the job does not fit either way."""
+    """optimal: by the rule no other choice of jobs loses less; feasible: one may; infeasible: the job does not fit
+    either way."""
+    below_priority: float | None
+    """The rule: only jobs of lower priorities are stopped, the highest among them as low as can be; null = any that are
+    preemptible."""
     stop: tuple[StoppedJob, ...]
     """The jobs to stop; empty = none need be, or it does not help."""
     gpu_hours_lost: NotNegative | None
     """GPU-hours that they lose in all; null = the job does not fit."""
     bound: NotNegative | None
-    """No choice loses less; null = the job does not fit, whoever is stopped."""
-    placement: PlaceThen
-    """What the job has then."""
+    """No choice loses less, by the rule; null = the job does not fit, whoever is stopped."""
     notes: tuple[str, ...]
     """Who was not to be stopped, and why, one sentence each."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StopDocument(StopAnswer):
+    """Whom to stop so that a job starts at once, and where it goes."""
+
+    stopped_at: End | None
+    """Seconds of the time limit that ended the search, or `interrupted`; null = it ended by itself."""
+    placement: PlaceThen
+    """What the job has then."""
     job: JobDocument
     """The job as it was understood."""
     cluster: ClusterSummary
@@ -121,6 +144,8 @@ def when_document(instance: Instance, starts: StartTimes, *, now: float) -> When
     return WhenDocument(
         start=StartRange(*map(iso, (starts.earliest, starts.p10, starts.p50, starts.p90))),
         now=_then(starts.now, now),
+        stopped_at=starts.stopped_at,
+        after=starts.after,
         later=_then(starts.later, starts.later_at),
         notes=(*instance.notes, *starts.notes),
         job=job_document(instance),
@@ -128,17 +153,32 @@ def when_document(instance: Instance, starts: StartTimes, *, now: float) -> When
     )
 
 
-def stop_document(instance: Instance, stopping: StopProposal, *, now: float) -> StopDocument:
-    """Return the document of whom to stop; ``now``: seconds since 1970."""
+def stop_answer(stopping: StopProposal) -> StopAnswer:
+    """Return whom to stop."""
     fits = stopping.outcome.evaluation is not None
-    return StopDocument(
+    jobs = (
+        StoppedJob(
+            other.name, stopping.lost[other.name], other.owner or None, other.priority, iso(other.last_checkpoint),
+            other.nodes,
+        )
+        for other in stopping.jobs
+    )  # fmt: skip
+    return StopAnswer(
         status=stopping.status,
-        stop=tuple(
-            StoppedJob(other.name, stopping.lost[other.name], other.owner or None, other.nodes)
-            for other in stopping.jobs
-        ),
+        below_priority=stopping.priority,
+        stop=tuple(jobs),
         gpu_hours_lost=stopping.gpu_hours if fits else None,
         bound=stopping.bound if fits else None,
+        notes=stopping.notes,
+    )
+
+
+def stop_document(instance: Instance, stopping: StopProposal, *, now: float) -> StopDocument:
+    """Return the document of whom to stop, and where the job goes; ``now``: seconds since 1970."""
+    return record_of(
+        StopDocument,
+        stop_answer(stopping),
+        stopped_at=stopping.stopped_at,
         placement=_then(stopping.outcome, now),
         notes=(*instance.notes, *stopping.notes),
         job=job_document(instance),
@@ -155,7 +195,8 @@ def print_when(out: Console, instance: Instance, document: WhenDocument) -> None
         frame = Frame(out, "no start can be told: it waits for jobs of which no end is known", BAD)
     else:
         between = "" if start.p10 == start.p90 else f", likely {start.p10} to {start.p90 or 'not known'}"
-        frame = Frame(out, f"starts {start.p50}{between}, not before {start.earliest}", SO_SO)
+        when = f" when {some(document.after)} {'ends' if len(document.after) == 1 else 'end'}" if document.after else ""
+        frame = Frame(out, f"starts {start.p50}{when}{between}, not before {start.earliest}", SO_SO)
     print_head(out, instance)
     rows = [
         (words, then.at, None if then.objective is None else decimal(then.objective),
@@ -186,8 +227,10 @@ def print_stop(out: Console, instance: Instance, document: StopDocument) -> None
         )
     print_head(out, instance)
     rows = [
-        (job.name, job.owner, f"{job.gpu_hours_lost:,.1f}", len(job.nodes), spell_names(job.nodes, most=60))
+        (job.name, job.owner, job.priority, f"{job.gpu_hours_lost:,.1f}", job.last_checkpoint, len(job.nodes),
+         spell_names(job.nodes, most=60))
         for job in document.stop
-    ]
-    frame.rows(("job", "owner", "GPU-hours lost", "nodes", ""), rows, title="Jobs to stop", left=("owner", ""))
+    ]  # fmt: skip
+    headers = ("job", "owner", "priority", "GPU-hours lost", "checkpoint", "nodes", "")
+    frame.rows(headers, rows, title="Jobs to stop", left=("owner", "checkpoint", ""))
     frame.end([*passed_over(instance), *document.notes], "")

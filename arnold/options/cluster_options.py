@@ -83,7 +83,12 @@ class ClusterFiles:
     exclude: str = field(default="", metadata={"short": "-x", "metavar": "NODE,.."})
     """Nodes that the job may not have: names or Slurm hostlists, or a file if there is a / in it."""
     time: str = field(
-        default="", metadata={"short": "-t", "metavar": "LIMIT", "default": "that of the partition, else for ever"}
+        default="",
+        metadata={
+            "short": "-t",
+            "metavar": "LIMIT",
+            "default": "expected_hours, else that of the partition",
+        },
     )
     """Time that the job runs at most, as sbatch takes it (90, 1:30:00, 1-12): it has to end before others' reservations
     and planned jobs begin.
@@ -95,6 +100,8 @@ class ClusterFiles:
     flags: tuple[str, ...] = field(default=(), metadata={"file": True})
     """Slow and faulty nodes: YAML, JSON or a flag store."""
     at: str | None = field(default=None, metadata={"metavar": "TIME", "help": f"{AT_HELP}  [default: now]"})
+    expected_seconds: float | None = field(default=None, metadata={"option": False})
+    """How long the job is expected to run, which counts where no time is said."""
 
     @property
     def now(self) -> datetime | None:
@@ -143,11 +150,11 @@ class ClusterFiles:
 
     def request(self) -> SlurmRequest | None:
         """Return what the job asks of Slurm; ``None`` = nothing."""
-        if not self.asked_of_slurm:
+        if not self.asked_of_slurm and self.expected_seconds is None:
             return None
         from topology.slurm_snapshot import SlurmRequest
 
-        return SlurmRequest(self.partition, self.constraint, self.reservation, self.time)
+        return SlurmRequest(self.partition, self.constraint, self.reservation, self.time, self.expected_seconds)
 
     @property
     def asked_of_slurm(self) -> Mapping[str, str]:

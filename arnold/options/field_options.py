@@ -289,11 +289,8 @@ def check_stdin(context: click.Context, others: Mapping[str, Iterable[str]] = Ma
     from_stdin = [_spelt(option, context) for option, file in read if file == STDIN]
     from_stdin += [option for option, files in others.items() for file in files if file == STDIN]
     if len(from_stdin) > 1:
-        raise InvalidInput(
-            f"{' and '.join(from_stdin)} both read standard input, which can be read once only",
-            where=from_stdin[1],
-            fix="give a file for all but one",
-        )
+        problem = f"{' and '.join(from_stdin)} both read standard input, which can be read once only"
+        raise InvalidInput(problem, where=from_stdin[1], fix="give a file for all but one")
 
 
 def refuse_clashes(results: Iterable[str], context: click.Context) -> None:

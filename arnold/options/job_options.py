@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import wraps
 from glob import glob
-from math import nan
+from math import inf, nan
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
-from arnold.options.cluster_options import ClusterFiles
+from arnold.options.cluster_options import KUBERNETES, ClusterFiles
 from arnold.options.field_options import FILE, file_option, options_of, takes
 from arnold.options.shared_options import PLACEMENT_HELP, RUNNING_JOBS_HELP
 from ground.errors import InvalidInput, InvalidJob, UnknownName, did_you_mean
-from ground.files import Source, read_source
+from ground.files import STDIN, Source, read_source
+from ground.quantities import HOUR
+from ground.records import json_data
 from scheduler.job import Overrides
 from scheduler.job_files.own_records import OwnRecords
 from scheduler.placement.types import Limits
@@ -73,14 +77,35 @@ class _Inputs:
         :param with_jobs: whether the jobs that run are wanted, too.
         :raises ArnoldError: a file is unusable.
         """
-        from scheduler.job_files.job_file import load_job
+        from scheduler.job_files.job_file import expected_hours, load_job
 
         records, jobs = self.own.measured, self.job.job
-        texts = [read_source(file) for file in ([jobs] if isinstance(jobs, str) else jobs)]
-        loaded = self.files.read_aloud(jobs=with_jobs)
+        texts = [self._read_job(file) for file in ([jobs] if isinstance(jobs, str) else jobs)]
+        hours = [expected_hours(text) for text in texts]
+        longest = None if None in hours else max(filter(None, hours)) * HOUR
+        loaded = replace(self.files, expected_seconds=longest).read_aloud(jobs=with_jobs)
         return loaded, [
             load_job(text, overrides=self.overrides, records=records, cluster=loaded.cluster) for text in texts
         ]
+
+    def _read_job(self, file: str) -> Source:
+        """Return the file of a job; on a live Kubernetes cluster a name that is no file's is that of a gang.
+
+        :raises ArnoldError: the file cannot be read; there is no such gang, or it is not understood.
+        """
+        if not self.files.cluster.startswith(KUBERNETES) or file == STDIN or Path(file).exists():
+            return read_source(file)
+        from extender.cluster_api.connect import WhichCluster
+        from extender.live_cluster import list_plans, named_plan
+        from scheduler.job_files.job_file import JobDocument, document_of
+
+        plan = named_plan(list_plans(WhichCluster(context=self.files.cluster.removeprefix(KUBERNETES) or None)), file)
+        if (job := plan.spec.job(str(plan.key))) is None:
+            raise InvalidJob(f"what the gang {plan.key} asks is not understood: {plan.message}", where=file)
+        if plan.estimate is not None:
+            job = job.replace(expected_hours=plan.estimate.seconds / HOUR)
+        document = replace(document_of(job, level=job.level), gpus_per_node=None)  # those of the nodes
+        return Source(f"gang {plan.key}", json.dumps(json_data(JobDocument, document, without_defaults=True)))
 
     def _instance(self, loaded: LoadedTopology, job: JobFile) -> Instance:
         """Return a job and the cluster; raises as :meth:`JobFile.check_names`."""
@@ -88,8 +113,12 @@ class _Inputs:
         from scheduler.outcome import Instance
 
         job.check_names(loaded.cluster)
-        cluster = before_it_goes(loaded.cluster, job.job, loaded.now)
-        return Instance(cluster, job.job, loaded.source, (*loaded.notes, *job.notes))
+        asked, request = job.job, self.files.request()
+        limit = None if request is None else request.seconds()
+        if asked.expected_hours is None and limit is not None and limit < inf:
+            asked = asked.replace(expected_hours=limit / HOUR)
+        cluster = before_it_goes(loaded.cluster, asked, loaded.now)
+        return Instance(cluster, asked, loaded.source, (*loaded.notes, *job.notes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,16 +132,20 @@ class PlacementInputs(_Inputs):
 
         :raises ArnoldError: a file is unusable, or the job names a level or a type of GPU that the cluster has not.
         """
-        loaded, (job,) = self._read_files()
-        instance = self.instance(loaded, job)
+        instance, now = self.read_alone()
         if not self.running:
             return instance
         from scheduler.several.running_jobs import near_running_jobs
 
         placed, others = placed_and_others(running_files(self.running))
         if others:
-            instance, _ = beside_running(instance, others, now=loaded.now)
+            instance, _ = beside_running(instance, others, now=now)
         return near_running_jobs(instance, [running_job(file, instance.cluster) for file in placed])
+
+    def read_alone(self) -> tuple[Instance, datetime]:
+        """Return the instance as the cluster itself is, and now; raise as :meth:`read`."""
+        loaded, (job,) = self._read_files()
+        return self.instance(loaded, job), loaded.now
 
     def read_cluster(self, running: Sequence[str]) -> LoadedTopology:
         """Return the cluster with the jobs that run on it; raise as :meth:`read_beside`."""

@@ -26,7 +26,8 @@ from ground.errors import InvalidInput, did_you_mean
 from ground.quantities import plural
 
 if TYPE_CHECKING:
-    from arnold.documents.place_answer import PlaceDocument, RepairDocument
+    from arnold.documents.place_answer import PlaceDocument
+    from arnold.documents.repair_answer import RepairDocument
     from scheduler.job import Job
 
 LauncherFormat = Literal["hostfile", "rankfile", "nodelist", "slurm", "torchrun", "mpi"]

@@ -46,11 +46,29 @@ yes_option = click.option(
 html_option = file_option("--html", written=True, help=PAGE_HELP)
 """Give a command ``--html``."""
 
+priority_option = click.option(
+    "--priority",
+    type=float,
+    metavar="NUMBER",
+    help="Priority of the job: of the running jobs only those of a lower one are stopped, the lowest first, and at the "
+    "least loss among these.  [default: any that is preemptible, at the least loss]",
+)
+"""Give a command ``--priority``."""
+
 
 def lenient_option(function: Any) -> Any:
     """Give a command ``--lenient`` and ``--strict``, as ``lenient``."""
     words = "Leave out what cannot be used and say how much, or stop at the first."
     return click.option("--lenient/--strict", default=False, show_default="strict", help=words)(function)
+
+
+def policy_option(function: Any) -> Any:
+    """Give a command ``--policy``."""
+    words = (
+        "Queue policy, such as fifo, fifo-backfill, priority-age, fair-share or arnold; in replays also gavel or hadar."
+    )
+    option = click.option("--policy", default="fifo-backfill", show_default=True, metavar="NAME", help=words)
+    return option(function)
 
 
 def complete_algorithm(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
@@ -85,11 +103,8 @@ def present(at: str | None) -> datetime:
         return now
     instant = parse_time(at, option="--at")[0]
     if instant > now:
-        raise InvalidInput(
-            f"{at} lies in the future: nothing would be taken in before",
-            where="--at",
-            fix="give the time at which it was found; a flag that is to begin later says so itself (since)",
-        )
+        fix = "give the time at which it was found; a flag that is to begin later says so itself (since)"
+        raise InvalidInput(f"{at} lies in the future: nothing would be taken in before", where="--at", fix=fix)
     return instant
 
 
@@ -108,11 +123,8 @@ def parse_time(text: str, *, option: str) -> tuple[datetime, datetime]:
             return parsed, parsed
     except (ValueError, OverflowError):
         pass
-    raise InvalidInput(
-        f"{text[:40]!r} is no time with a time zone and no day",
-        where=option,
-        fix="write a time such as 2026-11-17T14:00:00Z, or a day such as 2026-11-17 (in UTC)",
-    )
+    fix = "write a time such as 2026-11-17T14:00:00Z, or a day such as 2026-11-17 (in UTC)"
+    raise InvalidInput(f"{text[:40]!r} is no time with a time zone and no day", where=option, fix=fix)
 
 
 def kubeconfig_options(command: F) -> F:

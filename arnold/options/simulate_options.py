@@ -230,12 +230,11 @@ class TraceOptions:
             free = [source for source, names in formats.items() if name in names and source not in chosen]
             if not free:
                 names = sorted({*formats["trace"], *formats["cluster"]})
-                raise UnknownName(
-                    f"no input is left of the format {name!r}",
-                    where="--format",
-                    fix=f"{did_you_mean(name, names)}formats of traces: {', '.join(formats['trace'])}; "
-                    f"of clusters: {', '.join(formats['cluster'])}",
+                fix = (
+                    f"{did_you_mean(name, names)}formats of traces: {', '.join(formats['trace'])}; "
+                    f"of clusters: {', '.join(formats['cluster'])}"
                 )
+                raise UnknownName(f"no input is left of the format {name!r}", where="--format", fix=fix)
             chosen[free[0]] = name
         return chosen.get("trace"), chosen.get("cluster")
 

@@ -350,6 +350,7 @@ class ChartRow:
     stem: tuple[float, float]  # ends of the thin line
     tip: str  # words of the tooltip
     bar: tuple[float, float] | None = None  # ends of the thick line; None = there is none
+    dot_tone: str = ""  # of the mean and the thin line, where they are of something else than the thick one
 
 
 def row_chart(rows: Sequence[ChartRow], *, name: str, title: str, kind: Kind, log_from: float | None = None) -> str:
@@ -367,10 +368,14 @@ def row_chart(rows: Sequence[ChartRow], *, name: str, title: str, kind: Kind, lo
         top = plot.top + ROW * i
         y, stem = top + BAR, [plot.x(end) for end in row.stem]
         parts.append(label(plot.left, top + NAME, fit(row.name, 12.0, plot.right - plot.left)))
-        parts.append(line((stem[0], y), (stem[1], y), f"stem {row.tone}"))
+        dot = row.dot_tone or row.tone
+        thin = line((stem[0], y), (stem[1], y), f"stem {dot}")
         if row.bar is not None:
             left, right = plot.x(row.bar[0]) - 1, plot.x(row.bar[1]) + 1
-            parts.append(rect(left, y - 8, right - left, 16, f"span {row.tone}", rx=3))
-        parts.append(circle(plot.x(row.mean), y, 4.5, f"spot {row.tone}"))
+            thick = rect(left, y - 8, right - left, 16, f"span {row.tone}", rx=3)
+            parts += [thick, thin] if row.dot_tone else [thin, thick]
+        else:
+            parts.append(thin)
+        parts.append(circle(plot.x(row.mean), y, 4.5, f"spot {dot}"))
         parts.append(rect(0, top, WIDTH, ROW, "hit", tip=row.tip))
     return svg(f"chart {name}", WIDTH, height, parts, title=title)

@@ -15,10 +15,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import KW_ONLY, dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from time import monotonic
+from typing import Annotated
 
 import msgspec
 
@@ -36,8 +38,12 @@ class LeaseTimes:
     retry: float = 2.0  # pause between two tries
 
 
+RENEWALS = 8  # of the leader, of which the one that was seen the soonest tells how its clock differs
+
+
 class _Spec(msgspec.Struct, rename="camel"):
     holder_identity: str | None = None
+    renew_time: Annotated[datetime, msgspec.Meta(tz=True)] | None = None
     lease_duration_seconds: int | None = None
     lease_transitions: int | None = None
 
@@ -63,17 +69,27 @@ class Election:
     terms: LeaseTimes = field(default_factory=LeaseTimes)
     changed: Callable[[], None] = lambda: None  # called when leading begins or ends
     clock: Callable[[], float] = monotonic  # steady seconds
-    now: Callable[[], datetime] = lambda: datetime.now(UTC)  # the time of day, for people who read the Lease
+    now: Callable[[], datetime] = lambda: datetime.now(UTC)  # the time of day here
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     _until: float = field(default=float("-inf"), init=False)
     _seen: tuple[str, float] = field(default=("", 0.0), init=False)
     _leading: bool = field(default=False, init=False)
     _failing: bool = field(default=False, init=False)
     _acquired: str = field(default="", init=False)
+    _leader: str = field(default="", init=False)  # another that held the Lease when it was last seen to change
+    # its latest renewals: how much later than its clock said ours said when each was seen
+    _delays: deque[timedelta] = field(default_factory=lambda: deque(maxlen=RENEWALS), init=False)
 
     def leads(self) -> bool:
         """Return whether this replica leads, at this very moment."""
         return self.clock() < self._until
+
+    def leader_time(self) -> datetime:
+        """Return the time of day by the leader's clock: what it writes expires by that, whatever the clock here says.
+
+        It is read off the renewals of its Lease: at most a retry too early, and too late by what an answer takes.
+        """
+        return self.now() if self.leads() else self.now() - min(self._delays, default=timedelta(0))
 
     async def run(self) -> None:
         """Stand for election, for ever."""
@@ -124,6 +140,11 @@ class Election:
             version = lease.metadata.resource_version
             if self._seen[0] != version:
                 self._seen = (version, self.clock())
+                if self._leader != holder:
+                    self._leader = holder
+                    self._delays.clear()
+                if lease.spec.renew_time is not None:
+                    self._delays.append(self.now() - lease.spec.renew_time)
             if self.clock() < self._seen[1] + (lease.spec.lease_duration_seconds or self.terms.lease):
                 return False
         if holder != self.identity or not self._acquired:

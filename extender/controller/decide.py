@@ -33,7 +33,7 @@ from extender.controller import actions as act
 from extender.controller.pacing import Timeouts
 from extender.fleet.fleet import Fleet
 from extender.fleet.hosts import Demand, Host, demands_of
-from extender.gangs.job import nodes_of_pods, ranks_by_node
+from extender.gangs.job import nodes_needed, nodes_of_pods, ranks_by_node
 from extender.gangs.types import Gang, GangKey
 from extender.kubernetes_names import GATE, PLANNED
 from extender.plans.definitions import Definitions
@@ -346,7 +346,7 @@ def _take_again(context: Context, gang: Gang, plan: GangPlan | None) -> bool:
         # Its pods cannot go anywhere else, and they are not there yet: it has no right to nodes that others have now.
         _, taken = next(iter(unfit.stuck.values()))
         if remembered is not None:
-            why = f"its pods wait for nodes that others have now: {taken}\nTo fix: wait, or delete all its pods"
+            why = f"its pods wait for nodes that they cannot have now: {taken}\nTo fix: wait, or delete all its pods"
         else:
             why = f"no plan says where its pods are: {taken}\nTo fix: delete all its pods"
         reason = LOST if remembered is None else TAKEN
@@ -421,6 +421,9 @@ def decide_holding(context: Context, gang: Gang, plan: GangPlan) -> None:
     elif progress.strangers and not progress.started and plan.phase is not PlanPhase.PLANNED:
         # all its pods are new: it begins again
         context.do(act.Write(context.renewed(plan, gang).replace(spec=spec_of(gang, plan.spec))))
+    elif revived := {*plan.ended} - {*progress.ended}:
+        # pods came anew whose ranks had ended: others may have their nodes by now
+        context.do(act.Write(plan.vacated(revived)))
     elif progress.strangers:
         # those that came in the place of pods that are gone get their ranks
         pods = list(plan.pods or (None,) * len(plan.nodes))
@@ -429,8 +432,44 @@ def decide_holding(context: Context, gang: Gang, plan: GangPlan) -> None:
         context.do(act.Write(plan.replace(pods=tuple(pods))))
     elif plan.expired(context.now) and len(progress.bound) < plan.size:
         _expire(context, progress)
+    elif (smaller := _shrunk(context, progress)) is not None:
+        count = f"{len(plan.nodes)} to {plural(len(smaller.nodes), 'pod')}"
+        events = (act.EventNote("Shrunk", f"it shrinks from {count}: the nodes of the others are given back"),)
+        context.do(act.Write(smaller, events=events, weigh=True))
     else:
         _go_on(context, progress)
+
+
+def _shrunk(context: Context, progress: PlanProgress) -> GangPlan | None:
+    """Return the plan of a gang that runs with fewer ranks, once none of the others has a pod; ``None`` = as it is."""
+    gang, plan = progress.gang, progress.plan
+    ranks = gang.size or 0
+    if (
+        not 0 < ranks < gang.planned == len(plan.nodes)
+        or any(gang.members[ranks:])
+        or not _only_resized(context, progress)
+    ):
+        return None
+    ended = tuple(rank for rank in plan.ended if rank < ranks)
+    smaller = plan.replace(nodes=plan.nodes[:ranks], pods=plan.pods[:ranks], ended=ended, spec=spec_of(gang, plan.spec))
+    return smaller.without_worth()
+
+
+def _grown(context: Context, progress: PlanProgress) -> GangPlan | None:
+    """Return the plan of a gang that runs with more ranks, these vacant, once all have pods; ``None`` = as it is."""
+    gang, plan = progress.gang, progress.plan
+    if not gang.planned == len(plan.nodes) < len(gang.members) or not _only_resized(context, progress):
+        return None
+    ranks, there = len(gang.members), plan.nodes_by_rank
+    # new ranks that share the last node with ranks that are there have that node
+    by_node = [*there, *(None,) * (nodes_needed(ranks, plan.pods_per_node) - len(there))]
+    nodes = nodes_of_pods(by_node, ranks, plan.pods_per_node)
+    return plan.replace(nodes=nodes, pods=uids_of(gang), spec=spec_of(gang, plan.spec)) if gang.complete else None
+
+
+def _only_resized(context: Context, progress: PlanProgress) -> bool:
+    """Return whether nothing but another number of replicas is asked; other words count when it is planned anew."""
+    return progress.gang.job is not None and not _why_outdated(context, progress)
 
 
 def _go_on(context: Context, progress: PlanProgress) -> None:
@@ -445,7 +484,7 @@ def _go_on(context: Context, progress: PlanProgress) -> None:
         context.do(act.RepairAction(plan, nodes_of(plan, unfit.move), unfit.why))
         return
     # Pods are made anew whose rank has another node than before, as a pin cannot be taken off.
-    moved = (place for place in progress.outdated if not place.pod.leaving)
+    moved = (place for place in progress.outdated if place not in progress.kept and not place.pod.leaving)
     context.do(*(act.Recreate(place.pod, f"rank {place.rank} has node {place.node} now") for place in moved))
     # All are released when the gang is complete, later ones as they come.  None is pinned to a node that may be lost,
     # and no gang is begun while one of its nodes may be.
@@ -473,11 +512,21 @@ def _go_on(context: Context, progress: PlanProgress) -> None:
             context.do(act.NotifyPod(pod, node))
         else:
             context.decision.wake_by(written + terms.tell)
-    _advance(context, progress, unfit)
+    grown = _grown(context, progress)
+    _advance(context, progress, unfit, grown=grown)
+    if grown is not None and not context.decision.actions:
+        context.do(act.RepairAction(grown, (), _growth(plan, grown)))
 
 
-def _advance(context: Context, progress: PlanProgress, unfit: UnfitRanks) -> None:
-    """Write how far the gang is, and what of it is not as planned."""
+def _growth(plan: GangPlan, grown: GangPlan) -> str:
+    return f"it grows from {len(plan.nodes)} to {plural(len(grown.nodes), 'pod')}"
+
+
+def _advance(context: Context, progress: PlanProgress, unfit: UnfitRanks, *, grown: GangPlan | None) -> None:
+    """Write how far the gang is, and what of it is not as planned.
+
+    :param grown: the plan that it would have with the ranks that it is to have besides; ``None`` = none.
+    """
     gang, plan, new, bound = progress.gang, progress.plan, progress.plan, len(progress.bound)
     if plan.phase is PlanPhase.PLANNED and gang.complete and not progress.gated:
         new = new.replace(phase=PlanPhase.RELEASED, reason="Released", message="")
@@ -499,6 +548,24 @@ def _advance(context: Context, progress: PlanProgress, unfit: UnfitRanks) -> Non
     if unfit.staying:
         ranks, why = named(map(str, unfit.staying)), next(iter(unfit.staying.values()))
         ills.append(f"waiting until no pod of the gang is on the same node: rank {ranks} ({why})")
+    waiting = {place.rank: place for place in progress.pods if place.pod.node is None}
+    if held := [rank for rank in unfit.doubtful if rank in waiting and rank not in unfit.staying]:
+        why = context.fleet.ailing(waiting[held[0]].node or "", context.now)
+        ills.append(f"waiting until its node is fine again, or lost: rank {named(map(str, held))} ({why})")
+    if unfit.stuck:
+        why = next(iter(unfit.stuck.values()))[1]
+        ills.append(
+            f"rank {named(map(str, unfit.stuck))} cannot start ({why}); to fix: delete its pod and create it again"
+        )
+    refused = [place for place in progress.unbound if place.pod.unschedulable and place.rank not in unfit.stuck]
+    if refused and new.phase is PlanPhase.BOUND:
+        ills.append(f"kube-scheduler has not bound it yet: rank {named(str(place.rank) for place in refused)}")
+    if progress.kept:
+        reason = "JobWouldFail"
+        ills.append(
+            f"pinned to nodes that they cannot have: rank {named(str(place.rank) for place in progress.kept)}; their "
+            "Job would fail if they were deleted; to fix: give it a podFailurePolicy that ignores DisruptionTarget"
+        )
     nodes = [place.pod.node for place in progress.pods if place.pod.node is not None]
     if ailing := {node: why for node in nodes if (why := context.fleet.ailing(node, context.now))}:
         reason = "NodeAiling"
@@ -511,14 +578,20 @@ def _advance(context: Context, progress: PlanProgress, unfit: UnfitRanks) -> Non
         pods = named(place.pod.name for place in progress.misplaced)
         ills.append(f"pinned elsewhere than planned: {pods}; to fix: delete them, so that they are made anew")
     old = new.condition("Healthy")
+    if grown is not None and not ills:
+        reason = "Growing"
+        # as long as it has no room the condition says why
+        ills.append(old.message if old is not None and old.reason == reason else _growth(plan, grown))
     if ills:
         new = new.with_condition("Healthy", False, reason, "; ".join(ills), context.now)
     elif old is not None and old.status != "True":
         new = new.with_condition("Healthy", True, "AsPlanned", "", context.now)
-    new = with_doubts(new.replace(bound_pods=bound, estimate=context.estimate), gang, context.now)
+    new = new.replace(bound_pods=bound, ended=progress.ended, estimate=context.estimate)
+    new = with_doubts(new, gang, context.now)
     weigh = new.condition(WEIGHED) is not None and all(map(context.fleet.host, new.node_names))
     if new != plan or weigh:
-        context.do(act.Write(new, urgent=new.phase is not plan.phase, events=events, weigh=weigh))
+        urgent = new.phase is not plan.phase or new.ended != plan.ended
+        context.do(act.Write(new, urgent=urgent, events=events, weigh=weigh))
 
 
 def _expire(context: Context, progress: PlanProgress) -> None:
@@ -564,6 +637,8 @@ def _why_outdated(context: Context, progress: PlanProgress) -> str:
     if not progress.matching:
         return f"the gang has {plural(len(progress.gang.members), 'rank')}, its plan {len(progress.plan.nodes)}"
     wanted = spec if job is None else PlanSpec.of(job, dialect=spec.dialect, priority=spec.priority)
+    if progress.started and spec.more_replicas(wanted):
+        wanted = wanted.replace(parallelism=spec.parallelism)
     # while the cluster has no level the default is that of the plan, and so it is once the gang has started
     broadest, levels = context.fleet.default_level or spec.level, context.fleet.levels or (spec.tp_level,)
     closest = levels[-1] if job is not None and job.nodes_of_tp > 1 else None
@@ -601,7 +676,7 @@ class PodAtRank(NamedTuple):
 class PlanProgress:
     """One gang with a plan that has nodes.
 
-    A rank is *done* when its pod has succeeded: it counts as bound and wants nothing.
+    A rank is *done* when its pod has succeeded, or failed for good: it counts as bound and wants nothing.
     """
 
     gang: Gang
@@ -609,8 +684,8 @@ class PlanProgress:
 
     @cached_property
     def matching(self) -> bool:
-        """Whether the gang's ranks are known and are as many as the plan has nodes."""
-        return len(self.gang.members) == len(self.plan.nodes)
+        """Whether the gang's ranks are known and are as many as the plan has nodes, or will be when it is resized."""
+        return len(self.plan.nodes) in (len(self.gang.members), self.gang.planned)
 
     @cached_property
     def pods(self) -> tuple[PodAtRank, ...]:
@@ -620,7 +695,7 @@ class PlanProgress:
         """
         nodes = self.plan.nodes
         if self.matching:
-            members = enumerate(self.gang.members)
+            members = enumerate(self.gang.members[: len(nodes)])
             return tuple(PodAtRank(rank, member.pod, nodes[rank]) for rank, member in members if member is not None)
         ranks = ((self.plan.rank_of_pod.get(canonical_uid(pod.uid)), pod) for pod in self.gang.needed_pods)
         return tuple(PodAtRank(rank, pod, nodes[rank]) for rank, pod in ranks if rank is not None and rank < len(nodes))
@@ -641,8 +716,17 @@ class PlanProgress:
     @cached_property
     def bound(self) -> frozenset[int]:
         """Ranks with a pod on a node, or done."""
-        done = self.gang.done if self.matching else frozenset()
-        return done | {place.rank for place in self.pods if place.pod.node is not None}
+        return self.done | {place.rank for place in self.pods if place.pod.node is not None}
+
+    @cached_property
+    def done(self) -> frozenset[int]:
+        """Ranks of the plan whose pod has succeeded, or failed for good."""
+        return self.gang.done & {*range(len(self.plan.nodes))} if self.matching else frozenset()
+
+    @cached_property
+    def ended(self) -> tuple[int, ...]:
+        """Ranks that need no node any more, also those whose pod, which had ended, is gone."""
+        return tuple(sorted({*self.done, *self.plan.ended} - {place.rank for place in self.pods}))
 
     @cached_property
     def started(self) -> bool:
@@ -658,6 +742,18 @@ class PlanProgress:
     def outdated(self) -> tuple[PodAtRank, ...]:
         """Released pods pinned to the node that their rank had before; pods written with a pin would come back so."""
         return tuple(place for place in self._pinned_elsewhere if place.pod.owner is not None and place.pod.released)
+
+    @cached_property
+    def kept(self) -> tuple[PodAtRank, ...]:
+        """Those of them that are not deleted, as their Jobs would fail: to move some alone would start nothing."""
+        bears = {member.pod.uid: member.bears for member in self.gang.members if member is not None}
+        makers = Counter(place.pod.owner.uid for place in self.outdated if place.pod.owner is not None)
+
+        def fails(pod: Pod) -> bool:
+            limit = bears[pod.uid]
+            return limit is not None and pod.owner is not None and makers[pod.owner.uid] > limit
+
+        return tuple(place for place in self.outdated if fails(place.pod) and not place.pod.leaving)
 
     @cached_property
     def misplaced(self) -> tuple[PodAtRank, ...]:

@@ -24,6 +24,7 @@ from extender.cluster_api.events import EventRecorder, Regarding
 from extender.controller import actions as act
 from extender.controller import pacing
 from extender.controller.decide import Obstacles, decide, nodes_of, spec_of
+from extender.controller.outlooks import Outlooks
 from extender.controller.store import Dependencies, NotLeading, SideWrites
 from extender.gangs.types import Gang, GangKey
 from extender.kubernetes_names import SCHEDULER
@@ -63,7 +64,10 @@ class GangController:
         self._draining = False
         self._singles = SinglePods(shared)
         self._newcomers = Newcomers(shared, busy=lambda key: key in self._tasks)
-        self._planning = Planning(shared, stop=self._stop, heard=self._newcomers.heard, awaited=self._task_ended)
+        self._outlooks = Outlooks(shared, self._claim)
+        self._planning = Planning(
+            shared, stop=self._stop, heard=self._newcomers.heard, awaited=self._task_ended, told=self._outlooks.told
+        )
         self._tasks: dict[GangKey, asyncio.Task[None] | None] = {}
         self._retries = pacing.GangRetries()
         self._looks = pacing.GangLooks()
@@ -122,12 +126,14 @@ class GangController:
         wakes = [*self._due.values(), *self._start_round()]
         self._newcomers.look(self._unplaced)
         self._singles.look()
+        self._outlooks.look()
         return max(0.0, min(wakes, default=float("inf")) - monotonic()) if wakes else pacing.RETHINK
 
     async def drain(self) -> None:
         """Begin nothing more, and wait for what is under way."""
         self._draining = True
         await self._newcomers.drain()
+        await self._outlooks.drain()
         under_way = {task for task in (*self._tasks.values(), self._round, *self._singles.tasks) if task is not None}
         if under_way:
             await asyncio.wait(under_way)
@@ -340,6 +346,7 @@ class Planning:
     stop: Callable[[GangKey, str], None]  # has a gang stopped that may be, for a reason
     heard: Callable[[GangKey], Awaitable[None]]  # waits until a gang has heard that it is in the queue, if it just does
     awaited: Callable[[GangKey], Awaitable[bool]]  # waits for what another task does about a gang; false = none does
+    told: Callable[[GangPlan], GangPlan]  # with what is known of the start of a gang without room
     _told: dict[GangKey, float] = field(default_factory=dict)  # when the plan of each gang that waits was written last
 
     async def round(
@@ -419,9 +426,10 @@ class Planning:
             return PlanningOutcome.NOTHING
         extra = {"gang": str(answer.key)}
         if not answer.placed:
+            why, plan = plan.message, self.told(plan)
             if stored is None or _gist(stored) != _gist(plan):
-                await self._write(plan, act.EventNote(plan.reason, plan.message, "Warning"))
-                logger.info("%s: %s", plan.phase.value, plan.message, extra=extra)
+                await self._write(plan, act.EventNote(plan.reason, why, "Warning"))
+                logger.info("%s: %s", plan.phase.value, why, extra=extra)
             elif stored.message != plan.message and self._told.get(plan.key, -inf) + pacing.REMIND <= monotonic():
                 await self._write(plan)
             return PlanningOutcome.NO_ROOM
@@ -503,6 +511,8 @@ def without_spare(before: GangPlan, stored: GangPlan | None, why: str, now: date
     :param before: the plan that was to be repaired; one that holds no nodes was read off pods.
     :param stored: the plan that is stored; ``None`` = none is.
     """
+    if stored is not None and stored.holding and len(before.nodes) > len(stored.nodes):
+        return stored.with_condition("Healthy", False, "Growing", why, now)  # it stays as it is until there is room
     new = before.with_condition("Healthy", False, "NoSpare", why, now)
     if before.holding:
         return new

@@ -22,6 +22,7 @@ LONGEST_REST = 1.0  # seconds for which news of a gang wait at the most
 SLICE = 0.005  # seconds of thinking after which requests are let in
 QUIET = 2.0  # seconds between two writes about a gang that only tell people more
 REMIND = 30.0  # seconds after which a gang that waits is told newer numbers: they change for a whole queue
+LOOK = 1.0  # seconds between two looks at the gangs that could be told when they start
 RETHINK = 30.0  # seconds after which all gangs are thought about again: time changes some things by itself
 IDLE = 4.0  # a round of planning that found nothing is followed by a pause so many times as long
 LONGEST_IDLE = 5.0  # seconds of that pause at the most

@@ -28,7 +28,7 @@ from extender.controller.pacing import Timeouts
 from extender.extender_metrics import Metrics
 from extender.gangs.types import GangKey
 from extender.kubernetes_names import HISTORY_NAME, PLANNED
-from extender.objects import NamespaceObject, Owner, decode_pod
+from extender.objects import DISRUPTED, NamespaceObject, Owner, decode_pod
 from extender.plans.custom_resource import StoredObject
 from extender.plans.gang_history import EndedRun, GangHistory, decode_history, encode_history
 from extender.plans.gang_plan import GangPlan, decode_plan, encode_plan, object_name
@@ -161,9 +161,6 @@ def decode_own_plan(raw: bytes) -> GangPlan:
     return plan
 
 
-DISRUPTED = "DisruptionTarget"  # Kubernetes' own condition of a pod that goes for reasons which are not its own
-
-
 class NotLeading(ClusterError):
     """The Lease is lost: another replica goes on from here."""
 
@@ -196,8 +193,8 @@ class Writer:
         self.stores.pods.wrote(decode_pod(raw))
 
     async def tell(self, pod: Pod, node: str) -> None:
-        """Write into a pod's status that it has a node."""
-        with self._counted("tell"):
+        """Write into a pod's status that it has a node; one that was bound meanwhile, which refuses it, knows."""
+        with suppress(PatchFailed), self._counted("tell"):
             self.stores.pods.wrote(await self._set_condition(pod, PLANNED, "Planned", f"planned on node {node}"))
 
     async def tell_of_room(self, pod: Pod) -> None:

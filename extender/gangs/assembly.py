@@ -34,6 +34,7 @@ def assemble(
     problem: InvalidGang | None = None
     understood, ranks = Understood(), Ranks()
     disputes: tuple[InvalidGang, ...] = ()
+    started: Sequence[GangMember] = ()
     try:
         # those that have started as the plan says, the eldest first; where the plan is lost, as marks say
         started = [member for member in needed if member.pod.released]
@@ -53,6 +54,8 @@ def assemble(
     except InvalidGang as error:
         problem = error
     hints = hints_of(member.pod for member in needed or everyone)
+    waits = "" if problem is not None else ranks.waits
+    stalls = next((member.stalls for member in needed if member.stalls), "")
     return Gang(
         key=key,
         dialect=everyone[0].dialect,
@@ -61,6 +64,7 @@ def assemble(
         pods=tuple(member.pod for member in everyone),
         job=None if problem is not None else understood.job,
         tiers=understood.tiers,
+        planned=(size or 0) if started else 0,
         done=ranks.done,
         notes=understood.notes,
         priority=max(member.pod.spec.priority or 0 for member in everyone),
@@ -69,7 +73,7 @@ def assemble(
         preemptible=hints.preemptible,
         doubts=(*understood.doubts, *hints.doubts),
         unchecked=left_to_scheduler([member.pod for member in needed or everyone]),
-        waits="" if problem is not None else ranks.waits,
+        waits=f"{waits}; {stalls}" if waits and stalls else waits,
         problem=problem,
         disputes=disputes,
     )
@@ -196,8 +200,8 @@ def _going_on(
             disputes.append(why)
         else:
             fitting.append(member)
-    count = size or understood.size
-    ranks = ranks_of(everyone, None) if count is None else seats_of(fitting, count, seats)
+    count = understood.size or size
+    ranks = ranks_of(everyone, None) if count is None else seats_of(fitting, count, seats, planned=size or 0)
     disputes += ranks.misfits
     # what would keep the others from being planned together
     alike = [member for member in fitting if member.needed]
@@ -231,8 +235,8 @@ def ranks_of(members: Sequence[GangMember], size: int | None) -> Ranks:
         if member.index is None:
             raise _without_rank(member.pod)
         if (first := taken.setdefault(member.index, member)) is not member:
-            raise _taken_rank(first.pod, member.pod, ".".join(map(str, member.index)))
-    ended = (member.index for member in members if member.pod.status.phase == "Succeeded")
+            raise _taken_rank(first.pod, member)
+    ended = (member.index for member in members if member.done)
     finished = {index for index in ended if index is not None} - taken.keys()
     if len({len(index) for index in (*taken, *finished)}) > 1:
         raise InvalidGang(
@@ -267,30 +271,33 @@ def ranks_of(members: Sequence[GangMember], size: int | None) -> Ranks:
         if rank >= size:
             raise _beyond(member.pod, rank, size)
     by_rank = {rank: member for (rank,), member in taken.items()}
-    return _seated(by_rank, {rank for (rank,) in finished if rank < size}, size)
+    return _seated(by_rank, {rank for (rank,) in finished if rank < size}, size, size)
 
 
-def seats_of(members: Sequence[GangMember], size: int, seats: Mapping[str, int]) -> Ranks:
+def seats_of(members: Sequence[GangMember], size: int, seats: Mapping[str, int], *, planned: int) -> Ranks:
     """Return the ranks of a gang of which pods have started: they keep theirs, others get vacant ones by their index.
 
     Of two pods for one rank the first in the order of ``members`` has it.  Where indices are ranks only when all are
     there, pods without a seat wait until then.
 
+    :param size: ranks that it is to have; where that is fewer than planned, those beyond are not missed.
     :param seats: UID -> rank of the pods that the plan names; empty where the plan is lost.
+    :param planned: ranks of the plan.
     """
+    everyone = max(size, planned)
     taken = {seats[member.pod.uid]: member for member in members if member.needed and member.pod.uid in seats}
     misfits: list[InvalidGang] = []
     ranks = dict(seats)
     order: Sequence[tuple[int, ...]] = ()
     if any(member.index is not None and len(member.index) > 1 for member in members):
-        counted = (member for member in members if member.needed or member.pod.status.phase == "Succeeded")
+        counted = (member for member in members if member.needed or member.done)
         order = sorted({member.index for member in counted if member.index is not None})
     for member in members:
         pod, seat = member.pod, seats.get(member.pod.uid)
         if member.index is not None and member.index == (seat,):
             continue
         try:
-            rank = _rank_meant(member, members[0], size, order)
+            rank = _rank_meant(member, members[0], everyone, order)
         except InvalidGang as error:
             misfits += [error] * member.needed
             continue
@@ -301,10 +308,10 @@ def seats_of(members: Sequence[GangMember], size: int, seats: Mapping[str, int])
         elif seat is None and rank is not None:
             ranks[pod.uid] = rank
             if member.needed and (first := taken.setdefault(rank, member)) is not member:
-                misfits.append(_taken_rank(first.pod, pod, str(rank)))
-    ended = [member for member in members if member.pod.status.phase == "Succeeded"]
+                misfits.append(_taken_rank(first.pod, member))
+    ended = [member for member in members if member.done]
     done = {rank for member in ended if (rank := ranks.get(member.pod.uid)) is not None} - taken.keys()
-    return _seated(taken, done, size, misfits)
+    return _seated(taken, done, everyone, size, misfits)
 
 
 def _rank_meant(member: GangMember, first: GangMember, size: int, order: Sequence[tuple[int, ...]]) -> int | None:
@@ -344,13 +351,13 @@ def _in_parts(member: GangMember, pods: int) -> int:
 
 
 def _seated(
-    taken: Mapping[int, GangMember], finished: set[int], size: int, misfits: Sequence[InvalidGang] = ()
+    taken: Mapping[int, GangMember], finished: set[int], ranks: int, size: int, misfits: Sequence[InvalidGang] = ()
 ) -> Ranks:
     missing = [rank for rank in range(size) if rank not in taken and rank not in finished]
     waits = ""
     if missing:
         waits = f"{len(missing)} of {size} pods are missing: rank {few(missing)}"
-    return Ranks(tuple(taken.get(rank) for rank in range(size)), frozenset(finished), waits, tuple(misfits))
+    return Ranks(tuple(taken.get(rank) for rank in range(ranks)), frozenset(finished), waits, tuple(misfits))
 
 
 def _without_rank(pod: Pod) -> InvalidGang:
@@ -358,9 +365,13 @@ def _without_rank(pod: Pod) -> InvalidGang:
     return InvalidGang.of_pod(pod, f"pod {pod.name} has no rank", reason="MissingRank", fix=fix)
 
 
-def _taken_rank(first: Pod, second: Pod, rank: str) -> InvalidGang:
-    message = f"pods {first.name} and {second.name} have the same rank, {rank}"
-    return InvalidGang.of_pod(second, message, reason="DuplicateRank", fix="give every pod of a gang a rank of its own")
+def _taken_rank(first: Pod, second: GangMember) -> InvalidGang:
+    # of several numbers some stand for names of roles
+    rank = f", {second.index[0]}" if second.index is not None and len(second.index) == 1 else ""
+    message = f"pods {first.name} and {second.pod.name} have the same rank{rank}"
+    return InvalidGang.of_pod(
+        second.pod, message, reason="DuplicateRank", fix="give every pod of a gang a rank of its own"
+    )
 
 
 def _out_of_range(pod: Pod, has: str, fix: str) -> InvalidGang:

@@ -76,8 +76,12 @@ def recognise(pod: Pod, owners: Owners, before: GangMember | None = None) -> Gan
     annotations = pod.annotations if maker is None else {**(maker.metadata.annotations or {}), **pod.annotations}
     requests = (*requests_of(annotations, pod.labels), *(() if form.group is None else requests_of_group(form.group)))
     index, alone = None, form.dialect == ALONE
+    completion = parse_whole(pod.labels.get(d.COMPLETION_INDEX, pod.annotations.get(d.COMPLETION_INDEX)))
+    size = form.size
     try:
         index = (0,) if alone else index_of(pod)
+        if index is not None and not alone and RANK not in pod.labels and _leader_without_gpus(pod, owners):
+            index, size = (index[0] - 1,), None if size is None else size - 1
     except InvalidGang as error:
         problem = problem or error
     return GangMember(
@@ -88,10 +92,20 @@ def recognise(pod: Pod, owners: Owners, before: GangMember | None = None) -> Gan
         index=index,
         numbered_by=numbering_controller(pod),
         parts=None if alone else equal_parts(pod),
-        size=form.size,
+        size=size,
         gpus=gpus,
+        given_up=maker is not None and completion is not None and maker.has_failed(completion),
+        bears=None if maker is None else maker.bears,
+        stalls="" if maker is None else maker.one_by_one,
         problem=problem,
     )
+
+
+def _leader_without_gpus(pod: Pod, owners: Owners) -> bool:
+    """Return whether a worker of a LeaderWorkerSet has a leader that is no member, as it asks for no GPUs."""
+    name, worker = pod.labels.get(d.LWS_NAME), pod.labels.get(d.LWS_WORKER)
+    leaders = owners.get(f"StatefulSet/{pod.namespace}/{name}") if worker not in (None, "0") else None
+    return leaders is not None and leaders.without_gpus
 
 
 def group_of(pod: Pod) -> GangKey:
@@ -249,12 +263,12 @@ def index_of(pod: Pod) -> tuple[int, ...] | None:
         return (int(kind not in d.FIRST_ROLES), _number(pod, d.KUBEFLOW_INDEX, labels[d.KUBEFLOW_INDEX]))
     if (task := labels.get(d.VOLCANO_INDEX, annotations.get(d.VOLCANO_INDEX))) is not None:
         role = labels.get(d.VOLCANO_TASK, annotations.get(d.VOLCANO_TASK, "")).lower()
-        return (int(role not in d.FIRST_ROLES), _number(pod, d.VOLCANO_INDEX, task))
+        return (int(role not in d.FIRST_ROLES), _ordinal(role), _number(pod, d.VOLCANO_INDEX, task))
     if labels.get(d.RAY_TYPE) == "head":
-        return (0, 0, 0)
+        return (0, 0, 0, 0)
     if d.RAY_REPLICA in labels:
-        host = labels.get(d.RAY_HOST, "0")
-        return (1, _number(pod, d.RAY_REPLICA, labels[d.RAY_REPLICA]), _number(pod, d.RAY_HOST, host))
+        group, host = _ordinal(labels.get(d.RAY_GROUP, "")), labels.get(d.RAY_HOST, "0")
+        return (1, group, _number(pod, d.RAY_REPLICA, labels[d.RAY_REPLICA]), _number(pod, d.RAY_HOST, host))
     for key in (completion, d.KUEUE_INDEX, d.POD_INDEX):
         if (text := labels.get(key, annotations.get(key))) is not None:
             return (_number(pod, key, text),)
@@ -275,6 +289,11 @@ def numbering_controller(pod: Pod) -> str:
     if RANK in pod.labels or d.LWS_WORKER in pod.labels or pod.owner is None:
         return ""
     return pod.labels.get(d.JOBSET_UID) or pod.owner.uid
+
+
+def _ordinal(name: str) -> int:
+    """Return a number by which names of roles are in the order of the alphabet; a label has at most 63 bytes."""
+    return int.from_bytes(name.encode()[:63].ljust(63, b"\0"))
 
 
 def _number(pod: Pod, key: str, text: str | None) -> int:

@@ -89,12 +89,21 @@ class GangMember:
     parts: int | None = None
     size: int | None = None  # pods of the gang as its controller or its group says; None = they do not
     gpus: int = 0  # that the pod asks for; of no meaning where that is a problem
+    given_up: bool = False  # whether its controller makes no pod of its index any more, as too many failed
+    bears: int | None = None  # pods that its controller may lose before it gives up; None = any number, or not known
+    # why its controller makes no pod before others have started, and what to set; empty = it makes all
+    stalls: str = ""
     problem: InvalidGang | None = None  # what is wrong with this pod's labels or annotations
 
     @property
     def needed(self) -> bool:
         """Whether the pod runs, or is still to run; one that is being deleted is not, its successor is."""
         return not self.pod.terminal and not self.pod.leaving
+
+    @property
+    def done(self) -> bool:
+        """Whether its rank needs no pod any more: this one has succeeded, or has failed for good."""
+        return self.pod.status.phase == "Succeeded" or (self.given_up and self.pod.terminal)
 
 
 @dataclass(frozen=True)
@@ -105,13 +114,14 @@ class Gang:
     dialect: str
     size: int | None  # pods it has when complete; None = not known
     # by rank, None where a pod is missing; empty while ranks are not known, which takes all pods where controllers
-    # number them by several numbers
+    # number them by several numbers.  Of a gang that goes on as planned those of its plan and those that it is to have
     members: tuple[GangMember | None, ...]
     pods: tuple[Pod, ...]  # all its pods, ended ones too
     # what the solver is asked, a cell for each pod; None while the gang has a problem, or its size is not known
     job: Job | None
     tiers: tuple[TopologyRequest, ...] = ()  # hard requests by number, to be resolved against the levels of the cluster
-    done: frozenset[int] = frozenset()  # ranks whose pod has succeeded and is needed no more
+    planned: int = 0  # ranks of the plan that it goes on with; 0 = it has not started, or its plan is lost
+    done: frozenset[int] = frozenset()  # ranks whose pod has succeeded, or failed for good, and is needed no more
     notes: tuple[str, ...] = ()  # what a user should know, one sentence each
     priority: int = 0  # highest of its pods
     created: datetime = START_OF_TIME  # creation of the oldest of its pods

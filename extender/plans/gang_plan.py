@@ -13,7 +13,8 @@ from __future__ import annotations
 import hashlib
 import re
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from enum import StrEnum
 from functools import cached_property
@@ -99,6 +100,21 @@ class PlanSpec(StoredPart, frozen=True):
             **{name: getattr(job, name) for name in OF_JOB},
         )
 
+    def more_replicas(self, other: PlanSpec) -> bool:
+        """Return whether another spec wants as many GPUs in each pod, and more or fewer groups of the same ranks.
+
+        Then the rank of each pod that is in both means the same place in the grid.
+        """
+        if not self.parallelism or not other.parallelism or self.gpus_per_pod != other.gpus_per_pod:
+            return False
+        here = parse_parallelism(self.parallelism, order=self.order)
+        there = parse_parallelism(other.parallelism, order=other.order)
+        # ranks of the slowest running dimension are added at the end
+        numbered = [name for name in here.order.split("-") if name != "ep"]
+        slowest = [name for name in numbered if here.degree(name) > 1 or there.degree(name) > 1][-1:]
+        degrees: dict[str, Any] = {name: here.degree(name) for name in slowest}
+        return replace(there, **degrees) == here
+
     def job(self, name: str) -> Job | None:
         """Return the job that was asked for, a cell for each pod; ``None`` while the gang is not understood."""
         if not self.parallelism:
@@ -147,6 +163,8 @@ class GangPlan(CustomResource, frozen=True):
     pods_per_node: Annotated[int, msgspec.Meta(ge=1)] = 1  # pods in turn that share a node; the last may have fewer
     # UID of each rank's pod, in the form of canonical_uid; None = the rank has no pod now
     pods: tuple[str | None, ...] = ()
+    # ranks whose pod has succeeded, or failed for good: their nodes are given back, though still named
+    ended: tuple[int, ...] = ()
     # pods that are not bound by then lose their nodes, those of the plan or those that they were released to; None = it
     # waits for no pod
     expires: Instant | None = None
@@ -175,6 +193,15 @@ class GangPlan(CustomResource, frozen=True):
     def size(self) -> int:
         """Pods of the gang, as far as they are known."""
         return len(self.nodes) or self.spec.size or 0
+
+    @property
+    def promised(self) -> tuple[str, ...]:
+        """Names of the nodes that are promised to the gang, each once: those of which a rank has not ended."""
+        if not self.holding:
+            return ()
+        ended = {*self.ended}
+        groups = (rank for ranks in self.ranks_by_node for rank in ranks[:1] if not ended.issuperset(ranks))
+        return tuple(name for rank in groups if (name := self.nodes[rank]) is not None)
 
     @cached_property
     def rank_of_pod(self) -> Mapping[str, int]:
@@ -210,6 +237,15 @@ class GangPlan(CustomResource, frozen=True):
         """Return the plan with other nodes, given by node rank."""
         return self.replace(nodes=nodes_of_pods(nodes, len(self.nodes), self.pods_per_node))
 
+    def vacated(self, ranks: Collection[int]) -> Self:
+        """Return the plan with the nodes that were given back and some ranks want again given to nobody."""
+        pairs = zip(self.ranks_by_node, self.nodes_by_rank, strict=True)
+        by_node = [
+            None if {*self.ended}.issuperset(group) and not {*ranks}.isdisjoint(group) else name
+            for group, name in pairs
+        ]
+        return self.moved_to(by_node).replace(ended=tuple(rank for rank in self.ended if rank not in ranks))
+
     def with_worth(self, worth: Evaluation, *, answer: Outcome | Repair) -> Self:
         """Return the plan with what the evaluator says of its nodes, and what an answer proves of them."""
         return super().with_worth(worth, answer=answer).without_condition(WEIGHED)
@@ -220,7 +256,7 @@ class GangPlan(CustomResource, frozen=True):
 
     def without_nodes(self) -> Self:
         """Return the plan of a gang that has no nodes."""
-        return self.without_worth().replace(nodes=(), pods=(), pods_per_node=1)
+        return self.without_worth().replace(nodes=(), pods=(), pods_per_node=1, ended=())
 
     def resting(self, now: datetime) -> bool:
         """Return whether the gang is not to be planned yet, as its pods were refused on their nodes."""

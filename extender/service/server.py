@@ -140,7 +140,7 @@ class _Process:
             application = HttpApplication(
                 state=state,
                 metrics=metrics,
-                now=shared.now,
+                now=election.leader_time,
                 unready=readiness.reasons,
                 lacks=lambda: state.definitions.sentences,
                 policy=self.policy,

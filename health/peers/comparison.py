@@ -347,11 +347,8 @@ def detect(
     machines, phases = recording.machines, JobPhases(recording)
     if len(machines) < LEAST_MACHINES:
         count = plural(len(machines), "machine")
-        raise InvalidInput(
-            f"has {count}; peers can only be compared when there are {LEAST_MACHINES} or more",
-            where=recording.source,
-            fix="give the metrics of all machines of the job",
-        )
+        problem = f"has {count}; peers can only be compared when there are {LEAST_MACHINES} or more"
+        raise InvalidInput(problem, where=recording.source, fix="give the metrics of all machines of the job")
     for name in metrics.in_order(recording.metrics, settings.order):
         samples = recording.metrics[name]
         if metrics.is_code(name):

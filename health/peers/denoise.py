@@ -122,11 +122,9 @@ def _torch() -> Any:
     try:
         import torch
     except ImportError:
-        raise InvalidInput(
-            "the denoiser 'lstm-vae' needs PyTorch, which is not installed",
-            where="--denoiser",
-            fix="in a clone of Arnold: pip install '.[torch]', or take another denoiser",
-        ) from None
+        problem = "the denoiser 'lstm-vae' needs PyTorch, which is not installed"
+        fix = "in a clone of Arnold: pip install '.[torch]', or take another denoiser"
+        raise InvalidInput(problem, where="--denoiser", fix=fix) from None
     return torch
 
 
@@ -191,9 +189,6 @@ DENOISERS: Mapping[str, Denoiser] = {
 def load_denoiser(name: str) -> Denoiser:
     """Return a denoiser by its name."""
     if name not in DENOISERS:
-        raise UnknownName(
-            f"there is no denoiser {name!r}",
-            where="--denoiser",
-            fix=f"{did_you_mean(name, DENOISERS)}use one of: {', '.join(DENOISERS)}",
-        )
+        fix = f"{did_you_mean(name, DENOISERS)}use one of: {', '.join(DENOISERS)}"
+        raise UnknownName(f"there is no denoiser {name!r}", where="--denoiser", fix=fix)
     return DENOISERS[name]

@@ -182,17 +182,13 @@ def learn_order(examples: Sequence[tuple[MetricRecording, Sequence[tuple[float, 
         labels.append(np.any([(middle >= a) & (middle < b) for a, b in faults] or [np.zeros_like(middle)], axis=0))
     label = np.concatenate(labels) if labels else np.zeros(0)
     if label.sum() == 0 or label.sum() == len(label):
-        raise InvalidInput(
-            "an order can only be learnt from times with a fault and times without",
-            fix="give recordings of which some part had a fault, and say which",
-        )
+        fix = "give recordings of which some part had a fault, and say which"
+        raise InvalidInput("an order can only be learnt from times with a fault and times without", fix=fix)
     try:
         from sklearn.tree import DecisionTreeClassifier
     except ImportError:
-        raise InvalidInput(
-            "learning an order needs scikit-learn, which is not installed",
-            fix="in a clone of Arnold: pip install '.[learn]'",
-        ) from None
+        fix = "in a clone of Arnold: pip install '.[learn]'"
+        raise InvalidInput("learning an order needs scikit-learn, which is not installed", fix=fix) from None
     tree = DecisionTreeClassifier(max_depth=DEPTH, class_weight="balanced", min_samples_leaf=20, random_state=0)
     tree.fit(np.concatenate(rows), label.astype(int))
     # the depth at which the tree first asks for each metric

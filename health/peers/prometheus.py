@@ -183,11 +183,9 @@ def _series(series: Any, where: str, labels: Sequence[str]) -> tuple[str, str, F
     tags = series["metric"]
     label = next((label for label in labels if tags.get(label)), None)
     if label is None:
-        raise InvalidInput(
-            f"has none of the labels {', '.join(labels)}; its labels are {', '.join(map(str, list(tags)[:8]))}",
-            where=where,
-            fix="keep the machine's label in the query (`by (node)`), or name it with --machine-label",
-        )
+        problem = f"has none of the labels {', '.join(labels)}; its labels are {', '.join(map(str, list(tags)[:8]))}"
+        fix = "keep the machine's label in the query (`by (node)`), or name it with --machine-label"
+        raise InvalidInput(problem, where=where, fix=fix)
     name = str(tags[label])
     host, colon, port = name.rpartition(":")
     if label == "instance" and colon and port.isdigit():

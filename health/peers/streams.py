@@ -61,11 +61,8 @@ class MetricRecording:
         kept = {name: samples.only(wanted) for name, samples in self.metrics.items()}
         kept = {name: samples for name, samples in kept.items() if len(samples.value)}
         if not kept:
-            raise InvalidInput(
-                "has no sample of the machines asked for",
-                where=self.source,
-                fix=f"the names in it are like {', '.join(self.machines[:3])}: name those",
-            )
+            fix = f"the names in it are like {', '.join(self.machines[:3])}: name those"
+            raise InvalidInput("has no sample of the machines asked for", where=self.source, fix=fix)
         missing = sorted(wanted - set(self.machines))
         note = f"no sample of {len(missing)} of the machines asked for: {', '.join(missing[:5])}"
         return replace(self, metrics=kept, notes=(*self.notes, note) if missing else self.notes)

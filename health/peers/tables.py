@@ -356,11 +356,8 @@ class TableColumns:
         except TypeError as error:
             raise InvalidInput(f"{title} is a column of {error}, not {kind}", where=self.line(0), fix=fix) from None
         if odd is not None and not self.lenient:
-            raise InvalidInput(
-                f"{title} is {odd[:40]!r}, {wanted}",
-                where=self.line(row),
-                fix=f"{fix}, or leave such rows out with --lenient",
-            )
+            problem = f"{title} is {odd[:40]!r}, {wanted}"
+            raise InvalidInput(problem, where=self.line(row), fix=f"{fix}, or leave such rows out with --lenient")
         return values
 
     def names(self, title: str) -> tuple[IntArray, list[str]]:

@@ -41,17 +41,12 @@ class Endpoint:
     def __post_init__(self) -> None:
         parts = urlsplit(self.url)
         if "@" in parts.netloc:
-            raise InvalidInput(
-                "the address holds a name or password, which would show in every log",
-                where="--prometheus",
-                fix="give the address without it, and a token with --token-file",
-            )
+            problem = "the address holds a name or password, which would show in every log"
+            fix = "give the address without it, and a token with --token-file"
+            raise InvalidInput(problem, where="--prometheus", fix=fix)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise InvalidInput(
-                f"{self.url[:80]!r} is not the address of a server",
-                where="--prometheus",
-                fix="give one such as http://prometheus:9090",
-            )
+            fix = "give one such as http://prometheus:9090"
+            raise InvalidInput(f"{self.url[:80]!r} is not the address of a server", where="--prometheus", fix=fix)
 
     def fetch(
         self,

@@ -52,11 +52,9 @@ class Machines:
 
     def __post_init__(self) -> None:
         if not self.job.grid.aligned:
-            raise InvalidJob(
-                f"stages of {self.job.name} begin inside machines: a machine is in no one DP group and PP group",
-                where="parallelism",
-                fix="choose degrees that give each machine one stage, or several whole ones",
-            )
+            problem = f"stages of {self.job.name} begin inside machines: a machine is in no one DP group and PP group"
+            fix = "choose degrees that give each machine one stage, or several whole ones"
+            raise InvalidJob(problem, where="parallelism", fix=fix)
 
     def __len__(self) -> int:
         return self.job.grid.cells

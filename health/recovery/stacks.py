@@ -199,12 +199,11 @@ def read_dumps(paths: Sequence[str], *, ranks: int, lenient: bool = False) -> Du
                 raise InvalidInput(problem, where=str(file), fix=fix)
             twice = {earlier.pid for earlier in by_rank.get(rank, ())} & {process.pid for process in processes}
             if twice:
-                raise InvalidInput(
-                    f"rank {rank} has two dumps of process {min(twice)}",
-                    where=str(file),
-                    fix="give one dump of each process; looks taken at different times go into folders of their own "
-                    "(--rounds)",
+                fix = (
+                    "give one dump of each process; looks taken at different times go into folders of their own "
+                    "(--rounds)"
                 )
+                raise InvalidInput(f"rank {rank} has two dumps of process {min(twice)}", where=str(file), fix=fix)
         except InvalidInput as error:
             if not lenient:
                 raise

@@ -83,11 +83,8 @@ def _size(document: Document, key: str, *, default: int = 1) -> int:
     if value is None:
         raise TraceFormatError(f"{key} is missing", where=document.source.name, fix=f"add a line such as `{key}: 4`")
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= LARGEST:
-        raise TraceFormatError(
-            f"{key} is {str(value)[:40]!r}, not a whole number from 1 to {LARGEST:,}",
-            where=document.where(key),
-            fix=f"write a number, such as `{key}: 4`",
-        )
+        problem = f"{key} is {str(value)[:40]!r}, not a whole number from 1 to {LARGEST:,}"
+        raise TraceFormatError(problem, where=document.where(key), fix=f"write a number, such as `{key}: 4`")
     return value
 
 
@@ -278,11 +275,8 @@ def _read(content: str | bytes, name: str, *, size: int) -> OpColumns:
         if not file.metadata.num_rows:
             raise TraceFormatError("has no rows", where=name, fix="give a trace of at least one whole step")
         if file.metadata.num_rows > MAX_ROWS:
-            raise TooLarge(
-                f"has {file.metadata.num_rows:,} rows, and at most {MAX_ROWS:,} are read",
-                where=name,
-                fix="sample fewer steps: one in ten is enough",
-            )
+            problem = f"has {file.metadata.num_rows:,} rows, and at most {MAX_ROWS:,} are read"
+            raise TooLarge(problem, where=name, fix="sample fewer steps: one in ten is enough")
     how = {"read_dictionary": ["optype"], "metadata": file.metadata}
     with open_parquet(content, name=name, error=TraceFormatError, **how) as file:
         columns = ParquetColumns(file, name=name, error=TraceFormatError)
@@ -348,25 +342,18 @@ def check_sizes(columns: OpColumns, sizes: JobSizes) -> int:
         values = columns.whole[key]
         if int(values.max()) >= limit:
             row = int(np.argmax(values >= limit))
-            raise TraceFormatError(
-                f"{key} is {int(values[row])}, and {name} is {limit}{named}",
-                where=f"{columns.source}:row {row}",
-                fix="give the metadata of this trace",
-            )
+            problem = f"{key} is {int(values[row])}, and {name} is {limit}{named}"
+            raise TraceFormatError(problem, where=f"{columns.source}:row {row}", fix="give the metadata of this trace")
     there = np.bincount(columns.whole["stage"][columns.whole["stage"] >= 0], minlength=sizes.pp) > 0
     if not there.all():
-        raise TraceFormatError(
-            f"stage {int(np.argmin(there))} does not occur, and pp_size is {sizes.pp}{named}",
-            where=columns.source,
-            fix="trace one rank of every stage, or give the metadata of this trace",
-        )
+        problem = f"stage {int(np.argmin(there))} does not occur, and pp_size is {sizes.pp}{named}"
+        fix = "trace one rank of every stage, or give the metadata of this trace"
+        raise TraceFormatError(problem, where=columns.source, fix=fix)
     chunks = int(columns.whole["mc"].max()) + 1
     if chunks not in (0, sizes.vpp):
-        raise TraceFormatError(
-            f"model chunk {chunks} does not occur, and vpp_size is {sizes.vpp}{named}",
-            where=columns.source,
-            fix="trace every chunk, or give the metadata of this trace",
-        )
+        problem = f"model chunk {chunks} does not occur, and vpp_size is {sizes.vpp}{named}"
+        fix = "trace every chunk, or give the metadata of this trace"
+        raise TraceFormatError(problem, where=columns.source, fix=fix)
     return ranks
 
 
@@ -447,11 +434,8 @@ class _Assembly:
         possible = sizes.pp * len(OPTYPES) * self.numbers
         if possible > max(MAX_KEYS, 4 * len(columns)):
             row = int(np.argmax(whole["seq_id"]))
-            raise TooLarge(
-                f"seq_id is {self.numbers - 1:,}: more operations than can be",
-                where=f"{columns.source}:row {row}",
-                fix="count operations from 0 in every step",
-            )
+            problem = f"seq_id is {self.numbers - 1:,}: more operations than can be"
+            raise TooLarge(problem, where=f"{columns.source}:row {row}", fix="count operations from 0 in every step")
         key = (whole["stage"].astype(np.int64) * len(OPTYPES) + columns.optype) * self.numbers + whole["seq_id"]
         self.keys, self.operation = _places(key)
         self.steps, self.step = _places(whole["step"])
@@ -489,11 +473,9 @@ class _Assembly:
             self.ranks, self.rank = _places(self.ranks[self.rank[keep]])
         elif len(self.ranks) < self.expected_ranks:
             absent = int(np.setdiff1d(np.arange(self.expected_ranks), self.ranks)[0])
-            raise TraceFormatError(
-                f"data-parallel rank {absent} is absent, and the job has {self.expected_ranks}",
-                where=self.columns.source,
-                fix="trace every rank, or use --lenient to judge those that are there",
-            )
+            problem = f"data-parallel rank {absent} is absent, and the job has {self.expected_ranks}"
+            fix = "trace every rank, or use --lenient to judge those that are there"
+            raise TraceFormatError(problem, where=self.columns.source, fix=fix)
         shape = (len(self.keys), len(self.ranks), len(self.steps))
         cell = (self.operation * shape[1] + self.rank) * shape[2] + self.step
         if len(cell) != int(np.prod(shape)) or (np.bincount(cell) != 1).any():

@@ -45,11 +45,8 @@ def _of_csv(source: Source, dp: int, pp: int) -> Nodes:
                 names = [SPELLINGS.get(cell.lower(), cell.lower()) for cell in cells]
                 missing = [name for name in HEADER if name not in names]
                 if missing:
-                    raise InvalidInput(
-                        f"the column {missing[0]!r} is missing",
-                        where=place,
-                        fix=f"begin with the line {','.join(HEADER)}, or give the JSON of `arnold place`",
-                    )
+                    fix = f"begin with the line {','.join(HEADER)}, or give the JSON of `arnold place`"
+                    raise InvalidInput(f"the column {missing[0]!r} is missing", where=place, fix=fix)
                 columns = [names.index(name) for name in HEADER]
                 continue
             rank, stage, node = (cells[i] if i < len(cells) else "" for i in columns)
@@ -80,31 +77,21 @@ def _of_placement(source: Source, dp: int, pp: int) -> Nodes:
     document = load_document(source)
     cells = document.data.get("assignment")
     if not isinstance(cells, list) or not cells:
-        raise InvalidInput(
-            "holds no placement: there is no assignment",
-            where=source.name,
-            fix="give the JSON of an `arnold place` that found one, or a CSV with dp,stage,node",
-        )
+        fix = "give the JSON of an `arnold place` that found one, or a CSV with dp,stage,node"
+        raise InvalidInput("holds no placement: there is no assignment", where=source.name, fix=fix)
     if _part_filled(document.data.get("job")):
-        raise InvalidInput(
-            "places a job that does not fill its nodes evenly",
-            where=document.where("job"),
-            fix="give a CSV with dp,stage,node: the node of each worker",
-        )
+        fix = "give a CSV with dp,stage,node: the node of each worker"
+        raise InvalidInput("places a job that does not fill its nodes evenly", where=document.where("job"), fix=fix)
     grid: dict[tuple[int, int], str] = {}
     for i, cell in enumerate(cells):
         if _is_cell(cell) and cell.get("part"):
-            raise InvalidInput(
-                "places TP groups on several nodes each, and a worker is looked for on one",
-                where=document.where("assignment", i),
-                fix="give a CSV with dp,stage,node: for each worker the node that is to answer for it",
-            )
+            problem = "places TP groups on several nodes each, and a worker is looked for on one"
+            fix = "give a CSV with dp,stage,node: for each worker the node that is to answer for it"
+            raise InvalidInput(problem, where=document.where("assignment", i), fix=fix)
         if not _is_cell(cell) or (cell["dp"], cell["pp"]) in grid:
-            raise InvalidInput(
-                "is not a cell with node, dp and pp, or the cell is there twice",
-                where=document.where("assignment", i),
-                fix="give the placement as `arnold place` saved it",
-            )
+            problem = "is not a cell with node, dp and pp, or the cell is there twice"
+            fix = "give the placement as `arnold place` saved it"
+            raise InvalidInput(problem, where=document.where("assignment", i), fix=fix)
         grid[cell["dp"], cell["pp"]] = cell["node"]
     rows, columns = (max(cell[axis] for cell in grid) + 1 for axis in (0, 1))
     if len(grid) != rows * columns or dp % rows or pp % columns:

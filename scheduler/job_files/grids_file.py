@@ -3,24 +3,24 @@ the nodes of its cells.
 
 The file is a list of what job files say, ``grids: [{name: "pretrain-*", parallelism: {tp: 8, pp: 4}}]``; the name is a
 pattern of the shell, of the whole name of a job or, with Slurm, of its name without the number.  The first that matches
-counts.  Where ``dp`` is left out, it is what the GPUs of the job come to.
+counts.  Where ``dp`` is left out, there or beside the job, it is what the GPUs of the job come to.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import partial
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict
 
 from ground.documents import Document, load_document
 from ground.errors import InvalidInput, InvalidPlacement
 from ground.files import Source
 from ground.quantities import plural
+from ground.records import JsonRecord
 from scheduler.affinity import Gains
 from scheduler.job import Job, Overrides
 from scheduler.job_files.job_file import JobDocument, JobFile, job_of
@@ -28,12 +28,11 @@ from topology.cluster import Cluster, IntArray
 from topology.running_jobs import LiveJob
 
 
-class GridsFile(BaseModel):
+@dataclass(frozen=True, slots=True)
+class GridsFile(JsonRecord):
     """A file of grids."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
-
-    grids: list[JobDocument]
+    grids: tuple[JobDocument, ...]
     """What job files say; each name is a pattern."""
 
 
@@ -61,31 +60,38 @@ def running_grid(
     *,
     overrides: Overrides | None = None,
     records: Sequence[Gains] = (),
-) -> JobFile | None:
-    """Return the job that a running one is; ``None`` = nothing says its grid.
+) -> JobFile:
+    """Return the job that a running one is.
 
     :param cluster: that it runs on.
-    :raises InvalidJob: what says so makes no job.
+    :raises InvalidInput: nothing says its grid, or what does makes no job.
     """
-    if live.parallelism is not None:
-        source = Source(live.source, json.dumps({"parallelism": dict(live.parallelism)}), numbered=False)
-        document = load_document(source)
-        content = document.parse(JobDocument)
-        return job_of(content, lambda *_: live.source, overrides=overrides, records=records, cluster=cluster)
-    if grids is None:
-        return None
-    short = live.name.partition(" ")[2] if live.name[:1].isdigit() else live.name
-    for i, content in enumerate(grids.jobs):
-        if not any(fnmatchcase(name, content.name) for name in (live.name, short)):
-            continue
-        degrees = content.parallelism
-        if "dp" not in degrees.model_fields_set:
-            gpus, others = int(live.gpus_on(cluster).sum()), degrees.tp * degrees.cp * degrees.pp
-            filled = degrees.model_copy(update={"dp": max(1, gpus // others)})
-            content = content.model_copy(update={"parallelism": filled})  # noqa: PLW2901
-        where = partial(grids.document.where, "grids", i)
-        return job_of(content, where, overrides=overrides, records=records, cluster=cluster)
-    return None
+    if live.asks is not None:
+        document = load_document(Source(live.source, json.dumps(dict(live.asks)), numbered=False))
+        content, where = document.parse(JobDocument), lambda *_: live.source
+        said = document.data
+    else:
+        short = live.name.partition(" ")[2] if live.name[:1].isdigit() else live.name
+        matching = (
+            i
+            for i, content in enumerate(() if grids is None else grids.jobs)
+            if any(fnmatchcase(name, content.name) for name in (live.name, short))
+        )
+        i = next(matching, None)
+        if grids is None or i is None:
+            raise InvalidInput(
+                "which grid it has is not said, and spread is of groups of ranks",
+                where=live.source,
+                fix="give its degrees of parallelism: by --grids FILE, parallelism in a file of jobs, a comment of "
+                "Slurm (arnold: tp=8,pp=8,dp=12) or an annotation of pods; of one job by --job FILE",
+            )
+        content, where = grids.jobs[i], partial(grids.document.where, "grids", i)
+        said = grids.document.data["grids"][i]
+    degrees = content.parallelism
+    if "dp" not in said["parallelism"]:
+        gpus, others = int(live.gpus_on(cluster).sum()), degrees.tp * degrees.cp * degrees.pp
+        content = replace(content, parallelism=replace(degrees, dp=max(1, gpus // others)))
+    return job_of(content, where, overrides=overrides, records=records, cluster=cluster)
 
 
 def running_nodes(live: LiveJob, job: Job, cluster: Cluster) -> IntArray:

@@ -8,19 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from annotated_types import Ge, Interval, Len
 
 from ground.documents import load_document
 from ground.errors import InvalidInput, InvalidJob, InvalidTopology, TooLarge, UnknownName, did_you_mean
 from ground.files import Source
-from ground.records import AtLeastOne, Share, described
+from ground.records import AsWritten, JsonRecord, Prepared, record_of
 from scheduler.affinity import Gains, Model, Size, job_affinity, named_model
 from scheduler.grid import filling
 from scheduler.job import (
+    DEGREES,
     MEGATRON_ORDER,
     Avoid,
     ContainerImage,
@@ -41,21 +42,20 @@ from topology.cluster import DEFAULT_GPUS, SECOND, Cluster
 from topology.taints import Toleration, parse_toleration
 
 MOST_CONSTRAINTS = 256  # of a job: more than there are families and levels of any cluster; each takes time
-Factor = Annotated[float, Field(ge=0.0, le=1e6)]
+Degree = Annotated[int, AsWritten(), Ge(1)]
+Factor = Annotated[float, AsWritten(), Interval(ge=0.0, le=1e6)]
+SpeedFactor = Annotated[float, AsWritten(), Interval(gt=0.0, le=1e6)]
 
 
-class StrictModel(BaseModel):
-    """Part of a file: unknown keys, text for numbers, NaN and infinities are refused."""
+class FiniteRecord(JsonRecord):
+    """Part of a file that refuses NaN and infinities."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False, defer_build=True)
-
-    @classmethod
-    def __get_pydantic_json_schema__(cls, core: Any, handler: Any) -> dict[str, Any]:
-        """Return the JSON Schema with the docstrings of fields, for which a job that is placed need read no source."""
-        return described(cls, core, handler)
+    __slots__ = ()
+    __pydantic_config__: ClassVar = {**JsonRecord.__pydantic_config__, "allow_inf_nan": False}
 
 
-class ConstraintFile(StrictModel):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConstraintFile(FiniteRecord):
     """A hard constraint (``within``) or a soft one (``level`` and ``weight``)."""
 
     family: Family
@@ -67,15 +67,13 @@ class ConstraintFile(StrictModel):
     weight: Factor | None = None
     """What each domain that the widest group touches adds to the objective; null = the constraint is hard."""
 
-    @model_validator(mode="after")
-    def _hard_or_soft(self) -> ConstraintFile:
+    def __post_init__(self) -> None:
         soft = self.level is not None and self.weight is not None
         if (self.within is None) != soft or (self.within is not None and (self.level or self.weight is not None)):
             raise ValueError("give either within (hard), or level and weight (soft)")
-        return self
 
 
-ConstraintFiles = Annotated[tuple[ConstraintFile, ...], Field(max_length=MOST_CONSTRAINTS, strict=False)]
+ConstraintFiles = Annotated[tuple[ConstraintFile, ...], Len(0, MOST_CONSTRAINTS)]
 
 
 def _by_name(given: Any) -> Any:
@@ -86,18 +84,18 @@ def _by_name(given: Any) -> Any:
         raise ValueError(f"{error.message}; {error.fix}") from None
 
 
-NamedOrDescribed = Annotated[Model, BeforeValidator(_by_name, json_schema_input_type=Model | str)]
+NamedOrDescribed = Annotated[Model, Prepared(_by_name, Model | str)]
 """A model as a job file gives it: its shape, or a name of ``scheduler.affinity.NAMED_MODELS``."""
 
 
-def _printable(name: str) -> str:
+def _printable(name: Any) -> Any:
     """Return a name that may be printed on a terminal; raise ValueError where it has control characters."""
-    if not name.isprintable():
+    if isinstance(name, str) and not name.isprintable():
         raise ValueError(f"it has control characters: {name[:60]!r}")
     return name
 
 
-JobName = Annotated[str, Field(min_length=1, max_length=253), AfterValidator(_printable)]
+JobName = Annotated[str, Len(1, 253), Prepared(_printable)]
 
 
 def _type_names(given: object) -> object:
@@ -108,13 +106,12 @@ def _type_names(given: object) -> object:
     raise ValueError("give a list of names such as [H200, H100], or any")
 
 
-GpuTypes = Annotated[
-    Literal["any"] | Annotated[tuple[str, ...], Field(min_length=1, strict=False)], BeforeValidator(_type_names)
-]
-DataSizes = Annotated[dict[str, Annotated[float, Field(gt=0.0, le=1e18)]], Field(max_length=256)]
+GpuTypes = Annotated[Literal["any"] | Annotated[tuple[str, ...], Len(1)], Prepared(_type_names)]
+DataSizes = Annotated[dict[str, Annotated[float, AsWritten(), Interval(gt=0.0, le=1e18)]], Len(0, 256)]
 
 
-class TolerationFile(StrictModel):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TolerationFile(FiniteRecord):
     """Taints that a job puts up with, as a pod's toleration says it."""
 
     key: str = ""
@@ -125,16 +122,12 @@ class TolerationFile(StrictModel):
     """Value of the taints."""
     effect: Literal["", "NoSchedule", "PreferNoSchedule", "NoExecute"] = ""
     """Effect of the taints; empty = any."""
-    toleration_seconds: Annotated[int | None, Field(alias="tolerationSeconds", exclude=True)] = None
-    """How long a pod puts up with NoExecute; taken for ever."""
 
-    @model_validator(mode="after")
-    def _as_kubernetes(self) -> TolerationFile:
+    def __post_init__(self) -> None:
         if not self.key and self.operator != "Exists":
             raise ValueError("give a key, or the operator Exists for taints of any key")
         if self.value and self.operator == "Exists":
             raise ValueError("Exists is of any value: leave value out, or write Equal")
-        return self
 
     @property
     def toleration(self) -> Toleration:
@@ -142,8 +135,18 @@ class TolerationFile(StrictModel):
         return Toleration(self.key, self.operator, self.value, self.effect)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodToleration(TolerationFile):
+    """Taints that a pod puts up with."""
+
+    tolerationSeconds: Annotated[int, AsWritten()] | None = None  # noqa: N815  (its name in a pod)
+    """How long a pod puts up with NoExecute; taken for ever."""
+
+
 def _toleration(given: Any) -> Any:
-    """Return what a short form ``KEY[=VALUE]`` stands for; anything else as it is."""
+    """Return what a short form ``KEY[=VALUE]`` stands for, and that of a pod without its tolerationSeconds."""
+    if isinstance(given, dict):
+        return {key: value for key, value in given.items() if key != "tolerationSeconds"}
     if not isinstance(given, str):
         return given
     short = parse_toleration(given)
@@ -151,8 +154,7 @@ def _toleration(given: Any) -> Any:
 
 
 TolerationFiles = Annotated[
-    tuple[Annotated[TolerationFile, BeforeValidator(_toleration, json_schema_input_type=TolerationFile | str)], ...],
-    Field(max_length=MOST_CONSTRAINTS, strict=False),
+    tuple[Annotated[TolerationFile, Prepared(_toleration, PodToleration | str)], ...], Len(0, MOST_CONSTRAINTS)
 ]
 
 
@@ -207,29 +209,36 @@ def _refused_as(name: str) -> Iterator[None]:
         raise InvalidJob(error.message, where=name, fix=error.fix) from None
 
 
-class ParallelismFile(StrictModel):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParallelismFile(FiniteRecord):
     """Degrees of parallelism: the job has tp * cp * pp * dp GPUs."""
 
-    tp: AtLeastOne = 1
+    tp: Degree = 1
     """Tensor parallelism, GPUs of a group."""
-    cp: AtLeastOne = 1
+    cp: Degree = 1
     """Context parallelism."""
-    ep: AtLeastOne = 1
+    ep: Degree = 1
     """Expert parallelism, which is cut out of tp * cp * dp."""
-    dp: AtLeastOne = 1
+    dp: Degree = 1
     """Data parallelism, replicas."""
-    pp: AtLeastOne = 1
+    pp: Degree = 1
     """Pipeline parallelism, stages."""
-    etp: AtLeastOne | None = None
+    etp: Degree | None = None
     """Tensor parallelism of the experts; null = tp."""
     order: str | None = None
     """How ranks run, the fastest first; null = tp-cp-ep-dp-pp. May stand here or beside `parallelism`."""
+
+    def in_order(self, order: str | None) -> Parallelism:
+        """Return the degrees with an order, ``None`` = the usual one; raise InvalidJob as they do."""
+        degrees = {name: getattr(self, name) for name in DEGREES}
+        return Parallelism(**degrees, order=MEGATRON_ORDER if order is None else order)
 
 
 LONGEST_HOURS = 100_000.0  # Of a job: eleven years, beyond it is a slip
 
 
-class JobDocument(StrictModel):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobDocument(FiniteRecord):
     """What a job file says; job.md of the docs explains each key."""
 
     parallelism: ParallelismFile
@@ -240,7 +249,7 @@ class JobDocument(StrictModel):
     """GPUs of each of its nodes; null = what the nodes of the cluster have."""
     order: str | None = None
     """How ranks run, the fastest first; null = tp-cp-ep-dp-pp."""
-    alpha: Share | None = None
+    alpha: Annotated[float, AsWritten(), Interval(ge=0.0, le=1.0)] | None = None
     """DP affinity, the weight of DP spread in the objective; PP spread has 1 - alpha. null = from `model`, else 0.3."""
     model: NamedOrDescribed | None = None
     """Model that it trains, by shape or name, from which alpha is derived; null = not known."""
@@ -252,7 +261,7 @@ class JobDocument(StrictModel):
     """Slow nodes: `strict` uses none, `price` weighs their slowdown against spread, `ignore` takes no notice."""
     gpu_types: GpuTypes | None = None
     """Types of GPU allowed, or `any` to mix them; null = any one of them."""
-    speed: dict[str, Annotated[float, Field(gt=0.0, le=1e6)]] | None = None
+    speed: dict[str, SpeedFactor] | None = None
     """Relative speed of the job by type of GPU; null = 1 for all."""
     constraints: ConstraintFiles = ()
     """Hard and soft constraints on groups."""
@@ -270,9 +279,9 @@ class JobDocument(StrictModel):
     """Image that every node needs -> GB to pull; null = none are named."""
     tolerations: TolerationFiles = ()
     """Taints that it puts up with, so that their nodes are its too: those of Kubernetes, or KEY, or KEY=VALUE."""
-    expected_hours: Annotated[float, Field(gt=0.0, le=LONGEST_HOURS)] | None = None
+    expected_hours: Annotated[float, AsWritten(), Interval(gt=0.0, le=LONGEST_HOURS)] | None = None
     """Hours that it runs: nodes that go away before it ends are not used; null = not known."""
-    interruptible: bool = False
+    interruptible: Annotated[bool, AsWritten()] = False
     """Whether it may lose nodes before it ends: such nodes then have a price, as slow ones have."""
 
 
@@ -355,6 +364,16 @@ def load_job(
     )
 
 
+def expected_hours(source: Source) -> float | None:
+    """Return how long a job says that it runs, before all of it can be read; ``None`` = not said, or not as a number.
+
+    :raises InvalidInput: not YAML or JSON.
+    """
+    data = load_document(source).data
+    hours = data.get("expected_hours") if isinstance(data, dict) else None
+    return float(hours) if isinstance(hours, int | float) and 0 < hours <= LONGEST_HOURS else None
+
+
 def job_of(
     content: JobDocument,
     where: Where,
@@ -368,11 +387,10 @@ def job_of(
     overrides = overrides or Overrides()
     gpu_types = tuple(dict.fromkeys(content.gpu_types)) if isinstance(content.gpu_types, tuple) else None
     try:
-        degrees = {name: degree for name, degree in content.parallelism if name != "order"}
         if content.order is not None and content.parallelism.order is not None:
             raise InvalidJob("order is given twice", where="order", fix="keep one of the two")
         given = content.parallelism.order if content.order is None else content.order
-        parallelism = Parallelism(**degrees, order=MEGATRON_ORDER if given is None else given)
+        parallelism = content.parallelism.in_order(given)
         if content.gpus_per_node is None and cluster is not None:
             sizes = node_sizes(cluster, parallelism, gpu_types)
         else:
@@ -380,11 +398,8 @@ def job_of(
         # before so many nodes are laid out
         nodes = parallelism.gpus // sizes.usual
         if nodes > MAX_CELLS:
-            raise TooLarge(
-                f"the job has {nodes:,} nodes; Arnold places up to {MAX_CELLS:,}",
-                where=where("parallelism"),
-                fix="lower dp or pp, or check the degrees for a slip",
-            )
+            problem = f"the job has {nodes:,} nodes; Arnold places up to {MAX_CELLS:,}"
+            raise TooLarge(problem, where=where("parallelism"), fix="lower dp or pp, or check the degrees for a slip")
         alpha = content.alpha if overrides.alpha is None else overrides.alpha
         affinity = job_affinity(
             parallelism, alpha=alpha, model=content.model, microbatches=content.microbatches, records=records
@@ -459,7 +474,12 @@ def _named(content: JobDocument, where: Where, overrides: Overrides) -> tuple[Na
 
 def job_document(instance: Instance) -> JobDocument:
     """Return the job as a file that says everything: defaults, overrides and derived values filled in."""
-    job, degrees = instance.job, instance.job.parallelism
+    return document_of(instance.job, level=instance.level.name)
+
+
+def document_of(job: Job, *, level: str | None) -> JobDocument:
+    """Return a job as a file that says everything; ``level``: whose domains spread counts."""
+    degrees = job.parallelism
     hard = [ConstraintFile(family=hold.family, within=hold.level) for hold in job.holds]
     soft = [ConstraintFile(family=count.family, level=count.level, weight=count.weight) for count in job.counts]
     return JobDocument(
@@ -470,7 +490,7 @@ def job_document(instance: Instance) -> JobDocument:
         ),
         order=degrees.order,
         alpha=job.alpha,
-        level=instance.level.name,
+        level=level,
         tp_level=job.tp_level,
         avoid=job.avoid,
         gpu_types="any" if job.mix_types else job.gpu_types,
@@ -482,7 +502,7 @@ def job_document(instance: Instance) -> JobDocument:
         data_sets=dict(job.data_sets) or None,
         data_level=job.data_level,
         images={image.name: image.gb for image in job.images} or None,
-        tolerations=tuple(TolerationFile.model_validate(asdict(toleration)) for toleration in job.tolerations),
+        tolerations=tuple(record_of(TolerationFile, toleration) for toleration in job.tolerations),
         expected_hours=job.expected_hours,
         interruptible=job.interruptible,
     )

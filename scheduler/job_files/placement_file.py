@@ -17,8 +17,8 @@ from ground.errors import InvalidInput, InvalidPlacement, did_you_mean
 from ground.files import Source
 from ground.formats import FileFormat
 from ground.quantities import plural
-from ground.records import Count
-from scheduler.job import DEGREES, Job
+from ground.records import Count, json_data
+from scheduler.job import Job
 from scheduler.job_files.job_file import JobDocument, JobFile, job_of
 from topology.cluster import Cluster, IntArray
 from topology.node_names import NodeNames, expand_hostlist
@@ -100,11 +100,9 @@ def load_names(source: Source) -> NamedPlacement:
     if len(set(names)) < len(names):
         times = Counter(names)
         i = next(i for i, cell in enumerate(saved.assignment) if times[cell.node] > 1)
-        raise InvalidPlacement(
-            f"node {saved.assignment[i].node!r} has more than one cell",
-            where=document.where("assignment", i),
-            fix="give the placement that `arnold place` saved",
-        )
+        problem = f"node {saved.assignment[i].node!r} has more than one cell"
+        fix = "give the placement that `arnold place` saved"
+        raise InvalidPlacement(problem, where=document.where("assignment", i), fix=fix)
     return NamedPlacement(file.job, tuple(names))
 
 
@@ -116,11 +114,9 @@ def _load(source: Source) -> tuple[Document, _Saved, JobFile]:
     saved = document.parse(_Saved)
     file = job_of(saved.job, lambda *path: document.where("job", *path))
     if not saved.assignment:
-        raise InvalidInput(
-            "it holds no placement: the assignment is empty",
-            where=document.where("assignment"),
-            fix="give the JSON of an `arnold place` that found one",
-        )
+        problem = "it holds no placement: the assignment is empty"
+        fix = "give the JSON of an `arnold place` that found one"
+        raise InvalidInput(problem, where=document.where("assignment"), fix=fix)
     return document, saved, file
 
 
@@ -130,19 +126,14 @@ def _cells(cells: list[_Cell], document: Document, job: Job, cluster: Cluster | 
     which = np.full((grid.rows, grid.columns), -1, dtype=np.int32)
     for i, cell in enumerate(cells):
         if problem := _problem(cell, which, grid.parts, cluster):
-            raise InvalidPlacement(
-                problem,
-                where=document.where("assignment", i),
-                fix="give the placement that `arnold place` saved, and the cluster it was made for",
-            )
+            fix = "give the placement that `arnold place` saved, and the cluster it was made for"
+            raise InvalidPlacement(problem, where=document.where("assignment", i), fix=fix)
         which[cell.dp * grid.parts + cell.part, cell.pp] = i
     if (which < 0).any():
         row, column = np.argwhere(which < 0)[0]
-        raise InvalidPlacement(
-            f"cell ({_named(*divmod(int(row), grid.parts), int(column), grid.parts)}) has no node",
-            where=document.where("assignment"),
-            fix="give the whole placement that `arnold place` saved",
-        )
+        problem = f"cell ({_named(*divmod(int(row), grid.parts), int(column), grid.parts)}) has no node"
+        fix = "give the whole placement that `arnold place` saved"
+        raise InvalidPlacement(problem, where=document.where("assignment"), fix=fix)
     return which
 
 
@@ -207,11 +198,10 @@ def load_order(source: Source, cluster: Cluster, job: Job) -> IntArray:
         # a line for each global rank: those of a node follow each other
         listed = listed[::each]
     if len(listed) != cells:
-        raise InvalidPlacement(
-            f"{plural(len(listed), 'node')}, and the job has {cells:,} of {plural(each, 'GPU')}",
-            where=source.name,
-            fix="give the nodes of this job, one a line, in the order of their ranks",
-        )
+        place = listed[min(cells, len(listed) - 1)][1] if listed else source.name
+        problem = f"{plural(len(listed), 'node')}, and the job has {cells:,} of {plural(each, 'GPU')}"
+        fix = "give the nodes of this job, one a line, in the order of their ranks"
+        raise InvalidPlacement(problem, where=place, fix=fix)
     order: list[int] = []
     holder: dict[int, str] = {}
     for name, place in listed:
@@ -242,17 +232,20 @@ class PlacementOfRunning:
     )
 
     def likeness(self, head: bytes) -> float:
-        """Return whether it is JSON with what is known of a placement from its beginning."""
+        """Return whether it is JSON with what is known of a placement from its beginning, and no objects of Kubernetes,
+        which have plans of gangs among them.
+        """
         placed = b'"assignment"' in head or (b'"status"' in head and b'"spread"' in head)
-        return float(head.lstrip()[:1] == b"{" and placed)
+        objects = b'"items"' in head or b'"apiVersion"' in head
+        return float(head.lstrip()[:1] == b"{" and placed and not objects)
 
     def read(self, source: Source, *, now: datetime) -> Iterator[LiveJob]:
         """Yield the one job."""
         document, saved, file = _load(source)
         named = load_names(source)
         checkpoint = None if saved.checkpoint_age is None else now.timestamp() - saved.checkpoint_age
-        degrees = {name: named.job.parallelism.degree(name) for name in DEGREES}
+        asks = json_data(JobDocument, saved.job, without_defaults=True)
         yield LiveJob(
             file.job.name, named.names, document.where("assignment"), ranked=True, gpus=named.job.gpus_per_node,
-            parallelism=degrees, last_checkpoint=checkpoint,
+            asks=asks, last_checkpoint=checkpoint,
         )  # fmt: skip

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated, Any
 
-from pydantic import Field, model_validator
+from annotated_types import Len
 
 from ground.documents import load_document
 from ground.errors import InvalidInput, InvalidJob
 from ground.files import Source
+from ground.records import AsWritten, FiniteFloat, record_of
 from scheduler.affinity import Gains, Model, Record
-from scheduler.job import Parallelism
-from scheduler.job_files.job_file import Factor, ParallelismFile, StrictModel
+from scheduler.job_files.job_file import Factor, FiniteRecord, ParallelismFile
 
 MEASURED = ("dp_gain", "pp_gain", "dp_band", "pp_band", "published")  # What all measurements say, beside their name
 
-Interval95 = Annotated[
-    tuple[Annotated[float, Field(allow_inf_nan=False)], Annotated[float, Field(allow_inf_nan=False)]] | None,
-    Field(strict=False),
-]
+Percent = Annotated[FiniteFloat, AsWritten()]
 
 
-class RecordFile(StrictModel):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordFile(FiniteRecord):
     """One measurement of a characterisation file."""
 
     name: str
@@ -36,15 +35,14 @@ class RecordFile(StrictModel):
     """What aligning DP groups brings, percent of throughput; a loss counts as 0."""
     pp_gain: Factor
     """What aligning PP groups brings, percent of throughput; a loss counts as 0."""
-    dp_band: Interval95 = None
+    dp_band: tuple[Percent, Percent] | None = None
     """95 % interval of `dp_gain`, percent; null = not known."""
-    pp_band: Interval95 = None
+    pp_band: tuple[Percent, Percent] | None = None
     """95 % interval of `pp_gain`, percent; null = not known."""
     published: str = ""
     """What the source says, and which source; empty = nothing is published."""
 
-    @model_validator(mode="after")
-    def _tells_something(self) -> RecordFile:
+    def __post_init__(self) -> None:
         if self.dp_gain == self.pp_gain == 0.0:
             raise ValueError("one of dp_gain and pp_gain must be above 0; such a job tells nothing about alpha")
         for name, band in (("dp_band", self.dp_band), ("pp_band", self.pp_band)):
@@ -52,20 +50,18 @@ class RecordFile(StrictModel):
                 raise ValueError(f"{name} goes up, from its lower to its upper end")
         if (self.model is None) != (self.parallelism is None):
             raise ValueError("give model and parallelism, or neither; without them the measurement is of all jobs")
-        return self
 
 
-class RecordsDocument(StrictModel):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordsDocument(FiniteRecord):
     """A characterisation file."""
 
-    records: tuple[RecordFile, ...] = Field(min_length=1, strict=False)
+    records: Annotated[tuple[RecordFile, ...], Len(1)]
     """Measurements; one without a model stands alone."""
 
-    @model_validator(mode="after")
-    def _one_rule(self) -> RecordsDocument:
+    def __post_init__(self) -> None:
         if len(self.records) > 1 and (of_all := [record.name for record in self.records if record.model is None]):
             raise ValueError(f"{of_all[0]!r} has no model and so is of all jobs: give it one, or keep it alone")
-        return self
 
 
 def load_records(source: Source) -> tuple[Gains, ...]:
@@ -76,12 +72,12 @@ def load_records(source: Source) -> tuple[Gains, ...]:
     document = load_document(source)
     records: list[Gains] = []
     for i, row in enumerate(document.parse(RecordsDocument).records):
-        measured = row.model_dump(include=set(MEASURED))
+        measured = {name: getattr(row, name) for name in MEASURED}
         if row.model is None or row.parallelism is None:
             records.append(Gains(row.name, **measured))
             continue
         try:
-            parallelism = Parallelism(**row.parallelism.model_dump(exclude_none=True))
+            parallelism = row.parallelism.in_order(row.parallelism.order)
         except InvalidJob as error:
             where = document.where("records", i, *error.where.split("."))
             raise InvalidInput(error.message, where=where, fix=error.fix) from None
@@ -93,7 +89,7 @@ def records_document(record: Gains) -> RecordsDocument:
     """Return the file that says one measurement."""
     kind: dict[str, Any] = {}
     if isinstance(record, Record):
-        degrees = ParallelismFile(**{name: getattr(record.parallelism, name) for name in ParallelismFile.model_fields})
+        degrees = record_of(ParallelismFile, record.parallelism)
         kind = {"gpu": record.gpu, "model": record.model, "parallelism": degrees}
     measured: dict[str, Any] = {name: getattr(record, name) for name in MEASURED}
     return RecordsDocument(records=(RecordFile(name=record.name, **measured, **kind),))

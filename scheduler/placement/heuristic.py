@@ -103,7 +103,7 @@ class Heuristic:
             return Proposal(None, notes=(f"{why}.",), solve_seconds=stopwatch() - start)
         except SolverTimeout:
             return Proposal(None, complete=False, solve_seconds=stopwatch() - start)
-        return Proposal(nodes, solve_seconds=stopwatch() - start)
+        return Proposal(nodes, in_order=True, solve_seconds=stopwatch() - start)
 
     def _rank_of_cell(self, grid: Grid) -> IntArray:
         """Return the rank of each cell, shape [rows, columns]."""

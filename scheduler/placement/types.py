@@ -157,6 +157,9 @@ class Proposal:
     # levels between
     closer_bounds: Mapping[str, float] = field(default_factory=dict)
     complete: bool = True  # false = time ran out
+    in_order: bool = (
+        False  # whether which node has which rank is part of the answer; else ranks of equal worth may swap
+    )
     infeasible: str = ""  # why no valid placement exists, when the algorithm proved that; else empty
     pareto: tuple[ParetoPoint, ...] = ()  # corners of the (S, R) trade known so far
     refutations: tuple[Refutation, ...] = ()

@@ -125,6 +125,8 @@ class Dispatch(Generic[J]):
         self.cluster: ClusterState
         """The cluster as it is now; the driver sets it, before each question anew if it is another object."""
         kind = None if live or not policy.passing else kind
+        if kind is not None and policy.claims_of_equals:
+            kind = _itself
         sharing = policy.sharing
         # the namespace with which a job has its turn, and its share; empty = all are in one line
         self._group: Callable[[J], str] = (lambda job: job.namespace) if sharing else (lambda _: "")
@@ -181,7 +183,9 @@ class Dispatch(Generic[J]):
         rank, stuck, now = self.backlog.rank, self.stuck, self.cluster.now
         fresh = sorted(self._fresh, key=rank)
         overdue = sum(1 for _ in takewhile(lambda job: job.ends <= now, self.cluster.running))
-        changed = self.policy.sharing or self.freed or overdue != self._overdue
+        # a reservation that rests on a job that is overdue moves on with the time, and so do all behind it
+        moved = overdue != self._overdue or (overdue > 0 and self.policy.claims_of_equals)
+        changed = self.policy.sharing or self.freed or moved
         everyone = changed or stuck is None or (bool(fresh) and rank(fresh[0]) < rank(stuck))
         if everyone:
             self._overdue = overdue
@@ -598,6 +602,10 @@ class Backlog(Generic[J]):
     def __contains__(self, job: J) -> bool:
         place = bisect_left(self._jobs, (self.rank(job),), lo=self._front)
         return place < len(self._jobs) and self._jobs[place][1] is job
+
+
+def _itself(job: Waiting) -> Hashable:
+    return job.key
 
 
 _Head = tuple[KindQueue[J], int, tuple[float, float]]

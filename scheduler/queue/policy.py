@@ -222,6 +222,7 @@ class QueuePolicy(Protocol):
     summary: str  # one line for people
     passing: bool  # whether those behind a blocked job are asked at all
     claims: int | None  # how many of the blocked ones, first in rank first, something is kept for; None = all
+    claims_of_equals: bool  # whether also for each of several with the same need, so that all are asked
     # whether namespaces take turns, the one with the smallest share first, and rank is the order inside each
     sharing: bool
     reserving: bool  # whether zones are to be found for announced jobs
@@ -236,7 +237,7 @@ class QueuePolicy(Protocol):
         """Return what is kept for those that were asked and have no room.
 
         :param blocked: the first :attr:`claims` of them by rank, at least one; of several with the same need, later
-            ones may be missing.
+            ones may be missing, but for :attr:`claims_of_equals`.
         """
 
     def offers(self, job: Waiting, cluster: ClusterState, holds: Sequence[HeldNodes]) -> Iterable[Keep]:
@@ -294,6 +295,7 @@ class BasePolicy:
 
     passing = False
     claims: int | None = 0
+    claims_of_equals = False
     sharing = False
     reserving = False
     stops_any_time = False

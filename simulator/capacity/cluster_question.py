@@ -75,11 +75,9 @@ class JobShape:
         :raises InvalidJob: the shape does not cut into nodes.
         """
         if self.tp < 1 or self.gpus_per_node % self.tp:
-            raise InvalidJob(
-                f"tp {self.tp} does not divide a node of {self.gpus_per_node} GPUs",
-                where=f"shape {self.name}",
-                fix=f"choose tp among the divisors of {self.gpus_per_node}",
-            )
+            problem = f"tp {self.tp} does not divide a node of {self.gpus_per_node} GPUs"
+            fix = f"choose tp among the divisors of {self.gpus_per_node}"
+            raise InvalidJob(problem, where=f"shape {self.name}", fix=fix)
         degrees = Parallelism(tp=self.tp, dp=rows * (self.gpus_per_node // self.tp), pp=self.pp)
         return Job(
             f"{rows} x {self.name}",

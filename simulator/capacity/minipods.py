@@ -270,11 +270,9 @@ class MinipodsQuestion(AffinityQuestion[MinipodsAnswer], HardwarePrices):
         largest = max(shape.pp * rows for shape, rows in self.sized_jobs)
         free = self.nodes - round(self.busy_share * self.nodes)
         if largest > free:
-            raise InvalidInput(
-                f"a job of {largest:,} nodes does not fit: {free:,} of {self.nodes:,} nodes are free",
-                where="--grid",
-                fix="choose smaller jobs, a larger cluster or a smaller --busy-share",
-            )
+            problem = f"a job of {largest:,} nodes does not fit: {free:,} of {self.nodes:,} nodes are free"
+            fix = "choose smaller jobs, a larger cluster or a smaller --busy-share"
+            raise InvalidInput(problem, where="--grid", fix=fix)
         if beyond := [size for size in self.sizes if size > self.nodes]:
             fix = f"choose from 1 to {self.nodes:,} nodes"
             raise InvalidInput(f"a minipod of {beyond[0]:,} nodes", where="--size", fix=fix)

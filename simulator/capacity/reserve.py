@@ -439,11 +439,8 @@ class ReserveQuestion(ClusterQuestion[ReserveAnswer], NodePrices):
         nodes, size = shape.pp * rows, shape.gpus_per_node
         usable = most_together(self.empty, admissible(self.empty, shape.job(1)))
         if nodes > usable:
-            raise InvalidInput(
-                f"the large job has {nodes:,} nodes of {size} GPUs, the cluster {usable:,}",
-                where="--grid",
-                fix="choose a smaller job or a larger cluster",
-            )
+            problem = f"the large job has {nodes:,} nodes of {size} GPUs, the cluster {usable:,}"
+            raise InvalidInput(problem, where="--grid", fix="choose a smaller job or a larger cluster")
         return JobRecord(
             LARGE,
             self.arrives,

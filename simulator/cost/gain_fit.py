@@ -94,11 +94,9 @@ def fit_gains(runs: Sequence[MeasuredRun], *, source: str = "", seed: int = 0) -
     """
     pairs = sorted({(run.dp, run.pp) for run in runs})
     if len(pairs) < 2:
-        raise InvalidInput(
-            "all step times are of one S and one R: nothing tells what spread costs",
-            where=source,
-            fix="measure the same job on a second placement, such as one with its PP groups aligned (R = 1)",
-        )
+        problem = "all step times are of one S and one R: nothing tells what spread costs"
+        fix = "measure the same job on a second placement, such as one with its PP groups aligned (R = 1)"
+        raise InvalidInput(problem, where=source, fix=fix)
     curves = PUBLISHED.collective_curve, PUBLISHED.send_recv_curve
     shape = np.array([[curve.of_two(spread) for curve, spread in zip(curves, pair, strict=True)] for pair in pairs])
     families = [family for family in (0, 1) if np.ptp(shape[:, family]) > 0.0]
@@ -110,11 +108,9 @@ def fit_gains(runs: Sequence[MeasuredRun], *, source: str = "", seed: int = 0) -
         families, design = [], design[:, :1]
     fitted, drawn = _solved(design, medians), _solved(design, _bootstrapped(of_pair, seed))
     if fitted[0] <= 0.0:
-        raise InvalidInput(
-            "without spread the step would take no time: the step times are not those of one job",
-            where=source,
-            fix="look for a slip in the step times or in S and R, and keep the rows of one job",
-        )
+        problem = "without spread the step would take no time: the step times are not those of one job"
+        fix = "look for a slip in the step times or in S and R, and keep the rows of one job"
+        raise InvalidInput(problem, where=source, fix=fix)
     gains: list[GainEstimate | None] = [None, None]
     for column, family in enumerate(families, 1):
         gains[family] = _estimate(fitted[column], drawn[column])

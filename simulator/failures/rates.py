@@ -82,17 +82,12 @@ def failure_rate(text: str) -> FailureRate:
     if name in RATES:
         return RATES[name]
     if not _NUMBER.fullmatch(name):
-        raise UnknownName(
-            f"{text[:40]!r} is neither the name of a failure rate nor a number from 0 to {HIGHEST:,.0f}",
-            where="--failures",
-            fix=f"{did_you_mean(name, RATES)}use one of {', '.join(RATES)}, or failures per 1,000 node-days",
-        )
+        problem = f"{text[:40]!r} is neither the name of a failure rate nor a number from 0 to {HIGHEST:,.0f}"
+        fix = f"{did_you_mean(name, RATES)}use one of {', '.join(RATES)}, or failures per 1,000 node-days"
+        raise UnknownName(problem, where="--failures", fix=fix)
     if float(name) > HIGHEST:
-        raise InvalidInput(
-            f"{text} failures per 1,000 node-days are more than one per node and day",
-            where="--failures",
-            fix="give failures per 1,000 node-days, for example 6.5",
-        )
+        problem = f"{text} failures per 1,000 node-days are more than one per node and day"
+        raise InvalidInput(problem, where="--failures", fix="give failures per 1,000 node-days, for example 6.5")
     return FailureRate(name, float(name), "given")
 
 
@@ -181,11 +176,8 @@ def failure_mix(name: str) -> Mix:
     :raises UnknownName: there is none.
     """
     if name not in MIXES:
-        raise UnknownName(
-            f"no mix of failures is called {name[:40]!r}",
-            where="--mix",
-            fix=f"{did_you_mean(name, MIXES)}use one of {', '.join(MIXES)}",
-        )
+        fix = f"{did_you_mean(name, MIXES)}use one of {', '.join(MIXES)}"
+        raise UnknownName(f"no mix of failures is called {name[:40]!r}", where="--mix", fix=fix)
     return MIXES[name]
 
 
@@ -241,9 +233,6 @@ def parse_restart(text: str) -> Restart:
     except ValueError:
         seconds = -1.0
     if not (isfinite(seconds) and seconds >= 0.0):
-        raise InvalidInput(
-            f"{text[:40]!r} is no way to restart",
-            where="--restart",
-            fix="give seconds, 0 or more, or one of requeue, hot-update",
-        )
+        fix = "give seconds, 0 or more, or one of requeue, hot-update"
+        raise InvalidInput(f"{text[:40]!r} is no way to restart", where="--restart", fix=fix)
     return Restart(fixed=seconds)

@@ -124,20 +124,14 @@ def record(
         reason = "negative duration" if duration < 0 else "zero duration"
         raise BadRow(reason, f"job {job_id} ran for {duration:g} seconds", fix="give how long it ran")
     if nodes is not None and not 1 <= nodes <= max(1.0, gpus):
-        raise BadRow(
-            "impossible nodes",
-            f"job {job_id} has {gpus:g} GPUs on {nodes} nodes",
-            fix="give at least one GPU a node, or leave the number of nodes open",
-        )
+        fix = "give at least one GPU a node, or leave the number of nodes open"
+        raise BadRow("impossible nodes", f"job {job_id} has {gpus:g} GPUs on {nodes} nodes", fix=fix)
     if nodes is not None and nodes > 1 and gpus % nodes:
         nodes = None
     parallelism = others.get("parallelism")
     if isinstance(parallelism, Parallelism) and parallelism.gpus != gpus:
-        raise BadRow(
-            "parallelism",
-            f"job {job_id} has {gpus:g} GPUs, its parallelism {parallelism.gpus}",
-            fix="make tp * cp * dp * pp equal to gpus",
-        )
+        fix = "make tp * cp * dp * pp equal to gpus"
+        raise BadRow("parallelism", f"job {job_id} has {gpus:g} GPUs, its parallelism {parallelism.gpus}", fix=fix)
     return JobRecord(
         job_id=job_id,
         submit=submit,

@@ -99,11 +99,8 @@ def window(trace: JobTrace, start: float, end: float) -> JobTrace:
     kept = tuple(record for record in trace.records if start <= record.submit < end)
     if not kept:
         first, last = (trace.records[0].submit, trace.records[-1].submit) if trace.records else (0.0, 0.0)
-        raise TraceFormatError(
-            f"no job is submitted from {start:.15g} to {end:.15g}",
-            where=trace.source,
-            fix=f"choose a window that meets {first:.15g} to {last:.15g}, when the first and the last are submitted",
-        )
+        fix = f"choose a window that meets {first:.15g} to {last:.15g}, when the first and the last are submitted"
+        raise TraceFormatError(f"no job is submitted from {start:.15g} to {end:.15g}", where=trace.source, fix=fix)
     return replace(trace, records=kept, dropped=trace.dropping(WINDOW, len(trace) - len(kept)))
 
 
@@ -206,11 +203,8 @@ def resampled(trace: JobTrace, seconds: float, seed: int) -> JobTrace:
     length = records[-1].submit - origin if records else 0.0
     count = int(length // seconds) if seconds > 0 else 0
     if count < 2:
-        raise InvalidInput(
-            f"pieces of {seconds:g} seconds of a trace of {length:g}",
-            where="--resample",
-            fix="give a length of which the trace holds several, in hours",
-        )
+        fix = "give a length of which the trace holds several, in hours"
+        raise InvalidInput(f"pieces of {seconds:g} seconds of a trace of {length:g}", where="--resample", fix=fix)
     if seed == 0:
         return trace
     pieces: list[list[JobRecord]] = [[] for _ in range(count)]

@@ -1,4 +1,7 @@
-"""Traces without names: users, groups and job names become pseudonyms, every other byte stays as it is.
+"""Traces and snapshots without names: users, groups and job names become pseudonyms.
+
+Of a trace every other byte stays as it is.  A snapshot has the texts of many tools, in which names stand anywhere: it
+is written anew from what was read of it, nodes and domains under pseudonyms too, and nothing else is in it.
 
 The same name has the same pseudonym everywhere in the file, and in every file that is made with the same key: the first
 48 bits of HMAC-SHA-256 (RFC 2104) of the kind and the name.  Without the key nobody can try names to see which one it
@@ -12,14 +15,23 @@ from __future__ import annotations
 import hmac
 import json
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from ground.errors import TraceFormatError
 from ground.files import Source
+from ground.records import json_data
 from simulator.traces.readers.slurm_accounting import BAR, XDMOD
 from simulator.traces.trace_loading import plain
+from topology.cluster import Level
+from topology.flag_sources import FlagFile
+from topology.flags import NodeFlag
+from topology.load import LoadedTopology
+from topology.running_jobs import LiveJob, LiveJobs, own_file
+from topology.snapshot import SnapshotFile, Text
+from topology.writers import ClusterCsvWriter
 
 _KINDS = {
     "user": "user users username user_name user_id owner uid email mail_user submitted_by created_by kill_request_user "
@@ -80,8 +92,7 @@ class Pseudonyms:
 
     def counts(self) -> dict[str, int]:
         """Return how many names of each kind became pseudonyms."""
-        kinds = [kind for kind, _ in self.given]
-        return {kind: kinds.count(kind) for kind in _KINDS}
+        return dict.fromkeys(_KINDS, 0) | Counter(kind for kind, _ in self.given)
 
 
 def anonymised(source: Source, pseudonyms: Pseudonyms) -> str:
@@ -98,6 +109,48 @@ def anonymised(source: Source, pseudonyms: Pseudonyms) -> str:
     if not pseudonyms.given:
         raise _unknown(source)
     return made
+
+
+def anonymised_snapshot(loaded: LoadedTopology, pseudonyms: Pseudonyms) -> str:
+    """Return a cluster with its jobs and flags as a snapshot with pseudonyms, also of nodes and domains.
+
+    Left out are partitions, reservations and taints: nodes that they keep out are faulty ones in it.  Names of levels
+    and of types of GPU stay.
+    """
+
+    def of_nodes(names: Iterable[str]) -> tuple[str, ...]:
+        return tuple(pseudonyms.of(name, "node") for name in names)
+
+    def of_level(level: Level) -> Level:
+        return replace(level, domains=tuple(pseudonyms.of(f"{level.name} {name}", "domain") for name in level.domains))
+
+    def of_job(job: LiveJob) -> LiveJob:
+        # what numbers a job says nothing of whose it is: Slurm's accounting has it, too
+        number, blank, name = job.name.partition(" ") if job.name[:1].isdigit() else ("", "", job.name)
+        return replace(
+            job, name=number + blank + pseudonyms.of(name, "job"), nodes=of_nodes(job.nodes),
+            owner=pseudonyms.of(job.owner, "user"), group=pseudonyms.of(job.group, "group"),
+        )  # fmt: skip
+
+    cluster, jobs = loaded.cluster, loaded.jobs
+    bare = cluster.replace(
+        names=of_nodes(cluster.names), flags={}, cached={}, taints={}, blocks=None,
+        levels=tuple(map(of_level, cluster.levels)), second_levels=tuple(map(of_level, cluster.second_levels)),
+    )  # fmt: skip
+    flags = [
+        NodeFlag(of_nodes([flag.node])[0], flag.kind, flag.slowdown, since=flag.since, until=flag.until)
+        for flag in (*cluster.flags.values(), *cluster.upcoming)
+    ]
+    of_flags = json.dumps(json_data(FlagFile, FlagFile(tuple(flags))))
+    running = None
+    if jobs is not None:
+        pseudonymous = LiveJobs(tuple(map(of_job, jobs.running)), tuple(map(of_job, jobs.waiting)), ())
+        running = [Text(name="jobs.json", text=own_file(pseudonymous))]
+    return SnapshotFile(
+        time=loaded.now, utc_offset=0, source="snapshot.json", format=ClusterCsvWriter.name,
+        cluster=Text(name="cluster.csv", text=ClusterCsvWriter().write(bare).text),
+        running=running, flags=[Text(name="flags.json", text=of_flags)] if flags else [],
+    ).text()  # fmt: skip
 
 
 def still_named(made: str, pseudonyms: Pseudonyms) -> list[str]:

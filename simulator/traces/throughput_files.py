@@ -55,11 +55,8 @@ def with_speeds(trace: JobTrace, given: Throughputs, cluster: Cluster, *, lenien
         meant = did_you_mean(str(first.model), {model for model, _ in given.rates} - {first.model})
         types = ", ".join(names.values()) or "no type that is said"
         problem = f"job {first.job_id}: no throughput of {str(first.model)[:60]!r} on {types} is known"
-        raise TraceFormatError(
-            f"{problem}; so of {len(without):,} jobs",
-            where=trace.source,
-            fix=f"{meant}add rows for it to {given.source}, or leave such jobs out with --lenient",
-        )
+        fix = f"{meant}add rows for it to {given.source}, or leave such jobs out with --lenient"
+        raise TraceFormatError(f"{problem}; so of {len(without):,} jobs", where=trace.source, fix=fix)
     return replace(trace, records=tuple(records)).without(without)
 
 

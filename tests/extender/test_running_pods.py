@@ -6,8 +6,11 @@ import json
 from datetime import UTC, datetime
 from typing import Any
 
+from extender.gangs.types import GangKey
+from extender.plans.gang_plan import GangPlan, PlanPhase, PlanSpec, encode_plan
 from extender.running_pods import RunningPods
 from ground.files import Source
+from scheduler.job import Job, Parallelism
 from topology.running_jobs import LiveJob
 
 NOW = datetime(2026, 11, 29, 1, tzinfo=UTC)
@@ -53,6 +56,19 @@ def test_pods_of_a_job_are_one_in_the_order_of_their_ranks() -> None:
     assert (job.parallelism["tp"], job.parallelism["dp"]) == (8, 2)
     midnight = datetime(2026, 11, 29, tzinfo=UTC).timestamp()
     assert (job.started, job.ends, job.ends_by) == (midnight, midnight + 7200, "time limit")
+
+
+def test_the_plan_of_a_gang_says_its_grid_and_its_order() -> None:
+    """Pods of a PyTorchJob of which no annotation says a grid, and ranks that their names do not say."""
+    labels = {"training.kubeflow.org/job-name": "train"}
+    key = GangKey("lab", "train")
+    job = Job("train", Parallelism(tp=8, pp=2, dp=1), gpus_per_node=8, alpha=0.7)
+    spec = PlanSpec.of(job, dialect="kubeflow", priority=0)
+    plan = GangPlan(key=key, phase=PlanPhase.BOUND, spec=spec, nodes=("n4", "n3"))
+    (live,) = jobs_of(pod("a", "n3", labels=labels), pod("b", "n4", labels=labels), encode_plan(plan))
+    assert (live.name, live.nodes, live.ranked) == ("lab/train", ("n4", "n3"), True)
+    assert live.asks is not None
+    assert (live.parallelism, live.asks["alpha"]) == ({"tp": 8, "cp": 1, "ep": 1, "dp": 1, "pp": 2}, 0.7)
 
 
 def test_what_belongs_together_by_other_names() -> None:

@@ -64,6 +64,7 @@ def questions(draw: st.DrawFn) -> tuple[list[int], list[LiveJob], Job]:
                     "test",
                     gpus=draw(st.sampled_from([4])) if half or draw(st.booleans()) else 4,
                     preemptible=draw(st.booleans()),
+                    priority=draw(st.sampled_from([None, 1, 2, 3])),
                     started=draw(st.sampled_from([None, NOW - HOUR, NOW - 2 * HOUR, NOW - 5 * HOUR])),
                     last_checkpoint=draw(st.sampled_from([None, NOW - HOUR / 2])),
                     ends=None if ends is None else NOW + ends * HOUR,
@@ -81,24 +82,31 @@ def free_without(racks: list[int], jobs: list[LiveJob], gone: set[str]) -> set[i
     return set(range(sum(racks))) - busy
 
 
-@given(question=questions())
+@given(question=questions(), priority=st.sampled_from([None, None, 2, 3, 9]))
 @examples(1_000)
-def test_nobody_can_lose_less(question: tuple[list[int], list[LiveJob], Job]) -> None:
-    """The GPU-hours lost are the least of all subsets of jobs that may be stopped and say what they lose."""
+def test_nobody_can_lose_less(question: tuple[list[int], list[LiveJob], Job], priority: float | None) -> None:
+    """The GPU-hours lost are the least of all subsets of jobs that may be stopped and say what they lose; for a job
+    with a priority, of those of lower ones, of which the highest is the lowest that will do.
+    """
     racks, jobs, job = question
     cluster, _ = with_running(rack_cluster(racks), jobs)
-    stopping = whom_to_stop(cluster, job, jobs, now=NOW, solver=ALGORITHMS.load("exact"), limits=Limits())
+    stopping = whom_to_stop(
+        cluster, job, jobs, now=NOW, priority=priority, solver=ALGORITHMS.load("exact"), limits=Limits()
+    )
     lost = {
         other.name: (other.gpus or 8)
         * len(other.nodes)
         * (NOW - (other.last_checkpoint or other.started or 0.0))
         / HOUR
         for other in jobs
-        if other.preemptible and (other.last_checkpoint or other.started)
+        if other.preemptible
+        and (other.last_checkpoint or other.started)
+        and (priority is None or (other.priority or 99) < priority)
     }
+    rank = {other.name: 0.0 if priority is None else other.priority or 0.0 for other in jobs}
     least = min(
         (
-            sum(lost[name] for name in chosen)
+            (max((rank[name] for name in chosen), default=0.0), sum(lost[name] for name in chosen))
             for size in range(len(lost) + 1)
             for chosen in combinations(lost, size)
             if fits(racks, free_without(racks, jobs, {*chosen}), job)
@@ -108,9 +116,10 @@ def test_nobody_can_lose_less(question: tuple[list[int], list[LiveJob], Job]) ->
     if least is None:
         assert (stopping.status, stopping.jobs) == ("infeasible", ())
     else:
-        assert stopping.status == "optimal"
-        assert stopping.gpu_hours == pytest.approx(least)
-        assert stopping.bound == pytest.approx(least)
+        assert (stopping.status, stopping.stopped_at) == ("optimal", None)
+        assert max((rank[other.name] for other in stopping.jobs), default=0.0) == least[0]
+        assert stopping.gpu_hours == pytest.approx(least[1])
+        assert stopping.bound == pytest.approx(least[1])
         assert {other.name for other in stopping.jobs} <= {*lost}
         assert fits(racks, free_without(racks, jobs, {other.name for other in stopping.jobs}), job)
 

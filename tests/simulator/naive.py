@@ -48,9 +48,7 @@ def replay(jobs: Sequence[Naive], gpus: int, policy: str, weights: Mapping[str, 
         if policy == "fair-share":
             in_turn(queue, running, gpus, now, weights or {})
         else:
-            {"fifo": in_order, "shortest-first": in_order, "fifo-backfill": easy, "priority-preempt": preempting}[
-                policy
-            ](queue, running, gpus, now)
+            STARTING[policy](queue, running, gpus, now)
         waiting = [job for job in waiting if job not in running]
         for job in [job for job in jobs if job.submit <= now and job.end == inf and job not in waiting]:
             waiting.append(job)
@@ -60,6 +58,7 @@ def replay(jobs: Sequence[Naive], gpus: int, policy: str, weights: Mapping[str, 
 ORDER = {
     "fifo": lambda job: (job.submit, job.number),
     "fifo-backfill": lambda job: (job.submit, job.number),
+    "conservative-backfill": lambda job: (job.submit, job.number),
     "shortest-first": lambda job: (job.duration, job.submit, job.number),
     "priority-preempt": lambda job: (-job.priority, job.submit, job.number),
     "fair-share": lambda job: (-job.priority, job.submit, job.number),
@@ -113,6 +112,20 @@ def easy(queue: list[Naive], running: list[Naive], gpus: int, now: float) -> Non
             launch(job, running, now)
 
 
+def conservative(queue: list[Naive], running: list[Naive], gpus: int, now: float) -> None:
+    """Each in order at the first instant from which on it has room for all its time, beside all before it."""
+    taken = [(now, other.expected_end(now), other.gpus) for other in running]
+    for job in queue:
+        for start in sorted({now, *(end for _, end, _ in taken)}):
+            end = start + job.expected
+            instants = {start, *(begin for begin, _, _ in taken if start < begin < end)}
+            if all(job.gpus + sum(n for a, b, n in taken if a <= t < b) <= gpus for t in instants):
+                break
+        taken.append((start, end, job.gpus))
+        if start == now and job.gpus <= free(running, gpus):
+            launch(job, running, now)
+
+
 def preempting(queue: list[Naive], running: list[Naive], gpus: int, now: float) -> None:
     """In order; who does not fit stops those below it, cheapest first, if that is enough."""
     pending = list(queue)
@@ -135,3 +148,12 @@ def preempting(queue: list[Naive], running: list[Naive], gpus: int, now: float) 
                 pending.append(other)
             pending.sort(key=ORDER["priority-preempt"])
         launch(job, running, now)
+
+
+STARTING = {
+    "fifo": in_order,
+    "shortest-first": in_order,
+    "fifo-backfill": easy,
+    "conservative-backfill": conservative,
+    "priority-preempt": preempting,
+}

@@ -1,4 +1,4 @@
-"""EASY backfilling on nodes, with gangs, shares and parts of nodes."""
+"""Backfilling on nodes, EASY and conservative, with gangs, shares and parts of nodes."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.placement.types import ALGORITHMS, Limits
+from scheduler.queue.conservative import ConservativeBackfill, Reserved
 from scheduler.queue.fifo_and_backfill import FifoBackfill
-from scheduler.queue.policy import ClusterState, HeldNodes, Waiting
+from scheduler.queue.policy import ClusterState, HeldNodes, QueuePolicy, Waiting
 from simulator.engine import Engine
 from simulator.job_record import JobRecord
 from simulator.pools import NodePool
@@ -34,11 +35,11 @@ GANGS = st.lists(st.tuples(st.integers(0, 20), st.integers(1, 9), st.integers(1,
 )
 
 
-def starts_on(cluster: Cluster, gangs: Sequence[Gang], algorithm: str) -> list[float]:
-    """When jobs of whole nodes start under EASY backfilling."""
+def starts_on(cluster: Cluster, gangs: Sequence[Gang], algorithm: str, policy: QueuePolicy) -> list[float]:
+    """When jobs of whole nodes start."""
     records = [JobRecord(f"j{i}", at, takes, 8 * nodes, nodes=nodes) for i, (at, takes, nodes) in enumerate(gangs)]
     room = NodePool(cluster, algorithm=ALGORITHMS.load(algorithm), limits=Limits(workers=1))
-    return [job.started for job in finished(Engine(records, room, FifoBackfill())).jobs]
+    return [job.started for job in finished(Engine(records, room, policy)).jobs]
 
 
 class Promising(FifoBackfill):
@@ -55,6 +56,25 @@ class Promising(FifoBackfill):
         return holds
 
 
+class Reserving(ConservativeBackfill):
+    """Remembers the first reservation of each, and the earliest that each had as the first in the queue."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.at_submission: dict[object, float] = {}
+        self.as_the_first: dict[object, float] = {}
+
+    def holds(self, blocked: Sequence[Waiting], cluster: ClusterState) -> Sequence[HeldNodes]:
+        """As conservative backfilling does."""
+        (hold,) = super().holds(blocked, cluster)
+        assert isinstance(hold, Reserved)
+        for job, start in zip(blocked, hold.reservations.starts, strict=True):
+            self.at_submission.setdefault(job.key, start)
+        first, start = blocked[0].key, hold.reservations.starts[0]
+        self.as_the_first[first] = min(start, self.as_the_first.get(first, inf))
+        return [hold]
+
+
 MIXED = build_cluster(
     ["rack"], [Node(f"n{i}", (f"r{i % 3}",), gpus, gpus) for i, gpus in enumerate([8] * 6 + [16] * 2)]
 )
@@ -67,13 +87,14 @@ TYPES = racks(8, per_rack=3, racks_per_pod=1).with_gpu_types(dict(enumerate("ABC
 """Of three, three and two nodes, none of two types in a gang."""
 
 
+@pytest.mark.parametrize("conservative", [False, True], ids=["easy", "conservative"])
 @pytest.mark.parametrize(
     "cluster", [racks(6, per_rack=3), MIXED, TRUNKS, TYPES], ids=["equal", "two larger nodes", "trunks", "types"]
 )
 @given(data=st.data())
 @examples(120)
-def test_the_first_is_never_delayed(cluster: Cluster, data: st.DataObject) -> None:
-    """With exact predictions it starts by the first shadow time that was ever computed for it, whoever passed it.
+def test_the_first_is_never_delayed(cluster: Cluster, conservative: bool, data: st.DataObject) -> None:
+    """With exact predictions it starts by the earliest start that was ever found for it as the first, whoever passes.
 
     Whole nodes, parts of nodes, and on the second cluster jobs that only the larger nodes can hold; on the third and
     fourth none that is larger than a trunk or a type of GPU.
@@ -82,24 +103,35 @@ def test_the_first_is_never_delayed(cluster: Cluster, data: st.DataObject) -> No
     most = 3 if cluster is TRUNKS or cluster is TYPES else len(cluster)
     shapes = [(gpus, nodes) for gpus, nodes in [*SHAPES, *larger] if nodes <= most]
     records = data.draw(traces(most=20, shapes=shapes))
-    policy = Promising()
+    policy = Reserving() if conservative else Promising()
     engine = placed_run(cluster, records, policy)
-    for key, promised in policy.promised.items():
+    for key, promised in (policy.as_the_first if isinstance(policy, Reserving) else policy.promised).items():
         assert isinstance(key, int)
         assert engine.jobs[key].started <= promised
 
 
 @pytest.mark.parametrize("algorithm", ["gpu-packing", "exact"])
+@pytest.mark.parametrize("policy", [FifoBackfill(), ConservativeBackfill()], ids=lambda policy: policy.name)
 @given(gangs=GANGS)
 @examples(60)
-def test_on_whole_nodes_it_is_the_definition(algorithm: str, gangs: list[Gang]) -> None:
-    """Lifka's and Mu'alem and Feitelson's EASY counts, and a cluster of whole nodes is a count of them.
+def test_on_whole_nodes_it_is_the_definition(policy: QueuePolicy, algorithm: str, gangs: list[Gang]) -> None:
+    """Lifka's and Mu'alem and Feitelson's backfilling counts, and a cluster of whole nodes is a count of them.
 
-    With E the nodes that are free at the shadow time beyond what the first needs, a job behind it starts if it ends by
-    then or takes at most E.  Every start is that of a simulator that does just this (``naive.easy``).
+    EASY: with E the nodes that are free at the shadow time beyond what the first needs, a job behind it starts if it
+    ends by then or takes at most E.  Conservative: each starts as soon as so many are free for all its time, beside
+    those before it.  Every start is that of a simulator that does just this (``naive.easy``, ``naive.conservative``).
     """
-    counted = replay([Naive(i, *gang) for i, gang in enumerate(gangs)], NODES, "fifo-backfill")
-    assert starts_on(racks(NODES, per_rack=3, racks_per_pod=2), gangs, algorithm) == counted
+    counted = replay([Naive(i, *gang) for i, gang in enumerate(gangs)], NODES, policy.name)
+    assert starts_on(racks(NODES, per_rack=3, racks_per_pod=2), gangs, algorithm, policy) == counted
+
+
+@given(gangs=GANGS, algorithm=st.sampled_from(["gpu-packing", "exact"]))
+@examples(100)
+def test_nobody_starts_after_the_reservation_that_it_had_when_it_came(gangs: list[Gang], algorithm: str) -> None:
+    """Conservative backfilling on whole nodes, where all run as long as expected, wherever they are placed."""
+    policy = Reserving()
+    starts = starts_on(racks(NODES, per_rack=3, racks_per_pod=2), gangs, algorithm, policy)
+    assert all(starts[key] <= reserved for key, reserved in policy.at_submission.items() if isinstance(key, int))
 
 
 @given(gangs=GANGS, order=st.permutations(range(NODES)))
@@ -109,7 +141,8 @@ def test_names_and_places_of_nodes_change_no_start(gangs: list[Gang], order: lis
     cluster = racks(NODES, per_rack=3, racks_per_pod=2)
     nodes = list(cluster)
     other = build_cluster(["pod", "rack"], [nodes[i] for i in order])
-    assert starts_on(other, gangs, "gpu-packing") == starts_on(cluster, gangs, "gpu-packing")
+    easy = FifoBackfill()
+    assert starts_on(other, gangs, "gpu-packing", easy) == starts_on(cluster, gangs, "gpu-packing", easy)
 
 
 def test_one_node_is_over_whichever_it_is() -> None:
@@ -143,3 +176,16 @@ def test_a_long_job_passes_on_gpus_that_the_first_does_not_need(gpus: int, start
     gang, long = JobRecord("gang", 0, 5, 10, nodes=2), JobRecord("long", 0, 99, gpus, nodes=1)
     engine = placed_run(racks(2), [*before, gang, long], FifoBackfill())
     assert [job.started for job in engine.jobs] == [0, 0, 10, starts]
+
+
+def test_reservations_keep_more_than_the_first_from_waiting() -> None:
+    """Two of three nodes are taken until 10, and gangs of two and of three, of 5 s each, wait for 10 and 15.
+
+    A job of one node for 28 s takes nothing of the first, so by EASY it starts, and the second waits until it ends.
+    """
+    before = JobRecord("busy", 0, 10, 16, nodes=2)
+    gangs = [JobRecord("two", 1, 5, 16, nodes=2), JobRecord("three", 1, 5, 24, nodes=3)]
+    long = JobRecord("long", 2, 28, 8, nodes=1)
+    records = [before, *gangs, long]
+    assert [job.started for job in placed_run(racks(3), records, FifoBackfill()).jobs] == [0, 10, 30, 2]
+    assert [job.started for job in placed_run(racks(3), records, ConservativeBackfill()).jobs] == [0, 10, 15, 20]

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 
 from scheduler.queue.arnold import Arnold
+from scheduler.queue.conservative import ConservativeBackfill
 from scheduler.queue.fair_share import FairShare
 from scheduler.queue.fifo_and_backfill import Fifo, FifoBackfill, ShortestFirst
 from scheduler.queue.policy import QueuePolicy
@@ -22,7 +23,8 @@ from tests.simulator.drawn_traces import traces
 from tests.simulator.runs import counted_run, placed_run, summary_of
 
 POLICIES: list[QueuePolicy] = [
-    *(Fifo(), FifoBackfill(), ShortestFirst(), PriorityAge(), FairShare(), PriorityPreempt(), Arnold())
+    *(Fifo(), FifoBackfill(), ConservativeBackfill(), ShortestFirst(), PriorityAge(), FairShare()),
+    *(PriorityPreempt(), Arnold()),
 ]
 
 

@@ -13,6 +13,7 @@ from pydantic import TypeAdapter
 
 from arnold.exports import job_rows
 from scheduler.queue.arnold import Arnold
+from scheduler.queue.conservative import ConservativeBackfill
 from scheduler.queue.fifo_and_backfill import Fifo, FifoBackfill
 from scheduler.queue.policy import QueuePolicy
 from scheduler.queue.priority import PriorityPreempt
@@ -43,7 +44,11 @@ def bytes_of(engine: Engine) -> str:
     return json.dumps(said)
 
 
-@pytest.mark.parametrize("policy", [Fifo(), FifoBackfill(), PriorityPreempt(), Arnold()], ids=lambda one: one.name)
+@pytest.mark.parametrize(
+    "policy",
+    [Fifo(), FifoBackfill(), ConservativeBackfill(), PriorityPreempt(), Arnold()],
+    ids=lambda policy: policy.name,
+)
 @given(records=traces(), instants=st.integers(0, 20))
 @examples(25)
 def test_going_on_equals_never_stopping(policy: QueuePolicy, records: list[JobRecord], instants: int) -> None:

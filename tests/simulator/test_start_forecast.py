@@ -57,7 +57,7 @@ def check_state(nodes: int, gangs: Sequence[Gang], policy: str, *, each: int = 1
     return len(queue)
 
 
-@pytest.mark.parametrize("policy", ["fifo", "fifo-backfill"])
+@pytest.mark.parametrize("policy", ["fifo", "fifo-backfill", "conservative-backfill"])
 @given(gangs=GANGS)
 @examples(60)
 def test_the_start_is_that_of_the_replay(policy: str, gangs: list[Gang]) -> None:

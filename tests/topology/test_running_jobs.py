@@ -151,6 +151,10 @@ def test_gpus_of_jobs_are_in_use_whatever_the_cluster_shows() -> None:
         ("jobs: [{name: a, nodes: n1}, {name: b, nodes: n1}]", ("'b'", "'n1'", "'a'", "gpus")),
         ("jobs: [{name: a, nodes: n1, gpus: 9}]", ("9 GPUs", "'n1'")),
         ("jobs: [{name: a, nodes: 'n1,x1'}]", ("'a'", "x1")),
+        ("jobs: [{name: a, nodes: x1}]", ("'a'", "x1")),
+        ("jobs: [{name: a, nodes: 'n[1-2]', gpus: [4]}]", ("'a'", "2 nodes", "1")),
+        ("jobs: [{name: a, nodes: n1, last_checkpoint: 2026-11-28T17:00:00Z}]", ("'a'", "checkpoint", "--at", "TZ")),
+        ("waiting: [{name: a, nodes: 1, submitted: 2026-11-28T17:00:00Z}]", ("'a'", "submitted", "--at")),
         ("jobs: [{name: a, nodes: []}]", ("'a'",)),
         ("jobs: [{name: a, nodes: [n1, n1]}]", ("'a'",)),
         ("jobs: [{name: a, nodes: n1, ends: 2026-11-28T15:00:00Z}]", ("'a'", "--at")),
@@ -171,7 +175,8 @@ def test_what_cannot_be(text: str, facts: tuple[str, ...]) -> None:
 
 def test_jobs_of_another_cluster_are_left_out_and_said() -> None:
     """Slurm lists jobs on CPU nodes, too."""
-    jobs = read_running([Source("jobs", "jobs: [{name: cpu, nodes: c1}]")], cluster_of(), now=NOW)
+    squeue = "JOBID NAME NODELIST(REASON) ST\n1 cpu c1 R\n"
+    jobs = read_running([Source("jobs", squeue)], cluster_of(), now=NOW)
     assert jobs.running == ()
     assert says(jobs.notes[0], "cpu")
 
@@ -234,3 +239,19 @@ def test_each_form_is_recognised() -> None:
     assert {name: recognise(RUNNING_READERS, Source("f", text)).format.name for name, text in texts.items()} == {
         name: name for name in texts
     }
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "JobId=1 JobName=a JobState=RUNNING NodeList=n[1-2] WorkDir=/ Comment=arnold: tp=8,pp=2  StdErr=/dev/null\n",
+        "JobId=1 JobName=a JobState=RUNNING\n   NodeList=n[1-2]\n Comment=lab 7; arnold: tp=8,pp=2; urgent\n Power=\n",
+        "JobID|State|NodeList|Comment\n1|RUNNING|n[1-2]|arnold: tp=8,pp=2\n",
+        '{"jobs": [{"job_id": 1, "job_state": ["RUNNING"], "nodes": "n[1-2]", "comment": "arnold:tp=8,PP=2"}]}',
+    ],
+)
+def test_a_comment_says_degrees_of_parallelism(text: str) -> None:
+    """In every form in which Slurm prints it, beside other words; comments that say nothing of them are none."""
+    (job,) = read(text)
+    assert job.parallelism == {"tp": 8, "pp": 2}
+    assert read(text.replace("arnold:", "arnold"))[0].parallelism is None

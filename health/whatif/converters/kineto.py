@@ -203,11 +203,8 @@ class RankFiles:
             )
         self._ranks[profile.rank] = path
         if profile.world_size not in (None, layout.world_size):
-            raise TraceFormatError(
-                f"is of a job of {profile.world_size} ranks, but the metadata describes {layout.world_size}",
-                where=profile.name,
-                fix="give the metadata of this job",
-            )
+            problem = f"is of a job of {profile.world_size} ranks, but the metadata describes {layout.world_size}"
+            raise TraceFormatError(problem, where=profile.name, fix="give the metadata of this job")
         check_layout(layout, profile.evidence, where=profile.name, guessed=self._guessed)
         # that the stages that ranges name are those of the rank
         layout = self.layout
@@ -254,11 +251,9 @@ class RankFiles:
         partial = {layout.worker(rank)[0] for rank in self.absent}
         whole = {dp for dp in range(layout.dp) if dp not in partial}
         if not whole:
-            raise TraceFormatError(
-                f"{len(self.absent)} of {layout.dp * layout.pp} workers have no file: rank {few(self.absent)}",
-                where="FILES",
-                fix="profile one rank of every tensor-parallel group (Megatron: --profile-ranks) and give all files",
-            )
+            problem = f"{len(self.absent)} of {layout.dp * layout.pp} workers have no file: rank {few(self.absent)}"
+            fix = "profile one rank of every tensor-parallel group (Megatron: --profile-ranks) and give all files"
+            raise TraceFormatError(problem, where="FILES", fix=fix)
         self.ops = [op for op in self.ops if layout.worker(op.rank)[0] in whole]
 
     def notes(self) -> list[str]:
@@ -454,11 +449,8 @@ class Kineto:
             ops, remarks = change(ops)
             notes += remarks
         if not ops:
-            raise TraceFormatError(
-                ": ".join(("no step is whole on every rank", *remarks)),
-                where=paths[0],
-                fix="profile the same steps of one run on all ranks",
-            )
+            fix = "profile the same steps of one run on all ranks"
+            raise TraceFormatError(": ".join(("no step is whole on every rank", *remarks)), where=paths[0], fix=fix)
         where = paths[0]
         layout = read.layout
         besides = _OPTIONAL if layout.pp == 1 else ()

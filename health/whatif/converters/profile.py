@@ -256,17 +256,11 @@ class _Collector:
         info = trace.beside.get("distributedInfo")
         info = info if isinstance(info, dict) else {}
         if self._layout.pp > 1 and not self._steps:
-            raise TraceFormatError(
-                "has no ProfilerStep# range, so its steps cannot be told apart",
-                where=self._name,
-                fix="call step() of the profiler once an iteration",
-            )
+            problem = "has no ProfilerStep# range, so its steps cannot be told apart"
+            raise TraceFormatError(problem, where=self._name, fix="call step() of the profiler once an iteration")
         if not math.isfinite(self._extent[0]):
-            raise TraceFormatError(
-                "has no event of the host, so nothing can be told apart",
-                where=self._name,
-                fix="record activities of the CPU too, and call step() of the profiler once an iteration",
-            )
+            fix = "record activities of the CPU too, and call step() of the profiler once an iteration"
+            raise TraceFormatError("has no event of the host, so nothing can be told apart", where=self._name, fix=fix)
         launch = np.array([self._launched.get(number, math.nan) for number in self._correlation])
         launched = np.isfinite(launch)
         order = np.flatnonzero(launched)[np.argsort(launch[launched], kind="stable")]
@@ -310,11 +304,8 @@ class _Collector:
                 "does not say which rank it is of", where=self._name, fix="name the files rank-0.json, rank-1.json, ..."
             )
         if not 0 <= rank < self._layout.world_size:
-            raise TraceFormatError(
-                f"is of rank {rank}, but the metadata describes {self._layout.world_size} ranks",
-                where=self._name,
-                fix="give the metadata of this job",
-            )
+            problem = f"is of rank {rank}, but the metadata describes {self._layout.world_size} ranks"
+            raise TraceFormatError(problem, where=self._name, fix="give the metadata of this job")
         return Profile(
             name=self._name,
             rank=rank,

@@ -103,11 +103,8 @@ def read_timers(name: str, lines: Iterable[str], layout: RankLayout) -> TimerLog
                     f"{text[:40]!r} is not a time", where=where, fix="correct the line, or log again"
                 )
             if rank >= layout.world_size:
-                raise TraceFormatError(
-                    f"rank {rank} does not exist: the metadata describes {layout.world_size} ranks",
-                    where=where,
-                    fix="give the metadata of this job",
-                )
+                problem = f"rank {rank} does not exist: the metadata describes {layout.world_size} ranks"
+                raise TraceFormatError(problem, where=where, fix="give the metadata of this job")
             block.timers[timer][rank] = value
             open_blocks[process] = block, timer
         elif block is not None and (match := NAME.search(line)):
@@ -169,11 +166,8 @@ class MegatronTimers:
         (name,) = paths
         settings.progress(name)
         if layout.vpp > 1:
-            raise TraceFormatError(
-                "timers of a job with virtual stages cannot be laid out: they add up all chunks of a stage",
-                where=name,
-                fix="convert Kineto traces of this job instead",
-            )
+            problem = "timers of a job with virtual stages cannot be laid out: they add up all chunks of a stage"
+            raise TraceFormatError(problem, where=name, fix="convert Kineto traces of this job instead")
         with open_text(name) as lines:
             log = read_timers(name, lines, layout)
         count = settings.microbatches or log.microbatches

@@ -165,7 +165,7 @@ class ThresholdStrategy(ABC):
         """Search Eq. 2 at closer levels, from a placement that is best by its objective, over all nodes claimed of;
         return it, with what was refuted of grids there.
 
-        Of all that is seen the best, goal by goal, is kept; and the quick rules are seen wherever a goal is left open.
+        Of all that is seen the best, goal by goal, is kept; quick rules are seen where the search leaves a goal open.
         """
         limits, reduction = self.limits, claims.reduction
         known = {reduction.level.name: claims.lattice}
@@ -185,10 +185,6 @@ class ThresholdStrategy(ABC):
                 # on the domains of a fill that is better the cells may lie better yet
                 cells, seconds = reduction.level.domain_of[goals.best.nodes], seating_seconds(limits, self.params)
                 goals.offer(seat_cells(reduction, cells, seconds, self.params, end=end))
-        if claims.goals is None and not (goals.settled(0) and goals.counted(closer)):
-            goals.offer_all(quick_starts(reduction, limits, self.params, end=end))
-            # a rule may have built a pair that the search has not
-            claims.lattice.build(reduction.part_of_block(goals.best.nodes), "quick rule")
         proofs: tuple[GridProof, ...] = ()
         if isinstance(bounds, LevelBounds):
             inside: list[tuple[str, Lattice]] = []
@@ -201,6 +197,10 @@ class ThresholdStrategy(ABC):
             names = closer_levels(reduction.cluster, reduction.job)
             counted = [(name, lattice) for name, lattice in bounds.lattices.items() if name in names]
             proofs = tuple(grid_proof(name, reduction.slowest, lattice) for name, lattice in (*counted, *inside))
+        if claims.goals is None and not (goals.settled(0) and goals.counted(closer)):
+            goals.offer_all(quick_starts(reduction, limits, self.params, end=end))
+            # a rule may have built a pair that the search has not
+            claims.lattice.build(reduction.part_of_block(goals.best.nodes), "quick rule")
         goals.search(closer)
         return goals, proofs
 

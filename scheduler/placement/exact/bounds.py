@@ -301,10 +301,14 @@ def _with_domain(
         return np.empty((0, 0), dtype=np.int64), corner
     low = shapes[:, :2].min(axis=0)
     rows, columns = (int(np.ptp(shapes[:, axis])) + table.shape[axis] for axis in (0, 1))
-    regrets = np.full((rows, columns), _BEYOND)
+    # rows one after another: a shape shifts them all at once, and what goes over the end of a row is beyond the slack
+    wide = np.full((table.shape[0], columns), _BEYOND)
+    wide[:, : table.shape[1]] = table
+    more, shifted, regrets = wide.ravel(), np.empty(wide.size, dtype=np.int64), np.full((rows + 1) * columns, _BEYOND)
     for r, q, regret in (shapes - [*low.tolist(), 0]).tolist():
-        at = regrets[r : r + table.shape[0], q : q + table.shape[1]]
-        np.minimum(at, table + regret, out=at)
+        at = regrets[r * columns + q :][: more.size]
+        np.minimum(at, np.add(more, regret, out=shifted), out=at)
+    regrets = regrets.reshape(-1, columns)[:rows]
     regrets[regrets > slack] = _BEYOND
     alive = regrets < _BEYOND
     if not alive.any():

@@ -32,7 +32,7 @@ from scheduler.placement.exact.schedule import search_pairs
 from scheduler.placement.exact.solve import seat_cells, seating_seconds, usable_part
 from scheduler.placement.types import Limits, Pair
 from scheduler.work_clock import clock, spend
-from topology.cluster import BoolArray, FloatArray, IntArray, Level
+from topology.cluster import FloatArray, IntArray, Level
 
 
 @dataclass
@@ -511,7 +511,7 @@ class PodRacks:
 class Region:
     """Nodes among which all best placements that are in question lie whole, and the pods there."""
 
-    nodes: BoolArray  # shape [nodes]
+    nodes: IntArray  # by index
     pods: tuple[PodRacks, ...]
 
     @property
@@ -569,7 +569,7 @@ class CloserSearch:
         goals, reduction = self._goals, self._goals.reduction
         cluster, above, before, job = reduction.cluster, reduction.level, 0, self._forced()
         names = closer_levels(cluster, reduction.job)
-        nodes = [reduction.admitted]
+        nodes = [np.flatnonzero(reduction.admitted).astype(np.int32)]
         for number, name in enumerate(names, start=len(goals.goals) - len(names)):
             goals.count(number)
             if not all(goals.settled(earlier) for earlier in range(number)) or not self._bounds.sees_lines(name):
@@ -580,7 +580,7 @@ class CloserSearch:
             if not pairs:
                 return
             if pairs == [(1, 1)]:
-                nodes = [inside for region in nodes for inside in self._each(above, region)]
+                nodes = self._each(above, np.concatenate(nodes)) if nodes else []
             closer = GridReduction(cluster, job.replace(level=name), reduction.slowest)
             if not goals.settled(number) and min(reduction.job.grid.rows, reduction.job.grid.columns) == 1:
                 self._search_line(number, closer)
@@ -615,8 +615,8 @@ class CloserSearch:
         fixed, known = bounds.least(rest) if rest else 0.0, bounds.lattices[above.name]
         pairs = sorted((w * s + v * r + fixed, (s, r)) for s, r in product(range(1, s_most + 1), range(1, r_most + 1)))
         pairs = [(before, pair) for before, pair in pairs if not known.is_refuted(pair)]
+        every, least = np.flatnonzero(reduction.admitted).astype(np.int32), inf
         end = min(self._end, clock() + _TERM_SHARE * self._limits.seconds)
-        least = inf
         for place, (before, pair) in enumerate(pairs):
             if before + dp + pp >= goals.best.costs[0] - TOLERANCE:
                 break
@@ -626,7 +626,7 @@ class CloserSearch:
             waiting = sum(cost + dp + pp < goals.best.costs[0] - TOLERANCE for cost, _ in pairs[place:])
             until = clock() + max(self._params.least_seconds, (end - clock()) / waiting)
             wanted = Wanted(goals, 0, until, before, dp + pp)
-            nodes = self._each(above, reduction.admitted) if pair == (1, 1) else [reduction.admitted]
+            nodes = self._each(above, every) if pair == (1, 1) else [every]
             regions = [Region(region, self._pods(closer, above, region)) for region in nodes]
             of_pair = min(self._search_level(wanted, closer, above, regions, [pair]), default=inf)
             least = min(least, before + (dp + pp) * of_pair)
@@ -681,21 +681,24 @@ class CloserSearch:
         kept = [term for term in job.counts if Hold(term.family, term.level) not in held]
         return job.replace(holds=(*job.holds, *held), counts=tuple(kept)) if held else job
 
-    def _each(self, level: Level, nodes: BoolArray) -> list[BoolArray]:
-        """Return the nodes of each domain of a level that has room for the job."""
-        room = np.bincount(level.domain_of[nodes], minlength=len(level))
-        return [nodes & (level.domain_of == k) for k in np.flatnonzero(room >= self._goals.reduction.job.grid.cells)]
+    def _each(self, level: Level, nodes: IntArray) -> list[IntArray]:
+        """Return which of some nodes are in each domain of a level that has room for the job."""
+        domain_of = level.domain_of[nodes]
+        nodes, room = nodes[np.argsort(domain_of, kind="stable")], np.bincount(domain_of, minlength=len(level))
+        ends = room.cumsum()
+        roomy = np.flatnonzero(room >= self._goals.reduction.job.grid.cells)
+        return [nodes[ends[k] - room[k] : ends[k]] for k in roomy]
 
     @staticmethod
-    def _pods(closer: GridReduction, above: Level, nodes: BoolArray) -> tuple[PodRacks, ...]:
-        pod_of = np.full(len(closer.level), -1, dtype=np.int32)
-        pod_of[closer.level.domain_of[nodes]] = above.domain_of[nodes]
+    def _pods(closer: GridReduction, above: Level, nodes: IntArray) -> tuple[PodRacks, ...]:
+        racks, first = np.unique(closer.level.domain_of[nodes], return_index=True)
+        with_room = closer.room[racks] > 0
+        racks, pod_of = racks[with_room], above.domain_of[nodes[first]][with_room]
         pods = []
-        for pod in np.unique(above.domain_of[nodes]):
-            racks = np.flatnonzero((pod_of == pod) & (closer.room > 0)).astype(np.int32)
-            racks = racks[np.argsort(-closer.room[racks], kind="stable")]
-            if len(racks):
-                pods.append(PodRacks(racks, tuple(closer.room[racks].tolist())))
+        for pod in np.unique(pod_of):
+            inside = racks[pod_of == pod]
+            inside = inside[np.argsort(-closer.room[inside], kind="stable")]
+            pods.append(PodRacks(inside, tuple(closer.room[inside].tolist())))
         return tuple(pods)
 
     def _search_level(

@@ -16,10 +16,9 @@ from math import inf, prod
 import numpy as np
 
 from scheduler.placement.cpsat import Answer, Slice
-from scheduler.placement.exact.closed_forms import NODES
 from scheduler.placement.exact.lattice import PairSearch
 from scheduler.placement.exact.problem import GridProblem
-from scheduler.placement.exact.profiles import ROUNDING_EFFORT, realise
+from scheduler.placement.exact.skeletons import ROUNDING_EFFORT, realise
 from scheduler.work_clock import clock, spend
 from topology.cluster import BoolArray, IndexArray, IntArray
 
@@ -535,7 +534,8 @@ def _without(domains: Domains, part: Domains) -> Domains:
 # domains and columns and, for each component, its *regret*, rows minus the prices of what it takes.
 
 
-_NODE_SECONDS = 5e-5  # Of work to look at a node of the search
+_NODES = 20_000  # Of the search for packings
+_NODE_SECONDS = 5e-5  # Of work to look at one
 _UNIT = 1000  # Price of a row touch: prices are integers, and a thousandth of a row is as fine as rounding needs
 _JOINING = 500  # Candidates in the linear program to begin with, the cheapest, and that join it in each round
 
@@ -805,7 +805,7 @@ class UsedDomains:
             self.too_many = True
             return "unknown", None
         prices = master_prices(self.problem, components)
-        packings = Packings(self.problem, pp, components, prices, most=NODES)
+        packings = Packings(self.problem, pp, components, prices, most=_NODES)
         unsettled = False
         for looks, packing in enumerate(packings, start=1):
             cells = self._look(packings, packing, states, end, seed)
@@ -869,4 +869,4 @@ class UsedDomains:
             for column in own:
                 serves[[domains[place] for place in column], p] = True
                 p += 1
-        return realise(self.problem, serves, pp=packings.pp, limit=limit).cells
+        return realise(self.problem, serves, pp=packings.pp, limit=limit)[0]

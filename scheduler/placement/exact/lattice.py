@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from math import inf
 from typing import TypeVar
 
@@ -27,23 +26,16 @@ from topology.cluster import IntArray
 # Feasibility is monotone, so a refutation holds for all pairs below it and a construction for all pairs above it.
 
 
-_DRIFT = 1e-6  # Weight of a spread without affinity: too small to be worth a unit of the other, enough to break ties
-
-
 def pair_cost(pair: Pair, alpha: float) -> float:
     """Return Eq. 2 of a pair."""
     return alpha * pair[0] + (1.0 - alpha) * pair[1]
 
 
-def pair_worth(pair: Pair, alpha: float) -> float:
-    """Return Eq. 2 of a pair; where one affinity is zero its spread would be free to drift, so it weighs a little."""
-    drift = _DRIFT * (pair[0] + pair[1]) if alpha in (0.0, 1.0) else 0.0
-    return pair_cost(pair, alpha) + drift
-
-
-def pair_order(pair: Pair, alpha: float) -> tuple[float, int, Pair]:
-    """Return by what pairs are compared, the least the best: worth, then the smaller maximum, then the smaller S."""
-    return round(pair_worth(pair, alpha), 9), max(pair), pair
+def pair_order(pair: Pair, alpha: float) -> tuple[float, int, int, Pair]:
+    """Return by what pairs are compared, the least the best: Eq. 2, of equals the one with less of a spread without
+    affinity, then the smaller maximum, then the smaller S.
+    """
+    return round(pair_cost(pair, alpha), 9), sum(pair) if alpha in (0.0, 1.0) else 0, max(pair), pair
 
 
 @dataclass
@@ -56,9 +48,6 @@ class Lattice:
     refutations: list[Refutation] = field(default_factory=list, init=False)
     built: dict[Pair, IntArray] = field(default_factory=dict)
     builders: dict[Pair, str] = field(default_factory=dict)
-    # Whether a pair of equal cost is open that has less of a spread without affinity: that is no goal, so only while
-    # it is quick
-    ties: bool = field(default=True, init=False)
     most: float = field(
         default=inf, init=False
     )  # Pairs of this cost or more are of no interest: as good is had elsewhere
@@ -115,21 +104,20 @@ class Lattice:
 
     def undecided(self) -> list[Pair]:
         """Return all pairs neither refuted nor built, by cost."""
-        return self._undecided(self.cost, inf)
+        return self._undecided(inf)
 
     def open(self) -> list[Pair]:
         """Return the undecided pairs that would be better than the best one built, by cost."""
-        worth = partial(pair_worth, alpha=self.alpha) if self.ties else self.cost
-        return self._undecided(worth, min(worth(self.best) if self.built else inf, self.most) - TOLERANCE)
+        return self._undecided(min(self.cost(self.best) if self.built else inf, self.most) - TOLERANCE)
 
-    def _undecided(self, worth: Callable[[Pair], float], limit: float) -> list[Pair]:
-        """Return the pairs neither refuted nor built that are worth less than a limit, by cost."""
+    def _undecided(self, limit: float) -> list[Pair]:
+        """Return the pairs neither refuted nor built that cost less than a limit, by cost."""
         end, pairs = self.problem.largest_pair[1] + 1, []
         built = dict(sorted(self.built, reverse=True))  # of the pairs with one S the least R
         for s, most in enumerate(self.most_refuted, start=1):
             end = min(end, built.get(s, end))
             for r in range(most + 1, end):
-                if worth((s, r)) >= limit:
+                if self.cost((s, r)) >= limit:
                     break
                 pairs.append((s, r))
         return sorted(pairs, key=self._order)
@@ -146,7 +134,7 @@ class Lattice:
             for s, r in corners(self.built)
         )
 
-    def _order(self, pair: Pair) -> tuple[float, int, Pair]:
+    def _order(self, pair: Pair) -> tuple[float, int, int, Pair]:
         return pair_order(pair, self.alpha)
 
 

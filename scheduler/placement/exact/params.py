@@ -49,7 +49,7 @@ class ExactParams:
     # Cells up to which a gang goes the short way, where a caller reads the placement alone: above that the tables of
     # quick seating (fills x lines x domains) take longer than the rest
     plain_cells: int = 1024
-    # Cells from which models with a number of rows, and width profiles, get slow and find nothing that bands do not
+    # Cells from which models with a number of rows, and skeletons, get slow and find nothing that bands do not
     many_cells: int = 3000
     # Choices (units x sites) up to which all cells are put into one model: built and searched in tenths of a second.
     # Up to twice as many parts of a placement are laid anew for closer levels

@@ -106,7 +106,7 @@ class GridReduction:
     @cached_property
     def problem(self) -> GridProblem:
         """The grid of blocks on the domains with room."""
-        return GridProblem(self.blocks.rows, self.blocks.columns, tuple(int(c) for c in self.room[self.domains]))
+        return GridProblem(self.blocks.rows, self.blocks.columns, tuple(self.room[self.domains].tolist()))
 
     @property
     def refusal(self) -> str:

@@ -1,7 +1,7 @@
 """The schedule of the search: refute and build pairs (S, R) until the cheapest one is proved, or time runs out.
 
 Cheap things first, each applied to all open pairs before anything dearer is tried: what counting refutes, then short
-constructions, then longer ones, then the width profiles.  A construction takes open pairs one after another, of the
+constructions, then longer ones, then the skeletons.  A construction takes open pairs one after another, of the
 cheaper half of them the roomiest first.  Limits are in deterministic time, so the same seed gives the same answer
 unless the wall clock runs out first.
 """
@@ -24,7 +24,7 @@ from scheduler.placement.exact.bounds import (
     regrets_refute,
     whole_columns,
 )
-from scheduler.placement.exact.closed_forms import FILLS, OutOfNodes, cut_outs, fills_without_affinity, rows_on_two
+from scheduler.placement.exact.closed_forms import cut_outs
 from scheduler.placement.exact.components import pack_components, pack_quick_components
 from scheduler.placement.exact.flows import (
     COLUMNS,
@@ -37,8 +37,8 @@ from scheduler.placement.exact.flows import (
 )
 from scheduler.placement.exact.lattice import GridView, PairSearch
 from scheduler.placement.exact.problem import GridProblem
-from scheduler.placement.exact.profiles import enumerate_profiles
 from scheduler.placement.exact.shapes import decide_shapes
+from scheduler.placement.exact.skeletons import decide_skeletons
 from scheduler.placement.types import Pair
 from scheduler.work_clock import clock
 from topology.cluster import IntArray
@@ -74,12 +74,10 @@ def search_pairs(search: PairSearch, run: Callable[[Stage, PairSearch], None] = 
     """
     if sum(search.problem.capacities) < search.problem.cells:  # a fault of the caller
         raise ValueError("the grid does not fit; the caller counts capacities first")
-    for stage in (*QUICK_STAGES, *STAGES):
-        search.lattice.ties = stage in QUICK_STAGES
+    for stage in STAGES:
         if search.lattice.built and (not search.lattice.open() or search.left < -search.params.least_seconds):
             break
         run(stage, search)
-    search.lattice.ties = False
     search.stopped = search.left <= 0
 
 
@@ -116,38 +114,6 @@ def apply_product(search: PairSearch) -> None:
             f"{dp} x {pp} = {dp * pp}"
         )
         search.lattice.refute((dp, pp), "product", sentence)
-
-
-def fill_without_affinity(search: PairSearch) -> None:
-    """Where one affinity is zero, build what has the least of the other spread: rows on the fewest domains."""
-    alpha = search.lattice.alpha
-    if alpha in (0.0, 1.0):
-        for fill, transposed in fills_without_affinity(alpha):
-            view = search.views[transposed]
-            if (cells := FILLS[fill](view.problem)) is not None:
-                search.build(view, cells, fill)
-
-
-def group_rows(search: PairSearch) -> None:
-    """Where S has no affinity, decide R = 2 for any S; and the same transposed."""
-    alpha = search.lattice.alpha
-    view = search.views[alpha == 1.0]
-    if alpha not in (0.0, 1.0) or not any(view.turn(pair)[1] == 2 for pair in search.lattice.open()):
-        return
-    try:
-        cells = rows_on_two(view.problem)
-    except OutOfNodes:
-        return
-    if cells is not None:
-        search.build(view, cells, "row groups")
-        return
-    family, problem = "DP" if view.transposed else "PP", view.problem
-    sentence = (
-        f"{family} spread 2 lets {family} groups join the domains into sets, each of fewer {family} groups than "
-        f"domains by one at most, and the free nodes of no such sets hold all {problem.rows} {family} groups"
-    )
-    # no column touches more domains than this: any S
-    search.lattice.refute(view.turn((problem.largest_pair[0], 2)), "components", sentence)
 
 
 def count_coverage(search: PairSearch) -> None:
@@ -240,8 +206,13 @@ def _tabu(search: PairSearch, view: GridView, pair: Pair) -> IntArray | None:
 
 
 def build_cut_outs(search: PairSearch) -> None:
-    """Cut rectangles out of the largest domain."""
-    _from_the_roomiest(search, lambda view, pair: cut_outs(view.problem, pair), "cut-outs")
+    """Cut rectangles out of the largest domain, for columns on two."""
+
+    def attempt(view: GridView, pair: Pair) -> IntArray | None:
+        cells = cut_outs(view.problem) if pair[0] == 2 else None
+        return None if cells is None or view.problem.pair_of(cells)[1] > pair[1] else cells
+
+    _from_the_roomiest(search, attempt, "cut-outs")
 
 
 def build_split_bands(search: PairSearch) -> None:
@@ -362,11 +333,9 @@ def _from_the_roomiest(
             failed.append(pair)
 
 
-QUICK_STAGES: tuple[Stage, ...] = (count_edges, apply_product, fill_without_affinity)
-"""What closed forms do, which breaks ties too: where a spread has no affinity less of it is looked for here alone."""
-
 STAGES: tuple[Stage, ...] = (
-    group_rows,
+    count_edges,
+    apply_product,
     build_quick_tabu,
     build_cut_outs,
     count_coverage,
@@ -381,6 +350,6 @@ STAGES: tuple[Stage, ...] = (
     pack_components,
     build_long_peels,
     build_long_flows,
-    enumerate_profiles,
+    decide_skeletons,
 )
-"""The methods after these in order, each applied to all open pairs."""
+"""The methods in order, each applied to all open pairs."""

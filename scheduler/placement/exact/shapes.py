@@ -27,7 +27,7 @@ from scheduler.placement.cpsat import Answer, Slice, solve
 from scheduler.placement.exact.bounds import UNIT, PatternBound
 from scheduler.placement.exact.lattice import PairSearch
 from scheduler.placement.exact.problem import GridProblem
-from scheduler.placement.exact.profiles import ROUNDING_EFFORT, SkeletonModel, realise
+from scheduler.placement.exact.skeletons import ROUNDING_EFFORT, SkeletonModel, realise
 from scheduler.placement.types import Pair
 from scheduler.work_clock import clock, spend
 from topology.cluster import BoolArray, IntArray
@@ -137,11 +137,11 @@ class ShapeChoices:
         answer, serves = sets.find(limit) if sets.few else ("unknown", None)
         if serves is not None:
             rounding = Slice(ROUNDING_EFFORT, end - clock(), seed)
-            cells = realise(self._search.problem, serves, pp=self.pair[1], limit=rounding).cells
+            cells = realise(self._search.problem, serves, pp=self.pair[1], limit=rounding)[0]
             return ("unknown" if cells is None else "yes"), cells
         if answer == "no" or self._view is None:
             return answer, None
-        answer, skeleton = self._skeletons.find_shapes(limit, [self._view.turn(shape) for shape in shapes])
+        answer, skeleton = self._skeletons.find(limit, [self._view.turn(shape) for shape in shapes])
         return answer, None if skeleton is None or skeleton.cells is None else self._view.back(skeleton.cells)
 
     def _confirmed(self, end: float) -> bool:
@@ -184,7 +184,7 @@ class CrossingSets:
         """Look for numbers of columns and rows, where sets are few.
 
         :returns: ``"no"`` where no placement of the pair has these shapes; with ``"yes"`` the columns that each domain
-            serves, shape [domains, columns], for :func:`scheduler.placement.exact.profiles.realise`.
+            serves, shape [domains, columns], for :func:`scheduler.placement.exact.skeletons.realise`.
         """
         spend(_PAIR_SECONDS * len(self._columns) * len(self._rows))
         model = _Model(self._problem, self._shapes)

@@ -88,11 +88,8 @@ def canonical(columns: Collection[str], *, where: str, bad_rows: TraceRows, by_o
     for name in others:
         absent = [other for other in ours if other not in names]
         if close := get_close_matches(name.lower(), absent, n=1, cutoff=MISSPELT):
-            raise TraceFormatError(
-                f"the column {name!r} looks like {close[0]!r}",
-                where=where,
-                fix=f"did you mean {close[0]!r}? Rename it, or leave it out",
-            )
+            fix = f"did you mean {close[0]!r}? Rename it, or leave it out"
+            raise TraceFormatError(f"the column {name!r} looks like {close[0]!r}", where=where, fix=fix)
     for other, name in SAME.items():
         if other in columns and name in columns:
             raise TraceFormatError(f"has both {other} and {name}", where=where, fix="keep one of the two")
@@ -110,11 +107,9 @@ def job_of(cells: Mapping[str, Any], clock: Clock) -> JobRecord:
     started, ended = (clock.optional(cells.get(column), column) for column in TIMES)
     for time, event in ((started, "starts"), (ended, "ends")):
         if time is not None and time < submit:
-            raise BadRow(
-                "submitted too late",
-                f"job {job_id} {event} at {time:.15g} and is submitted at {submit:.15g}",
-                fix="give times in their order: submit_time, start_time, end_time",
-            )
+            problem = f"job {job_id} {event} at {time:.15g} and is submitted at {submit:.15g}"
+            fix = "give times in their order: submit_time, start_time, end_time"
+            raise BadRow("submitted too late", problem, fix=fix)
     if cells.get("duration") not in ("", None):
         duration = clock.length(cells["duration"], "duration")
     elif started is None or ended is None:
@@ -123,11 +118,8 @@ def job_of(cells: Mapping[str, Any], clock: Clock) -> JobRecord:
         duration = ended - started
     announced = clock.optional(cells.get("announced"), "announced")
     if announced is not None and announced > submit:
-        raise BadRow(
-            "announced too late",
-            f"job {job_id} is announced at {announced:.15g}, after its submission at {submit:.15g}",
-            fix="announce a job at or before its submission",
-        )
+        problem = f"job {job_id} is announced at {announced:.15g}, after its submission at {submit:.15g}"
+        raise BadRow("announced too late", problem, fix="announce a job at or before its submission")
     amounts = {
         "waited": clock.optional_length(cells.get("waited"), "waited") if started is None else None,
         "cpus": optional(cells.get("cpus"), "cpus"),

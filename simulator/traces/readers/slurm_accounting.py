@@ -61,7 +61,9 @@ class SlurmRun:
     account: str = ""
     partition: str = ""
     limit: float | None = None  # seconds that it might run; None = unlimited, or not said
-    node_list: str = ""  # a hostlist; empty = not said
+    node_list: str = ""  # a hostlist; empty = not said, as what follows
+    comment: str = ""
+    priority: float | None = None
 
     @property
     def gpus(self) -> float:
@@ -277,6 +279,8 @@ class Sacct:
                 partition=intern(cells.get("partition", "")),
                 limit=length(cells.get("timelimit", "")) if raw is None else raw,
                 node_list=cells.get("nodelist", ""),
+                comment=cells.get("comment", ""),
+                priority=float(priority) if (priority := cells.get("priority", "")).isdecimal() else None,
             )
 
         yield from bad_rows.keep(_rows(source, bad_rows), run, source)

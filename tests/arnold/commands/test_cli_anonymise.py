@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -58,3 +60,54 @@ def test_a_name_in_what_is_kept_is_said(jobs: Path, capsys: pytest.CaptureFixtur
     (jobs / "jobs.csv").write_text(JOBS.replace("\nb,", "\nb-ada,"))
     assert run(["anonymise", str(jobs / "jobs.csv"), "--output", str(jobs / "out.csv")]) == 0
     assert says(capsys.readouterr().out, "kept", "ada")
+
+
+SCONTROL = """\
+JobId=7 JobName=merger UserId=ada(1000) Account=vision Priority=3 JobState=RUNNING TimeLimit=1-00:00:00 \
+StartTime=2026-11-28T12:00:00 NodeList=dgx-[1-2] WorkDir=/home/ada Comment=arnold: tp=8
+JobId=8 JobName=secret UserId=bob(2) Account=nlp Priority=9 JobState=PENDING NumNodes=1 SubmitTime=2026-11-28T13:00:00
+"""
+NODES = """\
+NodeName=dgx-0 State=IDLE+DRAIN Gres=gpu:8 Reason=ada looks at it [root@2026-11-28T12:00:00]
+NodeName=dgx-1 State=ALLOCATED Gres=gpu:8
+NodeName=dgx-2 State=ALLOCATED Gres=gpu:8
+"""
+FLAGS = "- {node: dgx-1, slowdown: 1.5, source: bob, evidence: bob saw it}\n"
+
+
+def test_a_snapshot_without_names_is_the_same_cluster(
+    arnold: Callable[..., Any], jobs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No name of a user, account, job, node or domain is left; states, jobs and what can be asked are as they were."""
+    monkeypatch.setenv("TZ", "UTC")
+    rows = [f"dgx-{i},oslo,8" for i in range(3)]
+    texts = {"c.csv": "\n".join(["node,rack,gpus", *rows, ""]), "j.txt": SCONTROL, "n.txt": NODES, "f.yaml": FLAGS}
+    for name, text in texts.items():
+        (jobs / name).write_text(text)
+    given = (
+        "--cluster",
+        jobs / "c.csv",
+        "--running",
+        jobs / "j.txt",
+        "--busy",
+        jobs / "n.txt",
+        "--flags",
+        jobs / "f.yaml",
+    )
+    named, pseudonymous = jobs / "named.json", jobs / "anonymous.json"
+    assert arnold("snapshot", *given, "--at", "2026-11-28T14:00:00Z", "--output", named).code == 0
+    ran = arnold("anonymise", named, "--output", pseudonymous, "--key-file", jobs / "key", "--json").json
+    # bob's job waits; oslo is the only domain
+    assert ran["replaced"] == {"user": 2, "group": 2, "job": 2, "text": 0, "node": 3, "domain": 1}
+    text = pseudonymous.read_text()
+    assert not any(
+        name in text for name in ("ada", "bob", "vision", "nlp", "merger", "secret", "dgx", "oslo", str(jobs))
+    )
+    before, after = (arnold("snapshot", "--cluster", file, "--json").json for file in (named, pseudonymous))
+    kept = ("gpus", "priority", "started", "ends", "ends_by", "ranked", "parallelism")
+    assert (after["states"], after["time"]) == (before["states"], before["time"])
+    for was, now in zip(before["jobs"], after["jobs"], strict=True):
+        assert {key: now[key] for key in kept} == {key: was[key] for key in kept}
+        assert now["name"].startswith("7 job-")
+    scores = [arnold("score", "--cluster", file, "--all", "--json").json["jobs"] for file in (named, pseudonymous)]
+    assert [job["step_time"] for job in scores[1]] == [job["step_time"] for job in scores[0]] == [1.5]

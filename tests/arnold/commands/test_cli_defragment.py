@@ -10,7 +10,7 @@ from unittest.mock import patch
 
 import pytest
 
-from arnold.documents.place_answer import DefragmentDocument
+from arnold.documents.defragment_answer import DefragmentDocument
 from ground.records import json_data, read_json
 from scheduler.witnesses import NOT_TO_BE_CHECKED
 from tests.arnold.commands.conftest import write_cluster
@@ -53,7 +53,10 @@ def test_where_no_moves_make_room_somebody_is_stopped(world: Arnold, tmp_path: P
     other.write_text('jobs: [{name: s, nodes: "n[01-03]", preemptible: true, started: 2026-11-29T01:00:00Z}]')
     ran = world("--running", other, "--at", "2026-11-29T02:00:00Z", "--json", dp=5)
     assert (ran.code, ran.json["status"]) == (3, "infeasible")
-    assert says(" ".join(ran.json["placement"]["notes"]), "s", "24.0", "--stop")
+    instead = ran.json["instead"]
+    assert [(job["name"], job["gpu_hours_lost"]) for job in instead["stop"]] == [("s", 24.0)]
+    assert (instead["status"], instead["bound"]) == ("optimal", 24.0)
+    assert says(world("--running", other, "--at", "2026-11-29T02:00:00Z", dp=5).out, "s", "24.0", "--stop")
 
 
 def test_one_node_moves(world: Arnold) -> None:

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
-from arnold.documents.place_answer import CompareOutput, ExplainDocument
+from arnold.documents.compare_answer import CompareOutput
+from arnold.documents.explain_answer import ExplainDocument
 from tests.facts import says
 
 Arnold = Callable[..., Any]

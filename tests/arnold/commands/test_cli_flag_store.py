@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
-from arnold.documents.place_answer import ExplainDocument, PlaceDocument
+from arnold.documents.explain_answer import ExplainDocument
+from arnold.documents.place_answer import PlaceDocument
 from arnold.documents.store_answers import (
     ExportDocument,
     HeldFlagsDocument,

@@ -42,8 +42,8 @@ n06,mp2,r4,8,8
 
 
 def test_a_small_place_imports_what_it_uses(tmp_path: Path) -> None:
-    """The tutorial's job is decided by counting: no solver, no pandas, no reader of another format, and of the program
-    nothing that other commands compute with.
+    """The tutorial's job is decided by counting: no solver, no pandas, no pydantic, no reader of another format, and of
+    the program nothing that other commands compute with.
     """
     (tmp_path / "cluster.csv").write_text(SIX_NODES)
     (tmp_path / "job.yaml").write_text("name: small\nparallelism: {tp: 8, dp: 2, pp: 2}\nalpha: 0.7\n")
@@ -57,7 +57,7 @@ sys.exit(code)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path)
     assert "proved optimal: DP spread 1, PP spread 2, objective 1.3" in done.stdout
     modules = {*done.stdout.splitlines()}
-    assert not {"ortools", "pandas", "pyarrow", "msgspec", "matplotlib", "networkx", "jinja2"} & modules
+    assert not {"ortools", "pandas", "pydantic", "pyarrow", "msgspec", "matplotlib", "networkx", "jinja2"} & modules
     assert {name for name in modules if name.startswith("topology.readers.")} == {
         "topology.readers.reading",
         "topology.readers.cluster_csv",

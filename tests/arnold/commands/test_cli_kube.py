@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from arnold import main
-from extender.cluster_api.client import GANGPLANS, NODES, refusal
+from extender.cluster_api.client import GANGPLANS, NODES, PODS, refusal
 from extender.plans.gang_plan import GangPlan, PlanPhase, PlanSpec, encode_plan
 from scheduler.job import Hold, Job, Parallelism
 from tests.extender.fake_cluster import FakeCluster, stand_in
-from tests.extender.things import MINIPOD, RACK, key, node_json
+from tests.extender.things import MINIPOD, RACK, key, member_json, node_json, pod_json
 from tests.facts import says
 
 Arnold = Callable[..., Any]
@@ -172,6 +172,50 @@ def test_nodes_with_flags_and_gangs(api: FakeCluster, arnold: Arnold) -> None:
     text = arnold("kube", "nodes", *LEVELS).out
     assert says(text, "kube:made", "6 nodes with GPUs", "0 free")
     assert "cordoned" in text
+
+
+def test_what_the_gpus_of_each_domain_do(api: FakeCluster, arnold: Arnold) -> None:
+    """Of three nodes of 8 in mp0 two are promised to the gang, which has pods on one of them; on the third a pod has
+    two GPUs.  In mp1 two are promised, and the third is cordoned.
+    """
+    api.put(PODS, member_json("llm", 0, 4, node="n00"))
+    api.put(PODS, pod_json("small", gpus=2, node="n01"))
+    api.put(NODES, node_json("n12", "mp1", "r11", unschedulable=True))
+    ran = arnold("kube", "top", *LEVELS, "--json")
+    first, second = (domain for domain in ran.json["domains"] if domain["level"] == MINIPOD)
+    names = ("nodes", "gpus", "free", "promised", "in_use", "unusable", "fragmented", "gangs")
+    assert [first[name] for name in names] == [3, 24, 6, 8, 10, 0, 6, ["team/llm"]]
+    assert [second[name] for name in names] == [3, 24, 0, 16, 0, 8, 0, ["team/llm"]]
+    racks = [domain for domain in ran.json["domains"] if domain["level"] == RACK]
+    assert [sum(rack[name] for rack in racks) for name in names[:-1]] == [6, 48, 6, 24, 10, 8, 6]
+    assert says(arnold("kube", "top", *LEVELS).out, "mp0", "promised", "fragmented", "team/llm")
+
+
+@pytest.fixture
+def queue(api: FakeCluster) -> FakeCluster:
+    """The gang has all its pods, for an hour at most, and may be stopped; one of three nodes waits for two of its."""
+    now = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
+    hints = {"arnold.dev/expected-duration": "1h", "arnold.dev/preemptible": "true"}
+    for rank, node in enumerate(("n00", "n02", "n10", "n11")):
+        api.put(PODS, member_json("llm", rank, 4, hints, node=node, created=now))
+    spec = PlanSpec.of(Job("team/next", Parallelism(tp=8, dp=3), alpha=0.3, level=MINIPOD), dialect="job", priority=7)
+    api.put(GANGPLANS, encode_plan(GangPlan(key("next"), PlanPhase.QUEUED, spec=spec, reason="NoRoom")))
+    return api
+
+
+@pytest.mark.usefixtures("queue")
+def test_the_plain_commands_are_asked_of_the_live_cluster(arnold: Arnold) -> None:
+    """A gang that waits is named as a job: it starts within the hour in which llm ends, and at once without llm; how
+    good llm lies is what `arnold score` says of it.
+    """
+    when = arnold("kube", "explain", "team/next", *LEVELS, "--when", "--json")
+    assert (when.code, when.json["after"], when.json["job"]["name"]) == (0, ["team/llm"], "team/next")
+    assert not says(" ".join(when.json["notes"]), "wait before it")  # it does not wait for itself
+    plain = arnold("explain", "--cluster", "kube:", "team/next", *LEVELS, "--stop", "--json").json
+    live = arnold("kube", "explain", "team/next", *LEVELS, "--stop", "--json").json
+    assert [job["name"] for job in live["stop"]] == [job["name"] for job in plain["stop"]] == ["team/llm"]
+    scored = arnold("kube", "score", "--nodes", "team/llm", *LEVELS, "--json").json
+    assert (scored["objective"], scored["spread"]) == (1.7, {"dp": 1, "pp": 2})
 
 
 def test_a_cluster_without_arnold(api: FakeCluster, arnold: Arnold, monkeypatch: pytest.MonkeyPatch) -> None:

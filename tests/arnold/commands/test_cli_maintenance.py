@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -82,3 +83,57 @@ def test_hours_that_cannot_be(arnold: Arnold, cluster: list[Any], tmp_path: Path
     ran = arnold("place", *cluster, "--job", job_with(tmp_path, ", expected_hours: 0"))
     assert ran.code == 2
     assert says(ran.err, "expected_hours", "job.yaml:1")
+
+
+@pytest.fixture
+def utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Let local time, which Slurm prints, be UTC."""
+    with monkeypatch.context() as patch:
+        patch.setenv("TZ", "UTC")
+        time.tzset()
+        yield
+    time.tzset()
+
+
+RESERVATIONS = (
+    "ReservationName=maint1 StartTime=2026-12-03T10:00:00 EndTime=2026-12-03T18:00:00 Duration=08:00:00 Nodes=n[0-3] "
+    "NodeCnt=4 Flags=MAINT,IGNORE_JOBS State=ACTIVE\n"
+    "ReservationName=later StartTime=2026-12-04T06:00:00 EndTime=2026-12-04T08:00:00 Nodes=n[0-3] Users=ann "
+    "State=INACTIVE\n"
+)
+
+
+@pytest.mark.usefixtures("utc")
+@pytest.mark.parametrize(
+    ("hours", "options", "start"),
+    [
+        (", expected_hours: 12", [], "2026-12-03T18:00:00Z"),
+        (", expected_hours: 12.5", [], "2026-12-04T08:00:00Z"),
+        ("", ["--time", "12:00:00"], "2026-12-03T18:00:00Z"),
+        ("", ["--time", "12:30:00"], "2026-12-04T08:00:00Z"),
+        ("", [], "2026-12-04T08:00:00Z"),
+        (", expected_hours: 12", ["--reservation", "later"], None),
+        (", expected_hours: 2", ["--reservation", "later"], "2026-12-04T06:00:00Z"),
+    ],
+)
+def test_it_starts_between_reservations(
+    arnold: Arnold, tmp_path: Path, hours: str, options: list[str], start: str | None
+) -> None:
+    """Four nodes are in maintenance until six, and reserved for ann twelve hours later; the others are in use until
+    the 5th: so long a job starts between, a longer one, or one of no known length, when ann has had hers.  In ann's own
+    reservation two hours are possible, and twelve never.
+    """
+    files = {
+        "eight.csv": "\n".join(["node,rack,gpus", *(f"n{i},r{i // 4},8" for i in range(8)), ""]),
+        "nodes.txt": "NODELIST STATE GRES\nn[0-3] maint gpu:8\nn[4-7] alloc gpu:8\n",
+        "reservations.txt": RESERVATIONS,
+        "jobs.yaml": 'jobs: [{name: a, nodes: "n[4-7]", ends: 2026-12-05T00:00:00Z}]\n',
+    }
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    lists = [word for name in ("nodes.txt", "reservations.txt") for word in ("--busy", tmp_path / name)]
+    ran = arnold(
+        "explain", "--cluster", tmp_path / "eight.csv", *lists, "--running", tmp_path / "jobs.yaml", "--when", "--at",
+        NOW, "--job", job_with(tmp_path, hours), *options, "--json",
+    )  # fmt: skip
+    assert ran.json["start"]["p50"] == start

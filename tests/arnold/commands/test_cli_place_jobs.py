@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from arnold.documents.place_answer import JointDocument, PlaceDocument
+from arnold.documents.joint_answer import JointDocument
+from arnold.documents.place_answer import PlaceDocument
 from ground.records import json_data, read_json
 from scheduler.witnesses import NOT_TO_BE_CHECKED
 from tests.arnold.commands.conftest import write_cluster

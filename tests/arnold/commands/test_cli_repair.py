@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from arnold.documents.place_answer import RepairDocument
+from arnold.documents.repair_answer import RepairDocument
 from ground.records import json_data, read_json
 from scheduler.witnesses import NOT_TO_BE_CHECKED
 from tests.facts import says

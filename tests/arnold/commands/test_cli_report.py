@@ -90,3 +90,127 @@ def test_what_is_no_report(arnold: Arnold, files: list[Any], tmp_path: Path) -> 
         ran = arnold("report", *files, *options)
         assert ran.code == 2
         assert says(ran.err, *facts, "To fix:")
+
+
+X = f"1|x|ann|lab-a|{DAY}00:00:00|{DAY}00:00:00|{DAY}10:00:00|COMPLETED|1||gres/gpu=8|n0||\n"
+Y = f"2|y|bob|lab-b|{DAY}01:00:00|{DAY}03:00:00|{DAY}07:00:00|COMPLETED|2||gres/gpu=16|n[1-2]|arnold: tp=8|24:00:00\n"
+Z = f"3|z|bob|lab-b|{DAY}08:00:00|Unknown|Unknown|PENDING|2|gres/gpu=16||None assigned||01:00:00\n"
+
+
+@pytest.fixture
+def sound(arnold: Arnold, tmp_path: Path) -> list[str | Path]:
+    """Four sound nodes in two racks: x on n0 throughout; y for four hours on two racks, after two hours of waiting; z
+    waits, and may run for an hour.
+    """
+    (tmp_path / "four.csv").write_text("\n".join(["node,rack,gpus", *(f"n{i},r{i // 2},8" for i in range(4)), ""]))
+    (tmp_path / "sacct.txt").write_text(HEADER.replace("\n", "|Comment|Timelimit\n") + X + Y + Z)
+    given = ("--cluster", tmp_path / "four.csv", "--at", f"{DAY}10:00:00Z", "--output", tmp_path / "snapshot.json")
+    assert arnold("snapshot", *given).code == 0
+    return ["--cluster", tmp_path / "snapshot.json", "--trace", tmp_path / "sacct.txt", "--since", f"{DAY}00:00:00Z"]
+
+
+def test_the_same_jobs_are_replayed(arnold: Arnold, sound: list[Any], tmp_path: Path) -> None:
+    """In the replay y starts at once, on one rack, and z at once, for as long as it may: 16 of its GPU-hours are not
+    sure.  Both had waited for two hours.
+    """
+    page = tmp_path / "page.html"
+    ran = arnold("report", *sound, "--alpha", "0.5", "--json", "--html", page).json
+    replay = ran["replay"]
+    assert (replay["policy"], replay["unknown"], replay["least_used"]) == ("fifo-backfill", None, 144.0)
+    hours = [{name: entry["gpu_hours"] for name, entry in of["hours"].items()} for of in (ran, replay["usage"])]
+    # idle, y and z would fit: two of three nodes for two hours each time
+    assert hours[0] == {"used": 144.0, "unusable": 0.0, "fragmented": 0.0, "passed_over": 64.0, "unwanted": 112.0}
+    assert hours[1] == {"used": 160.0, "unusable": 0.0, "fragmented": 0.0, "passed_over": 0.0, "unwanted": 160.0}
+    lost = [of["lost"]["spread"]["gpu_hours"] for of in (ran, replay["usage"])]
+    assert lost == [pytest.approx(64 * (1 - 1 / (1 + 0.5 * DEFAULT_SPREAD_COST))), 0.0]
+    waits = [{team["team"]: team["median_wait_seconds"] for team in of["teams"]} for of in (ran, replay["usage"])]
+    assert waits == [{"lab-a": 0.0, "lab-b": 7200.0}, {"lab-a": 0.0, "lab-b": 0.0}]
+    over_time = [of["over_time"] for of in (ran, replay["usage"])]
+    for of, used, waiting in zip(over_time, (144.0, 160.0), (64.0, 0.0), strict=True):
+        assert sum(of["used"]) * of["seconds"] / 3600 == pytest.approx(used)
+        assert sum(of["waiting"]) * of["seconds"] / 3600 == pytest.approx(waiting)
+    assert json_data(ReportDocument, read_json(ReportDocument, ran)) == ran
+    # all that was, and that could have been, is drawn: six charts, two lines in each of the last two
+    assert page.read_text().count('<svg class="chart') == 6
+    assert says(arnold("report", *sound).out, "45.0%", "50.0%", "replay", "2 h")
+
+
+def test_a_node_that_a_snapshot_has_as_faulty_is_not_given_out_in_the_replay(
+    arnold: Arnold, sound: list[Any], tmp_path: Path
+) -> None:
+    """N3 is away until a snapshot of 07:30 has it again: y has n1 and n2 as it had, and z starts all the same."""
+    (tmp_path / "flags.yaml").write_text("- {node: n3, kind: faulty}\n")
+    early, late = tmp_path / "early.json", tmp_path / "late.json"
+    for file, time, flags in ((early, "00:00:00", ("--flags", tmp_path / "flags.yaml")), (late, "07:30:00", ())):
+        given = ("--cluster", tmp_path / "four.csv", "--at", f"{DAY}{time}Z", *flags, "--output", file)
+        assert arnold("snapshot", *given).code == 0
+    asked = (
+        "--cluster",
+        early,
+        "--cluster",
+        late,
+        *sound[2:],
+        "--until",
+        f"{DAY}10:00:00Z",
+        "--alpha",
+        "0.5",
+        "--json",
+    )
+    ran = arnold("report", *asked).json["replay"]["usage"]
+    assert ran["hours"]["unusable"]["gpu_hours"] == 7.5 * 8
+    assert ran["lost"]["spread"]["gpu_hours"] == pytest.approx(64 * (1 - 1 / (1 + 0.5 * DEFAULT_SPREAD_COST)))
+    assert ran["hours"]["used"]["gpu_hours"] == 160.0
+
+
+def test_what_cannot_be_replayed(arnold: Arnold, sound: list[Any], tmp_path: Path) -> None:
+    """Where nothing says on which nodes a job was, or it was not asked for, it is said; a policy in rounds is none."""
+    assert arnold("report", *sound, "--policy", "none", "--json").json["replay"]["usage"] is None
+    (tmp_path / "sacct.txt").write_text(HEADER + X.replace("|n0||", "|") + Y.replace("|arnold: tp=8|24:00:00", ""))
+    replay = arnold("report", *sound, "--json").json["replay"]
+    assert replay["usage"] is None
+    assert says(replay["unknown"], "NodeList")
+    ran = arnold("report", *sound, "--policy", "gavel")
+    assert ran.code == 2
+    assert says(ran.err, "--policy gavel", "rounds", "To fix:")
+
+
+def test_without_a_trace_jobs_are_those_that_snapshots_saw(arnold: Arnold, tmp_path: Path) -> None:
+    """Namespaces of Kubernetes, whose jobs no accounting has: a of 8 GPUs began two hours before the first snapshot and
+    was seen last in the second; b of 16 began an hour before the second and runs yet.  What waited is not known.
+    """
+    (tmp_path / "four.csv").write_text("\n".join(["node,rack,gpus", *(f"n{i},r{i // 2},8" for i in range(4)), ""]))
+    a = f"{{name: red/a, account: red, nodes: n0, started: {DAY}00:00:00Z}}"
+    b = f"{{name: blue/b, account: blue, nodes: 'n[1-2]', started: {DAY}05:00:00Z, parallelism: {{tp: 8}}}}"
+    snapshots: list[str | Path] = []
+    for hour, jobs in ((2, [a]), (6, [a, b]), (10, [b])):
+        running, file = tmp_path / "running.yaml", tmp_path / f"{hour}.json"
+        running.write_text(f"jobs: [{', '.join(jobs)}]\n")
+        given = ("--cluster", tmp_path / "four.csv", "--running", running, "--at", f"{DAY}{hour:02}:00:00Z")
+        assert arnold("snapshot", *given, "--output", file).code == 0
+        snapshots += ["--cluster", file]
+    ran = arnold("report", *snapshots, "--alpha", "0.5", "--json").json
+    assert ran["gpu_hours"] == 32 * 8
+    assert {team["team"]: team["gpu_hours"] for team in ran["teams"]} == {"blue": 16 * 5.0, "red": 8 * 4.0}
+    assert ran["lost"]["spread"]["gpu_hours"] == pytest.approx(80 * (1 - 1 / (1 + 0.5 * DEFAULT_SPREAD_COST)))
+    for entry in (ran["hours"]["fragmented"], ran["hours"]["unwanted"], ran["lost"]["restarts"], ran["replay"]):
+        assert says(entry["unknown"], "--trace")
+    assert (ran["over_time"]["waiting"], ran["teams"][0]["median_wait_seconds"]) == (None, None)
+    early = arnold("report", *snapshots, "--since", f"{DAY}00:00:00Z")
+    assert early.code == 2
+    assert says(early.err, "--since", "--trace", "To fix:")
+
+
+def test_clocks_that_differ(arnold: Arnold, sound: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The snapshot has x since midnight UTC, and the trace, printed two hours ahead, since two o'clock."""
+    monkeypatch.setenv("TZ", "UTC")
+    running = tmp_path / "running.txt"
+    running.write_text(f"JobId=1 JobName=x JobState=RUNNING NodeList=n0 StartTime={DAY}00:00:00\n")
+    given = ("--cluster", tmp_path / "four.csv", "--running", running, "--at", f"{DAY}10:00:00Z")
+    assert arnold("snapshot", *given, "--output", tmp_path / "snapshot.json").code == 0
+    assert arnold("report", *sound, "--json").code == 0
+    (tmp_path / "sacct.txt").write_text(
+        HEADER.replace("\n", "|Comment|Timelimit\n") + Y + X.replace("00:00:00", "02:00:00")
+    )
+    ran = arnold("report", *sound)
+    assert ran.code == 2
+    assert says(ran.err, "sacct.txt:3", "1 x", "00:00", "02:00", "TZ=UTC", "To fix:")

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
 from arnold.documents.score_answer import ScoreDocument
 from arnold.documents.start_answers import StopDocument, WhenDocument
 from ground.records import json_data, read_json
+from scheduler.placement.stop_program import StopProgram
+from scheduler.work_clock import interrupted
+from simulator.start_forecast import QueueForecast
 from tests.facts import says
 
 Arnold = Callable[..., Any]
@@ -93,6 +101,67 @@ def test_the_job_that_loses_least_is_stopped(arnold: Arnold, question: list[Any]
     assert (ran.json["gpu_hours_lost"], ran.json["bound"], ran.json["status"]) == (8.0, 8.0, "optimal")
     assert json_data(StopDocument, read_json(StopDocument, ran.json)) == ran.json
     assert says(arnold("explain", *question, *running, "--stop", "--at", AT).out, "b", "8.0")
+
+
+def test_of_lower_priorities_the_lowest_are_stopped(arnold: Arnold, question: list[Any], tmp_path: Path) -> None:
+    """For a job of priority 5: d of 7 is above it, b of 3 loses less than a of 1, and a alone makes room, so a goes."""
+    file = tmp_path / "jobs.yaml"
+    file.write_text(
+        """jobs:
+- {name: a, nodes: "n[0-1]", preemptible: true, priority: 1, started: 2026-11-28T00:00:00Z,
+   last_checkpoint: 2026-11-29T00:00:00Z}
+- {name: b, nodes: "n[2-3]", preemptible: true, priority: 3, started: 2026-11-29T01:00:00Z}
+- {name: d, nodes: "n[4-5]", preemptible: true, priority: 7, started: 2026-11-29T01:15:00Z}
+"""
+    )
+    ask = ["explain", *question, "--running", file, "--stop", "--at", AT, "--json"]
+    assert [(job["name"], job["gpu_hours_lost"]) for job in arnold(*ask).json["stop"]] == [("d", 4.0)]
+    said = arnold(*ask, "--priority", "5").json
+    (stopped,) = said["stop"]
+    assert (stopped["name"], stopped["priority"], stopped["gpu_hours_lost"]) == ("a", 1.0, 24.0)
+    assert stopped["last_checkpoint"] == "2026-11-29T00:00:00Z"
+    assert (said["status"], said["bound"], said["below_priority"]) == ("optimal", 24.0, 5.0)
+    none = arnold(*ask, "--priority", "1")
+    assert (none.code, none.json["stop"]) == (3, [])
+
+
+@contextmanager
+def interrupted_in(kind: type, method: str, *, call: int) -> Iterator[None]:
+    """Let SIGTERM come in that call of a method, as in the middle of a long search."""
+    own, calls = getattr(kind, method), count(1)
+
+    def called(*args: Any, **options: Any) -> Any:
+        if next(calls) == call:
+            signal.raise_signal(signal.SIGTERM)
+            while not interrupted():
+                time.sleep(0.001)
+        return own(*args, **options)
+
+    with patch.object(kind, method, called):
+        yield
+
+
+def test_a_signal_ends_the_draws_of_ends(arnold: Arnold, question: list[Any], tmp_path: Path) -> None:
+    """Eight draws were made when it came: the range is that of these, and the exit is 0."""
+    file = tmp_path / "jobs.yaml"
+    file.write_text(
+        'jobs: [{name: a, nodes: "n[0-6]", ends: 2026-11-29T03:00:00Z}]\nwaiting: [{name: b, nodes: 8, hours: 1}]\n'
+    )
+    with interrupted_in(QueueForecast, "start", call=9):
+        ran = arnold("explain", *question, "--running", file, "--when", "--at", AT, "--json")
+    assert (ran.code, ran.json["stopped_at"]) == (0, "interrupted")
+    start = ran.json["start"]
+    assert start["earliest"] <= start["p10"] <= start["p50"] <= start["p90"] < "2026-11-29T04:00:00Z"
+    assert says(" ".join(ran.json["notes"]), "8 of 99")
+
+
+def test_a_signal_ends_the_choice_of_jobs_to_stop(arnold: Arnold, question: list[Any], running: list[Any]) -> None:
+    """Jobs are named without whom there is room, what they lose and the least that is proved by then; the exit is 0."""
+    with interrupted_in(StopProgram, "cheapest", call=1):
+        ran = arnold("explain", *question, *running, "--stop", "--at", AT, "--json")
+    assert (ran.code, ran.json["stopped_at"]) == (0, "interrupted")
+    assert {job["name"] for job in ran.json["stop"]} in ({"a"}, {"b"})
+    assert ran.json["bound"] <= ran.json["gpu_hours_lost"]
 
 
 def test_nobody_is_stopped_in_vain(arnold: Arnold, question: list[Any], tmp_path: Path) -> None:

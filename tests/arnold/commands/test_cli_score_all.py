@@ -71,10 +71,46 @@ def test_a_running_job_is_scored_by_its_name(arnold: Arnold, files: list[Any], t
     }
 
 
+def test_a_slow_node_is_a_loss_of_the_job_that_has_it(arnold: Arnold, files: list[Any], tmp_path: Path) -> None:
+    """Train's own n5 is slow by 1.25 since it started, and the empty cluster has others."""
+    flags = tmp_path / "flags.yaml"
+    flags.write_text("- {node: n5, slowdown: 1.25}\n- {node: n4, kind: faulty}\n")
+    train = arnold("score", *files, "--all", "--alpha", "0.5", "--flags", flags, "--json").json["jobs"][0]
+    # by the spreads of above, times what the slowest node costs; one that was found faulty since slows nobody
+    best = 1 + 0.0  # four sound nodes of one rack
+    now = (1 + DEFAULT_SPREAD_COST) * 1.25
+    assert train["step_time"] == pytest.approx(now)
+    assert train["step_lost"]["share"] == pytest.approx(1 - best / now)
+
+
+def test_grids_are_those_that_jobs_say(arnold: Arnold, files: list[Any], tmp_path: Path) -> None:
+    """By Slurm's comment, where dp is what the GPUs come to, and by a placement, with its affinity and order of ranks;
+    what is written beside a job and is no grid is said, and the others are scored.
+    """
+    running = "JobId={0} JobName=j JobState=RUNNING NodeList={1} Comment=arnold: {2}\n"
+    jobs = [(1, "n[0-1,4-5]", "tp=8,pp=2"), (2, "n2", "tp=8,qp=2"), (3, "n3", "tp=8,dp=7")]
+    (tmp_path / "jobs.txt").write_text("".join(running.format(*job) for job in jobs))
+    (tmp_path / "busy.txt").write_text("n[0-5]\n")
+    job = "{name: placed, alpha: 0.9, parallelism: {tp: 8, dp: 2, order: tp-pp-dp-cp-ep}}\n"
+    (tmp_path / "job.yaml").write_text(job)
+    placed = tmp_path / "placed.json"
+    cluster = ["--cluster", tmp_path / "eight.csv"]
+    asked = ("place", *cluster, "--busy", tmp_path / "busy.txt", "--job", tmp_path / "job.yaml", "--output", placed)
+    assert arnold(*asked).code == 0
+    ran = arnold("score", *cluster, "--all", "--running", tmp_path / "jobs.txt", "--running", placed, "--json").json
+    scored = {job["name"]: job for job in ran["jobs"]}
+    # two stages of two replicas, n0 n1 in one rack and n4 n5 in the other: pp groups, of one node of each, touch both
+    assert scored["1 j"]["spread"] == {"dp": 1, "pp": 2}
+    assert (scored["placed"]["spread"], scored["placed"]["ranked"]) == ({"dp": 1, "pp": 1}, True)
+    reasons = {job["name"]: f"{job['where']}: {job['reason']}" for job in ran["not_scored"]}
+    assert says(reasons["2 j"], "jobs.txt:2", "qp")
+    assert says(reasons["3 j"], "jobs.txt:3", "7")
+
+
 @pytest.mark.parametrize(
     ("options", "facts"),
     [
-        (["--nodes", "other"], ("grid", "--job", "--grids")),
+        (["--nodes", "other"], ("jobs.yaml:5", "grid", "--job", "--grids")),
         (["--nodes", "trian"], ("'trian'", "train", "--nodes")),
         (["--all", "--nodes", "train"], ("--all", "--nodes")),
         ([], ("--all", "--nodes")),

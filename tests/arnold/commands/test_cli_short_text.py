@@ -6,6 +6,7 @@ import re
 import shlex
 from collections.abc import Callable
 from io import StringIO
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,39 @@ def test_a_placement_is_told_in_about_fifteen_lines(
     assert says(ran.out, "12 of 108 nodes", "12 in use")
     assert says(ran.out, "1 slow node left out", "1.5 times slower", "--avoid ignore")
     assert says(" ".join(lines[-2:]), "-v", "trade")
+
+
+RULES = "exact,best-fit,gpu-packing,kai,kube-scheduler,kueue-preferred,kueue-required,random-fit,volcano-soft"
+ANSWERS = {
+    "explain": (),
+    "compare": ("--algorithm", RULES),
+    "score": ("--nodes", "large.json"),
+    "repair": ("--placement", "large.json", "--lost", "node-01-0,node-02-0,node-03-0,node-05-1,node-07-2"),
+    "defragment": ("--running", "large.json"),
+}
+
+
+@pytest.mark.parametrize(("width", "command"), [*product((80, 120), ANSWERS)])
+def test_other_answers_are_as_short(
+    arnold: Arnold, files: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, width: int, command: str
+) -> None:
+    """The verdict, tables folded to a few rows, what was assumed, one command to go on with; no node is named in
+    pieces, and where more is known the last line says that -v shows it.
+    """
+    monkeypatch.setenv("COLUMNS", str(width))
+    assert arnold("place", *files, "--output", "large.json").code == 0
+    if command == "defragment":
+        Path("job.yaml").write_text("name: new\nparallelism: {tp: 8, dp: 2, pp: 2}\n")
+    cluster, job, limit = files[:2], files[2:4], files[4:]
+    asked = (command, *cluster, *(() if command == "repair" else job), *ANSWERS[command], *limit)
+    ran, whole = arnold(*asked), arnold(*asked, "-v")
+    assert ran.code == 0
+    lines = ran.out.splitlines()
+    assert len(lines) <= (22 if width == 120 else 24)
+    assert len([line for line in lines if line.startswith("Next: arnold ")]) == 1
+    # a name or a list of them in brackets that a line breaks
+    assert [line for line in lines if re.search(r"node-\d{0,2}-?$|\[[^\]]*$", line.rstrip())] == []
+    assert lines[-1].startswith("-v shows") or len(whole.out.splitlines()) == len(lines)
 
 
 def test_everything_that_is_assumed_is_told(arnold: Arnold, files: tuple[str, ...], tmp_path: Path) -> None:

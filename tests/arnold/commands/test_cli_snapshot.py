@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
+from arnold.commands.command_table import arnold as root
 from arnold.documents.snapshot_answer import SnapshotDocument
 from ground.records import json_data, read_json
+from tests.arnold.commands.test_cli_repeated_options import leaves
 from tests.facts import says
 
 Arnold = Callable[..., Any]
@@ -138,3 +140,61 @@ def test_half_a_node_is_free_when_its_jobs_are_known(arnold: Arnold, files: list
     # n0 in part, n1 and n7 in use, n6 slow
     assert ran["states"] == {"free": 4, "partly busy": 1, "busy": 2, "slow (1.2x to 1.5x)": 1}
     assert says(ran["notes"], "no job", "2", "n1", "n7")
+
+
+ON_SNAPSHOT = {
+    "place": "--job job.yaml",
+    "explain": "--job job.yaml --when",
+    "compare": "--job job.yaml --algorithm gpu-packing",
+    "verify": "proof.json job.yaml",
+    "score": "--all",
+    "repair": "--placement placed.json --lost n4",
+    "defragment": "--job job.yaml --running placed.json",
+    "topology convert": "--to csv",
+    "topology show": "",
+    "topology validate": "",
+    "snapshot": "",
+    "health backups": "--placement placed.json",
+    "flags record": "--store store.db --yes",
+    "simulate": "--trace jobs.csv",
+    "report": "--trace sacct.txt",
+    "capacity spares": "--nodes 4 --failure-domain rack --draws 10 --runs 2 --days 10",
+    "capacity reserve": "--grid 8x1x2",
+    "capacity fragmentation": "--shape 2x1",
+    "capacity grow": "--draws 10 --days 1 --quarters 1",
+    "capacity power": "--grid 8x1x2 --draws 10",
+}
+"""Commands with a cluster, and what else they are asked."""
+
+
+def test_every_command_with_a_cluster_takes_a_snapshot(
+    arnold: Arnold, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also those that are yet to come: whoever adds one adds it here."""
+    reading = {
+        " ".join(words)
+        for words, command in leaves(root)
+        for param in command.params
+        if "--cluster" in param.opts or param.opts == ["cluster"]
+    }
+    assert reading == {*ON_SNAPSHOT}
+    monkeypatch.chdir(tmp_path)
+    day = "2026-11-28T"
+    texts = {
+        "eight.csv": "node,pod,rack,gpus\n" + "".join(f"n{i},p{i // 4},r{i // 2},8\n" for i in range(8)),
+        "running.yaml": 'jobs: [{name: a, nodes: "n[0-1]", parallelism: {tp: 8}}]\n',
+        "job.yaml": "parallelism: {tp: 8, dp: 2}\n",
+        "jobs.csv": "job_id,submit_time,duration,gpus\na,0,60,8\n",
+        "sacct.txt": "JobID|Submit|Start|End|State|NNodes|AllocTRES|NodeList\n"
+        f"1|{day}00:00:00|{day}00:00:00|{day}05:00:00|COMPLETED|2|gres/gpu=16|n[0-1]\n",
+    }
+    for name, text in texts.items():
+        Path(name).write_text(text)
+    given = ("--cluster", "eight.csv", "--running", "running.yaml", "--at", "2026-11-29", "--output", "snapshot.json")
+    assert arnold("snapshot", *given).code == 0
+    on_snapshot = ("--cluster", "snapshot.json", "--job", "job.yaml")
+    assert arnold("place", *on_snapshot, "--output", "placed.json", "--certificate", "proof.json").code == 0
+    for name, words in ON_SNAPSHOT.items():
+        file = ("snapshot.json",) if name.startswith("topology") else ("--cluster", "snapshot.json")
+        ran = arnold(*name.split(), *file, *words.split())
+        assert ran.code == 0, f"{name}: {ran.err}"

@@ -35,8 +35,9 @@ def promised_twice(plans: Sequence[GangPlan]) -> list[str]:
     """Nodes that two plans promise, or one plan to ranks that do not share a node."""
     holders: defaultdict[str, set[str]] = defaultdict(set)
     for plan in plans:
-        for rank, node in enumerate(plan.nodes if plan.holding else ()):
-            holders[node].add(f"{plan.namespace}/{plan.name}[{rank // plan.pods_per_node}]")
+        for rank, node in enumerate(plan.promised):
+            if node:
+                holders[node].add(f"{plan.namespace}/{plan.name}[{rank // plan.pods_per_node}]")
     return [f"{node}: promised to {', '.join(sorted(who))}" for node, who in holders.items() if len(who) > 1]
 
 
@@ -68,7 +69,7 @@ def released_in_vain(pods: Sequence[Object], plans: Sequence[GangPlan]) -> list[
     A plan that has nodes has theirs.  Without one it is in the plan of no other gang, until one gives it back.
     """
     of_gang = {(plan.namespace, plan.name): plan for plan in plans}
-    holder = {node: (plan.namespace, plan.name) for plan in plans if plan.holding for node in plan.nodes}
+    holder = {node: (plan.namespace, plan.name) for plan in plans for node in plan.promised}
     lines = []
     for pod in _on_their_way(pods):
         key, node = _gang_of(pod), _pin(pod)
@@ -92,8 +93,7 @@ def unused(nodes: Sequence[Object], pods: Sequence[Object], plans: Sequence[Gang
     promised = {
         (plan.namespace, plan.name, node): _named(there[uid])
         for plan in plans
-        if plan.holding
-        for uid, node in zip(plan.pods, plan.nodes, strict=False)
+        for uid, node in zip(plan.pods, plan.promised, strict=False)
         if uid in there
     }
     silent = {(plan.namespace, plan.name) for plan in plans if plan.holding or plan.gave_back}

@@ -41,6 +41,12 @@ class GangPlan:
         return self.phase in HOLDING
 
     @property
+    def promised(self) -> tuple[str, ...]:
+        """The node of each rank that it promises; empty where the rank has ended, or none is promised."""
+        ended = {*self.status.get("ended", ())} if self.holding else {*range(len(self.nodes))}
+        return tuple("" if rank in ended else node for rank, node in enumerate(self.nodes))
+
+    @property
     def gave_back(self) -> bool:
         """Whether it says that the nodes of its gang's released pods are theirs no more."""
         remembered = bool(self.nodes) and not self.holding

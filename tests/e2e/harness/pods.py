@@ -64,6 +64,7 @@ def gang(
     annotations: Mapping[str, str] | None = None,
     gated: bool = True,
     gpus: int = 8,
+    priority: str | None = None,
 ) -> list[Object]:
     """The pods of a gang as the user writes them by hand: gate, labels, annotations, ranks from 0 on."""
     notes = {"arnold.dev/gang-size": str(size), **(annotations or {})}
@@ -78,6 +79,7 @@ def gang(
             labels={GANG: name, RANK: str(rank)},
             annotations=notes,
             gates=(GATE,) if gated else (),
+            priority=priority,
         )
         for rank in range(size)
     ]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from extender.cluster_api.client import LEASES, Conflict
@@ -75,6 +77,29 @@ def test_a_dead_leader_is_replaced() -> None:
         assert a.leads() == (second < 8)
         assert b.leads() == (second >= 12)
     assert api.find(LEASES, "arnold", "arnold")["spec"]["leaseTransitions"] == 2
+
+
+def test_the_time_of_the_leader() -> None:
+    """Clocks that are ten minutes and a quarter of an hour wrong: a replica knows the leader's, whoever leads."""
+    api, clock = FakeCluster(), Clock()
+    noon = datetime(2026, 11, 21, 12, tzinfo=UTC)
+
+    def wrong(minutes: int) -> Callable[[], datetime]:
+        return lambda: noon + timedelta(minutes=minutes, seconds=clock.seconds)
+
+    a, b = candidate(api, clock, "a", now=wrong(10)), candidate(api, clock, "b", now=wrong(-5))
+    steps(a, b)
+    assert a.leader_time() == b.leader_time() == a.now()
+    # renewals are seen up to two seconds later, of which the first that was seen at once tells more
+    clock.seconds += 2
+    steps(a)
+    clock.seconds += 1.5
+    steps(b)
+    assert b.leader_time() == a.now()
+    clock.seconds += 60
+    steps(b, a)
+    assert b.leads()
+    assert a.leader_time() == b.now()
 
 
 def test_a_leader_that_cannot_renew_stops() -> None:

@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from extender.objects import decode_owner
 from extender.plans.gang_plan import PlanPhase
 from tests.extender.controller.world import World
-from tests.extender.things import MINIPOD, Json, key, member_json, pod_json, uid
+from tests.extender.things import MINIPOD, Json, key, member_json, pod_json
 
 OWNER = ("StatefulSet", "t")
 GRID = {
@@ -283,33 +282,3 @@ def test_two_groups_of_one_name_while_one_of_them_runs() -> None:
     world.recreate("Job-1")
     world.settle()
     assert (world.gated("Job-1"), world.gated("StatefulSet-1")) == (False, True)
-
-
-def test_a_size_that_its_controller_says_anew() -> None:
-    """A StatefulSet is scaled from four to six and then to two: the four ranks of the plan stay what they are."""
-    world = World()
-
-    def replicas(number: int) -> None:
-        meta = {"name": "t", "namespace": "team", "uid": uid("t")}
-        world.state.put_owner(decode_owner({"kind": "StatefulSet", "metadata": meta, "spec": {"replicas": number}}))
-
-    def member(index: int) -> str:
-        labels = {"apps.kubernetes.io/pod-index": str(index)}
-        return world.add(pod_json(f"t-{index}", owner=OWNER, labels=labels, gate=True))
-
-    replicas(4)
-    pods = [member(index) for index in range(4)]
-    world.settle()
-    world.bind(*pods)
-    world.settle()
-    replicas(6)
-    member(4)
-    world.recreate("t-1")
-    world.settle()
-    assert (world.gated("t-1"), world.gated("t-4")) == (False, True)
-    assert "t-4" in healthy(world)[1]
-    world.delete("t-4")
-    replicas(2)
-    world.recreate("t-0")
-    world.settle()
-    assert not world.gated("t-0")

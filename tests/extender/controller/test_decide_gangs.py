@@ -538,7 +538,11 @@ def test_a_gang_is_not_begun_on_a_node_that_may_be_lost() -> None:
     world = planned()
     where = world.plan("g").nodes[0]
     lose(world, where)
-    assert world.decide().actions == []
+    (told,) = world.decide().actions
+    assert isinstance(told, Write)
+    condition = told.plan.condition("Healthy")
+    assert condition is not None
+    assert ("rank 0" in condition.message, "not Ready" in condition.message) == (True, True)
     world.later(30)
     world.settle()
     assert world.phase("g") is PlanPhase.RELEASED

@@ -133,7 +133,7 @@ async def kill(replica: Replica, tasks: list[asyncio.Task[None]]) -> None:
     """Whatever a replica does ends where it is."""
     controller = replica.controller
     everything = [*tasks, *(task for task in (*controller._tasks.values(), controller._round) if task)]
-    everything += (*controller._newcomers.tasks, *controller._singles.tasks)
+    everything += (*controller._newcomers.tasks, *controller._singles.tasks, *controller._outlooks.tasks)
     for task in everything:
         task.cancel()
     await asyncio.gather(*everything, return_exceptions=True)
@@ -914,3 +914,17 @@ def test_the_end_waits_for_few_newcomers(monkeypatch: pytest.MonkeyPatch) -> Non
             assert TOGETHER <= len(plans) <= 2 * TOGETHER + 1
 
     run(scenario)
+
+
+def test_a_pod_that_was_bound_before_it_is_told() -> None:
+    """The policy that guards status refuses it: it knows by then, and nothing has failed."""
+    api = cluster()
+    submit(api, "g")
+
+    async def scenario() -> None:
+        replica = Replica(api)
+        api.fail_next("patch", PatchFailed("bound", status=422, reason="Invalid"))
+        await replica.writer.tell(decode_pod(pods_of(api, "g")[0]), "m0-0")
+
+    run(scenario)
+    assert "conditions" not in pods_of(api, "g")[0]["status"]

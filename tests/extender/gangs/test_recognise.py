@@ -119,13 +119,13 @@ FORMS = [
         {
             "annotations": {
                 "scheduling.k8s.io/group-name": "v",
-                "volcano.sh/task-spec": "worker",
+                "volcano.sh/task-spec": "",
                 "volcano.sh/task-index": "2",
             }
         },
         "v",
         "volcano",
-        (1, 2),
+        (1, 0, 2),
         id="Volcano",
     ),
     pytest.param({"annotations": {"pod-group-name": "k"}, "labels": {INDEX: "2"}}, "k", "kai", (2,), id="KAI"),
@@ -140,7 +140,7 @@ FORMS = [
         {"labels": {"ray.io/cluster": "r", "ray.io/node-type": "head"}, "gate": True},
         "r",
         "kuberay",
-        (0, 0, 0),
+        (0, 0, 0, 0),
         id="KubeRay head",
     ),
     pytest.param(
@@ -155,7 +155,7 @@ FORMS = [
         },
         "r",
         "kuberay",
-        (1, 2, 1),
+        (1, 0, 2, 1),
         id="KubeRay worker",
     ),
 ]

@@ -25,13 +25,15 @@ HERE = Path(__file__).parent
 NOW_FILE = HERE.parents[2] / "manifests" / "crds" / "gangplans.yaml"
 OWNER = ("Job", "g")
 LACKS = {
-    "before-spread-cost": {"spec.spreadCost", "status.provedTo"},
+    "before-spread-cost": {"spec.spreadCost", "status.ended", "status.provedTo"},
     "before-shared-nodes": {
-        *("spec.spreadCost", "status.comesAgain", "status.expiries", "status.podsPerNode", "status.provedTo"),
+        *("spec.spreadCost", "status.comesAgain", "status.ended", "status.expiries", "status.podsPerNode"),
+        "status.provedTo",
     },
     "before-types": {
         *("spec.gpuTypes", "spec.mixTypes", "spec.spreadCost", "spec.tpLevel"),
-        *("status.comesAgain", "status.estimate", "status.expiries", "status.podsPerNode", "status.provedTo"),
+        *("status.comesAgain", "status.ended", "status.estimate", "status.expiries", "status.podsPerNode"),
+        "status.provedTo",
     },
 }
 """What each definition lacks of today's, as a comparison of the two files says."""
@@ -140,7 +142,7 @@ ANY_OF = [
     *("spec.gpuTypes", "spec.mixTypes", "spec.microbatches", "spec.spreadCost", "spec.priority", "spec.tpLevel"),
     *("status.reason", "status.message", "status.objective", "status.bound", "status.gap", "status.spread"),
     *("status.podsPerNode", "status.boundPods", "status.expiries", "status.comesAgain", "status.wouldFitIfEmpty"),
-    *("status.estimate", "status.summary"),
+    *("status.ended", "status.estimate", "status.summary"),
 ]
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from math import inf, nan
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -12,9 +14,10 @@ from hypothesis import strategies as st
 
 from ground.errors import ArnoldError, InvalidInput, InvalidJob, TooLarge, UnknownName
 from ground.files import Source
+from ground.records import NotPlainError, read_json, read_plain
 from scheduler.affinity import Record
 from scheduler.job import Count, Hold, Overrides
-from scheduler.job_files.job_file import MAX_CELLS, JobFile, job_document, job_of, load_job
+from scheduler.job_files.job_file import MAX_CELLS, JobDocument, JobFile, job_document, job_of, load_job
 from scheduler.job_files.records_file import load_records
 from scheduler.outcome import Instance
 from tests.case_counts import examples
@@ -343,3 +346,41 @@ def test_nonsense_never_escapes_as_another_exception(text: str) -> None:
     """Any text is either a job or an ArnoldError."""
     with suppress(ArnoldError):
         assert isinstance(read(text), JobFile)
+
+
+VALUES = st.sampled_from([
+    None, True, 0, 1, 2, 256, -1, 0.3, 1.0, 1.5, 8.0, 1e9, 10**20, nan, inf, "", "8", "any", "strict", "dp", "rack",
+    "llm-7b", "a\nb", "dedicated=vision", "x" * 300, [], ["H100"], [8], ["dedicated", 7], [0.2, 0.1], {},
+    {"rack": 1}, {"rack": 0.5, "pod": 2}, {"H200": 1.35}, {"train": "18"}, {"tp": 8, "dp": 2}, {"tp": 2.0}, {"dq": 1},
+    {"tp": 8, "etp": None, "order": "tp-cp-ep-dp-pp"}, {"hidden": 64, "layers": 2, "vocab": 9, "sequence_length": 8},
+    [{"family": "dp", "within": "rack"}], [{"family": "pp", "level": "rack", "weight": 1}], [{"family": "dp"}],
+    [{"key": "a", "operator": "Exists", "tolerationSeconds": 30}, "spot"], [{"operator": "Exists", "value": "b"}],
+])  # fmt: skip
+"""What somebody might write behind a key: right for some, wrong for others."""
+
+
+@examples(300)
+@given(
+    st.fixed_dictionaries(
+        {"parallelism": st.just({"tp": 8, "pp": 4}) | VALUES},
+        optional={name: VALUES for name in [*JobDocument.__dataclass_fields__, "other"] if name != "parallelism"},
+    )
+)
+def test_what_is_read_without_pydantic_is_what_pydantic_reads(data: dict[str, Any]) -> None:
+    """A job file that is plainly right needs no pydantic; then both read the same, and what pydantic refuses is not."""
+    try:
+        found = read_plain(JobDocument, data)
+    except (NotPlainError, TypeError, ValueError):
+        return
+    assert repr(found) == repr(read_json(JobDocument, data))
+
+
+def test_a_usual_job_file_is_read_without_pydantic() -> None:
+    """Every key once, as the documentation has them."""
+    data = {
+        "name": "llm", "gpus_per_node": 8, "parallelism": {"tp": 8, "dp": 2}, "alpha": 1, "level": "pod",
+        "model": "llm-7b", "avoid": "strict", "gpu_types": ["H200"], "speed": {"H200": 1}, "levels": {"rack": 0.1},
+        "constraints": [{"family": "dp", "level": "rack", "weight": 1}], "tolerations": ["spot"], "images": {"a": 18},
+        "expected_hours": 4, "interruptible": True, "microbatches": 64, "data_sets": {"a": 1e9},
+    }  # fmt: skip
+    assert read_plain(JobDocument, data) == read_json(JobDocument, data)

@@ -8,10 +8,11 @@ import pytest
 
 from ground.errors import InvalidInput
 from ground.files import Source
+from ground.records import json_data
 from scheduler.affinity import RECORDS, Gains, job_affinity
 from scheduler.job import Parallelism
 from scheduler.job_files.job_file import load_job
-from scheduler.job_files.records_file import load_records, records_document
+from scheduler.job_files.records_file import RecordsDocument, load_records, records_document
 from tests.facts import says
 
 OURS = Gains("ours", dp_gain=1.0, pp_gain=3.0, published="measured", dp_band=(0.5, 1.5), pp_band=(2.5, 3.5))
@@ -22,7 +23,7 @@ OF_ALL = "records: [{name: ours, dp_gain: 1, pp_gain: 3}"
 @pytest.mark.parametrize("record", [OURS, *(record for record in RECORDS)], ids=lambda record: record.name)
 def test_what_is_written_is_read_back(record: Gains) -> None:
     """Every field of a measurement, of all jobs and of a kind, but for what was inferred of a published one."""
-    written = Source("own.json", json.dumps(records_document(record).model_dump(mode="json")))
+    written = Source("own.json", json.dumps(json_data(RecordsDocument, records_document(record))))
     (found,) = load_records(written)
     assert found == (record.__class__(**{name: getattr(record, name) for name in fields_of(record)}))
 

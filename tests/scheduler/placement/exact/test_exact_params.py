@@ -14,15 +14,16 @@ import pytest
 
 from scheduler.algorithm_run import run
 from scheduler.job import Job, Parallelism
-from scheduler.placement.exact import algorithm, bands, bounds, profiles, schedule, solve
+from scheduler.placement.cpsat import Slice
+from scheduler.placement.exact import algorithm, bands, bounds, schedule, skeletons, solve
 from scheduler.placement.exact.algorithm import Exact
 from scheduler.placement.exact.bands import SlotSwaps, SplitSwaps, split_bands, tabu_bands
 from scheduler.placement.exact.bounds import CoverageBound
 from scheduler.placement.exact.lattice import Lattice, PairSearch
 from scheduler.placement.exact.params import DEFAULTS, ExactParams
 from scheduler.placement.exact.problem import GridProblem
-from scheduler.placement.exact.profiles import PairProfiles, SkeletonModel, cover_weights
 from scheduler.placement.exact.schedule import count_edges, count_rectangles, search_pairs
+from scheduler.placement.exact.skeletons import SkeletonModel, cover_weights
 from scheduler.placement.types import Limits, Pair
 from scheduler.work_clock import clock, on_clock
 from topology.generate import paper_cluster
@@ -141,10 +142,10 @@ class Calls:
 
 @pytest.mark.parametrize(("many", "tried"), [(3000, True), (10, False)])
 def test_many_cells(monkeypatch: pytest.MonkeyPatch, many: int, tried: bool) -> None:
-    """Fifty cells are many or not: with many, no width profiles are searched."""
+    """Fifty cells are many or not: with many, no skeletons are searched."""
     asked: list[PairSearch] = []
-    monkeypatch.setattr(profiles, "_run_by_twos", lambda search, _: (asked.append(search), search.extend(0.0)))
-    profiles.enumerate_profiles(started(OPEN, many_cells=many))
+    monkeypatch.setattr(skeletons, "decide_pair", lambda search, *_: (asked.append(search), search.extend(0.0)))
+    skeletons.decide_skeletons(started(OPEN, many_cells=many))
     assert bool(asked) is tried
 
 
@@ -271,23 +272,27 @@ def test_weights_of_covers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of heights 1, 2, 5 and 6 for a sum of 20 in four parts, 1 and 2 are useful offsets: one of them, the largest."""
     heights = [1, 2, 5, 6]
     assert len(list(cover_weights(20, 4, heights))) == 3 * (1 + 3)
-    monkeypatch.setattr(profiles, "_OFFSETS", 1)
-    monkeypatch.setattr(profiles, "_SCALES", 1)
+    monkeypatch.setattr(skeletons, "_OFFSETS", 1)
+    monkeypatch.setattr(skeletons, "_SCALES", 1)
     assert len(list(cover_weights(20, 4, heights))) == 2 * (1 + 1)
 
 
-def test_profiles_of_a_round_and_attempts_at_each(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Three profiles for an effort of 1; each is looked at in the ways given, in order."""
+def test_skeletons_of_a_slice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is looked for in the ways given, in order, as often as rows may be asked for."""
     tried: list[tuple[float, int, bool]] = []
+    serves = np.ones((4, 5), dtype=np.bool_)
 
-    def find(_: SkeletonModel, limit: Any, __: object) -> tuple[str, None]:
+    def find(_: SkeletonModel, limit: Any) -> tuple[str, skeletons.Skeleton]:
         tried.append((limit.effort, limit.linearization, limit.light))
-        return "unknown", None
+        return "yes", skeletons.Skeleton(serves, None)
 
     monkeypatch.setattr(SkeletonModel, "find", find)
-    monkeypatch.setattr(profiles, "_PROFILES", 3)
-    monkeypatch.setattr(profiles, "_WAYS", ((2, False), (0, True)))
-    PairProfiles(OPEN, (3, 3), spare_rows=10).search(effort=1.0, wall=60.0, seed=0)
+    monkeypatch.setattr(skeletons, "realise", lambda *_, **__: (None, np.zeros(4, dtype=np.int32)))
+    monkeypatch.setattr(skeletons, "_SKELETONS", 3)
+    monkeypatch.setattr(skeletons, "_WAYS", ((2, False), (0, True)))
+    search = started(OPEN)
+    model = SkeletonModel(OPEN, (3, 3), spare_rows=10)
+    skeletons.decide_pair(search, search.views[0], model, Slice(effort=1.0, wall=60.0))
     assert tried == [(1.0, 2, False), (1.0, 0, True)] * 3
 
 
@@ -295,26 +300,23 @@ def test_profiles_of_a_round_and_attempts_at_each(monkeypatch: pytest.MonkeyPatc
 def test_views_that_are_narrow_enough(narrow: int, wide: int, views: int) -> None:
     """Ten rows, five columns: both views, the narrow one, the one of any use, none."""
     search = started(OPEN, narrow_columns=narrow, wide_columns=wide)
-    assert len(profiles._narrow_views(search)) == views
+    assert len(skeletons.narrow_views(search)) == views
 
 
 def test_efforts_of_the_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first round at 0.1, each after it three times as long; the search ends when its time does."""
+    """The first round at 0.1, each after it twice as long; the search ends when its time does."""
     efforts: list[float] = []
-    search = started(OPEN)
-    monkeypatch.setattr(profiles, "_FIRST_EFFORT", 0.1)
-    monkeypatch.setattr(profiles, "_GROWTH", 3.0)
+    monkeypatch.setattr(skeletons, "_FIRST_EFFORT", 0.1)
 
-    def end_after_three(_: PairProfiles, *, effort: float, seed: int, **others: object) -> tuple[str, None]:
-        if effort not in efforts:
-            efforts.append(effort)
-        if seed == 2:
+    def end_after_three(search: PairSearch, _: object, __: object, limit: Slice) -> None:
+        if limit.effort not in efforts:
+            efforts.append(limit.effort)
+        if len(efforts) == 3:
             search.extend(0.0)
-        return "unknown", None
 
-    monkeypatch.setattr(PairProfiles, "search", end_after_three)
-    profiles.enumerate_profiles(search)
-    assert efforts == pytest.approx([0.1, 0.3, 0.9])
+    monkeypatch.setattr(skeletons, "decide_pair", end_after_three)
+    skeletons.decide_skeletons(started(OPEN))
+    assert efforts == pytest.approx([0.1, 0.2, 0.4])
 
 
 def test_shares_of_seating_and_front(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -340,7 +342,7 @@ def test_shares_of_seating_and_front(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_other_numbers_prove_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All the time for nothing but profiles: another way, the same optimum, for a number never decides an answer."""
+    """All the time for nothing but skeletons: another way, the same optimum, for a number never decides an answer."""
     found = []
     for quick in (True, False):
         if not quick:

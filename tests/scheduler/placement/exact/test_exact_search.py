@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scheduler.placement.exact import schedule
 from scheduler.placement.exact.lattice import Lattice, PairSearch
 from scheduler.placement.exact.problem import GridProblem
-from scheduler.placement.exact.schedule import count_edges, enumerate_profiles, search_pairs
+from scheduler.placement.exact.schedule import count_edges, decide_skeletons, search_pairs
 from scheduler.placement.types import Limits
 from tests.case_counts import every_fourth, examples
 from tests.scheduler.placement.exact.brute_force import least_cost
@@ -75,25 +75,23 @@ def test_drawn_problems_are_solved(problem: GridProblem, alpha: float, seed: int
 
 @given(alike(most_cells=10), st.sampled_from([0.3, 0.5, 0.8]), st.integers(0, 9), st.booleans())
 @examples(100)
-def test_equal_domains_are_solved(problem: GridProblem, alpha: float, seed: int, by_profiles: bool) -> None:
+def test_equal_domains_are_solved(problem: GridProblem, alpha: float, seed: int, by_skeletons: bool) -> None:
     """Hardly a cell to spare, most domains interchangeable; also when nothing but counting on the edges comes before
-    the width profiles, so that they decide what else bounds and constructions would have.
+    the skeletons, so that they decide what else bounds and constructions would have.
     """
     with pytest.MonkeyPatch.context() as patch:
-        if by_profiles:
-            patch.setattr(schedule, "QUICK_STAGES", (count_edges,))
-            patch.setattr(schedule, "STAGES", (enumerate_profiles,))
+        if by_skeletons:
+            patch.setattr(schedule, "STAGES", (count_edges, decide_skeletons))
         check_optimum(problem, searched(problem, alpha, seed=seed))
 
 
 @given(st.one_of(planted(served_by=2), planted(served_by=3)), st.sampled_from([0.3, 0.5, 0.8]), st.booleans())
 @examples(60)
-def test_no_placement_is_better_than_the_bound(plant: Planted, alpha: float, by_profiles: bool) -> None:
+def test_no_placement_is_better_than_the_bound(plant: Planted, alpha: float, by_skeletons: bool) -> None:
     """On problems made for a placement, larger than can be tried by brute force: its pair is not refuted."""
     with pytest.MonkeyPatch.context() as patch:
-        if by_profiles:
-            patch.setattr(schedule, "QUICK_STAGES", (count_edges,))
-            patch.setattr(schedule, "STAGES", (enumerate_profiles,))
+        if by_skeletons:
+            patch.setattr(schedule, "STAGES", (count_edges, decide_skeletons))
         lattice = searched(plant.problem, alpha, seconds=1.0)
     assert not lattice.is_refuted(plant.pair)
     assert lattice.bound() <= lattice.cost(plant.pair) + 1e-9
@@ -161,8 +159,7 @@ def test_a_search_that_has_nothing_left_to_try_was_not_stopped(
     """Grids wider than skeletons are of use for (40 columns) leave the last rounds nothing to do: the search ends by
     itself, unproved.  The same with its time used up was stopped.  The stages that could prove it are left out.
     """
-    monkeypatch.setattr(schedule, "QUICK_STAGES", (count_edges, schedule.build_quick_tabu))
-    monkeypatch.setattr(schedule, "STAGES", (enumerate_profiles,))
+    monkeypatch.setattr(schedule, "STAGES", (count_edges, schedule.build_quick_tabu, decide_skeletons))
     lattice = Lattice(GridProblem(41, 41, (57,) * 40), 0.5, 0.5)
     made = PairSearch(lattice, Limits(seconds=seconds, workers=1))
     search_pairs(made)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from scheduler.placement.exact.bounds import usable_domains
 from scheduler.placement.exact.problem import GridProblem
-from scheduler.placement.exact.profiles import cover_weights, minimal_patterns
+from scheduler.placement.exact.skeletons import cover_weights, minimal_patterns
 from tests.case_counts import examples
 from tests.scheduler.placement.exact.tiny import all_problems, corners, feasible, pairs, problems
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from scheduler.placement.cpsat import Slice
 from scheduler.placement.exact.problem import GridProblem
-from scheduler.placement.exact.profiles import realise
+from scheduler.placement.exact.skeletons import realise
 from tests.case_counts import examples
 from tests.scheduler.placement.exact.tiny import can_be_realised
 from topology.cluster import BoolArray
@@ -19,7 +19,7 @@ LIMIT = Slice(effort=2.0, wall=30.0)
 
 def realised(problem: GridProblem, serves: BoolArray, pp: int) -> bool:
     """Whether it is realised; what is found keeps to the skeleton, to R and to the capacities."""
-    cells = realise(problem, serves, pp=pp, limit=LIMIT).cells
+    cells = realise(problem, serves, pp=pp, limit=LIMIT)[0]
     if cells is None:
         return False
     assert problem.fits(cells)

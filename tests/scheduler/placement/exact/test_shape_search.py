@@ -12,9 +12,9 @@ from scheduler.placement.exact.bounds import least_pattern_bound
 from scheduler.placement.exact.lattice import Lattice, PairSearch
 from scheduler.placement.exact.params import ExactParams
 from scheduler.placement.exact.problem import GridProblem
-from scheduler.placement.exact.profiles import SkeletonModel, realise
 from scheduler.placement.exact.schedule import count_edges
 from scheduler.placement.exact.shapes import CrossingSets, ShapeChoices, ShapeCounts, cuts, decide_shapes
+from scheduler.placement.exact.skeletons import SkeletonModel, realise
 from scheduler.placement.types import Limits, Pair
 from scheduler.work_clock import clock
 from tests.case_counts import every_fourth, examples
@@ -27,6 +27,8 @@ from tests.scheduler.placement.exact.tiny import (
     pairs,
     planted,
     problems,
+    shapes_of,
+    sorted_alike,
 )
 
 LIMIT = Slice(effort=1.0, wall=60.0)
@@ -49,12 +51,6 @@ def decided(problem: GridProblem, pair: Pair) -> Lattice:
     return search.lattice
 
 
-def shapes_of(plant: Planted) -> list[tuple[int, int]]:
-    """The columns and the rows that each domain touches in the placement."""
-    touched = [plant.cells == k for k in range(len(plant.problem.capacities))]
-    return [(int(here.any(axis=0).sum()), int(here.any(axis=1).sum())) for here in touched]
-
-
 @given(st.one_of(planted(served_by=3), planted(served_by=2), planted(served_by=2, transposed=True)))
 @examples(200)
 def test_the_shapes_of_a_placement_are_not_refuted(plant: Planted) -> None:
@@ -66,16 +62,10 @@ def test_the_shapes_of_a_placement_are_not_refuted(plant: Planted) -> None:
         assert sets.find(LIMIT)[0] != "no"
     if plant.pair[1] == 2 < plant.pair[0]:
         model = SkeletonModel(plant.problem, plant.pair, spare_rows=plant.problem.rows)
-        answer, skeleton = model.find_shapes(LIMIT, sorted_alike(plant.problem, shapes))
+        answer, skeleton = model.find(LIMIT, sorted_alike(plant.problem, shapes))
         assert answer != "no"
         if skeleton is not None and skeleton.cells is not None:
             check_pair(plant.problem, skeleton.cells, plant.pair)
-
-
-def sorted_alike(problem: GridProblem, shapes: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The shapes, of equal domains in descending order."""
-    every = sorted(zip(problem.capacities, shapes, strict=True), reverse=True)
-    return [shape for _, shape in every]
 
 
 @given(st.one_of(problems(), alike()))
@@ -145,21 +135,21 @@ def test_built_without_looking_at_one_side_alone(monkeypatch: pytest.MonkeyPatch
 
 
 def test_built_from_sets_that_cross() -> None:
-    """27 x 16 cells, instance 909 of seed 1, which no flow and no width profile built in 10 s."""
+    """27 x 16 cells, instance 909 of seed 1, which no flow built in 10 s."""
     sets = CrossingSets(FULL, (3, 3), SHAPES, most=10_000)
     answer, serves = sets.find(LIMIT)
     assert answer == "yes"
     assert serves is not None
     assert serves.sum(axis=1).tolist() == [q for q, _ in SHAPES]
-    made = realise(FULL, serves, pp=3, limit=LIMIT)
-    assert made.cells is not None
-    check_pair(FULL, made.cells, (3, 3))
+    cells = realise(FULL, serves, pp=3, limit=LIMIT)[0]
+    assert cells is not None
+    check_pair(FULL, cells, (3, 3))
 
 
 def test_shapes_wider_than_a_domain_have_no_placement() -> None:
     """A domain of one cell that touches two columns: it has a cell in one of them at most."""
     model = SkeletonModel(GridProblem(3, 3, (4, 4, 1)), (3, 2), spare_rows=3)
-    assert model.find_shapes(LIMIT, [(2, 3), (2, 3), (2, 1)]) == ("no", None)
+    assert model.find(LIMIT, [(2, 3), (2, 3), (2, 1)]) == ("no", None)
 
 
 def test_cuts() -> None:

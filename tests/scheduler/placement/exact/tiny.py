@@ -167,3 +167,15 @@ def check_pair(problem: GridProblem, cells: IntArray, pair: Pair) -> None:
     dp, pp = problem.pair_of(cells)
     assert dp <= pair[0]
     assert pp <= pair[1]
+
+
+def shapes_of(plant: Planted) -> list[tuple[int, int]]:
+    """The columns and the rows that each domain touches in the placement."""
+    touched = [plant.cells == k for k in range(len(plant.problem.capacities))]
+    return [(int(here.any(axis=0).sum()), int(here.any(axis=1).sum())) for here in touched]
+
+
+def sorted_alike(problem: GridProblem, shapes: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The shapes, of equal domains in descending order."""
+    every = sorted(zip(problem.capacities, shapes, strict=True), reverse=True)
+    return [shape for _, shape in every]

@@ -1,0 +1,132 @@
+"""What a gang that waits may hope for: when it starts, and who would have to be stopped so that it starts now.
+
+Both are what ``arnold explain --when`` and ``--stop`` say (:mod:`scheduler.start_times`), of the nodes that its pods
+can use.  Pods say how long they run at most, or ended gangs tell it; of others no end is known.  Those that wait before
+it are counted, and not foreseen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from math import ceil, inf
+
+from extender.cluster_cache import ClusterCache
+from extender.gangs.types import Gang, GangKey
+from extender.kubernetes_names import EXPECTED_DURATION
+from extender.planner.question import Asked, question_of
+from extender.plans.gang_plan import PlanPhase
+from extender.queue_views import FleetState, waiting_gang
+from extender.texts import clip
+from ground.errors import ArnoldError, few
+from ground.quantities import HOUR, MINUTE, plural
+from scheduler.placement.types import ALGORITHMS, Limits
+from scheduler.queue.policy import QueuePolicy
+from scheduler.start_times import StartTimes, StopProposal, start_times, whom_to_stop
+from scheduler.work_clock import on_clock
+from topology.running_jobs import LiveJob
+
+BUDGET = 0.5  # seconds for one gang: it is for people, and planning has the processor
+_LIMITS = Limits(seconds=0.2, workers=1, told="placement")
+
+
+@dataclass(frozen=True)
+class OutlookQuestion:
+    """A gang that waits, and all that has nodes."""
+
+    key: GangKey
+    priority: int
+    asked: Asked
+    running: tuple[LiveJob, ...]  # on the nodes that the gang could use
+    ahead: int  # gangs that wait and come before it
+    now: datetime
+
+
+def outlook_question(state: ClusterCache, gang: Gang, now: datetime, policy: QueuePolicy) -> OutlookQuestion | None:
+    """Return what to ask about a complete gang without nodes; ``None`` = the solver cannot be asked about it."""
+    asked = question_of(state, gang, now)
+    if not isinstance(asked, Asked):
+        return None
+    hosts, running = asked.table.hosts, []
+    for entry in FleetState(state, now).running:
+        nodes = tuple(name for row in entry.places if (name := hosts[row].name) in asked.cluster.index_of)
+        if nodes and isinstance(entry.key, GangKey):
+            ends = None if entry.ends == inf else entry.ends
+            job = LiveJob(
+                str(entry.key), nodes, "", gpus=entry.gpus, priority=entry.priority, preemptible=entry.preemptible,
+                started=entry.started, ends=ends, ends_by="" if ends is None else "time limit",
+            )  # fmt: skip
+            running.append(job)
+    place, ahead = policy.rank(waiting_gang(state, gang)), 0
+    for plan in state.plans.values():
+        other = state.gang(plan.key) if plan.phase is PlanPhase.QUEUED and plan.key != gang.key else None
+        if other is not None and other.complete and plan.would_fit_if_empty is not False:
+            ahead += policy.rank(waiting_gang(state, other)) < place
+    return OutlookQuestion(gang.key, gang.priority, asked, tuple(running), ahead, now)
+
+
+def outlook(question: OutlookQuestion) -> str:
+    """Return when the gang starts, and whom to stop so that it does now, in a sentence; empty = there is room for it.
+
+    It takes :data:`BUDGET` seconds, and some fractions that end what was begun.
+    """
+    cluster, job, now = question.asked.cluster, question.asked.job.replace(images=()), question.now.timestamp()
+    solver = ALGORITHMS.load("exact")
+    try:
+        with on_clock("wall", BUDGET):
+            starts = start_times(cluster, job, question.running, now=now, solver=solver, limits=_LIMITS)
+            stopping = whom_to_stop(
+                cluster, job, question.running, now=now, solver=solver, limits=_LIMITS, priority=question.priority
+            )
+    except ArnoldError:
+        return ""
+    if starts.earliest <= now and starts.now.evaluation is not None:
+        return ""
+    return "; ".join(filter(None, (_when(starts, question, now), _stop(stopping, question))))
+
+
+def _when(starts: StartTimes, question: OutlookQuestion, now: float) -> str:
+    if starts.p10 == inf:
+        return f"when it starts cannot be told, as nobody says when those end that have its nodes ({EXPECTED_DURATION})"
+    low, high = _span(starts.p10 - now), _span(starts.p90 - now)
+    span = f" in {low} to {high}"
+    if starts.p90 == inf:
+        span = f" in {low} or later"
+    elif low == high:
+        span = f" in {low}"
+    elif low.split()[1] == high.split()[1]:
+        span = f" in {low.split()[0]} to {high}"
+    if starts.p90 - now < 1.0:
+        span = " at any time"  # those that have its nodes are past the ends that they said
+    others = f", if those before it take other nodes: {plural(question.ahead, 'gang')}" if question.ahead else ""
+    ends = "ends" if len(starts.after) == 1 else "end"
+    when = f" when {_names(starts.after, question)} {ends}" if starts.after else ""
+    return f"starts{span}{when}{others}"
+
+
+def _stop(stopping: StopProposal, question: OutlookQuestion) -> str:
+    if not stopping.jobs or stopping.outcome.evaluation is None:
+        return ""
+    told = {
+        other.name: f" ({plural(len(other.nodes), 'node')}, priority {other.priority or 0:g})"
+        for other in stopping.jobs
+    }
+    return f"stopping {_names(told, question, told)} would start it now"
+
+
+def _names(names: Iterable[str], question: OutlookQuestion, told: dict[str, str] | None = None) -> str:
+    """Return gangs and pods as those of its own namespace call them."""
+    own = f"{question.key.namespace}/"
+    return few(
+        f"{'' if name.removeprefix(own).startswith('pod/') else 'gang '}{clip(name.removeprefix(own))}"
+        f"{(told or {}).get(name, '')}"
+        for name in names
+    )
+
+
+def _span(seconds: float) -> str:
+    """Return a time to wait, in minutes, or from three hours on in hours."""
+    if seconds == inf:
+        return ""
+    return f"{ceil(seconds / MINUTE)} min" if seconds < 3 * HOUR else f"{ceil(seconds / HOUR)} h"

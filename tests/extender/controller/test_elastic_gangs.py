@@ -1,0 +1,313 @@
+"""Gangs that run and get more ranks, or fewer, or are done with some: nodes promised are nodes needed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from extender.objects import decode_owner
+from extender.plans.gang_plan import PlanPhase
+from tests.extender.controller.world import World
+from tests.extender.things import SPACE, Json, minipods, pod_json, uid
+
+INDEX = {"StatefulSet": "apps.kubernetes.io/pod-index", "Job": "batch.kubernetes.io/job-completion-index"}
+
+
+class Elastic(World):
+    """A gang ``t`` of pods that a controller numbers, on two minipods of four nodes."""
+
+    def __init__(self, kind: str = "StatefulSet", **more: Any) -> None:
+        super().__init__(**more)
+        self.kind = kind
+
+    def says(self, size: int, status: Mapping[str, object] | None = None, **spec: object) -> None:
+        """The controller says how many pods it has."""
+        field = {"StatefulSet": {"replicas": size}, "Job": {"completions": size, "parallelism": size}}[self.kind]
+        meta = {"name": "t", "namespace": SPACE, "uid": uid("t")}
+        document = {"kind": self.kind, "metadata": meta, "spec": field | spec, "status": status or {}}
+        self.state.put_owner(decode_owner(document))
+
+    def make(self, *indices: int, annotations: Mapping[str, str] | None = None, gpus: int = 8) -> list[str]:
+        """The controller makes pods."""
+        owner = (self.kind, "t")
+        made = []
+        for index in indices:
+            labels = {INDEX[self.kind]: str(index)}
+            made.append(
+                self.add(
+                    pod_json(f"t-{index}", owner=owner, labels=labels, annotations=annotations, gate=True, gpus=gpus)
+                )
+            )
+        return made
+
+    def run(self, *names: str) -> None:
+        """Pods are released and bound, and all is settled."""
+        self.settle()
+        self.bind(*names)
+        self.settle()
+
+    def finish(self, name: str, phase: str = "Succeeded") -> None:
+        """A pod ends."""
+        self.change(name, lambda pod: pod["status"].update(phase=phase))
+        self.settle()
+
+    @property
+    def promised(self) -> set[str]:
+        """Nodes that are promised to any gang."""
+        return {name for i in range(8) if self.state.fleet.promised_to(name := f"m{i // 4}-{i % 4}") is not None}
+
+    @property
+    def needed(self) -> set[str]:
+        """Nodes of pods that run."""
+        pods = (pod for pod in self.pods.values() if pod["status"]["phase"] == "Pending")
+        return {pod["spec"]["nodeName"] for pod in pods if pod["spec"].get("nodeName")}
+
+
+def running(size: int, kind: str = "StatefulSet", **more: Any) -> Elastic:
+    """A gang of which all pods run."""
+    world = Elastic(kind)
+    world.says(size)
+    world.run(*world.make(*range(size), **more))
+    assert world.phase("t") is PlanPhase.BOUND
+    return world
+
+
+def healthy(world: World) -> str:
+    """What is not as planned; empty = all is."""
+    condition = world.plan("t").condition("Healthy")
+    return "" if condition is None or condition.status == "True" else condition.message
+
+
+@pytest.mark.parametrize("kind", INDEX)
+def test_four_pods_become_six_and_two_and_four(kind: str) -> None:
+    """New ranks get nodes beside the old, which stay; the nodes of ranks that go are given back."""
+    world = running(4, kind)
+    old = world.plan("t").nodes
+    world.says(6)
+    world.run(*world.make(4, 5))
+    assert world.plan("t").nodes[:4] == old
+    assert world.promised == world.needed == {*world.plan("t").nodes}
+    assert (len(world.promised), world.phase("t"), world.plan("t").spec.size, healthy(world)) == (
+        6,
+        PlanPhase.BOUND,
+        6,
+        "",
+    )
+    world.says(2)
+    world.delete("t-5", "t-4", "t-3", "t-2")
+    world.settle()
+    assert world.plan("t").nodes == old[:2]
+    assert world.promised == world.needed == {*old[:2]}
+    # two whole nodes in one minipod: the least that there is
+    assert (world.plan("t").spread, world.plan("t").spec.size) == ((1, 1), 2)
+    world.says(4)
+    world.run(*world.make(2, 3))
+    assert world.plan("t").nodes[:2] == old[:2]
+    assert world.promised == world.needed
+    assert (len(world.promised), world.phase("t")) == (4, PlanPhase.BOUND)
+
+
+def test_new_pods_are_placed_together() -> None:
+    """The first of two new pods waits for the second, and the GangPlan says so."""
+    world = running(4)
+    world.says(6)
+    world.make(4)
+    world.settle()
+    assert world.gated("t-4")
+    assert "rank 5" in healthy(world)
+    assert len(world.promised) == 4
+    world.make(5)
+    world.settle()
+    assert not world.gated("t-4")
+
+
+def test_pods_that_come_before_their_controller_says_so() -> None:
+    """They fit no rank until it does."""
+    world = running(4)
+    world.make(4, 5)
+    world.settle()
+    assert world.gated("t-4")
+    world.says(6)
+    world.run("t-4", "t-5")
+    assert world.promised == world.needed
+    assert len(world.promised) == 6
+
+
+def test_no_room_to_grow() -> None:
+    """Six of eight nodes are taken; the four that run are repaired meanwhile, and grow when there is room."""
+    world = running(4)
+    others = world.gang("b", 3)
+    world.settle()
+    world.bind(*others)
+    world.settle()
+    world.says(6)
+    world.make(4, 5)
+    world.settle()
+    assert world.gated("t-4")
+    assert "grows from 4 to 6" in healthy(world)
+    assert len(world.plan("t").nodes) == 4
+    world.recreate("t-1")
+    world.settle()
+    assert not world.gated("t-1")
+    world.bind("t-1")
+    world.delete(*others)
+    world.run("t-4", "t-5")
+    assert (len(world.plan("t").nodes), healthy(world)) == (6, "")
+
+
+def test_a_node_is_kept_until_its_pod_leaves() -> None:
+    """The controller says two before it has deleted the others."""
+    world = running(4)
+    world.says(2)
+    world.settle()
+    assert len(world.promised) == 4
+    world.delete("t-3")
+    world.settle()
+    assert len(world.promised) == 4
+    world.change("t-2", lambda pod: pod["metadata"].update(deletionTimestamp="2026-11-21T12:00:00Z"))
+    world.settle()
+    assert len(world.promised) == 2
+
+
+def test_pods_that_share_nodes() -> None:
+    """Two pods of four GPUs to a node: a fourth lies beside the third, a fifth on a node of its own."""
+    world = running(3, gpus=4)
+    nodes = world.plan("t").nodes
+    assert nodes[0] == nodes[1] != nodes[2]
+    world.says(5)
+    world.run(*world.make(3, 4, gpus=4))
+    after = world.plan("t").nodes
+    assert after[:4] == (*nodes, nodes[2])
+    assert after[4] not in after[:4]
+    world.says(3)
+    world.delete("t-4", "t-3")
+    world.settle()
+    assert world.promised == {*nodes}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "grows"),
+    [
+        ("tp=8,dp=4", "tp=8,dp=6", True),
+        ("tp=8,pp=2,dp=2", "tp=8,pp=3,dp=2", True),
+        # rank 2 would be of another stage
+        ("tp=8,pp=2,dp=2", "tp=8,pp=2,dp=3", False),
+    ],
+)
+def test_degrees_that_are_written(before: str, after: str, *, grows: bool) -> None:
+    """All pods say other degrees: more replicas keep each rank's place in the grid, another shape does not."""
+    world = running(4, annotations={"arnold.dev/parallelism": before})
+    for index in range(4):
+        world.change(f"t-{index}", lambda pod: pod["metadata"]["annotations"].update({"arnold.dev/parallelism": after}))
+    world.says(6)
+    world.make(4, 5, annotations={"arnold.dev/parallelism": after})
+    world.settle()
+    assert world.gated("t-4") is not grows
+    assert len(world.plan("t").nodes) == (6 if grows else 4)
+    assert (healthy(world) == "") is grows
+
+
+@pytest.mark.parametrize("failed", [False, True])
+def test_a_rank_that_is_done_gives_its_node_back(*, failed: bool) -> None:
+    """A pod succeeds, or fails for good: another gang starts on its node while the others run."""
+    world = running(8, "Job")
+    single = world.gang("b", 1)
+    world.settle()
+    assert world.gated("b-0")
+    if failed:
+        world.finish("t-3", "Failed")
+        assert world.gated("b-0")
+        world.says(8, {"failedIndexes": "1-0,3"})
+        world.settle()
+    else:
+        world.finish("t-3")
+    node = world.plan("t").nodes[3]
+    assert not world.gated("b-0")
+    assert world.pin("b-0") == node
+    world.bind(*single)
+    world.settle()
+    assert (world.plan("t").ended, world.plan("t").bound_pods, healthy(world)) == ((3,), 8, "")
+    # the pod that ended is deleted: its node is the other's all the same
+    world.delete("t-3")
+    world.settle()
+    assert str(world.state.fleet.promised_to(str(node))) == f"{SPACE}/b"
+
+
+def test_a_gang_whose_last_rank_failed_before_it_ran_is_bound() -> None:
+    """Seven pods are on their nodes and the eighth is given up: nothing is waited for."""
+    world = Elastic("Job")
+    world.says(8)
+    pods = world.make(*range(8))
+    world.settle()
+    world.bind(*pods[:7])
+    world.change("t-7", lambda pod: pod["status"].update(phase="Failed"))
+    world.says(8, {"failedIndexes": "7"})
+    world.settle()
+    assert world.phase("t") is PlanPhase.BOUND
+    assert len(world.promised) == 7
+
+
+def test_a_rank_that_comes_back_gets_another_node() -> None:
+    """Its pod had succeeded, and others have its node: where none is free it waits, and the plan names it."""
+    world = running(7, "Job")
+    node = world.plan("t").nodes[2]
+    world.finish("t-2")
+    world.run(*world.gang("b", 2))
+    assert str(world.state.fleet.promised_to(str(node))) == f"{SPACE}/b"
+    world.delete("t-2")
+    world.make(2)
+    world.settle()
+    assert world.gated("t-2")
+    world.delete("b-0", "b-1")
+    world.run("t-2")
+    assert world.promised == world.needed
+    assert len(world.promised) == 7
+
+
+BEARS = {
+    "six failures by default": ({}, {}, False),
+    "one has failed before": ({"backoffLimit": 8}, {"failed": 2}, False),
+    "more than are deleted": ({"backoffLimit": 7}, {}, True),
+    "none of an index": ({"backoffLimitPerIndex": 0, "backoffLimit": 100}, {}, False),
+    "disruptions are ignored": (
+        {"podFailurePolicy": {"rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}]}},
+        {},
+        True,
+    ),
+}
+
+
+@pytest.mark.parametrize(("spec", "status", "bears"), BEARS.values(), ids=BEARS)
+def test_no_job_fails_by_what_is_deleted(spec: Json, status: Json, *, bears: bool) -> None:
+    """Seven of seven nodes are lost between the release and the binding: the pods move if the Job bears it."""
+    world = Elastic("Job", nodes=minipods(4, 4, 8))
+    world.says(7, status, **spec)
+    world.make(*range(7))
+    world.settle()
+    before = world.plan("t").nodes
+    for name in before:
+        world.state.drop_node(str(name))
+    world.settle()
+    moved = [not world.gated(f"t-{rank}") and world.pin(f"t-{rank}") not in before for rank in range(7)]
+    assert moved == [bears] * 7
+    assert ("podFailurePolicy" in healthy(world)) is not bears
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "cure"),
+    [
+        ("StatefulSet", {"podManagementPolicy": "OrderedReady"}, "podManagementPolicy: Parallel"),
+        ("Job", {"parallelism": 2}, "parallelism: 4"),
+    ],
+)
+def test_a_controller_that_makes_pods_one_after_the_other(kind: str, spec: Json, cure: str) -> None:
+    """The gang waits for pods that wait for it: what to set is said."""
+    world = Elastic(kind)
+    world.says(4, **spec)
+    world.make(0)
+    world.later(10)
+    world.settle()
+    assert world.phase("t") is PlanPhase.WAITING
+    assert cure in world.plan("t").message
