@@ -57,13 +57,8 @@ class CornerLattice(Lattice):
         inside = not self.within or any(pair[0] <= dp and pair[1] <= pp for dp, pp in self.within)
         return super().cost(pair) if inside else inf
 
-    def open(self) -> list[Pair]:
-        """Return the undecided pairs that would be better than the best one built, by cost."""
-        known = self.cost(self.best) if self.built else inf
-        return self._undecided(self.cost, min(known, self.most) - TOLERANCE)
-
-    def _order(self, pair: Pair) -> tuple[float, int, Pair]:
-        return (inf, *super()._order(pair)[1:]) if self.cost(pair) == inf else super()._order(pair)
+    def _order(self, pair: Pair) -> tuple[float, int, int, Pair]:
+        return round(self.cost(pair), 9), *super()._order(pair)[1:]
 
 
 class Decisions:
@@ -494,7 +489,7 @@ class TwoLevelBands:
 
 # All closer levels of a job, one after another.
 
-_TERM_SHARE = 0.5  # Part of the time limit that the pairs of a level may take where a closer one counts in the objective
+_TERM_SHARE = 0.5  # Part of the time limit for the pairs of a level where a closer one counts in the objective
 _ALONE_SHARE = 0.25  # Part of the time that is left which the grid on all racks of a region may take, without its pods
 _LINE_SHARE = 0.6  # Part of the time limit that sharing lines out may take for one pair of the level above
 
@@ -526,6 +521,8 @@ class Wanted:
 
     goals: GoalSearch
     number: int  # of the goal
+    closer: GridReduction  # the job with its spread counted at the level
+    above: Level
     end: float  # of the time
     before: float = 0.0  # what the goal has beside Eq. 2 of the level
     scale: float = 1.0  # what Eq. 2 of the level is multiplied with in it
@@ -536,12 +533,12 @@ class Wanted:
         """Eq. 2 from which on a pair is of no use."""
         return (self.goals.best.costs[self.number] - self.before) / self.scale
 
-    def lattice(self, problem: GridProblem, alpha: float, *, transposed: bool = False) -> Lattice:
+    def lattice(self, problem: GridProblem, *, transposed: bool = False) -> Lattice:
         """Return the lattice of a grid, where it is searched transposed of its transpose."""
-        grid, within = problem, self.within
+        lattice = CornerLattice(problem, self.closer.job.alpha, self.closer.job.beta, within=self.within)
         if transposed:
-            grid, alpha, within = problem.transposed, 1.0 - alpha, tuple((pp, dp) for dp, pp in within)
-        lattice = CornerLattice(grid, alpha, 1.0 - alpha, within=within)
+            within = [pair[::-1] for pair in self.within]
+            lattice = CornerLattice(problem.transposed, lattice.beta, lattice.alpha, within=within)
         lattice.most = self.most
         return lattice
 
@@ -587,8 +584,8 @@ class CloserSearch:
             if not goals.settled(number):
                 regions = [Region(region, self._pods(closer, above, region)) for region in nodes]
                 within = self._bounds.allowed(name, goals.goals[0], goals.best.costs[0])
-                wanted = Wanted(goals, number, self._end, within=tuple(within))
-                bounds = self._search_level(wanted, closer, above, regions, pairs)
+                wanted = Wanted(goals, number, closer, above, self._end, within=tuple(within))
+                bounds = self._search_level(wanted, regions, pairs)
                 goals.raise_bound(number, min(bounds, default=-inf))
                 reached = goals.best.costs[number] + TOLERANCE
                 nodes = [region for region, bound in zip(nodes, bounds, strict=True) if bound <= reached]
@@ -625,10 +622,10 @@ class CloserSearch:
                 break
             waiting = sum(cost + dp + pp < goals.best.costs[0] - TOLERANCE for cost, _ in pairs[place:])
             until = clock() + max(self._params.least_seconds, (end - clock()) / waiting)
-            wanted = Wanted(goals, 0, until, before, dp + pp)
+            wanted = Wanted(goals, 0, closer, above, until, before, dp + pp)
             nodes = self._each(above, every) if pair == (1, 1) else [every]
             regions = [Region(region, self._pods(closer, above, region)) for region in nodes]
-            of_pair = min(self._search_level(wanted, closer, above, regions, [pair]), default=inf)
+            of_pair = min(self._search_level(wanted, regions, [pair]), default=inf)
             least = min(least, before + (dp + pp) * of_pair)
         goals.raise_bound(0, least)
 
@@ -701,23 +698,23 @@ class CloserSearch:
             pods.append(PodRacks(inside, tuple(closer.room[inside].tolist())))
         return tuple(pods)
 
-    def _search_level(
-        self, wanted: Wanted, closer: GridReduction, above: Level, regions: Sequence[Region], pairs: Sequence[Pair]
-    ) -> list[float]:
+    def _search_level(self, wanted: Wanted, regions: Sequence[Region], pairs: Sequence[Pair]) -> list[float]:
         """Search one level in some regions; return what Eq. 2 there is at least in each, infinite where there is none.
 
         :param pairs: the largest that the level above may have.
         """
-        fitting = [int(closer.room[region.racks].sum()) >= closer.problem.cells for region in regions]
-        inside = [region for region, fits in zip(regions, fitting, strict=True) if fits]
+        closer = wanted.closer
+        fitting = [region for region in regions if int(closer.room[region.racks].sum()) >= closer.problem.cells]
         if list(pairs) == [(1, 1)]:
-            bounds = iter(self._search_inside(wanted, closer, inside))
+            known = self._search_inside(wanted, fitting)
         else:
-            bounds = iter([min(self._search_held(wanted, closer, above, region, p) for p in pairs) for region in inside])
-        return [next(bounds) if fits else inf for fits in fitting]
+            known = [min(self._search_held(wanted, region, pair) for pair in pairs) for region in fitting]
+        bounds = dict(zip(map(id, fitting), known, strict=True))
+        return [bounds.get(id(region), inf) for region in regions]
 
-    def _search_inside(self, wanted: Wanted, closer: GridReduction, regions: Sequence[Region]) -> list[float]:
+    def _search_inside(self, wanted: Wanted, regions: Sequence[Region]) -> list[float]:
         """Search the pairs of the grid inside each region; return what each costs at least."""
+        closer = wanted.closer
         # of regions alike the first serves for all
         where: dict[GridProblem, Region] = {}
         problems = []
@@ -732,7 +729,7 @@ class CloserSearch:
         for place, problem in enumerate(order):
             if bounds[problem] >= wanted.most - TOLERANCE:
                 continue  # counting says that nothing better is inside
-            lattice, racks = wanted.lattice(problem, closer.job.alpha), where[problem].racks
+            lattice, racks = wanted.lattice(problem), where[problem].racks
             search = PairSearch(lattice, self._limits, self._params)
             search.extend(max(self._params.least_seconds, (wanted.end - clock()) / (len(order) - place)))
             search_pairs(search)
@@ -743,26 +740,24 @@ class CloserSearch:
                 self._offer(closer, racks[lattice.built[lattice.best]], [racks])
         return [bounds[problem] for problem in problems]
 
-    def _search_held(
-        self, wanted: Wanted, closer: GridReduction, above: Level, region: Region, pair: Pair
-    ) -> float:
+    def _search_held(self, wanted: Wanted, region: Region, pair: Pair) -> float:
         """Search the pairs of a region with the level above held to a pair; return what they cost at least."""
-        transposed = pair[1] > 1 if min(pair) == 1 else closer.problem.rows < closer.problem.columns
-        lattice = self._counted(wanted, closer, above, region, pair, transposed=transposed)
+        grid = wanted.closer.problem
+        transposed = pair[1] > 1 if min(pair) == 1 else grid.rows < grid.columns
+        lattice = self._alone(wanted, region, pair, transposed=transposed)
         if lattice.open() and min(pair) == 1:
-            self._share_lines(wanted, closer, above, region, lattice, max(pair), transposed=transposed)
+            self._share_lines(wanted, region, lattice, max(pair), transposed=transposed)
         if lattice.open():
-            self._lay_bands(wanted, closer, region, lattice, pair, transposed=transposed)
+            self._lay_bands(wanted, region, lattice, pair, transposed=transposed)
         return lattice.bound()
 
-    def _counted(
-        self, wanted: Wanted, closer: GridReduction, above: Level, region: Region, pair: Pair, *, transposed: bool
-    ) -> Lattice:
+    def _alone(self, wanted: Wanted, region: Region, pair: Pair, *, transposed: bool) -> Lattice:
         """Return the pairs of a region, with those refuted that have no placement in its racks wherever these lie."""
-        room, grid = np.sort(closer.room[region.racks])[::-1].tolist(), closer.problem
-        problem = GridProblem(grid.rows, grid.columns, tuple(room))
-        lattice = wanted.lattice(problem, closer.job.alpha, transposed=transposed)
-        fewest = self._bounds.touched(above.name, closer.level.name, pair)
+        closer = wanted.closer
+        room = np.sort(closer.room[region.racks])[::-1].tolist()
+        problem = GridProblem(closer.problem.rows, closer.problem.columns, tuple(room))
+        lattice = wanted.lattice(problem, transposed=transposed)
+        fewest = self._bounds.touched(wanted.above.name, closer.level.name, pair)
         most = lattice.problem.largest_pair
         dp, pp = fewest[::-1] if transposed else fewest
         asked = lattice.problem, (dp, pp)
@@ -778,20 +773,10 @@ class CloserSearch:
             self._refuted[asked] = lattice.most_refuted.copy()
         return lattice
 
-    def _share_lines(
-        self,
-        wanted: Wanted,
-        closer: GridReduction,
-        above: Level,
-        region: Region,
-        lattice: Lattice,
-        pods: int,
-        *,
-        transposed: bool,
-    ) -> None:
+    def _share_lines(self, wanted: Wanted, region: Region, lattice: Lattice, pods: int, *, transposed: bool) -> None:
         """Refute and build pairs where rows lie whole in pods, of which so many may be in use."""
         rows, columns = lattice.problem.rows, lattice.problem.columns
-        tied = self._tied_lines(closer, above, transposed=transposed)
+        tied = self._tied_lines(wanted, transposed=transposed)
         rooms = tuple(pod.room for pod in region.pods)
         lines = WholeLines(lattice, rooms, pods, len(tied) // len(np.unique(tied)), self._decisions, self._limits)
         together = np.argsort(tied, kind="stable")
@@ -808,12 +793,10 @@ class CloserSearch:
                     cells = np.empty((rows, columns), dtype=np.int32)
                     cells[together] = _laid_out([region.pods[pod].racks[part] for pod, part in parts])
                     used = [region.pods[pod].racks for pod, _ in parts]
-                    self._offer(closer, cells.T if transposed else cells, used)
+                    self._offer(wanted.closer, cells.T if transposed else cells, used)
                     lattice.most = wanted.most
 
-    def _lay_bands(
-        self, wanted: Wanted, closer: GridReduction, region: Region, lattice: Lattice, above: Pair, *, transposed: bool
-    ) -> None:
+    def _lay_bands(self, wanted: Wanted, region: Region, lattice: Lattice, above: Pair, *, transposed: bool) -> None:
         """Build pairs by bands in two levels, the roomiest of the cheaper half of the open ones first."""
         problem = lattice.problem
         rooms = tuple(pod.room for pod in region.pods)
@@ -837,7 +820,7 @@ class CloserSearch:
                 if cells is None:
                     continue
                 laid = region.racks[cells]
-                self._offer(closer, laid.T if turned != transposed else laid, [pod.racks for pod in region.pods])
+                self._offer(wanted.closer, laid.T if turned != transposed else laid, [pod.racks for pod in region.pods])
                 if self._goals.best is not best:
                     break
             lattice.most = wanted.most
@@ -845,11 +828,12 @@ class CloserSearch:
                 failed.append(target)
 
     @staticmethod
-    def _tied_lines(closer: GridReduction, above: Level, *, transposed: bool) -> IntArray:
+    def _tied_lines(wanted: Wanted, *, transposed: bool) -> IntArray:
         """Return for each row of the grid (column, where that is transposed) which others holds keep with it in a pod:
         the same number, as often each.
         """
-        of_pods = blocks_at(closer.cluster, closer.job, closer.cluster.level_index(above.name))
+        closer = wanted.closer
+        of_pods = blocks_at(closer.cluster, closer.job, closer.cluster.level_index(wanted.above.name))
         own, broader = ((blocks.column_of if transposed else blocks.row_of) for blocks in (closer.blocks, of_pods))
         tied: IntArray = broader[np.unique(own, return_index=True)[1]]
         alike = len(np.unique(np.bincount(tied))) == 1
