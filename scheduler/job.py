@@ -298,6 +298,8 @@ class Overrides:
     """Level of the cluster whose domains spread counts."""
     avoid: Avoid | None = field(default=None, metadata={"default": "the job's"})
     """Whether slow nodes are used: never, at the price of their slowdown, or freely."""
+    dp: int | None = field(default=None, metadata={"option": False})
+    """Replicas of the job."""
 
 
 def stage_slowdown(slowdown: npt.ArrayLike, *, stages: int, microbatches: int | None) -> npt.NDArray[np.float64]:

@@ -79,7 +79,9 @@ class RunOptions:
 
     checkpoint: str | None = field(default=None, metadata={"file": "result"})
     """File in which the run is saved from time to time; a run that finds it continues from it."""
-    checkpoint_every: Annotated[float, Ge(0)] = field(default=60.0, metadata={"metavar": "SECONDS"})
+    checkpoint_every: Annotated[float, Ge(0)] = field(
+        default=60.0, metadata={"metavar": "SECONDS", "needs": ("--checkpoint",)}
+    )
     """Seconds of wall time between two savings of the run."""
     max_backlog_years: Annotated[float, Ge(0)] = field(default=100.0, metadata={"metavar": "N"})
     """Years of work of the whole cluster that may wait before the run is given up; 0 for any."""

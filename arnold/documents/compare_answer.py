@@ -13,9 +13,9 @@ from arnold.documents.answer_frame import SHORT, Frame, passed_over, print_head
 from arnold.documents.place_answer import PlacementAnswer
 from ground.errors import few
 from ground.quantities import decimal, plural
-from ground.records import JsonRecord, NotNegative, record_of
+from ground.records import AtLeastOne, JsonRecord, NotNegative, record_of
 from scheduler.job_files.job_file import JobDocument, job_document
-from scheduler.objective import TOLERANCE, Spread
+from scheduler.objective import TOLERANCE, Spread, slowest_in_use, step_time
 from scheduler.outcome import Instance, Outcome, status_words
 from scheduler.placement.types import ALGORITHMS, Status
 from scheduler.work_clock import End
@@ -158,6 +158,91 @@ def print_results(frame: Frame, document: CompareDocument, *, most: int) -> None
         frame.out.print(Wrapped(f"{len(without)} found no placement: {', '.join(names)}"))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobSize(JsonRecord):
+    """What a job gets at one size.  Numbers of a placement are null when there is none."""
+
+    dp: AtLeastOne
+    """Replicas."""
+    gpus: AtLeastOne
+    """GPUs in all."""
+    status: Status
+    """As of `arnold place`."""
+    reason: str | None
+    """Why there is no placement."""
+    objective: float | None
+    spread: Spread | None
+    bound: float | None
+    """No placement at this size has a smaller objective."""
+    step_time: float | None
+    """Predicted step time by the job's spread_cost, 1 = no spread and no slow node."""
+    worth: float | None
+    """GPUs without spread and slow nodes that do as much: GPUs over the step time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SizesDocument(JsonRecord):
+    """One job at several sizes."""
+
+    sizes: tuple[JobSize, ...]
+    """The smallest first."""
+    best: AtLeastOne | None
+    """Replicas at which it does most; null = it fits at none."""
+    job: JobDocument
+    """The job at the first of the sizes."""
+    cluster: ClusterSummary
+    level: str
+    notes: tuple[str, ...]
+
+
+def sizes_document(instances: Sequence[Instance], outcomes: Sequence[Outcome]) -> SizesDocument:
+    """Return the document of a job at several sizes."""
+    sizes = []
+    for instance, outcome in zip(instances, outcomes, strict=True):
+        job, worth, time = instance.job, outcome.evaluation, None
+        if worth is not None:
+            time = step_time(job, objective=worth.objective, slowest=slowest_in_use(instance.cluster, worth))
+        gpus = job.parallelism.gpus
+        sizes.append(
+            JobSize(
+                dp=job.parallelism.dp, gpus=gpus, status=outcome.status, reason=outcome.reason or None,
+                objective=outcome.objective, spread=outcome.spread, bound=outcome.bound, step_time=time,
+                worth=None if time is None else gpus / time,
+            )
+        )  # fmt: skip
+    first = instances[0]
+    return SizesDocument(
+        sizes=tuple(sizes),
+        best=max(((size.worth, -size.dp) for size in sizes if size.worth is not None), default=(0.0, 0))[1] * -1
+        or None,
+        job=job_document(first),
+        cluster=summarise_cluster(first.cluster, first.source),
+        level=first.level.name,
+        notes=first.notes,
+    )
+
+
+def print_sizes(out: Console, document: SizesDocument) -> None:
+    """Print what a job gets at each size."""
+    sizes = document.sizes
+    if document.best is None:
+        frame = Frame(out, f"it fits at none of {plural(len(sizes), 'size')}", BAD)
+    else:
+        frame = Frame(out, f"dp {document.best} does most, of {plural(len(sizes), 'size')}", GOOD)
+    out.print(f"{document.cluster.source}: {document.cluster.nodes:,} nodes; spread counts by {document.level}")
+    rows = [
+        (size.dp, size.gpus, decimal(size.objective), size.spread.dp, size.spread.pp,
+         None if size.bound is None else decimal(size.bound), f"{size.step_time:.3f}", f"{size.worth:,.1f}",
+         status_words(size.status))
+        if size.objective is not None and size.spread is not None and size.step_time and size.worth
+        else (size.dp, size.gpus, *[None] * 6, size.reason or status_words(size.status))
+        for size in sizes
+    ]  # fmt: skip
+    headers = ("dp", "GPUs", "objective", "DP spread", "PP spread", "bound", "step", "worth in GPUs", "")
+    frame.rows(headers, rows, title="Sizes", left=("",))
+    frame.end(["steps by the job's spread_cost", *document.notes], "")
+
+
 @dataclass(frozen=True, slots=True)
 class InstalledAlgorithm(JsonRecord):
     """An installed algorithm."""
@@ -182,7 +267,7 @@ def algorithms_document() -> AlgorithmsDocument:
     return AlgorithmsDocument(tuple(InstalledAlgorithm(name, ALGORITHMS.load(name).summary) for name in names))
 
 
-CompareOutput = CompareDocument | AlgorithmsDocument  # Either of the two
+CompareOutput = CompareDocument | SizesDocument | AlgorithmsDocument  # One of these
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
@@ -391,6 +391,7 @@ def job_of(
             raise InvalidJob("order is given twice", where="order", fix="keep one of the two")
         given = content.parallelism.order if content.order is None else content.order
         parallelism = content.parallelism.in_order(given)
+        parallelism = parallelism if overrides.dp is None else replace(parallelism, dp=overrides.dp)
         if content.gpus_per_node is None and cluster is not None:
             sizes = node_sizes(cluster, parallelism, gpu_types)
         else:
