@@ -157,7 +157,7 @@ def test_a_soft_term_of_whole_columns_is_weighed_against_the_pair() -> None:
 @given(seed=st.integers(0, 10**9))
 @examples(10)
 def test_one_column_takes_the_fewest_domains_level_by_level(seed: int) -> None:
-    """Against all sets of racks with room for it: of the fewest minipods, then the fewest leaves in these, then racks."""
+    """Against all sets of racks with room for it: the fewest minipods, then leaves in these, then racks."""
     chance = random.Random(seed)
     paths = [(f"p{k // 5}", f"l{k // chance.choice((2, 3))}-{k // 5}", f"r{k}") for k in range(10)]
     room = [chance.randint(1, 5) for _ in paths]
