@@ -127,10 +127,12 @@ def test_gangs_that_run_are_scored(arnold_plane: ControlPlane, namespace: str, t
         saved = answer(plane, PROGRAM, "snapshot", *live, "--output", snapshot)
         scores = [answer(plane, PROGRAM, "score", *cluster, "--all") for cluster in (live, ("--cluster", snapshot))]
         alone = answer(plane, PROGRAM, "score", *live, "--nodes", f"{namespace}/hand")
-    assert {job["name"]: job["group"] for job in saved["jobs"]} == {
-        f"{namespace}/planned": namespace, f"{namespace}/hand": namespace,
-    }  # fmt: skip
-    assert saved["jobs"][0]["nodes"] == [where["planned-0"], where["planned-1"]]
+    assert {job["group"] for job in saved["jobs"]} == {namespace}
+    of_name = {job["name"]: job["nodes"] for job in saved["jobs"]}
+    assert of_name == {
+        f"{namespace}/planned": [where["planned-0"], where["planned-1"]],
+        f"{namespace}/hand": by_hand,
+    }
     for together in scores:
         of_job = {job["name"].partition("/")[2]: job for job in together["jobs"]}
         assert {name: job["objective"] for name, job in of_job.items()} == {"hand": pytest.approx(1.3), "planned": 1.0}
