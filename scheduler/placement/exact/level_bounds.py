@@ -111,6 +111,8 @@ class LevelBounds:
     params: ExactParams
     lattices: dict[str, Lattice] = field(default_factory=dict)  # by level, those that are known already
     floors: Mapping[str, Pair] = field(default_factory=dict)  # by level, what S and R are at least, each by itself
+    # what Eq. 2 of the job's level comes to at least where groups are held besides, by these holds
+    where_held: dict[frozenset[Hold], float] = field(default_factory=dict)
     end: float = inf  # of the time for coverage, and for knapsacks over broader domains: tenths of a second in all
     _lines: dict[tuple[str, str], tuple[LineTouches, ...]] = field(default_factory=dict)  # columns and rows, by levels
     # what groups touch at least, by family and level; and the same where a level has a pair with this larger spread

@@ -5,7 +5,7 @@ Where the objective has terms that the pairs (S, R) do not see, the best pair ne
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations, islice, pairwise, product
 from math import inf
@@ -272,8 +272,7 @@ def goals_of(
     # rules have an end of their own: none that was asked is to be better, also where the search of pairs took all time
     rules = quick_starts(reduction, limits, params, end=end) if has_more_terms(cluster, job) else ()
     placements = [placement for nodes in rules if (placement := weighed(cluster, job, nodes))]
-    pairs_where_held: dict[frozenset[Hold], float] = {}
-    for nodes in _starts(reduction, search, limits, end, params, pairs_where_held):
+    for nodes in _starts(bounds, search, end):
         if placement := weighed(cluster, job, nodes):
             placements.append(placement)
         # each may take tenths of a second: once there is one, the others wait for time
@@ -284,21 +283,19 @@ def goals_of(
     goals = GoalSearch(reduction, bounds, best, [], limits, params, effort, end)
     if has_more_terms(cluster, job):
         goals.count(0)
-        goals.raise_bound(0, _least_by_holds(goals, bounds, search.lattice.bound(), pairs_where_held))
+        goals.raise_bound(0, _least_by_holds(bounds, search.lattice.bound()))
     return goals
 
 
-def _least_by_holds(
-    goals: GoalSearch, bounds: LevelBounds, pairs: float, pairs_where_held: Mapping[frozenset[Hold], float]
-) -> float:
+def _least_by_holds(bounds: LevelBounds, pairs: float) -> float:
     """Return what the objective comes to at least: some soft terms are 1, as if held, and all others 2 or more.
 
-    :param pairs: what Eq. 2 comes to at least, wherever groups lie; ``pairs_where_held``: where some terms are held.
+    :param pairs: what Eq. 2 comes to at least, wherever groups lie.
     """
-    job, least = goals.reduction.job, inf
+    job, least = bounds.reduction.job, inf
     soft = [term for term in job.soft if term.weight > 0.0]
     fewest = {term: bounds.least([term]) / term.weight for term in soft}
-    for chosen in product((False, True), repeat=len(soft)) if len(soft) <= goals.params.held_terms else ():
+    for chosen in product((False, True), repeat=len(soft)) if len(soft) <= bounds.params.held_terms else ():
         held = [term for term, holds in zip(soft, chosen, strict=True) if holds]
         if any(fewest[term] > 1.5 for term in held):
             continue
@@ -307,7 +304,7 @@ def _least_by_holds(
             for term in soft
             if term not in held
         )
-        of_pairs = pairs_where_held.get(frozenset(Hold(term.family, term.level) for term in held), pairs)
+        of_pairs = bounds.where_held.get(frozenset(Hold(term.family, term.level) for term in held), pairs)
         least = min(least, max(pairs, of_pairs) + sum(term.weight for term in held) + others)
     return least if least < inf else -inf
 
@@ -330,19 +327,12 @@ def other_seats(
             yield seat_cells(reduction, looked_inside, seconds, params, end=end)
 
 
-def _starts(
-    reduction: GridReduction,
-    search: PairSearch,
-    limits: Limits,
-    end: float,
-    params: ExactParams,
-    pairs_where_held: dict[frozenset[Hold], float],
-) -> Iterator[IntArray]:
-    """Yield nodes for the cheapest pair; with more terms for every corner of the front, and for other jobs like it.
-
-    :param pairs_where_held: takes in what Eq. 2 comes to at least where some terms are held.
+def _starts(bounds: LevelBounds, search: PairSearch, end: float) -> Iterator[IntArray]:
+    """Yield nodes for the cheapest pair; with more terms for every corner of the front, and for other jobs like it, of
+    which it is noted what Eq. 2 comes to at least where they hold terms.
     """
-    cluster, job, lattice = reduction.cluster, reduction.job, search.lattice
+    reduction, limits, params, lattice = bounds.reduction, bounds.limits, bounds.params, search.lattice
+    cluster, job = reduction.cluster, reduction.job
     seconds = seating_seconds(limits, params)
     if not has_more_terms(cluster, job):
         yield seat_pair(reduction, lattice, lattice.best, seconds, params, end=end)
@@ -358,7 +348,7 @@ def _starts(
             of_other = search_reduction(asked, limits, share, params).lattice
             bound = of_other.bound()
         if asked.level is reduction.level and other.alpha == job.alpha:
-            pairs_where_held[frozenset(other.holds) - frozenset(job.holds)] = bound
+            bounds.where_held[frozenset(other.holds) - frozenset(job.holds)] = bound
         if asked.refusal:
             continue
         yield seat_pair(asked, of_other, of_other.best, seconds, params, end=end)
