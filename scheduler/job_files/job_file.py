@@ -331,9 +331,8 @@ class JobFile:
                 raise UnknownName(second, where=where, fix=fix)
             if name not in (levels := [*tree, *beside]) and f"{SECOND}{name}" not in beside:
                 fix = f"levels of this cluster: {', '.join(levels) or 'none'}; --level-names renames them"
-                raise UnknownName(
-                    f"the cluster has no level {name!r}", where=where, fix=f"{did_you_mean(name, levels)}{fix}"
-                )
+                fix = f"{did_you_mean(name, levels)}{fix}"
+                raise UnknownName(f"the cluster has no level {name!r}", where=where, fix=fix)
         if not cluster.levels:
             fix = "give the nodes at least one level, e.g. a rack"
             raise InvalidTopology("the cluster has no levels", where="--cluster", fix=fix)
