@@ -69,9 +69,8 @@ class Parallelism:
             object.__setattr__(self, "etp", None)
         for name in DEGREES:
             if self.degree(name) < 1:
-                raise InvalidJob(
-                    f"{name} is {self.degree(name)}", where=f"parallelism.{name}", fix=f"{name} is at least 1"
-                )
+                fix = f"{name} is at least 1"
+                raise InvalidJob(f"{name} is {self.degree(name)}", where=f"parallelism.{name}", fix=fix)
         if sorted(self.order.split("-")) != sorted(FAMILIES):
             problem = f"order {self.order!r} does not name tp, cp, ep, dp and pp once each"
             raise InvalidJob(problem, where="parallelism.order", fix=f"for example order: {MEGATRON_ORDER}")

@@ -103,6 +103,7 @@ EXCEPTIONS: Mapping[str, Elsewhere] = {
         "arnold report": ("", "is of an accounting; tests/arnold/commands/test_cli_report.py has one"),
         "arnold score": ("", "is of a job that runs; tests/arnold/commands/test_cli_running_jobs.py has such"),
         "arnold explain": ("", "is of jobs that run; tests/arnold/commands/test_cli_running_jobs.py has such"),
+        "arnold anonymise": ("", "is of the snapshot; tests/arnold/commands/test_cli_anonymise.py has one"),
     },
     "docs/how-to/slow-job.md": {
         "arnold health op-trace": ("", "profiles of PyTorch; tests/health/whatif make them"),

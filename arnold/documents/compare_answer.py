@@ -8,14 +8,14 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from arnold.console.fitted_table import Wrapped
-from arnold.console.output import BAD, GOOD, SO_SO, print_sentences
-from arnold.documents.answer_frame import SHORT, Frame, passed_over, print_head
+from arnold.console.output import BAD, GOOD, print_sentences
+from arnold.documents.answer_frame import COLOURS, SHORT, Frame, passed_over, print_head
 from arnold.documents.place_answer import PlacementAnswer
 from ground.errors import few
 from ground.quantities import decimal, plural
 from ground.records import AtLeastOne, JsonRecord, NotNegative, record_of
 from scheduler.job_files.job_file import JobDocument, job_document
-from scheduler.objective import TOLERANCE, Spread, slowest_in_use, step_time
+from scheduler.objective import Spread, slowest_in_use, step_time
 from scheduler.outcome import Instance, Outcome, status_words
 from scheduler.placement.types import ALGORITHMS, Status
 from scheduler.work_clock import End
@@ -117,14 +117,16 @@ def print_comparison(out: Console, instance: Instance, document: CompareDocument
     if document.best is None:
         frame = Frame(out, f"none of {many} found a placement", BAD)
     else:
-        bound = document.bound
-        proved = bound is not None and document.best <= bound + TOLERANCE
-        least = "of no known bound" if bound is None else f"none has less than {decimal(bound)}"
-        sure = "proved the least" if proved else least
+        best = next(result for result in document.results if result.algorithm == document.best_algorithms[0])
+        sure = status_words(best.status, best.stopped_at)
+        if best.status != "optimal":
+            sure += (
+                ", of no known bound" if document.bound is None else f", none has less than {decimal(document.bound)}"
+            )
         verdict = (
             f"best of {many}: objective {decimal(document.best)} by {few(document.best_algorithms, most=1)}, {sure}"
         )
-        frame = Frame(out, verdict, GOOD if proved else SO_SO)
+        frame = Frame(out, verdict, COLOURS.get(best.status, BAD))
     print_head(out, instance)
     print_results(frame, document, most=SHOWN)
     frame.end([*passed_over(instance), *document.notes], then)
@@ -171,7 +173,9 @@ class JobSize(PlacementAnswer):
     reason: str | None
     """Why there is no placement."""
     objective: float | None
+    """alpha * spread.dp + beta * spread.pp, plus the soft constraints of the job and the levels that it weighs."""
     spread: Spread | None
+    """Spread at the level that counts."""
     bound: float | None
     """No placement at this size has a smaller objective."""
     step_time: float | None
@@ -191,8 +195,11 @@ class SizesDocument(PlacementAnswer):
     job: JobDocument
     """The job at the first of the sizes."""
     cluster: ClusterSummary
+    """The cluster as it was read."""
     level: str
+    """The level whose domains spread counts."""
     notes: tuple[str, ...]
+    """What is worth knowing about this run, one sentence each."""
 
 
 def sizes_document(instances: Sequence[Instance], outcomes: Sequence[Outcome]) -> SizesDocument:
