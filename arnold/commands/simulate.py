@@ -190,9 +190,8 @@ def _grid(replay: ReplayOptions, clusters: Sequence[str], seeds: int | None) -> 
     except ValueError:
         scales = []
     if not scales or not all(0 < scale < float("inf") for scale in scales):
-        raise InvalidInput(
-            f"{text[:40]!r} are no scales of load", where="--scale-load", fix="write numbers above 0, e.g. 0.8,1,1.2"
-        )
+        fix = "write numbers above 0, e.g. 0.8,1,1.2"
+        raise InvalidInput(f"{text[:40]!r} are no scales of load", where="--scale-load", fix=fix)
     stems = [plain(Path(file).stem) for file in clusters]
     return StudyGrid(
         names_in(settings.policy, "--policy"),

@@ -59,9 +59,8 @@ class Command(click.Command):
                 # a list has all its values, and a flag without an opposite says the same twice
                 if not option.multiple and (not option.is_flag or option.secondary_opts):
                     name = "/".join([option.opts[0], *option.secondary_opts[:1]])
-                    raise InvalidInput(
-                        f"{name} is given twice", where=ctx.command_path, fix="give it once: it takes one value"
-                    )
+                    fix = "give it once: it takes one value"
+                    raise InvalidInput(f"{name} is given twice", where=ctx.command_path, fix=fix)
             for option in self.params:
                 if isinstance(option, DependentOption):
                     option.check(given)

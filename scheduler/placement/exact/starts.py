@@ -272,7 +272,7 @@ def goals_of(
     # rules have an end of their own: none that was asked is to be better, also where the search of pairs took all time
     rules = quick_starts(reduction, limits, params, end=end) if has_more_terms(cluster, job) else ()
     placements = [placement for nodes in rules if (placement := weighed(cluster, job, nodes))]
-    for nodes in _starts(reduction, search, limits, end, params):
+    for nodes in _starts(bounds, search, end):
         if placement := weighed(cluster, job, nodes):
             placements.append(placement)
         # each may take tenths of a second: once there is one, the others wait for time
@@ -280,7 +280,33 @@ def goals_of(
             break
     best = min(placements, key=lambda placement: placement.order)
     effort = (params.term_effort if has_more_terms(cluster, job) else params.goal_effort) * limits.seconds
-    return GoalSearch(reduction, bounds, best, [], limits, params, effort, end)
+    goals = GoalSearch(reduction, bounds, best, [], limits, params, effort, end)
+    if has_more_terms(cluster, job):
+        goals.count(0)
+        goals.raise_bound(0, _least_by_holds(bounds, search.lattice.bound()))
+    return goals
+
+
+def _least_by_holds(bounds: LevelBounds, pairs: float) -> float:
+    """Return what the objective comes to at least: some soft terms are 1, as if held, and all others 2 or more.
+
+    :param pairs: what Eq. 2 comes to at least, wherever groups lie.
+    """
+    job, least = bounds.reduction.job, inf
+    soft = [term for term in job.soft if term.weight > 0.0]
+    fewest = {term: bounds.least([term]) / term.weight for term in soft}
+    for chosen in product((False, True), repeat=len(soft)) if len(soft) <= bounds.params.held_terms else ():
+        held = [term for term, holds in zip(soft, chosen, strict=True) if holds]
+        if any(fewest[term] > 1.5 for term in held):
+            continue
+        others = sum(
+            term.weight * (1.0 if job.grid.groups[term.family].largest == 1 else max(2.0, fewest[term]))
+            for term in soft
+            if term not in held
+        )
+        of_pairs = bounds.where_held.get(frozenset(Hold(term.family, term.level) for term in held), pairs)
+        least = min(least, max(pairs, of_pairs) + sum(term.weight for term in held) + others)
+    return least if least < inf else -inf
 
 
 def other_seats(
@@ -301,11 +327,12 @@ def other_seats(
             yield seat_cells(reduction, looked_inside, seconds, params, end=end)
 
 
-def _starts(
-    reduction: GridReduction, search: PairSearch, limits: Limits, end: float, params: ExactParams
-) -> Iterator[IntArray]:
-    """Yield nodes for the cheapest pair; with more terms for every corner of the front, and for other jobs like it."""
-    cluster, job, lattice = reduction.cluster, reduction.job, search.lattice
+def _starts(bounds: LevelBounds, search: PairSearch, end: float) -> Iterator[IntArray]:
+    """Yield nodes for the cheapest pair; with more terms for every corner of the front, and for other jobs like it, of
+    which it is noted what Eq. 2 comes to at least where they hold terms.
+    """
+    reduction, limits, params, lattice = bounds.reduction, bounds.limits, bounds.params, search.lattice
+    cluster, job = reduction.cluster, reduction.job
     seconds = seating_seconds(limits, params)
     if not has_more_terms(cluster, job):
         yield seat_pair(reduction, lattice, lattice.best, seconds, params, end=end)
@@ -315,11 +342,15 @@ def _starts(
         yield seat_pair(reduction, lattice, (point.dp, point.pp), seconds, params, end=end)
     others = list(_others(cluster, job, params))
     for number, other in enumerate(others):
-        asked = GridReduction(cluster, other, reduction.slowest)
+        asked, bound = GridReduction(cluster, other, reduction.slowest), inf
+        if not asked.refusal:
+            share = max(params.least_seconds, (end - clock()) / (len(others) - number + 1))
+            of_other = search_reduction(asked, limits, share, params).lattice
+            bound = of_other.bound()
+        if asked.level is reduction.level and other.alpha == job.alpha:
+            bounds.where_held[frozenset(other.holds) - frozenset(job.holds)] = bound
         if asked.refusal:
             continue
-        share = max(params.least_seconds, (end - clock()) / (len(others) - number + 1))
-        of_other = search_reduction(asked, limits, share, params).lattice
         yield seat_pair(asked, of_other, of_other.best, seconds, params, end=end)
 
 

@@ -26,6 +26,7 @@ OF_THE_COMMAND = {
     "--algorithm": "replays may also place nothing",
     "--all": "of flags those of all nodes, of scores those of all jobs",
     "--cluster": "a report reads several snapshots",
+    "--job": "calibration adds its records to the file, so that it has to be a job file",
     "--trace": "a report reads the accounting of a period that was, with the jobs that waited",
 }
 """Options whose help differs from command to command, and why."""
