@@ -46,8 +46,8 @@ from topology.running_jobs import LiveJob, gpus_held
 
 NORMAL = NormalDist()
 # Share of the variance of run times, about their prediction, that jobs of one owner and group have in common: were each
-# by itself, they would make up for one another.  Of starts in Philly, behind hundreds of jobs and predicted by those that
-# ended, 8 % lay between the 10th and the 90th quantile without it, 25 % with a share of 0.05, and 83 % with this.
+# by itself, they would make up for one another.  Of starts in Philly, behind hundreds of jobs and predicted by those
+# that ended, 8 % lay between the 10th and the 90th quantile without it, 25 % with a share of 0.05, and 83 % with this.
 COMMON = 0.15
 DRAWS = 99  # Of the ends of jobs with a time limit: the 10th, 50th and 90th are the quantiles
 
