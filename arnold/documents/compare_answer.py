@@ -161,7 +161,7 @@ def print_results(frame: Frame, document: CompareDocument, *, most: int) -> None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobSize(JsonRecord):
+class JobSize(PlacementAnswer):
     """What a job gets at one size.  Numbers of a placement are null when there is none."""
 
     dp: AtLeastOne
@@ -185,7 +185,7 @@ class JobSize(JsonRecord):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SizesDocument(JsonRecord):
+class SizesDocument(PlacementAnswer):
     """One job at several sizes."""
 
     sizes: tuple[JobSize, ...]
