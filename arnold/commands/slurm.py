@@ -93,8 +93,9 @@ class SbatchCommand(Command):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the words after the name of the command."""
         own, rest = list[str](), list(args)
-        while rest and rest[0].partition("=")[0] in ("--grid", "--orders", "--help"):
-            taken = 1 if "=" in rest[0] or rest[0] == "--help" else 2
+        flags = {"--help", "-h", "--quiet", "--verbose"}
+        while rest and rest[0].partition("=")[0] in {"--grid", "--orders", *flags}:
+            taken = 1 if "=" in rest[0] or rest[0] in flags else 2
             own += rest[:taken]
             del rest[:taken]
         return super().parse_args(ctx, [*own, "--", *rest])
