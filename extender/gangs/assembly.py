@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
@@ -19,7 +19,12 @@ _NO_SEATS: Mapping[str, int] = MappingProxyType({})
 
 
 def assemble(
-    key: GangKey, members: Iterable[GangMember], *, seats: Mapping[str, int] = _NO_SEATS, size: int | None = None
+    key: GangKey,
+    members: Iterable[GangMember],
+    *,
+    seats: Mapping[str, int] = _NO_SEATS,
+    size: int | None = None,
+    ended: Collection[int] = (),
 ) -> Gang:
     """Return all that is known of a gang from its members, at least one, whatever their order.
 
@@ -28,6 +33,7 @@ def assemble(
 
     :param seats: UID -> rank of the pods that its plan names; empty where no plan has nodes.
     :param size: ranks of that plan.
+    :param ended: those of them that need no pod any more, even if the one that ended is gone.
     """
     everyone = _of_one_run(sorted(members, key=lambda member: (member.pod.name, member.pod.uid)))
     needed = [member for member in everyone if member.needed]
@@ -42,7 +48,9 @@ def assemble(
             named = (member for member in needed if member.pod.uid in seats)
             started = [member for member in named if member.pod.released or member.pod.node is not None]
         if started := sorted(started, key=lambda member: member.pod.created):
-            understood, ranks, disputes = _going_on(key, everyone, started, seats=seats, size=size)
+            understood, ranks, disputes = _going_on(
+                key, everyone, started, seats=seats, size=size, ended=ended
+            )
         else:
             speakers = needed or everyone
             for member in speakers:
@@ -165,6 +173,7 @@ def _going_on(
     *,
     seats: Mapping[str, int],
     size: int | None,
+    ended: Collection[int],
 ) -> tuple[Understood, Ranks, tuple[InvalidGang, ...]]:
     """Return what the eldest of a gang's started pods ask, the ranks of all that fit one, and what the others dispute.
 
@@ -201,7 +210,10 @@ def _going_on(
         else:
             fitting.append(member)
     count = understood.size or size
-    ranks = ranks_of(everyone, None) if count is None else seats_of(fitting, count, seats, planned=size or 0)
+    if count is None:
+        ranks = ranks_of(everyone, None)
+    else:
+        ranks = seats_of(fitting, count, seats, planned=size or 0, ended=ended)
     disputes += ranks.misfits
     # what would keep the others from being planned together
     alike = [member for member in fitting if member.needed]
@@ -246,6 +258,8 @@ def ranks_of(members: Sequence[GangMember], size: int | None) -> Ranks:
         )
     if size is None:
         return Ranks(waits=f"nobody says how many pods the gang has: add the annotation {GANG_SIZE}")
+    # pods that ended stay when their controller is to make fewer
+    finished = {index for index in finished if len(index) > 1 or index < (size,)}
     if len(taken) + len(finished) > size:
         raise InvalidGang(
             f"the gang has {len(taken) + len(finished)} pods, more than its size, {size}",
@@ -271,10 +285,17 @@ def ranks_of(members: Sequence[GangMember], size: int | None) -> Ranks:
         if rank >= size:
             raise _beyond(member.pod, rank, size)
     by_rank = {rank: member for (rank,), member in taken.items()}
-    return _seated(by_rank, {rank for (rank,) in finished if rank < size}, size, size)
+    return _seated(by_rank, {rank for (rank,) in finished}, size, size)
 
 
-def seats_of(members: Sequence[GangMember], size: int, seats: Mapping[str, int], *, planned: int) -> Ranks:
+def seats_of(
+    members: Sequence[GangMember],
+    size: int,
+    seats: Mapping[str, int],
+    *,
+    planned: int,
+    ended: Collection[int] = (),
+) -> Ranks:
     """Return the ranks of a gang of which pods have started: they keep theirs, others get vacant ones by their index.
 
     Of two pods for one rank the first in the order of ``members`` has it.  Where indices are ranks only when all are
@@ -283,6 +304,7 @@ def seats_of(members: Sequence[GangMember], size: int, seats: Mapping[str, int],
     :param size: ranks that it is to have; where that is fewer than planned, those beyond are not missed.
     :param seats: UID -> rank of the pods that the plan names; empty where the plan is lost.
     :param planned: ranks of the plan.
+    :param ended: those of them that need no pod any more.
     """
     everyone = max(size, planned)
     taken = {seats[member.pod.uid]: member for member in members if member.needed and member.pod.uid in seats}
@@ -309,9 +331,8 @@ def seats_of(members: Sequence[GangMember], size: int, seats: Mapping[str, int],
             ranks[pod.uid] = rank
             if member.needed and (first := taken.setdefault(rank, member)) is not member:
                 misfits.append(_taken_rank(first.pod, member))
-    ended = [member for member in members if member.done]
-    done = {rank for member in ended if (rank := ranks.get(member.pod.uid)) is not None} - taken.keys()
-    return _seated(taken, done, everyone, size, misfits)
+    done = {rank for member in members if member.done and (rank := ranks.get(member.pod.uid)) is not None}
+    return _seated(taken, {*done, *ended} - taken.keys(), everyone, size, misfits)
 
 
 def _rank_meant(member: GangMember, first: GangMember, size: int, order: Sequence[tuple[int, ...]]) -> int | None:

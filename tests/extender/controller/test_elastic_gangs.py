@@ -235,6 +235,34 @@ def test_a_rank_that_is_done_gives_its_node_back(*, failed: bool) -> None:
     assert str(world.state.fleet.promised_to(str(node))) == f"{SPACE}/b"
 
 
+def test_a_pod_that_ended_is_deleted() -> None:
+    """With its node, say: its rank is not missed, neither when another is bound nor when the Job grows."""
+    world = Elastic("Job")
+    world.says(4)
+    pods = world.make(*range(4))
+    world.settle()
+    world.bind(*pods[:3])
+    world.finish("t-1")
+    world.delete("t-1")
+    world.bind("t-3")
+    world.settle()
+    assert (world.phase("t"), world.plan("t").bound_pods, healthy(world)) == (PlanPhase.BOUND, 4, "")
+    world.says(5)
+    world.run(*world.make(4))
+    assert (len(world.plan("t").nodes), world.plan("t").ended, healthy(world)) == (5, (1,), "")
+    assert world.promised == world.needed
+
+
+def test_a_pod_that_ended_beyond_the_ranks_that_are_left() -> None:
+    """A Job keeps it when it is to have fewer: the others start all the same."""
+    world = running(2, "Job")
+    world.finish("t-1")
+    world.says(1)
+    world.recreate("t-0")
+    world.run("t-0")
+    assert (world.phase("t"), world.promised) == (PlanPhase.BOUND, world.needed)
+
+
 def test_a_gang_whose_last_rank_failed_before_it_ran_is_bound() -> None:
     """Seven pods are on their nodes and the eighth is given up: nothing is waited for."""
     world = Elastic("Job")
