@@ -31,8 +31,8 @@ SLACK = 1e-6
 CELL_PARTS = 2**40
 """Parts of a cell in which multipliers are handed on: 5e-13 cells a touch, so that rounding costs no refutation."""
 
-_POINTS = 24  # Multipliers on each axis of the coverage bound's table besides zero, spaced geometrically
-_LEAST = 0.02  # The least of these, in cells for one row touched: below it a touch is as good as free
+POINTS = 24  # Multipliers on each axis of a table of bounds besides zero, spaced geometrically
+LEAST = 0.02  # The least of these, in cells for one row touched: below it a touch is as good as free
 _ZOOMS = 2  # Times that it zooms in on its best multipliers before a pair counts as not refuted
 _ZOOM_POINTS = 9  # Multipliers on each axis of a zoom, so that each is about four times as fine as the one before
 _GAIN_SECONDS = 2e-9  # Of work to weigh a shape of a domain by a pair of multipliers
@@ -120,8 +120,8 @@ class CoverageBound:
         self._problem = problem
         self._gain, self._rows, self._count = self._shapes()
         # a row touched is worth at most a cell in each column, a column at most one in each row
-        self._lambdas = np.concatenate([[0.0], np.geomspace(_LEAST, problem.columns, _POINTS)])
-        self._mus = np.concatenate([[0.0], np.geomspace(_LEAST, problem.rows, _POINTS)])
+        self._lambdas = np.concatenate([[0.0], np.geomspace(LEAST, problem.columns, POINTS)])
+        self._mus = np.concatenate([[0.0], np.geomspace(LEAST, problem.rows, POINTS)])
         self._table = self._sum_of_gains(self._lambdas, self._mus)
         self._known: dict[Pair, tuple[float, float, float]] = {}
 
