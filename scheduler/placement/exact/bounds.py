@@ -335,8 +335,9 @@ def _with_domain(
 
 
 UNIT = 1 << 16  # Parts of a cell: weights are integers, and this rounds away a thousandth of a cell at most
-# Of work: a program, an iteration for each variable, and to weigh a size of the last part of a line
-_PROGRAM_SECONDS, _ITERATION_SECONDS, _SIZE_SECONDS = 1e-3, 2e-8, 1e-8
+# Of work: to make an entry of the program, and to read it in before each solution; an iteration for each variable; and
+# to weigh a size of the last part of a line
+_MADE_SECONDS, _READ_SECONDS, _ITERATION_SECONDS, _SIZE_SECONDS = 8e-7, 1.4e-7, 1.4e-8, 1e-8
 _AROUND = 3  # Rows around c / q with which shapes are in the program from the start
 _GAIN = 1e-6  # What a shape must gain to join it: the program works in floating point
 _MISSING = 1000.0  # Price in cells of a row or column without a pattern: more than any pattern costs
@@ -435,6 +436,7 @@ class _Master:
             self._objective.SetCoefficient(without := solver.NumVar(0, inf, ""), -_MISSING)
             lines.SetCoefficient(without, 1)
         self._known: set[tuple[object, ...]] = set()
+        self._entries = 0  # not zero, of all shapes
         for c in self._many:
             for q in range(1, min(columns, c) + 1):
                 for r in range(max(1, c // q - _AROUND), min(rows, c // q + _AROUND + 1) + 1):
@@ -449,7 +451,8 @@ class _Master:
         bound = PatternBound(self._problem, self._pair, PatternPrices(0, 0, (0,) * columns, (0,) * rows, UNIT))
         while bound.slack >= 0 and clock() < end:
             status = self._solver.Solve()
-            spend(_PROGRAM_SECONDS + _ITERATION_SECONDS * self._solver.iterations() * self._solver.NumVariables())
+            spend(_READ_SECONDS * self._entries)
+            spend(_ITERATION_SECONDS * self._solver.iterations() * self._solver.NumVariables())
             if status != pywraplp.Solver.OPTIMAL:
                 break
             worth = {c: _parts(count) for c, count in self._many.items()}
@@ -482,6 +485,8 @@ class _Master:
             at.SetCoefficient(shape, r)
         for at in self._high[:r]:
             at.SetCoefficient(shape, q)
+        self._entries += q + r
+        spend(_MADE_SECONDS * (q + r))
         return True
 
     def _add_pattern(self, at: list[pywraplp.Constraint], lines: pywraplp.Constraint, pattern: tuple[int, ...]) -> bool:

@@ -21,11 +21,12 @@ class ExactParams:
     # A method that finds most of what quicker ones leave: split bands, flows, shapes, components; and the search of
     # pairs where soft terms count, and single parts where stages share nodes, which leaves the rest to others
     long_share: float = 0.35
-    # What is good to have: the search with expert groups held together, searches below the job's level, corners of the
-    # front which the best pair did not need; and quick rules where the limit is up, as none may be better in the end
+    # What is good to have: the pattern bound, first peeled bands, the search with expert groups held together, searches
+    # below the job's level, corners of the front which the best pair did not need; and quick rules where the limit is
+    # up, as none may be better in the end
     short_share: float = 0.05
-    # First tries: the rectangle and the pattern bound, components; and rules that go pod by pod, so that placements of
-    # hundreds of cells take hardly longer for them
+    # First tries: the rectangle bound, components; and rules that go pod by pod, so that placements of hundreds of
+    # cells take hardly longer for them
     quick_share: float = 0.02
     # Share after which no further quick rule is asked: a few seconds suffice for all on 1,000 cells
     rules_share: float = 0.2

@@ -193,7 +193,7 @@ def count_patterns(search: PairSearch) -> None:
     problem = search.problem
     if problem.cells > search.params.many_cells:
         return
-    end = search.end_of(search.params.quick_share)
+    end = search.end_of(search.params.short_share)
     for pair in search.lattice.open():
         if clock() >= end:
             return

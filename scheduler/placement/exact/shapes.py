@@ -46,8 +46,8 @@ _NUMBERS = 5000
 # spread is 2, and the model of the columns decides most choices in a third of a second
 _CROSSINGS, _CROSSINGS_OF_TWO = 400_000, 20_000
 _EFFORT = 2.0  # of one choice: most that have a placement, or none, are decided in it
-# Of work: to compare a set of a column with one of a row, and to take in a term of the sums over shapes and patterns
-_PAIR_SECONDS, _TERM_SECONDS = 5e-6, 3e-6
+# Of work: to list a set, to compare one of a column with one of a row, and to take in a term of the sums of a model
+_SET_SECONDS, _PAIR_SECONDS, _TERM_SECONDS = 7e-7, 5e-6, 3e-6
 _WEIGHTS = 10  # Different weights of shapes, a handful
 _FINE = 100  # Parts of a cell in which regrets enter the model: small integers; each is rounded down
 _OF_A_TURN = 4  # Choices: some take hundredths of a second and others seconds, so that two would wait for each other
@@ -236,6 +236,7 @@ def _sets(side: _Side, most: int) -> list[DomainSet]:
             if cells + side.sizes[k] * (side.parts - len(some)) < side.cells or len(some) == side.parts:
                 break
             waiting.append((i + 1, (*some, k), cells + side.sizes[k], holes + side.holes[k]))
+    spend(_SET_SECONDS * len(found))
     return found
 
 

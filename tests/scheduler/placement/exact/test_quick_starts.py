@@ -68,7 +68,7 @@ def test_no_rule_is_better_where_nothing_else_is_tried(seed: int) -> None:
         level=chance.choice(["minipod", "rack"]),
         counts=tuple(terms),
     )
-    exact = Exact(ExactParams(goal_effort=0.0, term_effort=0.0, rules_share=ALL, short_share=ALL, quick_share=ALL))
+    exact = Exact(ExactParams(goal_effort=0.0, term_effort=0.0, rules_share=ALL, short_share=0.5, quick_share=0.5))
     assert better_rules(cluster, job, exact, Limits(seconds=5.0, workers=1)) == []
 
 
@@ -82,7 +82,7 @@ def test_no_rule_is_better_where_one_was(number: int) -> None:
         better_rules(
             instance.cluster(),
             job,
-            Exact(ExactParams(rules_share=ALL, short_share=ALL, quick_share=ALL)),
+            Exact(ExactParams(rules_share=ALL, short_share=0.5, quick_share=0.5)),
             Limits(seconds=2.0),
         )
         == []
