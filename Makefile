@@ -23,8 +23,8 @@ unexport PYTHONDONTWRITEBYTECODE
 help: ## show the commands
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 12
 
-demo: $(DEMO_STAMP) ## place a 9,600-GPU job on a fragmented cluster and write arnold-demo.html
-	$(BIN)/arnold demo
+demo: $(DEMO_STAMP) ## place a 9,600-GPU job on a fragmented cluster; write arnold-demo.html, and its files to try/
+	$(BIN)/arnold demo --save try
 
 test: $(STAMP) ## run the tests, all but those on a control plane, of launchers and of pages with axe-core; properties with a twentieth of their examples
 	$(BIN)/python -m pytest -m "not control_plane and not launchers and not accessibility"

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from datetime import datetime
 from itertools import pairwise
 from typing import Any, ClassVar
@@ -26,6 +27,8 @@ from ground.documents import Document, load_document
 from ground.errors import InvalidInput
 from ground.files import Source
 from ground.formats import FileFormat
+from ground.records import json_data
+from scheduler.job_files.job_file import JobDocument, document_of
 from topology.kubernetes.objects import START_OF_TIME, Place
 from topology.kubernetes.pods import Pod
 from topology.node_gpus import GPUS
@@ -104,10 +107,9 @@ def _job(key: GangKey, members: Sequence[tuple[Place, Pod]], document: Document,
         asks |= {name: written[key] for name, key in (("order", ORDER), ("level", LEVEL)) if key in written}
         with suppress(KeyError, ValueError):
             asks["alpha"] = float(written[ALPHA])
-    if plan is not None and plan.spec.parallelism:
-        spec = plan.spec
-        of_plan = {"parallelism": degrees_in(plan.spec.parallelism), "order": spec.order, "alpha": spec.alpha}
-        asks = of_plan | {"level": spec.level, "tp_level": spec.tp_level, "spread_cost": spec.spread_cost}
+    if plan is not None and (job := plan.spec.job(key.name)) is not None:
+        planned = replace(document_of(job, level=job.level), gpus_per_node=None)  # those of the nodes
+        asks = json_data(JobDocument, planned, without_defaults=True)
         if {*plan.node_names} == {*nodes}:
             nodes, ranked = plan.node_names, True
     return LiveJob(

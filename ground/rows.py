@@ -218,9 +218,8 @@ def parse_object(text: str) -> dict[str, Any]:
     except json.JSONDecodeError as error:
         raise BadRow(NOT_JSON, f"{BROKEN}: {error.msg}", fix="write one object a line") from None
     except ValueError:
-        raise BadRow(
-            NOT_JSON, f"holds a number of more than {DIGITS:,} digits", fix="give a number that fits"
-        ) from None
+        fix = "give a number that fits"
+        raise BadRow(NOT_JSON, f"holds a number of more than {DIGITS:,} digits", fix=fix) from None
     if not isinstance(value, dict):
         raise BadRow(NOT_JSON, "is not a JSON object", fix="write one object a line")
     return value

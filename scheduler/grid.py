@@ -429,8 +429,5 @@ def filling(dense: RankNumbering, gpus_per_node: int) -> tuple[str, ...]:
 def _check_ranks(dense: RankNumbering, expert: RankNumbering) -> None:
     """Refuse more ranks than groups are laid out for."""
     if dense.sizes["cp"] * expert.sizes["ep"] > 1 and dense.ranks > MOST_RANKS:
-        raise InvalidJob(
-            f"the job has {dense.ranks:,} GPUs; context and expert groups are laid out for up to {MOST_RANKS:,}",
-            where="parallelism",
-            fix="lower dp or pp, or check the degrees for a slip",
-        )
+        problem = f"the job has {dense.ranks:,} GPUs; context and expert groups are laid out for up to {MOST_RANKS:,}"
+        raise InvalidJob(problem, where="parallelism", fix="lower dp or pp, or check the degrees for a slip")

@@ -69,15 +69,11 @@ class Parallelism:
             object.__setattr__(self, "etp", None)
         for name in DEGREES:
             if self.degree(name) < 1:
-                raise InvalidJob(
-                    f"{name} is {self.degree(name)}", where=f"parallelism.{name}", fix=f"{name} is at least 1"
-                )
+                fix = f"{name} is at least 1"
+                raise InvalidJob(f"{name} is {self.degree(name)}", where=f"parallelism.{name}", fix=fix)
         if sorted(self.order.split("-")) != sorted(FAMILIES):
-            raise InvalidJob(
-                f"order {self.order!r} does not name tp, cp, ep, dp and pp once each",
-                where="parallelism.order",
-                fix=f"for example order: {MEGATRON_ORDER}",
-            )
+            problem = f"order {self.order!r} does not name tp, cp, ep, dp and pp once each"
+            raise InvalidJob(problem, where="parallelism.order", fix=f"for example order: {MEGATRON_ORDER}")
         _ = self.expert  # refuses what Megatron refuses
 
     def degree(self, name: str) -> int:
@@ -301,6 +297,8 @@ class Overrides:
     """Level of the cluster whose domains spread counts."""
     avoid: Avoid | None = field(default=None, metadata={"default": "the job's"})
     """Whether slow nodes are used: never, at the price of their slowdown, or freely."""
+    dp: int | None = field(default=None, metadata={"option": False})
+    """Replicas of the job."""
 
 
 def stage_slowdown(slowdown: npt.ArrayLike, *, stages: int, microbatches: int | None) -> npt.NDArray[np.float64]:

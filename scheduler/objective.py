@@ -140,9 +140,8 @@ def evaluate(cluster: Cluster, job: Job, nodes: IntArray) -> Evaluation:
     named = {name: cluster.level(name) for name in names}
     for hold in holds:
         if by_level[named[hold.level].name][hold.family] > 1:
-            raise InvalidPlacement(
-                f"one of the {hold.family} groups leaves its {hold.level}", fix="report this as a bug"
-            )
+            fix = "report this as a bug"
+            raise InvalidPlacement(f"one of the {hold.family} groups leaves its {hold.level}", fix=fix)
     level = named[job.level]
     dp, pp = by_level[level.name]["dp"], by_level[level.name]["pp"]
     soft = sum(count.weight * by_level[named[count.level].name][count.family] for count in job.soft)

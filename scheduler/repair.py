@@ -272,9 +272,8 @@ def fewest_moves(problem: RepairProblem, limits: Limits) -> RepairPlan:
     try:
         plan = plan_of(problem, offered.class_of_cell(answer), fewest=int((~problem.stays).sum()))
     except InvalidPlacement:
-        raise SolverTimeout(
-            "time ran out before a repair was found", where="--time-limit", fix="give it more seconds"
-        ) from None
+        fix = "give it more seconds"
+        raise SolverTimeout("time ran out before a repair was found", where="--time-limit", fix=fix) from None
     if not whole:
         return replace(plan, notes=("too many choices to weigh all: only those that look best were tried",))
     bound = steps["objective"].bound / model.scale if "objective" in steps else 0.0

@@ -113,15 +113,13 @@ def read_data(source: Source, records: Sequence[JobRecord], cluster: Cluster) ->
     names = dict.fromkeys(data_set.name for record in records for data_set in record.data_sets)
     if unknown := [name for name in names if name not in plan.data_sets]:
         fix = f"{did_you_mean(unknown[0], plan.data_sets)}add it, or name one of: {', '.join(plan.data_sets)}"
-        raise UnknownName(
-            f"a job of the trace reads {unknown[0][:60]!r}, which is no data set here", where=where, fix=fix
-        )
+        problem = f"a job of the trace reads {unknown[0][:60]!r}, which is no data set here"
+        raise UnknownName(problem, where=where, fix=fix)
     for name, size in (data_set for record in records for data_set in record.data_sets):
         if isfinite(size) and size > plan.data_sets[name].samples:
             message = f"a job of the trace reads {size:,.0f} samples of {name!r}, more than there are"
-            raise InvalidInput(
-                message, where=document.where("data_sets", name, "samples"), fix="correct one of the two"
-            )
+            fix = "correct one of the two"
+            raise InvalidInput(message, where=document.where("data_sets", name, "samples"), fix=fix)
     if not names:
         fix = "give the trace a column data_sets, such as imagenet or imagenet:10000"
         raise InvalidInput("no job of the trace names its data", where=where, fix=fix)

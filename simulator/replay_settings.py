@@ -62,9 +62,8 @@ class QueueSettings:
         """
         if not any(policy.sharing for policy in policies):
             if self.weights:
-                raise InvalidInput(
-                    "no policy of this run shares", where="--share-weights", fix="choose --policy fair-share"
-                )
+                fix = "choose --policy fair-share"
+                raise InvalidInput("no policy of this run shares", where="--share-weights", fix=fix)
             return
         names = {getattr(record, self.share_by) for record in records} - {""}
         if not names:

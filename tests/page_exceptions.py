@@ -12,14 +12,16 @@ LAUNCHERS = "tests/arnold/options/test_real_launchers.py runs the file with the 
 
 EXCEPTIONS: Mapping[str, Elsewhere] = {
     "README.md": {
-        "make demo": ("make -n demo", "takes minutes; .ci/run makes the environment and runs the demo"),
-        "make test ": ("make -n test", "would run itself"),
-        ". .venv/bin/activate": ("", "the environment that runs the tests may be another"),
-        "uv tool install '.[tables]'": ("", "takes minutes; .ci/installs tries it, and pipx"),
-        "arnold demo --save try": (
-            "arnold demo --save try --time-limit 0.01 && cd try",
-            "all algorithms take half a minute",
+        "make demo": (
+            "arnold demo --save try --time-limit 0.01",
+            "takes minutes; .ci/run makes the environment and runs the demo",
         ),
+        "make test ": ("make -n test", "would run itself"),
+        ".venv/bin/arnold place": (
+            "arnold place --cluster try/cluster.csv --job try/job.yaml",
+            "the environment that runs the tests may be another",
+        ),
+        "uv tool install '.[tables]'": ("", "takes minutes; .ci/installs tries it, and pipx"),
     },
     "docs/how-it-works/calibration.md": {
         "arnold simulate": (SLOW, "takes seconds"),
@@ -101,6 +103,7 @@ EXCEPTIONS: Mapping[str, Elsewhere] = {
         "arnold report": ("", "is of an accounting; tests/arnold/commands/test_cli_report.py has one"),
         "arnold score": ("", "is of a job that runs; tests/arnold/commands/test_cli_running_jobs.py has such"),
         "arnold explain": ("", "is of jobs that run; tests/arnold/commands/test_cli_running_jobs.py has such"),
+        "arnold anonymise": ("", "is of the snapshot; tests/arnold/commands/test_cli_anonymise.py has one"),
     },
     "docs/how-to/slow-job.md": {
         "arnold health op-trace": ("", "profiles of PyTorch; tests/health/whatif make them"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from pathlib import Path
 
 import click
@@ -16,6 +17,7 @@ from tests.source_names import docstrings, exists, known_in
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "benchmarks").glob("*.md")])
+TEXTS = {page: page.read_text(encoding="utf-8") for page in PAGES}
 LINK = re.compile(r"\]\(([^)\s#]+)(?:#[^)]*)?\)")
 ANCHOR = re.compile(r"\]\(([^)\s#:]*)#([^)\s]+)\)")
 MAKE = re.compile(r"\bmake ([a-z]+)\b")
@@ -51,34 +53,33 @@ MADE_BY_RUNS = {"benchmarks/results/"}
 """Folders that git does not keep."""
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_links_lead_somewhere(page: Path) -> None:
+def test_links_lead_somewhere() -> None:
     """Every relative link of a page names a file that exists."""
-    links = [link for link in LINK.findall(page.read_text(encoding="utf-8")) if "://" not in link]
-    assert [link for link in links if not (page.parent / link).exists()] == []
+    links = [(page, link) for page, text in TEXTS.items() for link in LINK.findall(text) if "://" not in link]
+    assert [(str(page), link) for page, link in links if not (page.parent / link).exists()] == []
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_prose_is_wrapped(page: Path) -> None:
+def test_prose_is_wrapped() -> None:
     """The sources of pages read well: no line of prose is longer than :data:`LONGEST`."""
-    prose = NOT_PROSE.sub("", page.read_text(encoding="utf-8"))
-    assert [line for line in prose.splitlines() if len(line) > LONGEST] == []
+    lines = [(str(page), line) for page, text in TEXTS.items() for line in NOT_PROSE.sub("", text).splitlines()]
+    assert [(page, line) for page, line in lines if len(line) > LONGEST] == []
 
 
 def test_words_are_few() -> None:
     """README and docs stay short enough to be read: pages that people write, tables counted, code not."""
     pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
-    texts = [page.read_text(encoding="utf-8") for page in pages if page.name not in GENERATED]
+    texts = [TEXTS[page] for page in pages if page.name not in GENERATED]
     assert sum(len(NO_WORDS.sub(" ", text).split()) for text in texts) <= MOST_WORDS
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_links_lead_to_headings(page: Path) -> None:
+def test_links_lead_to_headings() -> None:
     """What stands behind the # of a relative link is a heading of the page it leads to."""
-    for link, anchor in ANCHOR.findall(page.read_text(encoding="utf-8")):
-        assert anchor in _anchors(page.parent / link if link else page), f"{link}#{anchor}"
+    for page, text in TEXTS.items():
+        for link, anchor in ANCHOR.findall(text):
+            assert anchor in _anchors((page.parent / link).resolve() if link else page), f"{page}: {link}#{anchor}"
 
 
+@cache
 def _anchors(page: Path) -> set[str]:
     """Return the headings of a page as GitHub writes them in links: small letters, hyphens, no other signs."""
     headings = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
@@ -103,17 +104,22 @@ def test_readme_leads_with_the_two_commands() -> None:
     assert {"demo", "test"} <= set(targets)
 
 
-@pytest.mark.parametrize("page", NOW, ids=lambda page: str(page.relative_to(ROOT)))
-def test_pages_name_what_exists(page: Path) -> None:
+def test_pages_name_what_exists() -> None:
     """Every dotted name and import of a page is a module or an attribute of one, every path the end of a path here.
 
     `bounds.py` is enough where a page is about one room: stems are unique in the tree.
     """
-    text = page.read_text(encoding="utf-8")
-    imported = [f"{module}.{name.strip()}" for module, names in IMPORT.findall(text) for name in names.split(",")]
-    assert [name for name in DOTTED.findall(text) + imported if name not in NO_MODULES and not exists(name)] == []
-    if str(page.relative_to(ROOT)) not in THIRD_PARTY:
-        assert [path for path in PATH.findall(text) if path not in MADE_BY_RUNS and not _is_there(path)] == []
+    missing = []
+    for page in NOW:
+        imported = [
+            f"{module}.{name.strip()}" for module, names in IMPORT.findall(TEXTS[page]) for name in names.split(",")
+        ]
+        names = {*DOTTED.findall(TEXTS[page]), *imported} - NO_MODULES
+        missing += [(str(page), name) for name in sorted(names) if not exists(name)]
+        if str(page.relative_to(ROOT)) not in THIRD_PARTY:
+            paths = {*PATH.findall(TEXTS[page])} - MADE_BY_RUNS
+            missing += [(str(page), path) for path in sorted(paths) if not _is_there(path)]
+    assert missing == []
 
 
 def _is_there(path: str) -> bool:
@@ -135,11 +141,10 @@ def test_docstrings_name_what_exists(room: str) -> None:
     assert missing == []
 
 
-@pytest.mark.parametrize("page", NOW, ids=lambda page: str(page.relative_to(ROOT)))
-def test_pages_name_commands_that_exist(page: Path) -> None:
+def test_pages_name_commands_that_exist() -> None:
     """Every `arnold NAME` of a page, and the name below a group, is a command."""
     missing = []
-    for words in COMMAND.findall(page.read_text(encoding="utf-8")):
+    for words in {words for page in NOW for words in COMMAND.findall(TEXTS[page])}:
         command: click.Command | None = arnold
         for word in words.rstrip("`").split():
             if not isinstance(command, click.Group):

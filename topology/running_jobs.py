@@ -168,9 +168,8 @@ def read_running(
                 if time is not None and time > now.timestamp() + SKEW:
                     ahead = f"the job {job.name!r} {words} {datetime.fromtimestamp(time, now.tzinfo):%Y-%m-%d %H:%M}"
                     fix = "set TZ to the time zone of the machine that printed it, or say when it was so with --at"
-                    raise InvalidInput(
-                        f"{ahead}, which is to come: it is {now:%Y-%m-%d %H:%M}", where=job.source, fix=fix
-                    )
+                    problem = f"{ahead}, which is to come: it is {now:%Y-%m-%d %H:%M}"
+                    raise InvalidInput(problem, where=job.source, fix=fix)
             if job.wanted:
                 waiting.append(job)
                 continue

@@ -17,7 +17,7 @@ import click
 
 from arnold.console.output import answer, to_json
 from arnold.options.command import JsonCommand
-from arnold.options.field_options import FILE, file_option
+from arnold.options.field_options import FILE, DependentOption, file_option
 from arnold.options.shared_options import SEED_HELP, html_option
 from ground.errors import InvalidInput, InvalidJob, did_you_mean
 from ground.files import Source, read_source, write_file
@@ -189,7 +189,13 @@ Examples:
 )
 @click.argument("steps", type=FILE)
 @file_option("--job", "job_file", help="The job, YAML or JSON; - for standard input.")
-@click.option("--name", metavar="TEXT", help="Name of the measurement.  [default: the job's name, else the file's]")
+@click.option(
+    "--name",
+    cls=DependentOption,
+    needs=("--output",),
+    metavar="TEXT",
+    help="Name of the measurement.  [default: the job's name, else the file's]",
+)
 @file_option("--output", written=True, help="Write what was found, for --records of other commands.")
 @click.option("--force", is_flag=True, help=f"Take costs of spread above {MOST_COST:g}% of a step as they are.")
 @click.option("--seed", type=click.IntRange(0, 2**31 - 1), default=0, show_default=True, help=SEED_HELP)

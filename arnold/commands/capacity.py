@@ -56,9 +56,8 @@ def question_options(kind: type[CapacityQuestion[Any]]) -> Callable[[F], F]:
             if file is None:
                 # refused, rather than lost
                 for option in _given(reading):
-                    raise InvalidInput(
-                        f"{option} belongs to a cluster file", where=option, fix="give --cluster FILE too"
-                    )
+                    fix = "give --cluster FILE too"
+                    raise InvalidInput(f"{option} belongs to a cluster file", where=option, fix=fix)
                 return command(question=take(kind, settings), **settings)
             for option in _given(("made", "busy_share")):
                 fix = f"leave --cluster or {option} away"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import click
@@ -11,7 +12,7 @@ from arnold.console.output import answer, exit_code, log_outcome, print_rows, pr
 from arnold.options.command import JsonCommand, said_again
 from arnold.options.job_options import PlacementInputs, placement_inputs
 from arnold.options.shared_options import ALGORITHM_HELP, complete_algorithm, html_option
-from ground.errors import InvalidJob
+from ground.errors import InvalidInput, InvalidJob
 from ground.files import write_file
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ Examples:
   arnold compare --cluster cluster.csv --job job.yaml
   arnold compare --cluster cluster.csv --job job.yaml --algorithm exact,gpu-packing --json
   arnold compare --cluster cluster.csv --job job.yaml --html compare.html
+  arnold compare --cluster cluster.csv --job job.yaml --dp 12..16
   arnold compare --list
 """
 
@@ -52,6 +54,7 @@ def _list_algorithms(context: click.Context, _: click.Parameter, wanted: bool) -
 @click.option(
     "--algorithm", metavar="NAME[,..]", shell_complete=complete_algorithm, help=f"{ALGORITHM_HELP}  [default: all]"
 )
+@click.option("--dp", metavar="N..M", help="Compare sizes of the job instead, by replicas: 12..16 or 12,16.")
 @html_option
 @click.option(
     "--list",
@@ -60,14 +63,16 @@ def _list_algorithms(context: click.Context, _: click.Parameter, wanted: bool) -
     callback=_list_algorithms,
     help="List the algorithms, and do nothing else.",
 )
-def command(*, as_json: bool, html: str | None, algorithm: str | None, inputs: PlacementInputs) -> int:
-    """Run every algorithm on one job and one cluster, best first.
+def command(*, as_json: bool, html: str | None, algorithm: str | None, dp: str | None, inputs: PlacementInputs) -> int:
+    """Run every algorithm on one job and one cluster, best first; or, with --dp, one on the job at several sizes.
 
-    The time limit holds for each algorithm. Exits 3 if the job does not fit, 4 if no algorithm found a placement.
+    The time limit holds for each. Exits 3 if the job does not fit, 4 if no placement was found.
     """
     from arnold.documents.compare_answer import compare_document, print_comparison
     from scheduler.placement.types import ALGORITHMS
 
+    if dp is not None:
+        return _compare_sizes(inputs, _sizes(dp), algorithm or "exact", as_json=as_json, html=html)
     names = ALGORITHMS.names() if algorithm is None else [name.strip() for name in algorithm.split(",")]
     chosen = [ALGORITHMS.load(name) for name in names]
     instance = inputs.read()
@@ -93,6 +98,40 @@ def command(*, as_json: bool, html: str | None, algorithm: str | None, inputs: P
     then = said_again("place", *other, without=("--algorithm", "--html")) if best else ""
     answer(document, lambda out, shown: print_comparison(out, instance, shown, then=then), as_json=as_json)
     return exit_code(*(outcome.status for outcome in outcomes))
+
+
+MOST_SIZES = 100  # Of one job: each is a search
+
+
+def _sizes(text: str) -> list[int]:
+    """Return the numbers of replicas that an option names, each once; InvalidInput where they are none."""
+    sizes: list[int] = []
+    for part in text.split(","):
+        match = re.fullmatch(r"\s*(\d{1,7})(?:\.\.(\d{1,7}))?\s*", part)
+        first, last = (int(match[1]), int(match[2] or match[1])) if match else (0, 0)
+        if not 1 <= first <= last or last - first >= MOST_SIZES:
+            fix = f"give up to {MOST_SIZES} numbers from 1 on: 12..16, or 12,14,16"
+            raise InvalidInput(f"{part[:40]!r} names no sizes", where="--dp", fix=fix)
+        sizes += range(first, last + 1)
+    return sorted({*sizes})[:MOST_SIZES]
+
+
+def _compare_sizes(
+    inputs: PlacementInputs, sizes: Sequence[int], algorithm: str, *, as_json: bool, html: str | None
+) -> int:
+    """Place a job at several sizes, and say what each is worth."""
+    from arnold.documents.compare_answer import print_sizes, sizes_document
+    from scheduler.algorithm_run import run
+    from scheduler.placement.types import ALGORITHMS
+
+    solver, instances, outcomes = ALGORITHMS.load(algorithm), inputs.read_sizes(sizes), []
+    with progress(f"Comparing {len(sizes)} sizes", total=len(sizes)) as step, ending_the_search():
+        for size, instance in zip(sizes, instances, strict=True):
+            outcomes.append(run(solver, instance.cluster, instance.job, inputs.limits))
+            step(f"dp {size}")
+    answer(sizes_document(instances, outcomes), print_sizes, as_json=as_json, html=html)
+    fits = [outcome.status for outcome in outcomes if outcome.evaluation is not None]
+    return exit_code(*(fits or [outcome.status for outcome in outcomes]))
 
 
 def run_all(algorithms: Sequence[PlacementAlgorithm], instance: Instance, limits: Limits) -> list[Outcome]:

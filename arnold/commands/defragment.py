@@ -55,7 +55,7 @@ Examples:
     metavar="OBJECTIVE",
     help="Objective that the new job is to reach.  [default: what it has on the empty cluster]",
 )
-@priority_option
+@priority_option()
 def command(
     *,
     as_json: bool,

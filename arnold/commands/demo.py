@@ -99,9 +99,8 @@ def _save(folder: str, files: Mapping[str, bytes], *, page: str) -> list[str]:
         others = [path.name for path, content in paths.items() if path.exists() and path.read_bytes() != content]
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise InvalidInput(
-            f"cannot be used: {reason}", where=folder, fix="choose another folder with --save"
-        ) from error
+        fix = "choose another folder with --save"
+        raise InvalidInput(f"cannot be used: {reason}", where=folder, fix=fix) from error
     if others:
         problem = f"has {', '.join(others)} already, with other content, which was left as it is"
         raise InvalidInput(problem, where=folder, fix="choose another folder with --save, or move these files away")

@@ -36,17 +36,18 @@ Examples:
 
 @click.command("explain", cls=JsonCommand, document="arnold.documents.start_answers:ExplainOutput", epilog=EXAMPLES)
 @placement_inputs
-@file_option("--running", metavar="FILES", multiple=True, help=RUNNING_JOBS_HELP)
+@file_option("--running", metavar="FILES", multiple=True, help=RUNNING_JOBS_HELP, needs=("--when", "--stop"))
 @click.option("--when", is_flag=True, help="When the job starts as running ones end, and whether waiting pays.")
 @file_option(
     "--history",
     metavar="TRACE",
+    needs=("--when",),
     help="With --when, a trace of jobs that ended, as arnold simulate reads it: those that run or wait take as long as "
     "those of the same owner, account and GPUs took.",
 )
-@policy_option
+@policy_option("--when")
 @click.option("--stop", is_flag=True, help="Which running jobs to stop, at the least loss, so that it starts at once.")
-@priority_option
+@priority_option("--stop")
 @html_option
 def command(
     *,
@@ -71,15 +72,10 @@ def command(
     from scheduler.explanation import diagnose, weigh
     from scheduler.placement.types import ALGORITHMS
 
-    if running and not (when or stop):
-        fix = "add --when or --stop, or leave it out"
-        raise InvalidInput("of running jobs nothing is asked", where="--running", fix=fix)
     if when and stop:
         raise InvalidInput("--when and --stop are both given", where="arnold explain", fix="ask one after the other")
     if (when or stop) and html is not None:
         raise InvalidInput("there is no page of running jobs", where="--html", fix="leave --html out")
-    if history is not None and not when:
-        raise InvalidInput("is for --when", where="--history", fix="add --when, or leave it out")
     if when:
         return _when(inputs, running, history=history, policy=policy, as_json=as_json)
     if stop:

@@ -418,9 +418,8 @@ def _of_store(source: Source, store: str | None, now: datetime) -> ImportDocumen
     from topology.flag_sources import open_log
 
     if store is None:
-        raise InvalidInput(
-            "another flag store is taken over by a new one", where="--store", fix="name the new store: --store FILE"
-        )
+        fix = "name the new store: --store FILE"
+        raise InvalidInput("another flag store is taken over by a new one", where="--store", fix=fix)
     events, torn = read_event_lines(source)
     recorded = changed(store, lambda ledger: ledger.take_over(events), now=now, torn=torn)
     with open_log(store) as log:

@@ -49,7 +49,7 @@ Examples:
 )
 @click.option("--until", metavar="TIME", help="End at this time or day.  [default: the time of the last snapshot]")
 @file_option("--grids", help=GRIDS_HELP)
-@policy_option
+@policy_option()
 @options_of(OwnRecords)
 @options_of(Overrides)
 @options_of(Limits)

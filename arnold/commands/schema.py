@@ -47,10 +47,8 @@ def command(command: tuple[str, ...]) -> None:
         click.echo("\n".join(schema_names()))
         return
     name = " ".join(command)
-    schema = schema_of(name)
-    title = schema.pop("title", name)
-    heading = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": title}
-    click.echo(json.dumps(heading | schema, indent=2))
+    heading = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": name}
+    click.echo(json.dumps(heading | schema_of(name), indent=2))
 
 
 def schema_names() -> list[str]:

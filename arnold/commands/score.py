@@ -13,7 +13,7 @@ from arnold.console.interrupts import ending_the_search
 from arnold.console.output import answer, progress
 from arnold.options.command import JsonCommand, said_again
 from arnold.options.field_options import file_option
-from arnold.options.job_options import PlacementInputs, placement_inputs
+from arnold.options.job_options import PlacementInputs, placement_inputs, read_job_file
 from arnold.options.shared_options import GRIDS_HELP, RUNNING_JOBS_HELP, html_option
 from ground.errors import ArnoldError, InvalidInput, InvalidPlacement
 from ground.files import STDIN, read_source
@@ -99,7 +99,7 @@ def command(
             raise InvalidInput(none, where="--nodes", fix=fix)
         live = named_job(loaded.jobs.running, nodes, where="--nodes")
     if inputs.job.job:
-        text, records = read_source(inputs.job.job), inputs.own.measured
+        text, records = read_job_file(inputs.job.job), inputs.own.measured
         file = load_job(text, overrides=inputs.overrides, records=records, cluster=loaded.cluster)
     elif live is not None:
         file = _grid(inputs, loaded, by_pattern, live)

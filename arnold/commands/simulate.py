@@ -79,7 +79,9 @@ class RunOptions:
 
     checkpoint: str | None = field(default=None, metadata={"file": "result"})
     """File in which the run is saved from time to time; a run that finds it continues from it."""
-    checkpoint_every: Annotated[float, Ge(0)] = field(default=60.0, metadata={"metavar": "SECONDS"})
+    checkpoint_every: Annotated[float, Ge(0)] = field(
+        default=60.0, metadata={"metavar": "SECONDS", "needs": ("--checkpoint",)}
+    )
     """Seconds of wall time between two savings of the run."""
     max_backlog_years: Annotated[float, Ge(0)] = field(default=100.0, metadata={"metavar": "N"})
     """Years of work of the whole cluster that may wait before the run is given up; 0 for any."""
@@ -188,9 +190,8 @@ def _grid(replay: ReplayOptions, clusters: Sequence[str], seeds: int | None) -> 
     except ValueError:
         scales = []
     if not scales or not all(0 < scale < float("inf") for scale in scales):
-        raise InvalidInput(
-            f"{text[:40]!r} are no scales of load", where="--scale-load", fix="write numbers above 0, e.g. 0.8,1,1.2"
-        )
+        fix = "write numbers above 0, e.g. 0.8,1,1.2"
+        raise InvalidInput(f"{text[:40]!r} are no scales of load", where="--scale-load", fix=fix)
     stems = [plain(Path(file).stem) for file in clusters]
     return StudyGrid(
         names_in(settings.policy, "--policy"),

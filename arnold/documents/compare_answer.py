@@ -8,14 +8,14 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from arnold.console.fitted_table import Wrapped
-from arnold.console.output import BAD, GOOD, SO_SO, print_sentences
-from arnold.documents.answer_frame import SHORT, Frame, passed_over, print_head
+from arnold.console.output import BAD, GOOD, print_sentences
+from arnold.documents.answer_frame import COLOURS, SHORT, Frame, passed_over, print_head
 from arnold.documents.place_answer import PlacementAnswer
 from ground.errors import few
 from ground.quantities import decimal, plural
-from ground.records import JsonRecord, NotNegative, record_of
+from ground.records import AtLeastOne, JsonRecord, NotNegative, record_of
 from scheduler.job_files.job_file import JobDocument, job_document
-from scheduler.objective import TOLERANCE, Spread
+from scheduler.objective import Spread, slowest_in_use, step_time
 from scheduler.outcome import Instance, Outcome, status_words
 from scheduler.placement.types import ALGORITHMS, Status
 from scheduler.work_clock import End
@@ -117,14 +117,16 @@ def print_comparison(out: Console, instance: Instance, document: CompareDocument
     if document.best is None:
         frame = Frame(out, f"none of {many} found a placement", BAD)
     else:
-        bound = document.bound
-        proved = bound is not None and document.best <= bound + TOLERANCE
-        least = "of no known bound" if bound is None else f"none has less than {decimal(bound)}"
-        sure = "proved the least" if proved else least
+        best = next(result for result in document.results if result.algorithm == document.best_algorithms[0])
+        sure = status_words(best.status, best.stopped_at)
+        if best.status != "optimal":
+            sure += (
+                ", of no known bound" if document.bound is None else f", none has less than {decimal(document.bound)}"
+            )
         verdict = (
             f"best of {many}: objective {decimal(document.best)} by {few(document.best_algorithms, most=1)}, {sure}"
         )
-        frame = Frame(out, verdict, GOOD if proved else SO_SO)
+        frame = Frame(out, verdict, COLOURS.get(best.status, BAD))
     print_head(out, instance)
     print_results(frame, document, most=SHOWN)
     frame.end([*passed_over(instance), *document.notes], then)
@@ -158,6 +160,95 @@ def print_results(frame: Frame, document: CompareDocument, *, most: int) -> None
         frame.out.print(Wrapped(f"{len(without)} found no placement: {', '.join(names)}"))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobSize(PlacementAnswer):
+    """What a job gets at one size.  Numbers of a placement are null when there is none."""
+
+    dp: AtLeastOne
+    """Replicas."""
+    gpus: AtLeastOne
+    """GPUs in all."""
+    status: Status
+    """As of `arnold place`."""
+    reason: str | None
+    """Why there is no placement."""
+    objective: float | None
+    """alpha * spread.dp + beta * spread.pp, plus the soft constraints of the job and the levels that it weighs."""
+    spread: Spread | None
+    """Spread at the level that counts."""
+    bound: float | None
+    """No placement at this size has a smaller objective."""
+    step_time: float | None
+    """Predicted step time by the job's spread_cost, 1 = no spread and no slow node."""
+    worth: float | None
+    """GPUs without spread and slow nodes that do as much: GPUs over the step time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SizesDocument(PlacementAnswer):
+    """One job at several sizes."""
+
+    sizes: tuple[JobSize, ...]
+    """The smallest first."""
+    best: AtLeastOne | None
+    """Replicas at which it does most; null = it fits at none."""
+    job: JobDocument
+    """The job at the first of the sizes."""
+    cluster: ClusterSummary
+    """The cluster as it was read."""
+    level: str
+    """The level whose domains spread counts."""
+    notes: tuple[str, ...]
+    """What is worth knowing about this run, one sentence each."""
+
+
+def sizes_document(instances: Sequence[Instance], outcomes: Sequence[Outcome]) -> SizesDocument:
+    """Return the document of a job at several sizes."""
+    sizes = []
+    for instance, outcome in zip(instances, outcomes, strict=True):
+        job, worth, time = instance.job, outcome.evaluation, None
+        if worth is not None:
+            time = step_time(job, objective=worth.objective, slowest=slowest_in_use(instance.cluster, worth))
+        gpus = job.parallelism.gpus
+        sizes.append(
+            JobSize(
+                dp=job.parallelism.dp, gpus=gpus, status=outcome.status, reason=outcome.reason or None,
+                objective=outcome.objective, spread=outcome.spread, bound=outcome.bound, step_time=time,
+                worth=None if time is None else gpus / time,
+            )
+        )  # fmt: skip
+    first, fitting = instances[0], [size for size in sizes if size.worth is not None]
+    return SizesDocument(
+        sizes=tuple(sizes),
+        best=max(fitting, key=lambda size: size.worth or 0.0).dp if fitting else None,
+        job=job_document(first),
+        cluster=summarise_cluster(first.cluster, first.source),
+        level=first.level.name,
+        notes=first.notes,
+    )
+
+
+def print_sizes(out: Console, document: SizesDocument) -> None:
+    """Print what a job gets at each size."""
+    sizes = document.sizes
+    if document.best is None:
+        frame = Frame(out, f"it fits at none of {plural(len(sizes), 'size')}", BAD)
+    else:
+        frame = Frame(out, f"dp {document.best} does most, of {plural(len(sizes), 'size')}", GOOD)
+    out.print(f"{document.cluster.source}: {document.cluster.nodes:,} nodes; spread counts by {document.level}")
+    rows = [
+        (size.dp, size.gpus, decimal(size.objective), size.spread.dp, size.spread.pp,
+         None if size.bound is None else decimal(size.bound), f"{size.step_time:.3f}", f"{size.worth:,.1f}",
+         status_words(size.status))
+        if size.objective is not None and size.spread is not None and size.step_time and size.worth
+        else (size.dp, size.gpus, *[None] * 6, size.reason or status_words(size.status))
+        for size in sizes
+    ]  # fmt: skip
+    headers = ("dp", "GPUs", "objective", "DP spread", "PP spread", "bound", "step", "worth in GPUs", "")
+    frame.rows(headers, rows, title="Sizes", left=("",))
+    frame.end(["steps by the job's spread_cost", *document.notes], "")
+
+
 @dataclass(frozen=True, slots=True)
 class InstalledAlgorithm(JsonRecord):
     """An installed algorithm."""
@@ -182,7 +273,7 @@ def algorithms_document() -> AlgorithmsDocument:
     return AlgorithmsDocument(tuple(InstalledAlgorithm(name, ALGORITHMS.load(name).summary) for name in names))
 
 
-CompareOutput = CompareDocument | AlgorithmsDocument  # Either of the two
+CompareOutput = CompareDocument | SizesDocument | AlgorithmsDocument  # One of these
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import click
 
 from arnold.console.output import verbosity_options
-from arnold.options.field_options import check_results, finite
+from arnold.options.field_options import DependentOption, check_results, finite
 from ground.errors import InvalidInput
 
 
@@ -46,7 +46,8 @@ class Command(click.Command):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the words after the name of the command.
 
-        :raises InvalidInput: an option of one value is given twice, or a result would replace an input or another.
+        :raises InvalidInput: an option of one value is given twice, or without one that it needs, or a result would
+            replace an input or another.
         """
         # the parser eats the list that it is given
         values, _, given = self.make_parser(ctx).parse_args(args=list(args))
@@ -58,9 +59,11 @@ class Command(click.Command):
                 # a list has all its values, and a flag without an opposite says the same twice
                 if not option.multiple and (not option.is_flag or option.secondary_opts):
                     name = "/".join([option.opts[0], *option.secondary_opts[:1]])
-                    raise InvalidInput(
-                        f"{name} is given twice", where=ctx.command_path, fix="give it once: it takes one value"
-                    )
+                    fix = "give it once: it takes one value"
+                    raise InvalidInput(f"{name} is given twice", where=ctx.command_path, fix=fix)
+            for option in self.params:
+                if isinstance(option, DependentOption):
+                    option.check(given)
             from arnold.options.context import take_from_context
 
             named = {

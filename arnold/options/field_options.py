@@ -57,7 +57,25 @@ class EarlierResult(click.Path):
     """What an earlier run wrote and this one reads, and may replace by what is true now."""
 
 
-class FieldOption(click.Option):
+class DependentOption(click.Option):
+    """An option that means nothing without another.
+
+    :param needs: options of the command of which one has to be given with it; empty = it stands by itself.
+    """
+
+    def __init__(self, *args: Any, needs: Collection[str] = (), **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self.needs = tuple(needs)
+
+    def check(self, given: Collection[click.Parameter]) -> None:
+        """Raise InvalidInput if the command line has this option and none of those that it needs."""
+        if self.needs and self in given and not any({*self.needs} & {*option.opts} for option in given):
+            needed = " or ".join(self.needs)
+            fix = f"add {needed}, or leave {self.opts[0]} out"
+            raise InvalidInput(f"means nothing without {needed}", where=self.opts[0], fix=fix)
+
+
+class FieldOption(DependentOption):
     """An option that gives the value of a field of a record; its help is read from the source when it is shown."""
 
     _help: str | None
@@ -101,6 +119,7 @@ WORDS: Mapping[str, str] = MappingProxyType(
         "separator": "a tuple is one value whose parts this separates, instead of an option that is repeated",
         "file": 'True = names of files that are read, "result" = of files that are written; shells complete both',
         "envvar": "environment variable that gives the value where the option does not",
+        "needs": "options of which one has to be given with it",
     }
 )
 """Keys of a field's ``metadata``, and their meaning for its option."""
@@ -141,7 +160,8 @@ def file_option(
     *names: str, help: str, metavar: str = "FILE", written: bool = False, **settings: Any
 ) -> Callable[[F], F]:
     """Return an option that names a file, which is read, or ``written``."""
-    return click.option(*names, type=RESULT if written else FILE, metavar=metavar, help=help, **settings)
+    file = RESULT if written else FILE
+    return click.option(*names, cls=DependentOption, type=file, metavar=metavar, help=help, **settings)
 
 
 def takes(**kinds: type | partial[Any]) -> Callable[[F], F]:
@@ -225,6 +245,7 @@ def _option(kind: type, field: Field[Any], default: Any, completion: Completion 
         "metavar": words.get("metavar") or ("FILE" if words.get("file") else None),
         "envvar": words.get("envvar"),
         "shell_complete": completion,
+        "needs": words.get("needs", ()),
     }
     if separator is None:
         settings["multiple"] = admitted.many

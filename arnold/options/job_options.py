@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import wraps
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 Beside = TypeVar("Beside", bound="Instance | LoadedTopology")
+_MANIFEST = re.compile(r"""^\s*(?:\{\s*)?["']?apiVersion["']?\s*:""", re.MULTILINE)
 PLACED = "placement"  # The format of running jobs of which each cell is known
 LEAST_WEIGHT, MOST_WEIGHT = 1e-3, 1e6  # Of a job: beyond these one job is all that counts
 
@@ -46,7 +48,7 @@ class JobFiles:
     """The files that describe a job."""
 
     job: str = field(default="", metadata={"file": True, "default": "the argument JOB"})
-    """The job, YAML or JSON; - for standard input."""
+    """The job, YAML or JSON, or its manifest of Kubernetes; - for standard input."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +56,7 @@ class SeveralJobFiles:
     """The files that describe one job or several, and how much each counts."""
 
     job: tuple[str, ...] = field(default=(), metadata={"file": True, "default": "the arguments JOB"})
-    """The job, YAML or JSON; - for standard input."""
+    """The job, YAML or JSON, or its manifest of Kubernetes; - for standard input."""
     weight: tuple[str, ...] = field(default=(), metadata={"metavar": "NAME=NUMBER", "default": "1 for each"})
     """Weight of a job's objective in the sum of several. """
 
@@ -94,7 +96,7 @@ class _Inputs:
         :raises ArnoldError: the file cannot be read; there is no such gang, or it is not understood.
         """
         if not self.files.cluster.startswith(KUBERNETES) or file == STDIN or Path(file).exists():
-            return read_source(file)
+            return read_job_file(file)
         from extender.cluster_api.connect import WhichCluster
         from extender.live_cluster import list_plans, named_plan
         from scheduler.job_files.job_file import JobDocument, document_of
@@ -147,6 +149,16 @@ class PlacementInputs(_Inputs):
         loaded, (job,) = self._read_files()
         return self.instance(loaded, job), loaded.now
 
+    def read_sizes(self, sizes: Sequence[int]) -> list[Instance]:
+        """Return the instance for each number of replicas of the job; raise as :meth:`read`."""
+        from scheduler.job_files.job_file import load_job
+
+        loaded, _ = self._read_files()
+        text, cluster = self._read_job(self.job.job), loaded.cluster
+        given = [replace(self.overrides, dp=size) for size in sizes]
+        jobs = [load_job(text, overrides=of, records=self.own.measured, cluster=cluster) for of in given]
+        return [self.instance(loaded, job) for job in jobs]
+
     def read_cluster(self, running: Sequence[str]) -> LoadedTopology:
         """Return the cluster with the jobs that run on it; raise as :meth:`read_beside`."""
         loaded = self.files.read_aloud(jobs=not running)
@@ -188,6 +200,13 @@ class JointInputs(_Inputs):
             said twice.
         """
         loaded, jobs = self._read_files()
+        # a file that is named several times is as many jobs alike
+        numbers = [self.job.job[: i + 1].count(file) for i, file in enumerate(self.job.job)]
+        alike = [self.job.job.count(file) > 1 for file in self.job.job]
+        jobs = [
+            replace(job, job=job.job.replace(name=f"{job.job.name}-{number}")) if several else job
+            for job, number, several in zip(jobs, numbers, alike, strict=True)
+        ]
         named: dict[str, str] = {}
         for file, job in zip(self.job.job, jobs, strict=True):
             if job.job.name in named:
@@ -213,6 +232,16 @@ class JointInputs(_Inputs):
                 raise InvalidInput(f"the weight of {name} is {number!r}", where="--weight", fix=fix)
         instances = [self._instance(loaded, job) for job in jobs]
         return instances, [weights.get(name, 1.0) for name in named]
+
+
+def read_job_file(file: str) -> Source:
+    """Return a job file, that of a manifest of Kubernetes where it is one."""
+    source = read_source(file)
+    if _MANIFEST.search(source.text) is None:
+        return source
+    from extender.gangs.manifests import as_job_file
+
+    return as_job_file(source)
 
 
 def placement_inputs(command: F, *, needs_job: bool = True) -> F:
@@ -325,7 +354,10 @@ def running_job_options(function: F) -> F:
     """Give a command ``--job`` and ``--placement``."""
     placement = file_option("--placement", help=PLACEMENT_HELP)
     job = file_option(
-        "--job", "job_file", help="The job, YAML or JSON; - for standard input.  [default: that of --placement]"
+        "--job",
+        "job_file",
+        help="The job, YAML or JSON, or its manifest of Kubernetes; - for standard input.  "
+        "[default: that of --placement]",
     )
     return job(placement(function))
 
@@ -345,8 +377,8 @@ def read_machines(job_file: str | None, placement: str | None) -> Machines:
             raise InvalidInput("no job is given", where="--job", fix="give --job FILE, or --placement FILE")
         return Machines(saved.job, saved.names)
     if saved is None:
-        return Machines(load_job(read_source(job_file)).job)
-    job = load_job(read_source(job_file), gpus_per_node=saved.job.gpus_per_node).job
+        return Machines(load_job(read_job_file(job_file)).job)
+    job = load_job(read_job_file(job_file), gpus_per_node=saved.job.gpus_per_node).job
     if (job.parallelism, job.gpus_per_node) != (saved.job.parallelism, saved.job.gpus_per_node):
         raise InvalidInput(
             f"the placement is of {saved.job.name!r}, whose degrees of parallelism differ from those of {job.name!r}",

@@ -12,7 +12,7 @@ from typing import Any, TypeVar, cast
 
 import click
 
-from arnold.options.field_options import complete_names, file_option
+from arnold.options.field_options import DependentOption, complete_names, file_option
 from ground.errors import InvalidInput
 
 ALGORITHM_HELP = "Placement algorithm, one that `arnold compare --list` names."
@@ -46,14 +46,18 @@ yes_option = click.option(
 html_option = file_option("--html", written=True, help=PAGE_HELP)
 """Give a command ``--html``."""
 
-priority_option = click.option(
-    "--priority",
-    type=float,
-    metavar="NUMBER",
-    help="Priority of the job: of the running jobs only those of a lower one are stopped, the lowest first, and at the "
-    "least loss among these.  [default: any that is preemptible, at the least loss]",
-)
-"""Give a command ``--priority``."""
+
+def priority_option(*needs: str) -> Callable[[F], F]:
+    """Return the option ``--priority``; ``needs``: as :class:`DependentOption` has it."""
+    return click.option(
+        "--priority",
+        cls=DependentOption,
+        needs=needs,
+        type=float,
+        metavar="NUMBER",
+        help="Priority of the job: of the running jobs only those of a lower one are stopped, the lowest first, and at "
+        "the least loss among these.  [default: any that is preemptible, at the least loss]",
+    )
 
 
 def lenient_option(function: Any) -> Any:
@@ -62,13 +66,20 @@ def lenient_option(function: Any) -> Any:
     return click.option("--lenient/--strict", default=False, show_default="strict", help=words)(function)
 
 
-def policy_option(function: Any) -> Any:
-    """Give a command ``--policy``."""
+def policy_option(*needs: str) -> Callable[[F], F]:
+    """Return the option ``--policy``; ``needs``: as :class:`DependentOption` has it."""
     words = (
         "Queue policy, such as fifo, fifo-backfill, priority-age, fair-share or arnold; in replays also gavel or hadar."
     )
-    option = click.option("--policy", default="fifo-backfill", show_default=True, metavar="NAME", help=words)
-    return option(function)
+    return click.option(
+        "--policy",
+        cls=DependentOption,
+        needs=needs,
+        default="fifo-backfill",
+        show_default=True,
+        metavar="NAME",
+        help=words,
+    )
 
 
 def complete_algorithm(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:

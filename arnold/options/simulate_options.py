@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from annotated_types import Ge, Gt, Interval
 
-from arnold.options.field_options import option_names
 from ground.errors import InvalidInput, UnknownName, did_you_mean
 from ground.files import check_writable, read_source, write_files
 from ground.quantities import plural
@@ -87,14 +86,15 @@ class ReplayFiles:
     series_out: str | None = field(default=None, metadata={"file": "result"})
     """Write the run over time: .csv, .parquet or .jsonl."""
     series_step: Annotated[float, Gt(0)] | None = field(
-        default=None, metadata={"metavar": "SECONDS", "default": "at most 480 of a round length"}
+        default=None,
+        metadata={"metavar": "SECONDS", "default": "at most 480 of a round length", "needs": ("--series-out",)},
     )
     """Seconds of a row of --series-out."""
     chrome_trace: str | None = field(default=None, metadata={"file": "result"})
     """Write a Chrome trace for Perfetto, packed where the name ends in .gz."""
     html: str | None = field(default=None, metadata={"file": "result"})
     """Save a page with tables and drawings: one file that needs no network."""
-    study: str | None = field(default=None, metadata={"file": True})
+    study: str | None = field(default=None, metadata={"file": True, "needs": ("--html",)})
     """Runs that `arnold simulate --runs-out` saved, to show on the page of --html."""
 
     def check(self) -> None:
@@ -108,12 +108,8 @@ class ReplayFiles:
             check_suffix(self.jobs_out, "--jobs-out")
         if self.series_out is not None:
             check_suffix(self.series_out, "--series-out")
-        if self.study is not None and self.html is None:
-            raise InvalidInput("there is no page to compare on", where="--study", fix="add --html FILE")
         if self.study is not None and not Path(self.study).is_file():
             raise InvalidInput("there is no such file", where=self.study, fix="check the path")
-        if self.series_step is not None and self.series_out is None:
-            raise InvalidInput("there is no series to cut", where="--series-step", fix="add --series-out FILE")
         for file in filter(None, (self.jobs_out, self.series_out, self.chrome_trace, self.html)):
             check_writable(file)
 
@@ -295,43 +291,42 @@ class FlagOptions:
         return replace(settings, flags=flags, epoch=epoch), tuple(notes)
 
 
+_FAILING = ("--failures", "--stragglers")
+
+
 @dataclass(frozen=True, slots=True)
 class FailureOptions:
     """The options of ``arnold simulate`` on failures; without ``--failures`` or ``--stragglers`` nothing goes wrong."""
 
     failures: str | None = field(default=None, metadata={"metavar": "RATE|NAME", "default": "nothing fails"})
     """Failures per 1,000 node-days: a number, or rsc-1, rsc-2, llama3, byterobust as measured there."""
-    mix: str = field(default="llama3", metadata={"metavar": "NAME"})
+    mix: str = field(default="llama3", metadata={"metavar": "NAME", "needs": _FAILING})
     """Mix of the kinds of failures: llama3 or byterobust."""
     stragglers: Annotated[float, Interval(ge=0, le=1_000)] = field(default=0.0, metadata={"metavar": "RATE"})
     """Nodes that become slow, per 1,000 node-days."""
-    repair_hours: Annotated[float, Interval(gt=0, le=8_766)] = field(default=24.0, metadata={"metavar": "HOURS"})
+    repair_hours: Annotated[float, Interval(gt=0, le=8_766)] = field(
+        default=24.0, metadata={"metavar": "HOURS", "needs": _FAILING}
+    )
     """Hours until a failed node is back, on average."""
-    restart: str | None = field(default=None, metadata={"metavar": "SECONDS|NAME", "default": "300"})
+    restart: str | None = field(default=None, metadata={"metavar": "SECONDS|NAME", "default": "300", "needs": _FAILING})
     """Seconds from a failure to training again; or requeue or hot-update, as ByteRobust measured."""
     job_checkpoint_interval: Annotated[float, Interval(gt=0, le=1e9)] | None = field(
-        default=None, metadata={"metavar": "SECONDS", "default": "the best for each"}
+        default=None, metadata={"metavar": "SECONDS", "default": "the best for each", "needs": _FAILING}
     )
     """Seconds of training between the checkpoints of a job."""
     job_checkpoint_write: Annotated[float, Interval(gt=0, le=86_400)] = field(
-        default=10.0, metadata={"metavar": "SECONDS"}
+        default=10.0, metadata={"metavar": "SECONDS", "needs": _FAILING}
     )
     """Seconds for which writing a checkpoint keeps the job from training."""
-    spares: Annotated[int, Ge(0)] = field(default=0, metadata={"metavar": "N"})
+    spares: Annotated[int, Ge(0)] = field(default=0, metadata={"metavar": "N", "needs": _FAILING})
     """Nodes that wait for others to fail."""
 
     def settings(self) -> FailureSettings | None:
         """Return what goes wrong in a replay; ``None`` = nothing.
 
-        :raises InvalidInput: an option is given that means nothing without ``--failures``.
         :raises UnknownName: no rate or mix is called that.
         """
         if self.failures is None and not self.stragglers:
-            changed = [option.name for option in fields(self) if getattr(self, option.name) != option.default]
-            if changed:
-                where = option_names(FailureOptions)[changed[0]]
-                fix = "add for example --failures rsc-1"
-                raise InvalidInput("means nothing without --failures", where=where, fix=fix)
             return None
         from simulator.failures.cluster_failures import FailureModel, FailureSettings, Slowness
         from simulator.failures.rates import failure_mix, failure_rate, parse_restart

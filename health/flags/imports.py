@@ -68,15 +68,13 @@ def _events(source: Source, rows: list[str]) -> Iterator[FlagEvent]:
             raise InvalidInput(f"is no JSON: {error}", where=source.at(number), fix=_FIX) from error
         if number == 1:
             if not isinstance(data, dict) or data.get("arnold") != "flag-store":
-                raise InvalidInput(
-                    "is no flag store", where=source.at(1), fix="give a file that `arnold flags export` wrote"
-                )
+                fix = "give a file that `arnold flags export` wrote"
+                raise InvalidInput("is no flag store", where=source.at(1), fix=fix)
             version = data.get("version")
             if not isinstance(version, int) or not 1 <= version <= VERSION:
                 problem = f"this is version {version} of the format, and {VERSION} is known"
-                raise InvalidInput(
-                    problem, where=source.at(1), fix="use the version of Arnold that wrote it, or a later one"
-                )
+                fix = "use the version of Arnold that wrote it, or a later one"
+                raise InvalidInput(problem, where=source.at(1), fix=fix)
         with suppress(TypeError, AttributeError):  # a line of another shape is refused below
             data = _of_version_1(data, relapses) if version == 1 else _without_mark(data)
         try:

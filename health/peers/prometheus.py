@@ -126,9 +126,8 @@ def matrix(answer: Any, *, where: str) -> list[Any]:
     if not isinstance(answer, dict):
         raise InvalidInput("is not an answer of Prometheus", where=where, fix=FIX)
     if answer.get("status") == "error":
-        raise InvalidInput(
-            f"Prometheus refused the query: {str(answer.get('error'))[:300]}", where=where, fix="correct the query"
-        )
+        fix = "correct the query"
+        raise InvalidInput(f"Prometheus refused the query: {str(answer.get('error'))[:300]}", where=where, fix=fix)
     body = answer.get("data")
     kind = body.get("resultType") if isinstance(body, dict) else None
     result = body.get("result") if isinstance(body, dict) else None

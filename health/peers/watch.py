@@ -69,9 +69,8 @@ class Endpoint:
         series_of = {metric: self._range(query, start=start, end=end, step=step) for metric, query in queries.items()}
         series = [(metric, labelled) for metric, several in series_of.items() for labelled in several]
         if not series:
-            raise InvalidInput(
-                "none of the queries finds a series", where=self.url, fix="give queries with --query METRIC=PROMQL"
-            )
+            fix = "give queries with --query METRIC=PROMQL"
+            raise InvalidInput("none of the queries finds a series", where=self.url, fix=fix)
         recording = from_series(series, source=self.url, lenient=True, labels=tuple(labels))
         empty = [metric for metric, several in series_of.items() if not several]
         notes = (f"no series of {', '.join(empty)}",) if empty else ()
@@ -92,16 +91,14 @@ class Endpoint:
                 data = refused.read(65_536)
             if not data.lstrip().startswith(b"{"):
                 away = EndpointAway if refused.code >= 500 or refused.code == 429 else InvalidInput
-                raise away(
-                    f"answered {refused.code} {refused.reason}", where=self.url, fix="check the address and the token"
-                ) from None
+                fix = "check the address and the token"
+                raise away(f"answered {refused.code} {refused.reason}", where=self.url, fix=fix) from None
         except (URLError, OSError, http.client.HTTPException) as error:
             reason = getattr(error, "reason", None) or error
             raise EndpointAway(f"cannot be reached: {reason}", where=self.url, fix="check the address") from None
         if len(data) > MAX_ANSWER:
-            raise InvalidInput(
-                "answers with more than 512 MB", where=self.url, fix="ask for less: --span, --sample-interval, --only"
-            )
+            fix = "ask for less: --span, --sample-interval, --only"
+            raise InvalidInput("answers with more than 512 MB", where=self.url, fix=fix)
         try:
             return matrix(json.loads(data), where=f"{self.url}: {query[:80]}")
         except (json.JSONDecodeError, UnicodeDecodeError, RecursionError):

@@ -189,9 +189,8 @@ def read_dumps(paths: Sequence[str], *, ranks: int, lenient: bool = False) -> Du
             }
             if len(numbers) != 1:
                 problem = f"the name says no rank: {'no number' if not numbers else 'more than one number'}"
-                raise InvalidInput(
-                    problem, where=str(file), fix="name each dump after its rank: rank-0.txt, rank-1.txt, ..."
-                )
+                fix = "name each dump after its rank: rank-0.txt, rank-1.txt, ..."
+                raise InvalidInput(problem, where=str(file), fix=fix)
             rank = numbers.pop()
             if rank >= ranks:
                 problem = f"rank {rank} is not one of the job's {ranks:,} ranks"

@@ -67,9 +67,8 @@ class ReplayPlan:
         """Return the machines of a group, ascending; raise :class:`InvalidInput` where there is no such group."""
         if not 0 <= group < self.groups:
             problem = f"there is no {phase} group {group}"
-            raise InvalidInput(
-                problem, where=f"--failed-{phase}", fix=f"groups are numbered from 0 to {self.groups - 1}"
-            )
+            fix = f"groups are numbered from 0 to {self.groups - 1}"
+            raise InvalidInput(problem, where=f"--failed-{phase}", fix=fix)
         if phase == "horizontal":
             return tuple(range(group * self.group_size, (group + 1) * self.group_size))
         return tuple(range(group, self.machines, self.groups))

@@ -310,9 +310,8 @@ def write_conversion(conversion: Conversion, sizes: JobSizes, folder: str | Path
     try:
         target.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InvalidInput(
-            f"cannot be made: {error.strerror}", where=str(folder), fix="choose another folder"
-        ) from None
+        fix = "choose another folder"
+        raise InvalidInput(f"cannot be made: {error.strerror}", where=str(folder), fix=fix) from None
     stated = json_data(ConversionStatement, record_of(ConversionStatement, conversion))
     statement = json.dumps(stated, indent=2) + "\n"
     layout = layout_of(sizes)

@@ -140,9 +140,8 @@ class RankLayout:
 def layout_of(sizes: JobSizes) -> RankLayout:
     """Return the grid that metadata describe; a world of dp x pp x tp has the ranks of sequences among those of dp."""
     if sizes.dp * sizes.dsp * sizes.pp * sizes.tp > MOST_RANKS:
-        raise TooLarge(
-            f"describes more than {MOST_RANKS:,} ranks", where=sizes.source, fix="give the sizes of a job that exists"
-        )
+        fix = "give the sizes of a job that exists"
+        raise TooLarge(f"describes more than {MOST_RANKS:,} ranks", where=sizes.source, fix=fix)
     dsp = 1 if sizes.world == sizes.dp * sizes.pp * sizes.tp else sizes.dsp
     return RankLayout(dp=sizes.dp, dsp=dsp, pp=sizes.pp, tp=sizes.tp, vpp=sizes.vpp)
 
@@ -397,9 +396,8 @@ def read_trace(
             dropped[fault.reason] += len(rows)
             bad[rows] = True
         if bad.all():
-            raise TraceFormatError(
-                "has no usable row", where=columns.source, fix="read it without --lenient to see why"
-            )
+            fix = "read it without --lenient to see why"
+            raise TraceFormatError("has no usable row", where=columns.source, fix=fix)
         columns = columns.without(bad) if bad.any() else columns
     sizes = sizes or infer_sizes(columns)
     ranks = check_sizes(columns, sizes)

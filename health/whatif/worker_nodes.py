@@ -54,9 +54,8 @@ def _of_csv(source: Source, dp: int, pp: int) -> Nodes:
             if not node:
                 raise InvalidInput("the node is missing", where=place, fix="write the name of the node")
             if worker in nodes:
-                raise InvalidInput(
-                    f"worker dp {worker[0]} / stage {worker[1]} is there twice", where=place, fix="keep one of the rows"
-                )
+                fix = "keep one of the rows"
+                raise InvalidInput(f"worker dp {worker[0]} / stage {worker[1]} is there twice", where=place, fix=fix)
             nodes[worker] = node
     except csv.Error as error:
         raise InvalidInput(f"is not CSV: {error}", where=source.at(reader.line_num), fix="correct the line") from None
@@ -67,9 +66,8 @@ def _of_csv(source: Source, dp: int, pp: int) -> Nodes:
 
 def _number(text: str, name: str, limit: int, place: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) < 10 and int(text) < limit):
-        raise InvalidInput(
-            f"{name} is {text[:40]!r}, not a number from 0 to {limit - 1}", where=place, fix=f"count {name} from 0"
-        )
+        fix = f"count {name} from 0"
+        raise InvalidInput(f"{name} is {text[:40]!r}, not a number from 0 to {limit - 1}", where=place, fix=fix)
     return int(text)
 
 

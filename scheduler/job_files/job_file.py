@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from types import NoneType
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 from annotated_types import Ge, Interval, Len
@@ -146,6 +147,8 @@ class PodToleration(TolerationFile):
 def _toleration(given: Any) -> Any:
     """Return what a short form ``KEY[=VALUE]`` stands for, and that of a pod without its tolerationSeconds."""
     if isinstance(given, dict):
+        if type(given.get("tolerationSeconds")) not in (int, NoneType):
+            raise ValueError("tolerationSeconds is a whole number of seconds")
         return {key: value for key, value in given.items() if key != "tolerationSeconds"}
     if not isinstance(given, str):
         return given
@@ -328,9 +331,8 @@ class JobFile:
                 raise UnknownName(second, where=where, fix=fix)
             if name not in (levels := [*tree, *beside]) and f"{SECOND}{name}" not in beside:
                 fix = f"levels of this cluster: {', '.join(levels) or 'none'}; --level-names renames them"
-                raise UnknownName(
-                    f"the cluster has no level {name!r}", where=where, fix=f"{did_you_mean(name, levels)}{fix}"
-                )
+                fix = f"{did_you_mean(name, levels)}{fix}"
+                raise UnknownName(f"the cluster has no level {name!r}", where=where, fix=fix)
         if not cluster.levels:
             fix = "give the nodes at least one level, e.g. a rack"
             raise InvalidTopology("the cluster has no levels", where="--cluster", fix=fix)
@@ -391,6 +393,7 @@ def job_of(
             raise InvalidJob("order is given twice", where="order", fix="keep one of the two")
         given = content.parallelism.order if content.order is None else content.order
         parallelism = content.parallelism.in_order(given)
+        parallelism = parallelism if overrides.dp is None else replace(parallelism, dp=overrides.dp)
         if content.gpus_per_node is None and cluster is not None:
             sizes = node_sizes(cluster, parallelism, gpu_types)
         else:
@@ -398,11 +401,8 @@ def job_of(
         # before so many nodes are laid out
         nodes = parallelism.gpus // sizes.usual
         if nodes > MAX_CELLS:
-            raise TooLarge(
-                f"the job has {nodes:,} nodes; Arnold places up to {MAX_CELLS:,}",
-                where=where("parallelism"),
-                fix="lower dp or pp, or check the degrees for a slip",
-            )
+            problem = f"the job has {nodes:,} nodes; Arnold places up to {MAX_CELLS:,}"
+            raise TooLarge(problem, where=where("parallelism"), fix="lower dp or pp, or check the degrees for a slip")
         alpha = content.alpha if overrides.alpha is None else overrides.alpha
         affinity = job_affinity(
             parallelism, alpha=alpha, model=content.model, microbatches=content.microbatches, records=records

@@ -100,11 +100,9 @@ def load_names(source: Source) -> NamedPlacement:
     if len(set(names)) < len(names):
         times = Counter(names)
         i = next(i for i, cell in enumerate(saved.assignment) if times[cell.node] > 1)
-        raise InvalidPlacement(
-            f"node {saved.assignment[i].node!r} has more than one cell",
-            where=document.where("assignment", i),
-            fix="give the placement that `arnold place` saved",
-        )
+        problem = f"node {saved.assignment[i].node!r} has more than one cell"
+        fix = "give the placement that `arnold place` saved"
+        raise InvalidPlacement(problem, where=document.where("assignment", i), fix=fix)
     return NamedPlacement(file.job, tuple(names))
 
 
@@ -116,11 +114,9 @@ def _load(source: Source) -> tuple[Document, _Saved, JobFile]:
     saved = document.parse(_Saved)
     file = job_of(saved.job, lambda *path: document.where("job", *path))
     if not saved.assignment:
-        raise InvalidInput(
-            "it holds no placement: the assignment is empty",
-            where=document.where("assignment"),
-            fix="give the JSON of an `arnold place` that found one",
-        )
+        problem = "it holds no placement: the assignment is empty"
+        fix = "give the JSON of an `arnold place` that found one"
+        raise InvalidInput(problem, where=document.where("assignment"), fix=fix)
     return document, saved, file
 
 
@@ -130,19 +126,14 @@ def _cells(cells: list[_Cell], document: Document, job: Job, cluster: Cluster | 
     which = np.full((grid.rows, grid.columns), -1, dtype=np.int32)
     for i, cell in enumerate(cells):
         if problem := _problem(cell, which, grid.parts, cluster):
-            raise InvalidPlacement(
-                problem,
-                where=document.where("assignment", i),
-                fix="give the placement that `arnold place` saved, and the cluster it was made for",
-            )
+            fix = "give the placement that `arnold place` saved, and the cluster it was made for"
+            raise InvalidPlacement(problem, where=document.where("assignment", i), fix=fix)
         which[cell.dp * grid.parts + cell.part, cell.pp] = i
     if (which < 0).any():
         row, column = np.argwhere(which < 0)[0]
-        raise InvalidPlacement(
-            f"cell ({_named(*divmod(int(row), grid.parts), int(column), grid.parts)}) has no node",
-            where=document.where("assignment"),
-            fix="give the whole placement that `arnold place` saved",
-        )
+        problem = f"cell ({_named(*divmod(int(row), grid.parts), int(column), grid.parts)}) has no node"
+        fix = "give the whole placement that `arnold place` saved"
+        raise InvalidPlacement(problem, where=document.where("assignment"), fix=fix)
     return which
 
 
@@ -208,11 +199,9 @@ def load_order(source: Source, cluster: Cluster, job: Job) -> IntArray:
         listed = listed[::each]
     if len(listed) != cells:
         place = listed[min(cells, len(listed) - 1)][1] if listed else source.name
-        raise InvalidPlacement(
-            f"{plural(len(listed), 'node')}, and the job has {cells:,} of {plural(each, 'GPU')}",
-            where=place,
-            fix="give the nodes of this job, one a line, in the order of their ranks",
-        )
+        problem = f"{plural(len(listed), 'node')}, and the job has {cells:,} of {plural(each, 'GPU')}"
+        fix = "give the nodes of this job, one a line, in the order of their ranks"
+        raise InvalidPlacement(problem, where=place, fix=fix)
     order: list[int] = []
     holder: dict[int, str] = {}
     for name, place in listed:

@@ -77,9 +77,8 @@ def check_running(cluster: Cluster, running: Sequence[RunningJob]) -> list[Evalu
             worths.append(evaluate(excused, incumbent.job, incumbent.nodes))
         except InvalidPlacement as error:
             fix = "give the cluster that the job was placed on"
-            raise InvalidPlacement(
-                f"{incumbent.job.name!r}: {error.message}", where=incumbent.source, fix=fix
-            ) from None
+            problem = f"{incumbent.job.name!r}: {error.message}"
+            raise InvalidPlacement(problem, where=incumbent.source, fix=fix) from None
     return worths
 
 

@@ -69,11 +69,8 @@ class Processes:
                         yield future.result()
                 over = True
             except BrokenProcessPool as error:
-                raise WorkerLost(
-                    "a process of the study died",
-                    where="--jobs",
-                    fix="if memory ran out, run fewer at once; rows that were saved are kept",
-                ) from error
+                fix = "if memory ran out, run fewer at once; rows that were saved are kept"
+                raise WorkerLost("a process of the study died", where="--jobs", fix=fix) from error
             finally:
                 if not over:
                     for process in active_children():

@@ -239,9 +239,8 @@ def tiers_of(cluster: Cluster, oversubscription: Oversubscription, calibration: 
     for name, ratio in oversubscription.items():
         cluster.level(name)
         if not ratio >= 1.0:
-            raise InvalidInput(
-                f"the oversubscription of {name} is {ratio}", where=name, fix="a ratio is at least 1; 1 = none"
-            )
+            fix = "a ratio is at least 1; 1 = none"
+            raise InvalidInput(f"the oversubscription of {name} is {ratio}", where=name, fix=fix)
     tiers: list[Tier] = []
     load = 1.0  # flows for each link when all nodes below send
     for level in reversed(cluster.levels):

@@ -154,9 +154,8 @@ class FailureSettings:
         :raises InvalidInput: as many spares as nodes.
         """
         if self.spares >= len(nodes):
-            raise InvalidInput(
-                f"{self.spares} spares of {len(nodes)} nodes", where="--spares", fix="leave nodes for the jobs"
-            )
+            fix = "leave nodes for the jobs"
+            raise InvalidInput(f"{self.spares} spares of {len(nodes)} nodes", where="--spares", fix=fix)
         return tuple(nodes[len(nodes) - self.spares :])
 
     def interval_of(self, nodes: int) -> float:

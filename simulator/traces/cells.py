@@ -73,9 +73,8 @@ def whole(cell: Any, column: str) -> int:
     """
     value = number(cell, column)
     if abs(value) > MAX_WHOLE:
-        raise BadRow(
-            "not a whole number", f"{column} is {value:g}", fix=f"give {column} as a number up to {MAX_WHOLE:,}"
-        )
+        fix = f"give {column} as a number up to {MAX_WHOLE:,}"
+        raise BadRow("not a whole number", f"{column} is {value:g}", fix=fix)
     if value != int(value):
         raise BadRow("not a whole number", f"{column} is {value:g}", fix=f"give {column} as a whole number")
     return int(value)

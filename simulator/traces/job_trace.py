@@ -93,9 +93,8 @@ def window(trace: JobTrace, start: float, end: float) -> JobTrace:
     :raises TraceFormatError: no job is submitted in it.
     """
     if not start < end:
-        raise InvalidInput(
-            f"the window begins at {start:.15g} and ends at {end:.15g}", where="--window", fix="give START before END"
-        )
+        fix = "give START before END"
+        raise InvalidInput(f"the window begins at {start:.15g} and ends at {end:.15g}", where="--window", fix=fix)
     kept = tuple(record for record in trace.records if start <= record.submit < end)
     if not kept:
         first, last = (trace.records[0].submit, trace.records[-1].submit) if trace.records else (0.0, 0.0)
@@ -149,9 +148,8 @@ def max_gpus(trace: JobTrace, gpus: float) -> JobTrace:
     kept = tuple(record for record in trace.records if record.gpus <= gpus)
     if not kept:
         least = min((record.gpus for record in trace.records), default=0.0)
-        raise TraceFormatError(
-            f"no job has at most {gpus:g} GPUs", where=trace.source, fix=f"the smallest has {least:g}"
-        )
+        fix = f"the smallest has {least:g}"
+        raise TraceFormatError(f"no job has at most {gpus:g} GPUs", where=trace.source, fix=fix)
     return replace(trace, records=kept, dropped=trace.dropping(LARGER, len(trace) - len(kept)))
 
 

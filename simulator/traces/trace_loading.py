@@ -104,9 +104,8 @@ def read_trace(
     if not records:
         counts = ", ".join(f"{count:,} {reason}" for reason, count in bad_rows.dropped.items())
         left_out = f": all rows were left out ({counts})" if counts else ""
-        raise TraceFormatError(
-            f"holds no jobs{left_out}", where=source.name, fix="give a trace with at least one job of GPUs"
-        )
+        fix = "give a trace with at least one job of GPUs"
+        raise TraceFormatError(f"holds no jobs{left_out}", where=source.name, fix=fix)
     logging.getLogger(__name__).info("%s is of the format %s: %d jobs", source.name, reader.format.name, len(records))
     if late := sum(b.submit < a.submit for a, b in pairwise(records)):
         bad_rows.note(f"The jobs were not in order of submission ({late:,} earlier than the one before): sorted.")

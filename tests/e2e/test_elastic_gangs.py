@@ -72,7 +72,7 @@ def _whole(client: Client, namespace: str, size: int) -> bool:
 def test_a_rank_that_ends_gives_its_node_back(arnold_plane: ControlPlane, namespace: str, phase: str) -> None:
     """Of eight on eight nodes one succeeds, or fails for good: another gang starts there while the others run."""
     plane = arnold_plane
-    cluster = generate("minipods", minipods=2, nodes=4)
+    cluster = generate("minipods", minipods=2, nodes=8)
     make_real(plane.admin, cluster)
     alone = _job(namespace, 1)
     alone["metadata"]["name"] = "alone"

@@ -19,7 +19,7 @@ from tests.e2e.harness.invariants import guarded
 from tests.e2e.harness.nodes import DOMAIN, level_labels, make_real
 from tests.e2e.harness.plane import ControlPlane
 from tests.e2e.harness.plans import plan_in
-from tests.e2e.harness.pods import bound, gang
+from tests.e2e.harness.pods import bound, gang, pod
 from tests.e2e.harness.waiting import wait_until
 from topology.flags import FAULTY, NodeFlag
 from topology.generate import generate
@@ -100,6 +100,45 @@ def test_a_gang_at_a_second_hierarchy_and_the_plug_in(arnold_plane: ControlPlane
     assert [one["node"] for one in described["assignment"]] == of_rank
     assert described["spread_by_level"][levels[0]] == {"tp": 1, "cp": 1, "ep": 1, "dp": 2, "pp": 1}
     assert {one["node"] for one in nodes["nodes"] if one["gang"] == f"{namespace}/fed"} == {*of_rank}
+
+
+def test_gangs_that_run_are_scored(arnold_plane: ControlPlane, namespace: str, tmp_path: Path) -> None:
+    """Two minipods of four nodes.  Arnold puts a gang of two on one of them, as its plan says; a job that somebody
+    bound by hand has a node of each, so its DP group touches both: 0.3 x 2 + 0.7 = 1.3, where the empty cluster
+    has 1.  A snapshot says the same.
+    """
+    plane = arnold_plane
+    cluster = generate("minipods", minipods=2, nodes=8)
+    make_real(plane.admin, cluster)
+    levels = level_labels(cluster)
+    about = {"arnold.dev/alpha": "0.3", "arnold.dev/level": levels[0]}
+    with running(plane, levels=levels), guarded(plane):
+        plane.admin.create_all(gang("planned", namespace, size=2, parallelism="tp=8,dp=2", annotations=about))
+        wait_until(lambda: plan_in(plane.admin, "planned", namespace, "Bound"), "the gang to be on its nodes")
+        where = bound(plane.admin, namespace)
+        minipods = {node.name: node.path[0] for node in cluster if node.name not in where.values()}
+        by_hand = list({minipod: name for name, minipod in minipods.items()}.values())
+        for rank, node in enumerate(by_hand):
+            labels = {"training.kubeflow.org/job-name": "hand", "training.kubeflow.org/replica-index": str(rank)}
+            notes = about | {"arnold.dev/parallelism": "tp=8,dp=2"}
+            plane.admin.create(pod(f"hand-{rank}", namespace, labels=labels, annotations=notes, node=node))
+        live = ("--cluster", "kube:", "--levels", ",".join(levels))
+        snapshot = tmp_path / "snapshot.json"
+        saved = answer(plane, PROGRAM, "snapshot", *live, "--output", snapshot)
+        scores = [answer(plane, PROGRAM, "score", *cluster, "--all") for cluster in (live, ("--cluster", snapshot))]
+        alone = answer(plane, PROGRAM, "score", *live, "--nodes", f"{namespace}/hand")
+    assert {job["group"] for job in saved["jobs"]} == {namespace}
+    of_name = {job["name"]: job["nodes"] for job in saved["jobs"]}
+    assert of_name == {
+        f"{namespace}/planned": [where["planned-0"], where["planned-1"]],
+        f"{namespace}/hand": by_hand,
+    }
+    for together in scores:
+        of_job = {job["name"].partition("/")[2]: job for job in together["jobs"]}
+        assert {name: job["objective"] for name, job in of_job.items()} == {"hand": pytest.approx(1.3), "planned": 1.0}
+        assert of_job["hand"]["empty_cluster"]["objective"] == 1.0
+        assert all(job["ranked"] for job in of_job.values())
+    assert (alone["objective"], alone["restart"]["objective"]) == (pytest.approx(1.3), 1.0)
 
 
 def plug_in() -> tuple[object, ...]:

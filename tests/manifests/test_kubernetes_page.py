@@ -57,7 +57,7 @@ def test_what_users_write_is_described(name: str) -> None:
 
 def test_every_live_policy_is_described() -> None:
     """The page lists the policies that a cluster may have, and says why it may not have the others."""
-    listed = GANGS.partition("names the [queue policy]")[2].partition(". Try it")[0]
+    listed = GANGS.partition("names the [queue policy]")[2].partition(". ")[0]
     described = set(re.findall(r"`([a-z-]+)`", listed))
     simulated = {name for name in POLICIES.names() if POLICIES.load(name).stops_any_time}
     assert described == {*POLICIES.names()} - simulated

@@ -42,9 +42,8 @@ def open_text(path: str) -> Iterator[TextIO]:
     except FileNotFoundError:
         raise InvalidInput("there is no such file", where=path, fix="check the path") from None
     except (EOFError, zlib.error, gzip.BadGzipFile):
-        raise TraceFormatError(
-            "the gzip stream is truncated or damaged", where=path, fix="copy the file again"
-        ) from None
+        fix = "copy the file again"
+        raise TraceFormatError("the gzip stream is truncated or damaged", where=path, fix=fix) from None
     except OSError as error:
         raise InvalidInput(f"cannot be read: {error.strerror}", where=path, fix="give a readable file") from None
 

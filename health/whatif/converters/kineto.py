@@ -198,9 +198,8 @@ class RankFiles:
         layout = self.layout
         profile = read_profile(path, layout)
         if profile.rank in self._ranks:
-            raise TraceFormatError(
-                f"is of rank {profile.rank}, as {self._ranks[profile.rank]} is", where=path, fix="give one file a rank"
-            )
+            fix = "give one file a rank"
+            raise TraceFormatError(f"is of rank {profile.rank}, as {self._ranks[profile.rank]} is", where=path, fix=fix)
         self._ranks[profile.rank] = path
         if profile.world_size not in (None, layout.world_size):
             problem = f"is of a job of {profile.world_size} ranks, but the metadata describes {layout.world_size}"

@@ -293,16 +293,14 @@ class _Collector:
         )
         value = trace.beside.get("baseTimeNanoseconds", 0)
         if not isinstance(value, int) or not 0 <= value < MOST:
-            raise TraceFormatError(
-                f"baseTimeNanoseconds is {str(value)[:40]!r}, no time", where=self._name, fix="export the trace again"
-            )
+            fix = "export the trace again"
+            raise TraceFormatError(f"baseTimeNanoseconds is {str(value)[:40]!r}, no time", where=self._name, fix=fix)
         in_name = _RANK_IN_NAME.search(self._name.rsplit("/", 1)[-1])
         alone = 0 if self._layout.world_size == 1 else None
         rank = info.get("rank", int(in_name[1]) if in_name and alone is None else alone)
         if not isinstance(rank, int):
-            raise TraceFormatError(
-                "does not say which rank it is of", where=self._name, fix="name the files rank-0.json, rank-1.json, ..."
-            )
+            fix = "name the files rank-0.json, rank-1.json, ..."
+            raise TraceFormatError("does not say which rank it is of", where=self._name, fix=fix)
         if not 0 <= rank < self._layout.world_size:
             problem = f"is of rank {rank}, but the metadata describes {self._layout.world_size} ranks"
             raise TraceFormatError(problem, where=self._name, fix="give the metadata of this job")

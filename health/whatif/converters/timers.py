@@ -99,9 +99,8 @@ def read_timers(name: str, lines: Iterable[str], layout: RankLayout) -> TimerLog
             except ValueError:
                 value = -1.0
             if not 0.0 <= value < float("inf"):
-                raise TraceFormatError(
-                    f"{text[:40]!r} is not a time", where=where, fix="correct the line, or log again"
-                )
+                fix = "correct the line, or log again"
+                raise TraceFormatError(f"{text[:40]!r} is not a time", where=where, fix=fix)
             if rank >= layout.world_size:
                 problem = f"rank {rank} does not exist: the metadata describes {layout.world_size} ranks"
                 raise TraceFormatError(problem, where=where, fix="give the metadata of this job")
@@ -172,9 +171,8 @@ class MegatronTimers:
             log = read_timers(name, lines, layout)
         count = settings.microbatches or log.microbatches
         if count is None:
-            raise InvalidInput(
-                "does not say how many microbatches a step has", where=name, fix="give --microbatches NUMBER"
-            )
+            fix = "give --microbatches NUMBER"
+            raise InvalidInput("does not say how many microbatches a step has", where=name, fix=fix)
         if len(log.blocks) * layout.dp * layout.pp * count > MOST_PASSES:
             raise TooLarge(
                 f"{len(log.blocks)} steps of {count:,} microbatches on {layout.dp * layout.pp:,} workers make more "

@@ -20,7 +20,7 @@ from scheduler.objective import TOLERANCE, closer_levels, objective_terms, step_
 from scheduler.placement.admission import admissible
 from scheduler.placement.exact.goals import GoalSearch, WeighedPlacement
 from scheduler.placement.exact.lattice import Lattice, PairSearch
-from scheduler.placement.exact.level_bounds import LevelBounds
+from scheduler.placement.exact.level_bounds import LINES, LevelBounds
 from scheduler.placement.exact.params import DEFAULTS, ExactParams
 from scheduler.placement.exact.problem import GridReduction, counted_where_held
 from scheduler.placement.exact.schedule import fill_front
@@ -67,7 +67,19 @@ class Exact:
 
             if (gang := plain_gang(cluster, job, limits, self.params)) is not None:
                 return gang
-        return (GridSearch if job.grid.aligned else SharedStages)(cluster, job, limits, self.params)
+        if not job.grid.aligned:
+            return SharedStages(cluster, job, limits, self.params)
+        return GridSearch(cluster, _counted_by_lines(job), limits, self.params)
+
+
+def _counted_by_lines(job: Job) -> Job:
+    """Return the job with soft terms of groups that are the columns, or the rows, of its grid as terms of these."""
+    groups, counts = job.grid.groups, []
+    for term in job.counts:
+        members = set(groups[term.family].members)
+        alike = (family for family in LINES if set(groups[family].members) == members)
+        counts.append(replace(term, family=next(alike, term.family)))
+    return job.replace(counts=tuple(counts)) if counts else job
 
 
 @dataclass(frozen=True)
@@ -241,6 +253,10 @@ class GridSearch(ThresholdStrategy):
         until = clock() + seconds
         search = search_reduction(reduction, limits, params.long_share * seconds, params)
         goals = goals_of(reduction, search, limits, until, params)
+        if not goals.counted([0]) and isinstance(goals.bounds, LevelBounds):
+            from scheduler.placement.exact.closer import CloserSearch
+
+            CloserSearch(goals, goals.bounds, limits, params, until).search_terms()
         goals.search([0])
         return ThresholdSearch(reduction, search, goals)
 

@@ -26,16 +26,10 @@ from scheduler.placement.exact.bounds import LEAST, POINTS
 from scheduler.placement.exact.closed_forms import closed_form
 from scheduler.placement.exact.goals import GoalSearch
 from scheduler.placement.exact.lattice import Lattice, PairSearch
-from scheduler.placement.exact.level_bounds import LevelBounds
+from scheduler.placement.exact.level_bounds import LINES, LevelBounds, weights_of
 from scheduler.placement.exact.params import ExactParams
 from scheduler.placement.exact.problem import GridProblem, GridReduction
-from scheduler.placement.exact.schedule import (
-    apply_product,
-    count_coverage,
-    count_edges,
-    count_rectangles,
-    search_pairs,
-)
+from scheduler.placement.exact.schedule import search_pairs
 from scheduler.placement.exact.skeletons import EFFORT
 from scheduler.placement.exact.solve import seat_cells, seating_seconds, usable_part
 from scheduler.placement.types import Limits, Pair
@@ -52,6 +46,21 @@ class TargetLattice(Lattice):
     def open(self) -> list[Pair]:
         """Return the pair while it is neither refuted nor built."""
         return [] if self.is_refuted(self.target) or self.is_built(self.target) else [self.target]
+
+
+@dataclass
+class CornerLattice(Lattice):
+    """A lattice of which only pairs within some corners are of interest."""
+
+    within: Sequence[Pair] = ()  # the largest of them; none = all are
+
+    def cost(self, pair: Pair) -> float:
+        """Return Eq. 2 of a pair, infinite where it is of no interest."""
+        inside = not self.within or any(pair[0] <= dp and pair[1] <= pp for dp, pp in self.within)
+        return super().cost(pair) if inside else inf
+
+    def _order(self, pair: Pair) -> tuple[float, int, int, Pair]:
+        return round(self.cost(pair), 9), *super()._order(pair)[1:]
 
 
 class Decisions:
@@ -478,6 +487,8 @@ class TwoLevelBands:
 
 # All closer levels of a job, one after another.
 
+_TERM_SHARE = 0.5  # Part of the time limit for the pairs of a level where a closer one counts in the objective
+_ALONE_SHARE = 0.25  # Part of the time that is left which the grid on all racks of a region may take, without its pods
 _LINE_SHARE = 0.6  # Part of the time limit that sharing lines out may take for one pair of the level above
 
 
@@ -502,8 +513,36 @@ class Region:
         return np.concatenate([pod.racks for pod in self.pods])
 
 
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is looked for at a level: less of a goal than is known."""
+
+    goals: GoalSearch
+    number: int  # of the goal
+    closer: GridReduction  # the job with its spread counted at the level
+    above: Level
+    end: float  # of the time
+    before: float = 0.0  # what the goal has beside Eq. 2 of the level
+    scale: float = 1.0  # what Eq. 2 of the level is multiplied with in it
+    within: tuple[Pair, ...] = ()  # pairs of the level that the goals before allow, the largest; none = all
+
+    @property
+    def most(self) -> float:
+        """Eq. 2 from which on a pair is of no use."""
+        return (self.goals.best.costs[self.number] - self.before) / self.scale
+
+    def lattice(self, problem: GridProblem, *, transposed: bool = False) -> Lattice:
+        """Return the lattice of a grid, where it is searched transposed of its transpose."""
+        lattice = CornerLattice(problem, self.closer.job.alpha, self.closer.job.beta, within=self.within)
+        if transposed:
+            within = [pair[::-1] for pair in self.within]
+            lattice = CornerLattice(problem.transposed, lattice.beta, lattice.alpha, within=within)
+        lattice.most = self.most
+        return lattice
+
+
 class CloserSearch:
-    """The search of one job's closer levels, after its objective is settled.
+    """The search of one job's closer levels, after its objective is settled; or of an objective of two levels.
 
     :param end: of the time, by ``scheduler.work_clock``.
     """
@@ -517,6 +556,8 @@ class CloserSearch:
         self._end = end
         # of the grids that were searched, with their level; a certificate needs what counting refuted of them
         self.lattices: list[tuple[str, Lattice]] = []
+        # of grids on the racks of regions, with what lines touch at least: by S the most R refuted
+        self._refuted: dict[tuple[GridProblem, Pair], list[int]] = {}
 
     def search(self) -> None:
         """Search each closer level in turn, as long as those before are settled."""
@@ -535,11 +576,92 @@ class CloserSearch:
                 return
             if pairs == [(1, 1)]:
                 nodes = self._each(above, np.concatenate(nodes)) if nodes else []
+            closer = GridReduction(cluster, job.replace(level=name), reduction.slowest)
+            if not goals.settled(number) and min(reduction.job.grid.rows, reduction.job.grid.columns) == 1:
+                self._search_line(number, closer)
             if not goals.settled(number):
-                closer = GridReduction(cluster, job.replace(level=name), reduction.slowest)
-                regions = [Region(region, self._pods(closer, region)) for region in nodes]
-                nodes = self._search_level(number, closer, regions, pairs)
+                regions = [Region(region, self._pods(closer, above, region)) for region in nodes]
+                within = self._bounds.allowed(name, goals.goals[0], goals.best.costs[0])
+                wanted = Wanted(goals, number, closer, above, self._end, within=tuple(within))
+                bounds = self._search_level(wanted, regions, pairs)
+                goals.raise_bound(number, min(bounds, default=-inf))
+                reached = goals.best.costs[number] + TOLERANCE
+                nodes = [region for region, bound in zip(nodes, bounds, strict=True) if bound <= reached]
             before, above = number, cluster.level(name)
+
+    def search_terms(self) -> None:
+        """Search an objective with terms of rows and columns at the job's level and at one that is closer: each pair of
+        the job's level that may lead to less, with the closer level searched below it.
+        """
+        goals, reduction = self._goals, self._goals.reduction
+        cluster, above, bounds = reduction.cluster, reduction.level, self._bounds
+        lines = [term for term in goals.goals[0] if term.family in LINES and term.weight > 0.0]
+        rest = [term for term in goals.goals[0] if term not in lines]
+        weights = weights_of(lines)
+        w, v = weights.pop(above.name, (0.0, 0.0))
+        if len(weights) != 1 or not all(map(bounds.sees_lines, (above.name, *weights))):
+            return
+        ((name, (dp, pp)),) = weights.items()
+        if cluster.level_index(name) < cluster.level_index(above.name):
+            return
+        job = reduction.job.replace(level=name, alpha=dp / (dp + pp))
+        closer = GridReduction(cluster, job, reduction.slowest)
+        s_most, r_most = reduction.problem.largest_pair
+        fixed, known = bounds.least(rest) if rest else 0.0, bounds.lattices[above.name]
+        pairs = sorted((w * s + v * r + fixed, (s, r)) for s, r in product(range(1, s_most + 1), range(1, r_most + 1)))
+        pairs = [(before, pair) for before, pair in pairs if not known.is_refuted(pair)]
+        every, least = np.flatnonzero(reduction.admitted).astype(np.int32), inf
+        end = min(self._end, clock() + _TERM_SHARE * self._limits.seconds)
+        for place, (before, pair) in enumerate(pairs):
+            if before + dp + pp >= goals.best.costs[0] - TOLERANCE:
+                break
+            if clock() >= end:
+                least = min(least, before + dp + pp)
+                break
+            waiting = sum(cost + dp + pp < goals.best.costs[0] - TOLERANCE for cost, _ in pairs[place:])
+            until = clock() + max(LEAST_SECONDS, (end - clock()) / waiting)
+            wanted = Wanted(goals, 0, closer, above, until, before, dp + pp)
+            nodes = self._each(above, every) if pair == (1, 1) else [every]
+            regions = [Region(region, self._pods(closer, above, region)) for region in nodes]
+            of_pair = min(self._search_level(wanted, regions, [pair]), default=inf)
+            least = min(least, before + (dp + pp) * of_pair)
+        goals.raise_bound(0, least)
+
+    def _search_line(self, number: int, closer: GridReduction) -> None:
+        """Search one row, or one column: the fewest racks with room for it in as few broader domains as it touches."""
+        from scheduler.placement import cp_model
+
+        goals, cluster, job = self._goals, closer.cluster, self._goals.reduction.job
+        family, other = (LINES[0], LINES[1]) if job.grid.columns == 1 else (LINES[1], LINES[0])
+        weight = {term.family: term.weight for term in goals.goals[number]}
+        if weight[family] == 0.0 or set(weights_of(goals.goals[0])) != {goals.reduction.level.name}:
+            return
+        first, last = (cluster.level_index(level.name) for level in (goals.reduction.level, closer.level))
+        domains = np.stack([level.domain_of[goals.reduction.admitted] for level in cluster.levels[first : last + 1]])
+        paths = np.unique(domains, axis=1).T
+        paths = paths[closer.room[paths[:, -1]] > 0]
+        # racks alike in one domain are told apart by their number alone
+        kinds, many = np.unique(np.c_[paths[:, :-1], closer.room[paths[:, -1]]], axis=0, return_counts=True)
+        model = cp_model.CpModel()
+        counts = [model.new_int_var(0, int(n), "") for n in many]
+        model.add(sum(int(kind[-1]) * count for kind, count in zip(kinds, counts, strict=True)) >= closer.problem.cells)
+        for depth, level in enumerate(cluster.levels[first:last]):
+            touched = {domain: model.new_bool_var("") for domain in np.unique(kinds[:, depth]).tolist()}
+            for kind, n, count in zip(kinds, many, counts, strict=True):
+                model.add(count <= int(n) * touched[int(kind[depth])])
+            model.add(sum(touched.values()) <= goals.best.worth.by_level[level.name][family])
+        model.minimize(sum(counts))
+        answer, solver = solve(model, Slice(self._end - clock(), self._end - clock(), self._limits.seed))
+        if answer != "yes":
+            return
+        racks: list[int] = []
+        for kind, count in zip(kinds, counts, strict=True):
+            alike = (paths[:, :-1] == kind[:-1]).all(axis=1) & (closer.room[paths[:, -1]] == kind[-1])
+            racks += np.repeat(paths[alike][: solver.value(count), -1], kind[-1]).tolist()
+        shape = closer.problem.rows, closer.problem.columns
+        self._offer(closer, np.array(racks[: closer.problem.cells], dtype=np.int32).reshape(shape), [])
+        least = ceil(solver.best_objective_bound - 1e-6)
+        goals.raise_bound(number, weight[family] * least + weight[other])
 
     def _forced(self) -> Job:
         """Return the job with its soft terms as holds where all placements as good in the objective keep them so: a
@@ -563,10 +685,10 @@ class CloserSearch:
         return [nodes[ends[k] - room[k] : ends[k]] for k in roomy]
 
     @staticmethod
-    def _pods(closer: GridReduction, nodes: IntArray) -> tuple[PodRacks, ...]:
-        racks = np.unique(closer.level.domain_of[nodes])
-        racks = racks[closer.room[racks] > 0]
-        pod_of = closer.level.parent_of[racks]
+    def _pods(closer: GridReduction, above: Level, nodes: IntArray) -> tuple[PodRacks, ...]:
+        racks, first = np.unique(closer.level.domain_of[nodes], return_index=True)
+        with_room = closer.room[racks] > 0
+        racks, pod_of = racks[with_room], above.domain_of[nodes[first]][with_room]
         pods = []
         for pod in np.unique(pod_of):
             inside = racks[pod_of == pod]
@@ -574,29 +696,23 @@ class CloserSearch:
             pods.append(PodRacks(inside, tuple(closer.room[inside].tolist())))
         return tuple(pods)
 
-    def _search_level(
-        self, number: int, closer: GridReduction, regions: Sequence[Region], pairs: Sequence[Pair]
-    ) -> list[IntArray]:
-        """Search one level in some regions; return the nodes of those where the best placements may lie.
+    def _search_level(self, wanted: Wanted, regions: Sequence[Region], pairs: Sequence[Pair]) -> list[float]:
+        """Search one level in some regions; return what Eq. 2 there is at least in each, infinite where there is none.
 
         :param pairs: the largest that the level above may have.
         """
-        goals = self._goals
+        closer = wanted.closer
         fitting = [region for region in regions if int(closer.room[region.racks].sum()) >= closer.problem.cells]
-        if pairs == [(1, 1)]:
-            bounds = self._search_inside(number, closer, fitting)
+        if list(pairs) == [(1, 1)]:
+            known = self._search_inside(wanted, fitting)
         else:
-            bounds = [
-                min((self._search_held(number, closer, region, pair) for pair in pairs), default=inf)
-                for region in fitting
-            ]
-        goals.raise_bound(number, min(bounds, default=-inf))
-        reached = goals.best.costs[number] + TOLERANCE
-        return [region.nodes for region, bound in zip(fitting, bounds, strict=True) if bound <= reached]
+            known = [min(self._search_held(wanted, region, pair) for pair in pairs) for region in fitting]
+        bounds = dict(zip(map(id, fitting), known, strict=True))
+        return [bounds.get(id(region), inf) for region in regions]
 
-    def _search_inside(self, number: int, closer: GridReduction, regions: Sequence[Region]) -> list[float]:
+    def _search_inside(self, wanted: Wanted, regions: Sequence[Region]) -> list[float]:
         """Search the pairs of the grid inside each region; return what each costs at least."""
-        goals, job = self._goals, closer.job
+        closer = wanted.closer
         # of regions alike the first serves for all
         where: dict[GridProblem, Region] = {}
         problems = []
@@ -605,60 +721,60 @@ class CloserSearch:
             problem = usable_part(closer.problem.rows, closer.problem.columns, room)
             problems.append(problem)
             where.setdefault(problem, region)
-        forms = {problem: closed_form(problem, job.alpha) for problem in where}
+        forms = {problem: closed_form(problem, closer.job.alpha) for problem in where}
         bounds = {problem: form.bound for problem, form in forms.items()}
         order = sorted(forms, key=lambda problem: forms[problem].cost)
         for place, problem in enumerate(order):
-            if bounds[problem] >= goals.best.costs[number] - TOLERANCE:
+            if bounds[problem] >= wanted.most - TOLERANCE:
                 continue  # counting says that nothing better is inside
-            lattice, racks = Lattice(problem, job.alpha, job.beta), where[problem].racks
-            lattice.most = goals.best.costs[number]
+            lattice, racks = wanted.lattice(problem), where[problem].racks
             search = PairSearch(lattice, self._limits, self._params)
-            search.extend(max(LEAST_SECONDS, (self._end - clock()) / (len(order) - place)))
+            search.extend(max(LEAST_SECONDS, (wanted.end - clock()) / (len(order) - place)))
             search_pairs(search)
             self.lattices.append((closer.level.name, lattice))
             bounds[problem] = max(bounds[problem], lattice.bound())
-            if lattice.cost(lattice.best) < goals.best.costs[number] - TOLERANCE:
+            if lattice.cost(lattice.best) < wanted.most - TOLERANCE:
                 racks = racks[np.argsort(-closer.room[racks], kind="stable")]
                 self._offer(closer, racks[lattice.built[lattice.best]], [racks])
         return [bounds[problem] for problem in problems]
 
-    def _search_held(self, number: int, closer: GridReduction, region: Region, pair: Pair) -> float:
+    def _search_held(self, wanted: Wanted, region: Region, pair: Pair) -> float:
         """Search the pairs of a region with the level above held to a pair; return what they cost at least."""
-        transposed = pair[1] > 1 if min(pair) == 1 else closer.problem.rows < closer.problem.columns
-        lattice = self._counted(number, closer, region, pair, transposed=transposed)
+        grid = wanted.closer.problem
+        transposed = pair[1] > 1 if min(pair) == 1 else grid.rows < grid.columns
+        lattice = self._alone(wanted, region, pair, transposed=transposed)
         if lattice.open() and min(pair) == 1:
-            self._share_lines(number, closer, region, lattice, max(pair), transposed=transposed)
+            self._share_lines(wanted, region, lattice, max(pair), transposed=transposed)
         if lattice.open():
-            self._lay_bands(number, closer, region, lattice, pair, transposed=transposed)
+            self._lay_bands(wanted, region, lattice, pair, transposed=transposed)
         return lattice.bound()
 
-    def _counted(self, number: int, closer: GridReduction, region: Region, above: Pair, *, transposed: bool) -> Lattice:
-        """Return the pairs of a region, with those refuted that counting refutes."""
-        room, grid, job = np.sort(closer.room[region.racks])[::-1].tolist(), closer.problem, closer.job
-        problem = GridProblem(grid.rows, grid.columns, tuple(room))
-        lattice = Lattice(problem, job.alpha, job.beta)
-        if transposed:
-            lattice = Lattice(problem.transposed, job.beta, job.alpha)
-        lattice.most = self._goals.best.costs[number]
-        limits = replace(self._limits, seconds=max(LEAST_SECONDS, self._end - clock()))
-        search = PairSearch(lattice, limits, self._params)
-        for stage in (count_edges, apply_product, count_coverage, count_rectangles):
-            stage(search)
-            # what is built knows nothing of pods
-            lattice.built.clear()
-        fewest, most = self._bounds.touched(closer, above), lattice.problem.largest_pair
+    def _alone(self, wanted: Wanted, region: Region, pair: Pair, *, transposed: bool) -> Lattice:
+        """Return the pairs of a region, with those refuted that have no placement in its racks wherever these lie."""
+        closer = wanted.closer
+        room = np.sort(closer.room[region.racks])[::-1].tolist()
+        problem = GridProblem(closer.problem.rows, closer.problem.columns, tuple(room))
+        lattice = wanted.lattice(problem, transposed=transposed)
+        fewest = self._bounds.touched(wanted.above.name, closer.level.name, pair)
+        most = lattice.problem.largest_pair
         dp, pp = fewest[::-1] if transposed else fewest
+        asked = lattice.problem, (dp, pp)
+        lattice.most_refuted[:] = self._refuted.get(asked, lattice.most_refuted)
         lattice.refute((dp - 1, most[1]), "line touches", "")
         lattice.refute((most[0], pp - 1), "line touches", "")
+        if lattice.open():
+            search = PairSearch(lattice, self._limits, self._params)
+            search.extend(max(LEAST_SECONDS, _ALONE_SHARE * (wanted.end - clock())))
+            search_pairs(search)
+            # what is built knows nothing of pods
+            lattice.built.clear()
+            self._refuted[asked] = lattice.most_refuted.copy()
         return lattice
 
-    def _share_lines(
-        self, number: int, closer: GridReduction, region: Region, lattice: Lattice, pods: int, *, transposed: bool
-    ) -> None:
+    def _share_lines(self, wanted: Wanted, region: Region, lattice: Lattice, pods: int, *, transposed: bool) -> None:
         """Refute and build pairs where rows lie whole in pods, of which so many may be in use."""
         rows, columns = lattice.problem.rows, lattice.problem.columns
-        tied = self._tied_lines(closer, transposed=transposed)
+        tied = self._tied_lines(wanted, transposed=transposed)
         rooms = tuple(pod.room for pod in region.pods)
         lines = WholeLines(lattice, rooms, pods, len(tied) // len(np.unique(tied)), self._decisions, self._limits)
         together = np.argsort(tied, kind="stable")
@@ -666,7 +782,7 @@ class CloserSearch:
             if lattice.cost((1, pp)) >= lattice.most - TOLERANCE:
                 break
             lines.count(pp)
-        end = min(self._end, clock() + _LINE_SHARE * self._limits.seconds)
+        end = min(wanted.end, clock() + _LINE_SHARE * self._limits.seconds)
         for effort in self._params.pod_efforts:
             tried: set[Pair] = set()
             while clock() < end and (left := [target for target in lattice.open() if target not in tried]):
@@ -675,16 +791,14 @@ class CloserSearch:
                     cells = np.empty((rows, columns), dtype=np.int32)
                     cells[together] = _laid_out([region.pods[pod].racks[part] for pod, part in parts])
                     used = [region.pods[pod].racks for pod, _ in parts]
-                    self._offer(closer, cells.T if transposed else cells, used)
-                    lattice.most = self._goals.best.costs[number]
+                    self._offer(wanted.closer, cells.T if transposed else cells, used)
+                    lattice.most = wanted.most
 
-    def _lay_bands(
-        self, number: int, closer: GridReduction, region: Region, lattice: Lattice, above: Pair, *, transposed: bool
-    ) -> None:
+    def _lay_bands(self, wanted: Wanted, region: Region, lattice: Lattice, above: Pair, *, transposed: bool) -> None:
         """Build pairs by bands in two levels, the roomiest of the cheaper half of the open ones first."""
         problem = lattice.problem
         rooms = tuple(pod.room for pod in region.pods)
-        end = min(self._end, clock() + _BAND_SHARE * self._limits.seconds)
+        end = min(wanted.end, clock() + _BAND_SHARE * self._limits.seconds)
         failed: list[Pair] = []
         while clock() < end:
             waiting = [p for p in lattice.open() if not any(p[0] <= dp and p[1] <= pp for dp, pp in failed)]
@@ -697,26 +811,28 @@ class CloserSearch:
                 if len(region.racks) * (target[0] if turned else target[1]) > _BAND_CHOICES:
                     continue
                 bands = TwoLevelBands(grid.rows, grid.columns, rooms)
-                wanted, held = (target[::-1], above[::-1]) if turned else (target, above)
+                asked, held = (target[::-1], above[::-1]) if turned else (target, above)
                 # the pair above is of the job, the lattice may be of its transpose
                 held = held[::-1] if transposed else held
-                cells = bands.build(wanted, held, Slice(EFFORT, end - clock(), self._limits.seed, light=True))
+                cells = bands.build(asked, held, Slice(EFFORT, end - clock(), self._limits.seed, light=True))
                 if cells is None:
                     continue
                 laid = region.racks[cells]
-                self._offer(closer, laid.T if turned != transposed else laid, [pod.racks for pod in region.pods])
+                self._offer(wanted.closer, laid.T if turned != transposed else laid, [pod.racks for pod in region.pods])
                 if self._goals.best is not best:
                     break
-            lattice.most = self._goals.best.costs[number]
+            lattice.most = wanted.most
             if self._goals.best is best:
                 failed.append(target)
 
-    def _tied_lines(self, closer: GridReduction, *, transposed: bool) -> IntArray:
+    @staticmethod
+    def _tied_lines(wanted: Wanted, *, transposed: bool) -> IntArray:
         """Return for each row of the grid (column, where that is transposed) which others holds keep with it in a pod:
         the same number, as often each.
         """
-        above = blocks_at(closer.cluster, closer.job, closer.cluster.level_index(closer.level.name) - 1)
-        own, broader = ((blocks.column_of if transposed else blocks.row_of) for blocks in (closer.blocks, above))
+        closer = wanted.closer
+        of_pods = blocks_at(closer.cluster, closer.job, closer.cluster.level_index(wanted.above.name))
+        own, broader = ((blocks.column_of if transposed else blocks.row_of) for blocks in (closer.blocks, of_pods))
         tied: IntArray = broader[np.unique(own, return_index=True)[1]]
         alike = len(np.unique(np.bincount(tied))) == 1
         return tied if alike else np.arange(len(tied), dtype=np.int32)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, replace
-from itertools import combinations
+from functools import lru_cache
+from itertools import chain, combinations
 from math import comb, inf, sqrt
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,7 @@ from scheduler.placement.exact.bounds import CoverageBound, product_bound
 from scheduler.placement.exact.problem import GridProblem
 from scheduler.placement.types import Pair
 from scheduler.work_clock import clock, spend, wall_left
-from topology.cluster import BoolArray, IntArray
+from topology.cluster import BoolArray, IndexArray, IntArray
 
 if TYPE_CHECKING:
     from ortools.linear_solver import pywraplp
@@ -362,6 +363,13 @@ class _Rest:
     problem: GridProblem
 
 
+@lru_cache(4)  # grids inside alike domains ask for the same
+def _sets(domains: int, size: int) -> IndexArray:
+    """Return all sets of so many domains, shape [sets, size]."""
+    listed = np.fromiter(chain.from_iterable(combinations(range(domains), size)), dtype=np.int64)
+    return listed.reshape(-1, size)
+
+
 class PeeledBands:
     """The bands that may be peeled off for one pair, at least two of its R parts being left to a flow."""
 
@@ -382,7 +390,7 @@ class PeeledBands:
         budget = sqrt(dp * pp * problem.cells) / 2
         listed = []
         for size in sizes:
-            sets = np.array(list(combinations(range(domains), size)))
+            sets = _sets(domains, size)
             spend(_SET_SECONDS * len(sets))
             held = self._capacities[sets]
             # as many columns as they hold, or one fewer, so that rows of each are whole

@@ -14,7 +14,7 @@ from math import inf
 
 import numpy as np
 
-from scheduler.job import Count, Hold
+from scheduler.job import Count, Family, Hold
 from scheduler.objective import TOLERANCE
 from scheduler.placement.admission import least_spread
 from scheduler.placement.exact.lattice import Lattice, PairSearch
@@ -99,7 +99,7 @@ class LineTouches:
         return -(-int(enough[0] if len(enough) else touches + 1) // self.lines)
 
 
-_LINES = ("dp", "pp")  # families whose groups are the columns and the rows of the grid
+LINES: tuple[Family, ...] = ("dp", "pp")  # families whose groups are the columns and the rows of the grid
 
 
 @dataclass
@@ -111,6 +111,8 @@ class LevelBounds:
     params: ExactParams
     lattices: dict[str, Lattice] = field(default_factory=dict)  # by level, those that are known already
     floors: Mapping[str, Pair] = field(default_factory=dict)  # by level, what S and R are at least, each by itself
+    # what Eq. 2 of the job's level comes to at least where groups are held besides, by these holds
+    where_held: dict[frozenset[Hold], float] = field(default_factory=dict)
     end: float = inf  # of the time for coverage, and for knapsacks over broader domains: tenths of a second in all
     _lines: dict[tuple[str, str], tuple[LineTouches, ...]] = field(default_factory=dict)  # columns and rows, by levels
     # what groups touch at least, by family and level; and the same where a level has a pair with this larger spread
@@ -124,15 +126,15 @@ class LevelBounds:
         """
         asked = [terms, *(others for others, _ in among)]
         limits = [inf, *(most + TOLERANCE for _, most in among)]
-        fixed = [sum(term.weight * self._fewest(term) for term in some if term.family not in _LINES) for some in asked]
-        weights = [_weights(some) for some in asked]
+        fixed = [sum(term.weight * self._fewest(term) for term in some if term.family not in LINES) for some in asked]
+        weights = [weights_of(some) for some in asked]
         names = [name for name in self._levels if any(name in of_level for of_level in weights)]
         # what the terms come to on the way to a pair, each of those that no other one is as good as in all of them
         states: dict[Pair, list[tuple[float, ...]]] = {(1, 1): [tuple(fixed)]}
         for name in names:
             onward: dict[Pair, list[tuple[float, ...]]] = {}
             floor, least = self.floors.get(name, (1, 1)), self._corners(name, weights)
-            if name == names[-1] and any(term.family not in _LINES for some in asked for term in some):
+            if name == names[-1] and any(term.family not in LINES for some in asked for term in some):
                 # what other groups touch at least depends on whether a spread here is 1 or more
                 least = list({(max(a, s), max(b, r)) for a, b in least for s in (1, 2) for r in (1, 2)})
             for (dp, pp), sums in states.items():
@@ -154,7 +156,7 @@ class LevelBounds:
         for pair, sums in states.items():
             more = [
                 sum(term.weight * (self._fewest_where(term, names, pair) - self._fewest(term)) for term in some)
-                for some in ([term for term in some if term.family not in _LINES] for some in asked)
+                for some in ([term for term in some if term.family not in LINES] for some in asked)
             ]
             for total in sums:
                 if all(x + y <= most for x, y, most in zip(total, more, limits, strict=True)):
@@ -167,36 +169,35 @@ class LevelBounds:
         Of these it is Eq. 2 at each broader level that counts, less what the rest of them comes to at least: it says
         which pairs of that level there may be, and the lines of each touch domains inside those that they touch there.
         """
-        wanted, least = _weights(terms), -inf
-        if len(wanted) != 1 or self.reduction.job.nodes_of_tp > 1 or any(term.family not in _LINES for term in terms):
+        wanted, least = weights_of(terms), -inf
+        if len(wanted) != 1 or self.reduction.job.nodes_of_tp > 1 or any(term.family not in LINES for term in terms):
             return least
         ((name, (dp, pp)),) = wanted.items()
         above = self._levels[: self._levels.index(name)]
-        for broader, (w, v) in _weights(others).items():
+        for broader, (w, v) in weights_of(others).items():
             if broader not in above:
                 continue
-            rest = [other for other in others if other.level != broader or other.family not in _LINES]
+            rest = [other for other in others if other.level != broader or other.family not in LINES]
             left = most - (self.least(rest) if rest else 0.0) + TOLERANCE
-            unrefuted_here = self._corners(name, list(map(_weights, (terms, others))))
+            unrefuted_here = self._corners(name, list(map(weights_of, (terms, others))))
             pairs = [
                 (max(a, columns), max(b, rows))
                 for pair in self._widest(broader, w, v, left)
-                for columns, rows in [self._touched(broader, name, pair)]
+                for columns, rows in [self.touched(broader, name, pair)]
                 for a, b in unrefuted_here
             ]
             least = max(least, min((dp * a + pp * b for a, b in pairs), default=inf))
         return least
 
     def allowed(self, name: str, terms: Sequence[Count], most: float) -> list[Pair]:
-        """Return the largest pairs of a level with which some terms, its Eq. 2 among them, may be at most a number."""
-        rest = [term for term in terms if term.level != name or term.family not in _LINES]
-        w, v = _weights(terms)[name]
+        """Return the largest pairs of a level with which some terms may be at most a number; none = they do not weigh
+        it.
+        """
+        rest = [term for term in terms if term.level != name or term.family not in LINES]
+        w, v = weights_of(terms).get(name, (0.0, 0.0))
+        if w + v == 0.0:
+            return []
         return self._widest(name, w, v, most - (self.least(rest) if rest else 0.0) + TOLERANCE)
-
-    def touched(self, closer: GridReduction, above: Pair) -> Pair:
-        """Return what S and R are at a level at least, where the level above has a pair."""
-        levels = closer.cluster.levels
-        return self._touched(levels[closer.cluster.level_index(closer.level.name) - 1].name, closer.level.name, above)
 
     def sees_lines(self, name: str) -> bool:
         """Return whether columns and rows of the grid are what spread counts at a level: inside TP groups that are held
@@ -223,7 +224,7 @@ class LevelBounds:
                 pairs.append((s, r))
         return [p for p in pairs if not any(q != p and q[0] >= p[0] and q[1] >= p[1] for q in pairs)]
 
-    def _touched(self, broader: str, name: str, pair: Pair) -> Pair:
+    def touched(self, broader: str, name: str, pair: Pair) -> Pair:
         """Return what S and R are at a level at least, where a broader level has a pair; 1 where time is up."""
         if clock() > self.end:
             return 1, 1
@@ -329,7 +330,7 @@ def unrefuted(lattice: Lattice) -> list[Pair]:
     return corners((s, most + 1) for s, most in enumerate(lattice.most_refuted, start=1) if most < pp)
 
 
-def _weights(terms: Iterable[Count]) -> dict[str, tuple[float, float]]:
+def weights_of(terms: Iterable[Count]) -> dict[str, tuple[float, float]]:
     """Return the weights of S and R at each level."""
     weights: dict[str, tuple[float, float]] = {}
     for term in terms:

@@ -46,8 +46,10 @@ _NUMBERS = 5000
 # spread is 2, and the model of the columns decides most choices in a third of a second
 _CROSSINGS, _CROSSINGS_OF_TWO = 400_000, 20_000
 _EFFORT = 2.0  # of one choice: most that have a placement, or none, are decided in it
-# Of work: to list a set, to compare one of a column with one of a row, and to take in a term of the sums of a model
-_SET_SECONDS, _PAIR_SECONDS, _TERM_SECONDS = 7e-7, 5e-6, 3e-6
+# Of work: to compare a set of a column with one of a row, and to take in a term of the sums over shapes and patterns
+_PAIR_SECONDS, _TERM_SECONDS = 5e-6, 3e-6
+_LOOK_SECONDS = 7e-7  # The same for a set that a line may touch, or a part of one
+_LOOKED_AT = 500_000  # Of these on the way to all sets, up to which they are listed: a third of a second
 _WEIGHTS = 10  # Different weights of shapes, a handful
 _FINE = 100  # Parts of a cell in which regrets enter the model: small integers; each is rounded down
 _OF_A_TURN = 4  # Choices: some take hundredths of a second and others seconds, so that two would wait for each other
@@ -165,11 +167,10 @@ class CrossingSets:
         # lines on few domains have few sets
         first, second = (columns, rows) if columns.parts < rows.parts else (rows, columns)
         some = _sets(first, most)
-        others = _sets(second, most // max(1, len(some)))
-        # a list that was cut short says nothing
-        self._alone = (first, some) if len(some) <= min(most, alone) else None
-        self._columns, self._rows = (some, others) if first is columns else (others, some)
-        self.few = len(some) * len(others) <= most
+        others = None if some is None else _sets(second, most // max(1, len(some)))
+        self._alone = None if some is None or len(some) > alone else (first, some)
+        self.few = some is not None and others is not None
+        self._columns, self._rows = (some or [], others or []) if first is columns else (others or [], some or [])
 
     def refuted_alone(self, limit: Slice) -> bool:
         """Return whether the columns without the rows, or the reverse, have no numbers: those on fewer domains."""
@@ -222,22 +223,29 @@ def _sides(problem: GridProblem, pair: Pair, shapes: Sequence[Shape]) -> tuple[_
     )
 
 
-def _sets(side: _Side, most: int) -> list[DomainSet]:
-    """Return the sets of domains that a line may touch; where there are more, some more than ``most``."""
+def _sets(side: _Side, most: int) -> list[DomainSet] | None:
+    """Return the sets of domains that a line may touch; ``None`` = there are more than ``most``, or too many to look
+    at.
+    """
     descending = sorted((k for k, size in enumerate(side.sizes) if size), key=lambda k: -side.sizes[k])
     found: list[DomainSet] = []
     waiting: list[tuple[int, DomainSet, int, int]] = [(0, (), 0, 0)]
-    while waiting and len(found) <= most:
+    looked_at = 0
+    while waiting:
         first, some, cells, holes = waiting.pop()
         if cells >= side.cells and cells - side.cells <= holes:
             found.append(some)
+        before = len(waiting)
         for i, k in enumerate(descending[first:], start=first):
             # even if all that follow are as large
             if cells + side.sizes[k] * (side.parts - len(some)) < side.cells or len(some) == side.parts:
                 break
             waiting.append((i + 1, (*some, k), cells + side.sizes[k], holes + side.holes[k]))
-    spend(_SET_SECONDS * len(found))
-    return found
+        looked_at += 1 + len(waiting) - before
+        if len(found) > most or looked_at > _LOOKED_AT:
+            break
+    spend(_LOOK_SECONDS * looked_at)
+    return None if len(found) > most or looked_at > _LOOKED_AT else found
 
 
 class _Model:
@@ -304,11 +312,12 @@ class _Model:
 def cuts(sizes: Iterable[int], parts: int, total: int, most: int) -> list[tuple[int, ...]] | None:
     """Return the multisets of at most so many sizes that reach the total, none with one too many; descending.
 
-    :returns: ``None`` where there are more than ``most``.
+    :returns: ``None`` where there are more than ``most``, or too many to look at.
     """
     descending = sorted(sizes, reverse=True)
     found: list[tuple[int, ...]] = []
     waiting: list[tuple[int, tuple[int, ...], int]] = [(0, (), total)]
+    looked_at = 0
     while waiting:
         first, cut, left = waiting.pop()
         if left <= 0:
@@ -317,9 +326,11 @@ def cuts(sizes: Iterable[int], parts: int, total: int, most: int) -> list[tuple[
             # even if all that follow are as large
             enough = [i for i in range(first, len(descending)) if descending[i] * (parts - len(cut)) >= left]
             waiting += [(i, (*cut, descending[i]), left - descending[i]) for i in enough]
-        if len(found) > most:
-            return None
-    return found
+            looked_at += len(enough)
+        if len(found) > most or looked_at > _LOOKED_AT:
+            break
+    spend(_LOOK_SECONDS * looked_at)
+    return None if len(found) > most or looked_at > _LOOKED_AT else found
 
 
 class ShapeCounts:

@@ -155,9 +155,10 @@ def _roomiest(cluster: Cluster, places: IndexArray, wanted: int, first: int, *, 
     """
     along = cluster.along_the_tree
     for level in cluster.levels[first:]:
-        # few places may lie in few of very many domains
-        numbers, domain = np.unique(level.domain_of[along[places]], return_inverse=True)
-        counts = np.bincount(domain)
+        # along the tree those of a domain follow each other
+        domain_of = level.domain_of[along[places]]
+        begins = np.flatnonzero(np.diff(domain_of, prepend=-1))
+        numbers, counts = domain_of[begins], np.diff(begins, append=len(places))
         order = np.lexsort((-numbers if last_come else numbers, -counts))
         needed = int(np.searchsorted(np.cumsum(counts[order]), wanted))
         rest = wanted - int(counts[order[:needed]].sum())
@@ -165,8 +166,8 @@ def _roomiest(cluster: Cluster, places: IndexArray, wanted: int, first: int, *, 
         # the last is the tightest that has room for the rest
         last = others[counts[others] >= rest]
         last = last[counts[last].argmin()]
-        chosen = np.isin(domain, order[:needed])
-        places = np.concatenate([places[chosen], places[domain == last]])
+        taken = [*np.sort(order[:needed]), last]
+        places = np.concatenate([places[begins[k] : begins[k] + counts[k]] for k in taken])
     return np.sort(places[:wanted])
 
 
@@ -272,15 +273,41 @@ def goals_of(
     # rules have an end of their own: none that was asked is to be better, also where the search of pairs took all time
     rules = quick_starts(reduction, limits, params, end=end) if has_more_terms(cluster, job) else ()
     placements = [placement for nodes in rules if (placement := weighed(cluster, job, nodes))]
-    for nodes in _starts(reduction, search, limits, end, params):
+    for nodes in _starts(bounds, search, end):
         if placement := weighed(cluster, job, nodes):
             placements.append(placement)
         # each may take tenths of a second: once there is one, the others wait for time
         if placements and clock() > end:
             break
-    best = min(placements, key=lambda placement: placement.order)
+    best = min(placements)
     effort = (params.term_effort if has_more_terms(cluster, job) else params.goal_effort) * limits.seconds
-    return GoalSearch(reduction, bounds, best, [], limits, params, effort, end)
+    goals = GoalSearch(reduction, bounds, best, [], limits, params, effort, end)
+    if has_more_terms(cluster, job):
+        goals.count(0)
+        goals.raise_bound(0, _least_by_holds(bounds, search.lattice.bound()))
+    return goals
+
+
+def _least_by_holds(bounds: LevelBounds, pairs: float) -> float:
+    """Return what the objective comes to at least: some soft terms are 1, as if held, and all others 2 or more.
+
+    :param pairs: what Eq. 2 comes to at least, wherever groups lie.
+    """
+    job, least = bounds.reduction.job, inf
+    soft = [term for term in job.soft if term.weight > 0.0]
+    fewest = {term: bounds.least([term]) / term.weight for term in soft}
+    for chosen in product((False, True), repeat=len(soft)) if len(soft) <= bounds.params.held_terms else ():
+        held = [term for term, holds in zip(soft, chosen, strict=True) if holds]
+        if any(fewest[term] > 1.5 for term in held):
+            continue
+        others = sum(
+            term.weight * (1.0 if job.grid.groups[term.family].largest == 1 else max(2.0, fewest[term]))
+            for term in soft
+            if term not in held
+        )
+        of_pairs = bounds.where_held.get(frozenset(Hold(term.family, term.level) for term in held), pairs)
+        least = min(least, max(pairs, of_pairs) + sum(term.weight for term in held) + others)
+    return least if least < inf else -inf
 
 
 def other_seats(
@@ -301,11 +328,12 @@ def other_seats(
             yield seat_cells(reduction, looked_inside, seconds, params, end=end)
 
 
-def _starts(
-    reduction: GridReduction, search: PairSearch, limits: Limits, end: float, params: ExactParams
-) -> Iterator[IntArray]:
-    """Yield nodes for the cheapest pair; with more terms for every corner of the front, and for other jobs like it."""
-    cluster, job, lattice = reduction.cluster, reduction.job, search.lattice
+def _starts(bounds: LevelBounds, search: PairSearch, end: float) -> Iterator[IntArray]:
+    """Yield nodes for the cheapest pair; with more terms for every corner of the front, and for other jobs like it, of
+    which it is noted what Eq. 2 comes to at least where they hold terms.
+    """
+    reduction, limits, params, lattice = bounds.reduction, bounds.limits, bounds.params, search.lattice
+    cluster, job = reduction.cluster, reduction.job
     seconds = seating_seconds(limits, params)
     if not has_more_terms(cluster, job):
         yield seat_pair(reduction, lattice, lattice.best, seconds, params, end=end)
@@ -315,11 +343,15 @@ def _starts(
         yield seat_pair(reduction, lattice, (point.dp, point.pp), seconds, params, end=end)
     others = list(_others(cluster, job, params))
     for number, other in enumerate(others):
-        asked = GridReduction(cluster, other, reduction.slowest)
+        asked, bound = GridReduction(cluster, other, reduction.slowest), inf
+        if not asked.refusal:
+            share = max(LEAST_SECONDS, (end - clock()) / (len(others) - number + 1))
+            of_other = search_reduction(asked, limits, share, params).lattice
+            bound = of_other.bound()
+        if asked.level is reduction.level and other.alpha == job.alpha:
+            bounds.where_held[frozenset(other.holds) - frozenset(job.holds)] = bound
         if asked.refusal:
             continue
-        share = max(LEAST_SECONDS, (end - clock()) / (len(others) - number + 1))
-        of_other = search_reduction(asked, limits, share, params).lattice
         yield seat_pair(asked, of_other, of_other.best, seconds, params, end=end)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -121,3 +122,19 @@ def test_what_cannot_be_scored(arnold: Arnold, files: list[Any], options: list[s
     ran = arnold("score", *files, *options)
     assert ran.code == 2
     assert says(ran.err, *facts, "To fix:")
+
+
+@pytest.mark.parametrize("version", ["22.05", "24.11", "26.05"])
+def test_real_slurms(arnold: Arnold, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str) -> None:
+    """57 nodes in one job over all six minipods of a recorded Slurm: 0.3 x 6 + 0.7; three of 24 nodes would hold it."""
+    if not (data := os.environ.get("ARNOLD_DATA")):
+        pytest.skip("ARNOLD_DATA is not set: the recordings are not part of the project")
+    monkeypatch.setenv("TZ", "UTC")
+    folder = Path(data) / "real" / "slurm_live" / version
+    grids = tmp_path / "grids.yaml"
+    grids.write_text("grids: [{name: busy, alpha: 0.3, parallelism: {tp: 8}}]\n")
+    of_slurm = ("--cluster", folder / "topology.txt", "--busy", folder / "nodes.txt", "--running", folder / "jobs.txt")
+    ran = arnold("score", *of_slurm, "--all", "--grids", grids, "--at", "2026-11-28T16:40:00Z", "--json").json
+    (busy,) = ran["jobs"]
+    assert (busy["gpus"], busy["objective"], busy["empty_cluster"]["objective"]) == (456, 2.5, 1.6)
+    assert (busy["empty_cluster"]["status"], busy["same_nodes"]["objective"]) == ("optimal", 2.5)

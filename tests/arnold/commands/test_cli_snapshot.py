@@ -145,9 +145,11 @@ def test_half_a_node_is_free_when_its_jobs_are_known(arnold: Arnold, files: list
 ON_SNAPSHOT = {
     "place": "--job job.yaml",
     "explain": "--job job.yaml --when",
+    "kube explain": "--job job.yaml --when",
     "compare": "--job job.yaml --algorithm gpu-packing",
     "verify": "proof.json job.yaml",
     "score": "--all",
+    "kube score": "--all",
     "repair": "--placement placed.json --lost n4",
     "defragment": "--job job.yaml --running placed.json",
     "topology convert": "--to csv",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import click
 import pytest
@@ -22,11 +21,12 @@ def of_kind(command: click.Command, *, results: bool) -> list[click.Parameter]:
 
 
 PAIRS = [
-    pytest.param(command, result, read, id=f"{name} {result.name} {read.name}")
+    (f"{name} {result.name} {read.name}", command, result, read)
     for name, command in COMMANDS.items()
     for result in of_kind(command, results=True)
     for read in of_kind(command, results=False)
 ]
+"""What is tried, with the words for it."""
 
 
 def test_what_is_written_is_known_as_such() -> None:
@@ -59,18 +59,21 @@ def test_a_repair_may_replace_the_placement_that_it_repairs() -> None:
     assert replaced == [("repair", "placement")]
 
 
-@pytest.mark.parametrize(("command", "result", "read"), PAIRS)
-def test_no_result_replaces_an_input(command: Any, result: Any, read: Any, tmp_path: Path) -> None:
+def test_no_result_replaces_an_input(tmp_path: Path) -> None:
     """Whatever is read from a file, by every command: the error names the file, and the option that reads it."""
     file = tmp_path / "meta.yaml"
     file.write_text("dp_size: 1\n")
-    written = str(tmp_path if result.type.inside else file)
-    context = click.Context(command)
-    context.params = {
-        one.name: (value,) if one.multiple or one.nargs == -1 else value
-        for one, value in ((read, str(file)), (result, written))
-    }
-    with pytest.raises(InvalidInput, match="is read as ") as caught:
-        check_results(context)
-    assert caught.value.where == str(file)
-    assert (read.opts[0] if isinstance(read, click.Option) else read.make_metavar(context)) in caught.value.message
+    assert len(PAIRS) > 200
+    for words, command, result, read in PAIRS:
+        assert isinstance(result.type, ResultFile), words
+        written = str(tmp_path if result.type.inside else file)
+        context = click.Context(command)
+        context.params = {
+            option.name or "": (value,) if option.multiple or option.nargs == -1 else value
+            for option, value in ((read, str(file)), (result, written))
+        }
+        with pytest.raises(InvalidInput, match="is read as ") as caught:
+            check_results(context)
+        assert caught.value.where == str(file), words
+        name = read.opts[0] if isinstance(read, click.Option) else read.make_metavar(context)
+        assert name in caught.value.message, words

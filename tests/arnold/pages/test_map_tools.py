@@ -20,7 +20,7 @@ CLUSTER = minipods(minipods=2, nodes=16, rack_nodes=4)
 
 @pytest.fixture(scope="module")
 def page() -> str:
-    """Two placements of six nodes: on the first ones in order, and on the last ones."""
+    """Two placements of six nodes: on the first ones in order, and on the last ones; each has rank 0 on its first."""
     first = np.arange(6, dtype=np.int32).reshape(3, 2)
     runs = [judge("first", CLUSTER, JOB, Proposal(first)), judge("last", CLUSTER, JOB, Proposal(15 - first))]
     return placement_page(CLUSTER, JOB, runs)
@@ -82,7 +82,7 @@ def test_nodes_by_rank_follow_the_algorithm(shown: Shown) -> None:
     ]
     columns = JOB.grid.node_rank  # the rank of each cell, [rows, columns]
     expected = {
-        int(columns[row, column]): [CLUSTER.names[15 - (2 * row + column)], str(row), str(column)]
+        int(columns[row, column]): [CLUSTER.names[10 + 2 * row + column], str(row), str(column)]
         for row in range(3)
         for column in range(2)
     }

@@ -23,7 +23,8 @@ from scheduler.placement.exact.problem import GridProblem, GridReduction
 from scheduler.placement.types import Limits
 from tests.case_counts import ALL_CASES, examples
 from tests.scheduler.placement.exact.test_exact_holds import racks
-from topology.cluster import Cluster
+from topology.build import build_cluster
+from topology.cluster import Cluster, Node
 
 # racks of two minipods, the second too small for the jobs that are asked about
 WIDE = ((1, 2, 8, 6, 2, 6, 1, 3, 1, 8, 3, 7, 8, 1, 5, 2, 5, 6, 2, 5, 1, 7, 1, 5), (4, 4))
@@ -140,6 +141,39 @@ def test_all_groups_of_a_soft_term_are_counted_together() -> None:
     job = Job("job", Parallelism(tp=8, dp=8, ep=4), alpha=0.5, level="minipod", counts=(Count("ep", "rack", 1.0),))
     reduction = GridReduction(racks((2, 2, 1, 1, 1, 1)), job, 1.0)
     assert LevelBounds(reduction, Limits(), DEFAULTS).least(objective_terms(reduction.cluster, job)) == 4.0
+
+
+def test_a_soft_term_of_whole_columns_is_weighed_against_the_pair() -> None:
+    """Two stages of four nodes, whose expert groups are the DP groups: in the second minipod alone one stage has a rack
+    of 4 and the other two of 2: 1 + 2.  Each in the rack of 4 of its own minipod: 0.5 * 1 + 0.5 * 2 + 1 is less.
+    """
+    job = Job("job", Parallelism(tp=8, dp=4, ep=4, pp=2), alpha=0.5, level="minipod", counts=(Count("ep", "rack", 1),))
+    outcome = placed(racks((4, 1, 1), (4, 2, 2)), job)
+    assert (outcome.status, outcome.objective) == ("optimal", pytest.approx(2.5))
+    closer = outcome.closer["rack"]
+    assert (closer.dp, closer.pp, closer.proved) == (1, 2, True)
+
+
+@given(seed=st.integers(0, 10**9))
+@examples(10)
+def test_one_column_takes_the_fewest_domains_level_by_level(seed: int) -> None:
+    """Against all sets of racks with room for it: the fewest minipods, then leaves in these, then racks."""
+    chance = random.Random(seed)
+    paths = [(f"p{k // 5}", f"l{k // chance.choice((2, 3))}-{k // 5}", f"r{k}") for k in range(10)]
+    room = [chance.randint(1, 5) for _ in paths]
+    nodes = [Node(f"n{k}-{i}", path, 8, 8) for k, path in enumerate(paths) for i in range(room[k])]
+    rows = chance.randint(2, len(nodes))
+    job = Job("job", Parallelism(tp=8, dp=rows), alpha=0.5, level="pod")
+    outcome = placed(build_cluster(("pod", "leaf", "rack"), nodes), job)
+    fewest = min(
+        tuple(len({paths[k][: depth + 1] for k in some}) for depth in range(3))
+        for size in range(1, 11)
+        for some in itertools.combinations(range(10), size)
+        if sum(room[k] for k in some) >= rows
+    )
+    assert outcome.evaluation is not None
+    assert tuple(of["dp"] for of in outcome.evaluation.by_level.values()) == fewest
+    assert all(spread.proved for spread in outcome.closer.values())
 
 
 @given(seed=st.integers(0, 10**9))
