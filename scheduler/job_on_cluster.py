@@ -14,7 +14,8 @@ from ground.quantities import utc_minute
 from scheduler.job import Job, NodeSize, Parallelism
 from topology.cluster import SECOND, Cluster, Level
 from topology.flags import NodeFlag
-from topology.taints import PREFER_NO_SCHEDULE
+from topology.kubernetes.nodes import TAINTS_UNTIL
+from topology.taints import PREFER_NO_SCHEDULE, kept_out_by
 
 
 def named_in_full(job: Job, levels: Collection[str], beside: Collection[str]) -> Job:
@@ -37,7 +38,8 @@ _GOING = "going away at"
 
 def at_time(cluster: Cluster, job: Job, at: datetime) -> Cluster:
     """Return the cluster as it will be at an instant for a job that starts then: flags that are over by then are gone,
-    those that have begun hold, and nodes that become faulty before the job ends are not for it.
+    those that have begun hold, and nodes that become faulty before the job ends are not for it, nor those that are kept
+    out for a time: by reservations, of a job that does not say how long it runs also by later ones, or by taints.
 
     :param cluster: as it is at any time before, for this job.
     """
@@ -51,6 +53,11 @@ def at_time(cluster: Cluster, job: Job, at: datetime) -> Cluster:
         if window.node in cluster.index_of
         and (window.since is None or window.since < end)
         and (window.until is None or at < window.until)
+        # taints that the job tolerates do not keep it out
+        and (
+            window.source != TAINTS_UNTIL
+            or kept_out_by(cluster.taints.get(cluster.index_of[window.node], ())) == window.evidence
+        )
     }
     laid = timeless.with_flags(holding).replace(upcoming=later).with_kept_out(reserved)
     return before_it_goes(laid, job, at)

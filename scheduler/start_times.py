@@ -23,7 +23,9 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from math import inf
+from functools import partial
+from math import inf, sqrt
+from statistics import NormalDist
 from typing import Protocol, Self
 
 import numpy as np
@@ -42,6 +44,11 @@ from scheduler.work_clock import End, clock, cut_short, ended_at, interrupted, o
 from topology.cluster import Cluster
 from topology.running_jobs import LiveJob, gpus_held
 
+NORMAL = NormalDist()
+# Share of the variance of run times, about their prediction, that jobs of one owner and group have in common: were each
+# by itself, they would make up for one another.  Of starts in Philly, behind hundreds of jobs and predicted by those
+# that ended, 8 % lay between the 10th and the 90th quantile without it, 25 % with a share of 0.05, and 83 % with this.
+COMMON = 0.15
 DRAWS = 99  # Of the ends of jobs with a time limit: the 10th, 50th and 90th are the quantiles
 
 
@@ -238,16 +245,25 @@ def start_times(
     lengths = {other.name: Length.of(cluster, other, now, history) for other in (*running, *waiting)}
     generator = random.Random(limits.seed)
 
-    def all_ends(part: Callable[[], float]) -> dict[str, float]:
+    def all_ends(part: Callable[[LiveJob], float]) -> dict[str, float]:
         """Return the ends that are known, where each job that may end at several times has its part of these."""
-        ends = ((other.name, now + lengths[other.name].at(part)) for other in running)
+        ends = ((other.name, now + lengths[other.name].at(partial(part, other))) for other in running)
         return {name: end for name, end in ends if end < inf}
 
     def draw() -> float:
-        drawn = all_ends(generator.random)
+        common: dict[tuple[str, str], float] = {}
+
+        def share(other: LiveJob) -> float:
+            """Draw what part a job has: its own luck, and a little of what its owner's jobs have in common."""
+            kind = other.owner, other.group
+            if kind not in common:
+                common[kind] = generator.gauss()
+            return NORMAL.cdf(sqrt(COMMON) * common[kind] + sqrt(1.0 - COMMON) * generator.gauss())
+
+        drawn = all_ends(share)
         if queue is None:
             return start_at(drawn)
-        return queue.start(drawn, [lengths[other.name].at(generator.random) for other in waiting])
+        return queue.start(drawn, [lengths[other.name].at(partial(share, other)) for other in waiting])
 
     draws = DRAWS if any(length.uncertain for length in lengths.values()) else 1
     starts = [draw()]
@@ -259,9 +275,9 @@ def start_times(
             del starts[-1]  # it may have been ended
     starts.sort()
     p10, p50, p90 = (starts[len(starts) * share // 100] if starts else inf for share in (10, 50, 90))
-    earliest = start_at(all_ends(float))  # of a job with a limit, at once
+    earliest = start_at(all_ends(lambda _: 0.0))  # of a job with a limit, at once
     outcome = run(solver, cluster, job, limits)
-    middle = all_ends(lambda: 0.5)
+    middle = all_ends(lambda _: 0.5)
     later, later_at = _best(
         future, middle, lambda gone, at: run(solver, future.cluster(gone, at), job, limits), outcome
     )
@@ -275,7 +291,8 @@ def start_times(
     if len(starts) < draws:
         notes.append(f"time ran out after {len(starts)} of {draws} draws of ends")
     if by_limit:
-        notes.append(f"a time limit is the latest end: {by_limit} jobs run any part of theirs, all as likely")
+        better = "" if history is not None else " (--history TRACE of jobs that ended tells more)"
+        notes.append(f"a time limit is the latest end: {by_limit} jobs run any part of theirs, all as likely{better}")
     if foreseen_jobs := sum(length.prediction is not None for length in lengths.values()):
         notes.append(f"run as long as jobs alike that ended, log-normal: {foreseen_jobs} jobs")
     if unsettled := sum(fitting is None for fitting in settled.values()):

@@ -6,7 +6,8 @@ Nodes go and come as the snapshots have them; one that jobs used all the same co
 again, which :func:`simulator.usage_report.usage` weighs as those that happened.
 
 Not in it: what nobody knows, how long a job would have taken that has not started (to its limit, or on and on), whether
-one that was cancelled while it waited would have started, how long runs would have taken on other nodes.
+one that was cancelled while it waited would have started, how long runs would have taken on other nodes; and what the
+accounting does not say: which partitions and quotas held jobs back.
 """
 
 from __future__ import annotations

@@ -194,11 +194,13 @@ class Cluster:
             raise InvalidTopology("the cluster has no nodes", fix="give a cluster with nodes")
         return max(sizes, key=lambda size: (sizes[size], size))
 
-    @property
+    @cached_property
     def along_the_tree(self) -> IntArray:
         """All nodes, those of one domain next to each other at every level."""
         keys = tuple(level.domain_of for level in reversed(self.levels)) or (np.zeros(len(self)),)
-        return np.lexsort(keys).astype(np.int32)
+        along = np.lexsort(keys).astype(np.int32)
+        along.setflags(write=False)
+        return along
 
     def node(self, which: int | str) -> Node:
         """Return one node, by index or by name; raise :class:`UnknownName` for a name that no node has."""

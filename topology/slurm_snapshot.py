@@ -823,23 +823,23 @@ def ask_slurm(
     :raises InvalidInput: there is no partition as the request names.
     """
     # nodes first: where no controller answers, scontrol fails for them alone; without a topology it says 0 as well
-    nodes, complaint = _ask("scontrol", "show nodes", "--all", "--future", "--oneliner")
+    nodes, complaint = ask("scontrol", "show nodes", "--all", "--future", "--oneliner")
     if "NodeName=" not in nodes.text:
         none = f"Slurm lists no nodes{complaint}"
         raise SlurmRefused(none, where=nodes.name, fix="check that the controller knows its nodes: sinfo")
     records = [nodes]
     for question, options in {"show partitions": ("--all", "--oneliner"), "show reservations": ("--oneliner",)}.items():
-        answer, _ = _ask("scontrol", question, *options)
+        answer, _ = ask("scontrol", question, *options)
         records.append(answer)
     notes = []
     for program, question in (("squeue", "--all --start"), ("scontrol", "show config")):
         try:
-            answer, _ = _ask(program, question)
+            answer, _ = ask(program, question)
             records.append(answer)
         except SlurmRefused as error:
             notes.append(f"{error.where} was not answered, and is not needed for most: {error.message}")
     name, _ = named_topology(records, request)
-    topology, complaint = _ask("scontrol", f"show topology {name}".rstrip())
+    topology, complaint = ask("scontrol", f"show topology {name}".rstrip())
     if not topology.text.strip():
         flat = f"Slurm gives no topology{complaint or ': its nodes are one flat list'}"
         fix = (
@@ -849,11 +849,11 @@ def ask_slurm(
         raise SlurmRefused(flat, where=topology.name, fix=fix)
     notes += [f"the topology of the partition was read, {name}"] if name else []
     # the details have the GPUs of a job where the accounting does not count them
-    running = (_ask("scontrol", "show jobs", "--all", "--oneliner", "--details")[0],) if jobs else None
+    running = (ask("scontrol", "show jobs", "--all", "--oneliner", "--details")[0],) if jobs else None
     return topology, tuple(records), tuple(notes), running
 
 
-def _ask(program: str, question: str, *options: str) -> tuple[Source, str]:
+def ask(program: str, question: str, *options: str) -> tuple[Source, str]:
     """Return what a program of Slurm's prints, and the last words that it complains in; empty = none."""
     where = f"{program} {question}"
     command = [program, *options, *question.split()]

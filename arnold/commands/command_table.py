@@ -68,6 +68,9 @@ SECTIONS: Mapping[str, Mapping[str, CommandRow]] = {
         "capacity": command_row("capacity", "Say what to buy, reserve and keep spare."),
         "study": command_row("study", "Compare algorithms and policies in many runs."),
     },
+    "Run on Slurm": {
+        "slurm": command_row("slurm", "Submit jobs with every rank on its node."),
+    },
     "Run on Kubernetes": {
         "extender": command_row("extender", "Schedule gangs: the scheduler extender."),
         "kube": command_row("kube", "Show gangs and nodes of a live cluster; kubectl arnold."),

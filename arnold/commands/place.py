@@ -35,6 +35,7 @@ Examples:
   arnold place --cluster cluster.csv --job job.yaml --flags flags.db
   arnold place --cluster kube: --job job.yaml --level topology.kubernetes.io/zone --alpha 0.7
   arnold place --cluster slurm: --job job.yaml --output job.slurm
+  arnold place --cluster slurm: --job job.yaml --rank-order slurm --output nodes.nodelist
   arnold place --cluster cluster.csv --job job.yaml --certificate proof.json
   arnold place --cluster cluster.csv --job a.yaml --job b.yaml --weight a=2 --output 'placement-{job}.json'
 """
@@ -70,6 +71,15 @@ def place_job(inputs: PlacementInputs, options: PlaceOptions, *, as_json: bool) 
         fix = f"give one, or compare them: arnold compare --algorithm {options.algorithm}"
         raise InvalidInput("a job is placed by one algorithm", where="--algorithm", fix=fix)
     solver = ALGORITHMS.load(options.algorithm)
+    if options.rank_order == "slurm":
+        from scheduler.placement.name_order import InNameOrder
+
+        if options.certificate is not None:
+            fix = "leave one of the two out: the least of all orders has certificates"
+            raise InvalidInput(
+                "no certificate shows what is least in the order of names", where="--certificate", fix=fix
+            )
+        solver = InNameOrder(solver)
     instance = inputs.read()
     cluster, job = instance.cluster, instance.job
     with progress(f"Placing {job.name}") as say, ending_the_search():
@@ -134,6 +144,7 @@ def place_jobs(inputs: JointInputs, options: PlaceOptions, *, as_json: bool) -> 
     for of_one_job, option, why in (
         (options.algorithm != "exact", "--algorithm", "several jobs at once are placed by exact alone"),
         (options.certificate is not None, "--certificate", "a certificate is of one job"),
+        (options.rank_order != "free", "--rank-order", "several jobs at once have their ranks as is best"),
         (inputs.running, "--running", "running jobs are looked at for one job"),
     ):
         if of_one_job:

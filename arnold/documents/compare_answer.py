@@ -161,7 +161,7 @@ def print_results(frame: Frame, document: CompareDocument, *, most: int) -> None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobSize(JsonRecord):
+class JobSize(PlacementAnswer):
     """What a job gets at one size.  Numbers of a placement are null when there is none."""
 
     dp: AtLeastOne
@@ -185,7 +185,7 @@ class JobSize(JsonRecord):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SizesDocument(JsonRecord):
+class SizesDocument(PlacementAnswer):
     """One job at several sizes."""
 
     sizes: tuple[JobSize, ...]
@@ -217,11 +217,10 @@ def sizes_document(instances: Sequence[Instance], outcomes: Sequence[Outcome]) -
                 worth=None if time is None else gpus / time,
             )
         )  # fmt: skip
-    first = instances[0]
+    first, fitting = instances[0], [size for size in sizes if size.worth is not None]
     return SizesDocument(
         sizes=tuple(sizes),
-        best=max(((size.worth, -size.dp) for size in sizes if size.worth is not None), default=(0.0, 0))[1] * -1
-        or None,
+        best=max(fitting, key=lambda size: size.worth or 0.0).dp if fitting else None,
         job=job_document(first),
         cluster=summarise_cluster(first.cluster, first.source),
         level=first.level.name,

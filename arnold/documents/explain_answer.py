@@ -154,15 +154,16 @@ def print_explanation(
             print_pareto(out, instance, outcome)
     compared = comparison(document.options)
     for card, sentences in explanation_cards(document, names=frame.whole):
-        if card == FLAGGED or (card == WAYS and compared):
-            frame.details(card, sentences)
+        # what there is to say of the ways is said in a sentence, or before where the job does not fit
+        if card == FLAGGED or (card == WAYS and (compared or document.diagnosis is not None)):
+            frame.details(card.lower(), sentences)
         else:
             frame.sentences(card, sentences)
     frame.details("types of GPU", [option.sentence for option in document.types if len(document.types) > 1])
     frame.end([*passed_over(instance), *([compared] if compared and not frame.whole else []), *document.notes], then)
 
 
-FLAGGED, WAYS = "why nodes are flagged", "slow nodes avoided or used"
+FLAGGED, WAYS = "Why nodes are flagged", "Slow nodes avoided or used"
 
 
 def explanation_cards(document: ExplainDocument, *, names: bool = True) -> list[tuple[str, Sequence[str]]]:

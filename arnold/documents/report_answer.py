@@ -265,7 +265,8 @@ def print_report(out: Console, document: ReportDocument) -> None:
     out.print(f"{cluster.source}: {cluster.nodes:,} nodes")
     if replay is not None:
         out.print(
-            f"replay: the same jobs by the policy {document.replay.policy}, placed by Arnold, at their own run times"
+            f"replay: the same jobs by the policy {document.replay.policy}, placed by Arnold, at their own run times; "
+            "partitions and quotas are not in it"
         )
 
     unknown = []

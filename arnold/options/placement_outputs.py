@@ -127,6 +127,7 @@ LAUNCHER_FILES: Mapping[LauncherFormat, Callable[[LaunchOrder], str]] = MappingP
 )
 """Format -> the method of its name, which makes the text of its file."""
 
+RankOrder = Literal["free", "slurm"]
 PlacementFormat = Literal["json", LauncherFormat]
 ENDS: dict[str, PlacementFormat] = {
     **{cast("PlacementFormat", kind): kind for kind in get_args(PlacementFormat)},
@@ -199,6 +200,8 @@ class PlaceOptions(PlacementOutputs):
     """What `arnold place` is asked beside the cluster and the jobs: by which algorithm, and what it writes."""
 
     algorithm: str = field(default="exact", metadata={"metavar": "NAME", "help": ALGORITHM_HELP})
+    rank_order: RankOrder = "free"
+    """Ranks as is best (free), or in the order of the names of the nodes, as Slurm numbers them."""
     certificate: str | None = field(default=None, metadata={"file": "result"})
     """Save what proves the answer, JSON, for `arnold verify`."""
     html: str | None = field(default=None, metadata={"file": "result", "help": PAGE_HELP})

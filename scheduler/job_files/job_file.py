@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from types import NoneType
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 from annotated_types import Ge, Interval, Len
@@ -146,6 +147,8 @@ class PodToleration(TolerationFile):
 def _toleration(given: Any) -> Any:
     """Return what a short form ``KEY[=VALUE]`` stands for, and that of a pod without its tolerationSeconds."""
     if isinstance(given, dict):
+        if type(given.get("tolerationSeconds")) not in (int, NoneType):
+            raise ValueError("tolerationSeconds is a whole number of seconds")
         return {key: value for key, value in given.items() if key != "tolerationSeconds"}
     if not isinstance(given, str):
         return given

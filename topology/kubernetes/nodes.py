@@ -33,6 +33,7 @@ from topology.taints import Taint
 SLOWDOWN = "arnold.dev/slowdown"  # Annotation of a node: a factor of at least 1, or faulty
 SLOWDOWN_SINCE = "arnold.dev/slowdown-since"  # Annotation of a node: when its slowdown begins, as the next
 SLOWDOWN_UNTIL = "arnold.dev/slowdown-until"  # Annotation of a node: when its slowdown ends, RFC 3339 with a time zone
+TAINTS_UNTIL = "arnold.dev/taints-until"  # Annotation of a node: when the taints that people set are to go, as above
 OWN_TAINTS = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
 """How keys of taints begin that Kubernetes sets: they repeat what a condition says, or the cloud."""
 
@@ -129,6 +130,14 @@ def annotated_flag(node: str, annotations: Mapping[str, str]) -> NodeFlag | None
         return None
     kind: FlagKind = "faulty" if slowdown == FAULTY else "straggler"
     return NodeFlag(node, kind, slowdown, source=f"annotation {SLOWDOWN}", since=begin, until=end)
+
+
+def taints_end(node: str, annotations: Mapping[str, str]) -> datetime | None:
+    """Return when the taints of a node are to go; ``None`` = nobody says; raise as :func:`annotated_flag`."""
+    until = time_with_zone(annotations.get(TAINTS_UNTIL))
+    if TAINTS_UNTIL in annotations and until is None:
+        raise _unreadable(node, TAINTS_UNTIL, annotations[TAINTS_UNTIL], "write a time such as 2026-11-21T18:00:00Z")
+    return until
 
 
 def time_with_zone(text: str | None) -> datetime | None:

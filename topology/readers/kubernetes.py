@@ -18,7 +18,8 @@ Any other taint NoSchedule or NoExecute *keeps out* the jobs that do not tolerat
 price for them (:mod:`topology.taints`); except ``nvidia.com/gpu`` and ``amd.com/gpu``, which GPU pods tolerate, and
 except a taint that every GPU node has: that marks the pool, and jobs for it tolerate it.  A node that hands out GPUs in
 parts is there with the GPUs that it has, and how they are shared.  The annotation ``arnold.dev/slowdown`` (a factor, or
-``faulty``), from ``arnold.dev/slowdown-since`` until ``-until``, is a flag.
+``faulty``), from ``arnold.dev/slowdown-since`` until ``-until``, is a flag; ``arnold.dev/taints-until`` says when
+taints are to go.
 
 A HyperNode has a tier, 1 the closest; the level is called as its tier is (``tierName``), else ``tier-1``.  Members are
 named, or chosen by a regular expression of names (Go's, which Python reads alike as far as it is taken here) or by
@@ -50,7 +51,17 @@ from topology.cluster import DEFAULT_GPUS, MAX_LEVELS, Node
 from topology.flags import FAULTY, NodeFlag, begins_later
 from topology.kubernetes.claim_table import ALLOCATION_KINDS, ClaimTable
 from topology.kubernetes.labels import HOSTNAME, LabelledPlaces, check_labels, passed_over, places_by_labels
-from topology.kubernetes.nodes import MOST_GPUS, OWN_TAINTS, SLOWDOWN, annotated_flag, faults, is_part, node_gpus
+from topology.kubernetes.nodes import (
+    MOST_GPUS,
+    OWN_TAINTS,
+    SLOWDOWN,
+    TAINTS_UNTIL,
+    annotated_flag,
+    faults,
+    is_part,
+    node_gpus,
+    taints_end,
+)
 from topology.kubernetes.objects import (
     ALLOCATION_API,
     COMPUTE_ENGINE,
@@ -69,7 +80,7 @@ from topology.kubernetes.objects import (
 from topology.kubernetes.pods import LabelSelector, Pod
 from topology.node_gpus import GPU_CLASSES, GPUS, NodeGpus
 from topology.readers.reading import ONE_LEVEL, PlacedNode, Reading, place_nodes
-from topology.taints import Taint
+from topology.taints import Taint, kept_out_by
 
 _LOOPS = re.compile(r"(?<!\\)[*+{]")
 _NESTED = re.compile(r"\)[*+{]|\(\?[^:]|\\[1-9]")
@@ -301,6 +312,13 @@ class Kubernetes:
             return listing.document.where(*machines[row].place)
 
         cluster = build_cluster(places.levels, rows, flags=active, where=place).with_taints(kept_apart)
+        ends = {i: taints_end(machines[i].name, machines[i].node.annotations) for i in kept_apart}
+        windows = (
+            NodeFlag(machines[i].name, "faulty", source=TAINTS_UNTIL, until=until, evidence=kept_out_by(kept_apart[i]))
+            for i, until in ends.items()
+            if until is not None and until > now
+        )
+        cluster = cluster.replace(reserved=tuple(window for window in windows if window.evidence))
         cluster = with_second_levels(cluster, places.beside)
         notes = [*places.notes]
         if large := int((cluster.whole & (cluster.gpus > MOST_GPUS)).sum()):

@@ -425,31 +425,41 @@ class WorstParts:
 
 @dataclass(frozen=True)
 class WeighedPlacement:
-    """A placement and what it is worth, goal by goal."""
+    """A placement and what it is worth, goal by goal; of two the lesser is the better."""
 
     nodes: IntArray  # shape [rows, columns]
     worth: Evaluation
-    costs: tuple[float, ...]  # what its goals come to, in order
-    # by which equals are compared: spreads without weight, slow nodes, domains of the job's level, free nodes in these
-    ties: tuple[float, ...]
+    cluster: Cluster
+    job: Job
 
     @property
-    def order(self) -> tuple[tuple[float, ...], ...]:
-        """By which placements are compared, the least the best."""
-        return tuple(round(cost, 9) for cost in self.costs), self.ties
+    def costs(self) -> tuple[float, ...]:
+        """What its goals come to, in order."""
+        return self.worth.goals
+
+    @cached_property
+    def ties(self) -> tuple[float, ...]:
+        """By which equals are compared: spreads without weight, slow nodes, domains of the job's level, free nodes in
+        these.
+        """
+        worth, job = self.worth, self.job
+        # where one affinity is zero its spread would be free to drift
+        drift = float(worth.dp + worth.pp) if job.alpha in (0.0, 1.0) else 0.0
+        flagged = 0.0 if job.avoid == "ignore" else float(len(worth.flagged))
+        level = self.cluster.level(job.level)
+        room = count_nodes(level, self.cluster.idle)[np.unique(level.domain_of[self.nodes])]
+        return drift, flagged, float(len(room)), float(room.sum())
+
+    def __lt__(self, other: WeighedPlacement) -> bool:
+        """Return whether it is better, goal by goal, then by the ties, which are counted where they decide."""
+        own, others = ([round(cost, 9) for cost in placed.costs] for placed in (self, other))
+        return self.ties < other.ties if own == others else own < others
 
 
 def weighed(cluster: Cluster, job: Job, nodes: IntArray) -> WeighedPlacement | None:
     """Return a placement with its worth; ``None`` where it breaks a hold."""
-    if (worth := worth_of(cluster, job, nodes)) is None:
-        return None
-    # where one affinity is zero its spread would be free to drift
-    drift = float(worth.dp + worth.pp) if job.alpha in (0.0, 1.0) else 0.0
-    flagged = 0.0 if job.avoid == "ignore" else float(len(worth.flagged))
-    level = cluster.level(job.level)
-    room = count_nodes(level, cluster.idle)[np.unique(level.domain_of[nodes])]
-    ties = (drift, flagged, float(len(room)), float(room.sum()))
-    return WeighedPlacement(nodes, worth, worth.goals, ties)
+    worth = worth_of(cluster, job, nodes)
+    return None if worth is None else WeighedPlacement(nodes, worth, cluster, job)
 
 
 class GoalBounds(Protocol):
@@ -489,7 +499,7 @@ class GoalSearch:
     def offer(self, nodes: IntArray) -> None:
         """Take a placement where it is better than the best."""
         placed = weighed(self.reduction.cluster, self.reduction.job, nodes)
-        if placed is not None and placed.order < self.best.order:
+        if placed is not None and placed < self.best:
             self.best = placed
 
     def offer_all(self, placements: Iterable[IntArray]) -> None:

@@ -89,7 +89,7 @@ class PlainStrategy:
             cluster = gang.free.cluster
             placements = [nodes, *quick_starts(GridReduction(cluster, job, HEALTHY), limits, params)]
             worths = [worth for placed in placements if (worth := weighed(cluster, job, placed)) is not None]
-            nodes = min(worths, key=lambda worth: worth.order).nodes
+            nodes = min(worths).nodes
         return Proposal(
             nodes,
             lower_bound=bound,

@@ -171,7 +171,7 @@ def search_shared_stages(
         tight_fills(reduction),
     )
     placements = [start for nodes in starts if (start := weighed(reduction.cluster, reduction.job, nodes))]
-    best = min(placements, key=lambda start: start.order) if placements else _first(reduction, limits, until)
+    best = min(placements) if placements else _first(reduction, limits, until)
     effort = params.term_effort * limits.seconds
     goals = GoalSearch(reduction, bounds, best, [], limits, params, effort, until)
     goals.count(0)

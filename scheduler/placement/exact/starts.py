@@ -155,9 +155,10 @@ def _roomiest(cluster: Cluster, places: IndexArray, wanted: int, first: int, *, 
     """
     along = cluster.along_the_tree
     for level in cluster.levels[first:]:
-        # few places may lie in few of very many domains
-        numbers, domain = np.unique(level.domain_of[along[places]], return_inverse=True)
-        counts = np.bincount(domain)
+        # along the tree those of a domain follow each other
+        domain_of = level.domain_of[along[places]]
+        begins = np.flatnonzero(np.diff(domain_of, prepend=-1))
+        numbers, counts = domain_of[begins], np.diff(begins, append=len(places))
         order = np.lexsort((-numbers if last_come else numbers, -counts))
         needed = int(np.searchsorted(np.cumsum(counts[order]), wanted))
         rest = wanted - int(counts[order[:needed]].sum())
@@ -165,8 +166,8 @@ def _roomiest(cluster: Cluster, places: IndexArray, wanted: int, first: int, *, 
         # the last is the tightest that has room for the rest
         last = others[counts[others] >= rest]
         last = last[counts[last].argmin()]
-        chosen = np.isin(domain, order[:needed])
-        places = np.concatenate([places[chosen], places[domain == last]])
+        taken = [*np.sort(order[:needed]), last]
+        places = np.concatenate([places[begins[k] : begins[k] + counts[k]] for k in taken])
     return np.sort(places[:wanted])
 
 
@@ -278,7 +279,7 @@ def goals_of(
         # each may take tenths of a second: once there is one, the others wait for time
         if placements and clock() > end:
             break
-    best = min(placements, key=lambda placement: placement.order)
+    best = min(placements)
     effort = (params.term_effort if has_more_terms(cluster, job) else params.goal_effort) * limits.seconds
     goals = GoalSearch(reduction, bounds, best, [], limits, params, effort, end)
     if has_more_terms(cluster, job):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -135,5 +136,45 @@ def test_it_starts_between_reservations(
     ran = arnold(
         "explain", "--cluster", tmp_path / "eight.csv", *lists, "--running", tmp_path / "jobs.yaml", "--when", "--at",
         NOW, "--job", job_with(tmp_path, hours), *options, "--json",
+    )  # fmt: skip
+    assert ran.json["start"]["p50"] == start
+
+
+@pytest.mark.parametrize(
+    ("until", "options", "start"),
+    [
+        ("2026-12-03T18:00:00Z", [], "2026-12-03T18:00:00Z"),
+        ("2026-12-03T18:00:00Z", ["--tolerate", "drain"], NOW),
+        (None, [], "2026-12-05T00:00:00Z"),
+    ],
+)
+def test_it_starts_when_taints_go(
+    arnold: Arnold, tmp_path: Path, until: str | None, options: list[str], start: str
+) -> None:
+    """Four nodes have a taint that is to go at six, and the others are in use until the 5th: a job that puts up with it
+    starts at once; where nothing says when it goes, the others count.
+    """
+
+    def node(i: int) -> dict[str, Any]:
+        about: dict[str, Any] = {"name": f"n{i}", "labels": {"example.com/rack": f"r{i // 4}"}}
+        spec: dict[str, Any] = {}
+        if i < 4:
+            about["annotations"] = {} if until is None else {"arnold.dev/taints-until": until}
+            spec["taints"] = [{"key": "drain", "effect": "NoSchedule"}]
+        gpus = {"nvidia.com/gpu": "8"}
+        ready = [{"type": "Ready", "status": "True"}]
+        return {
+            "kind": "Node",
+            "metadata": about,
+            "spec": spec,
+            "status": {"capacity": gpus, "allocatable": gpus, "conditions": ready},
+        }
+
+    file, jobs = tmp_path / "nodes.json", tmp_path / "jobs.yaml"
+    file.write_text(json.dumps({"kind": "List", "items": [node(i) for i in range(8)]}))
+    jobs.write_text('jobs: [{name: a, nodes: "n[4-7]", ends: 2026-12-05T00:00:00Z}]\n')
+    ran = arnold(
+        "explain", "--cluster", file, "--levels", "example.com/rack", "--running", jobs, "--when", "--at", NOW, "--job",
+        job_with(tmp_path, ""), *options, "--json",
     )  # fmt: skip
     assert ran.json["start"]["p50"] == start

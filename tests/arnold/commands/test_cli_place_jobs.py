@@ -110,11 +110,13 @@ def test_bad_input_is_one_error(place: Arnold, words: list[str], said: str) -> N
     assert ran.err.count("To fix: ") == 1
 
 
-def test_two_jobs_of_one_name_are_refused(place: Arnold) -> None:
-    """Their answers could not be told apart."""
-    ran = place(jobs="a a")
+def test_two_jobs_of_one_name_are_refused(place: Arnold, tmp_path: Path) -> None:
+    """Their answers could not be told apart; one file named twice is two jobs, which are numbered."""
+    (tmp_path / "same.yaml").write_text((tmp_path / "a.yaml").read_text())
+    ran = place(jobs="a same")
     assert ran.code == 2
     assert "two jobs are called 'a'" in ran.err
+    assert [*place("--json", jobs="a a").json["jobs"]] == ["a-1", "a-2"]
 
 
 @pytest.fixture

@@ -32,6 +32,7 @@ OF_THE_COMMAND = {
 """Options whose help differs from command to command, and why."""
 
 OF_TWO_KINDS = {
+    "--grid": "a study has shapes of jobs, a job on Slurm its degrees of parallelism",
     "--from": "profiles are of any package, flags of a few tools",
     "--nodes": "a job that runs has names of nodes, a capacity question numbers of them",
 }
@@ -148,10 +149,10 @@ def test_every_command_has_the_common_options() -> None:
         assert all("-o" in opts for opts in options if "--output" in opts), command.name
 
 
-def test_help_has_nine_headings(arnold: Arnold) -> None:
+def test_help_has_ten_headings(arnold: Arnold) -> None:
     """Each command of ours stands under one, in the order of the table."""
     out = arnold("--help").out
-    assert len(SECTIONS) == 9
+    assert len(SECTIONS) == 10
     places = [out.index(f"\n{heading}:\n") for heading in SECTIONS]
     assert places == sorted(places)
     assert "Commands:" not in out

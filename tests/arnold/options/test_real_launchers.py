@@ -28,6 +28,7 @@ Arnold = Callable[..., Any]
 
 pytestmark = [pytest.mark.launchers, pytest.mark.xdist_group("launchers")]  # one Slurm, started once, by one worker
 
+TASK_PROLOG = Path(__file__).parents[3] / "manifests" / "slurm" / "task_prolog"
 PAGE = Path(__file__).parents[3] / "docs" / "tutorial" / "first-placement.md"
 
 GPUS = 2
@@ -176,6 +177,7 @@ SlurmdPidFile={folder}/slurmd-%n.pid
 JobAcctGatherType=jobacct_gather/none
 GresTypes=gpu
 TopologyPlugin=topology/tree
+TaskProlog={folder}/share/task_prolog
 PartitionName=all Nodes=ALL Default=YES State=UP
 """
 
@@ -198,6 +200,8 @@ def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
         "SwitchName=mp1 Nodes=n0[1,3]\nSwitchName=mp0 Nodes=n0[2,4]\nSwitchName=top Switches=mp[0-1]\n"
     )
     (folder / "state").mkdir()
+    (folder / "share" / "orders").mkdir(parents=True)
+    shutil.copy(TASK_PROLOG, folder / "share")
     environment = {name: value for name, value in os.environ.items() if not name.startswith("SLURM")}
     environment["SLURM_CONF"] = str(conf)
     daemons = [["slurmctld", "-D"], *(["slurmd", "-D", "-N", node] for node in NODES)]
@@ -206,11 +210,16 @@ def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
         for daemon in daemons:
             started = stack.enter_context(subprocess.Popen(daemon, env=environment, stdout=log, stderr=log))
             stack.callback(started.kill)
-        end = monotonic() + DEADLINE
-        while _idle(environment) < len(NODES):
-            assert monotonic() < end, (folder / "log").read_text()[-3000:]
-            sleep(0.2)
+        wait_for_all(environment)
         yield environment
+
+
+def wait_for_all(environment: dict[str, str]) -> None:
+    """Wait until all nodes are idle."""
+    end = monotonic() + DEADLINE
+    while _idle(environment) < len(NODES):
+        assert monotonic() < end, (Path(environment["SLURM_CONF"]).parent / "log").read_text()[-3000:]
+        sleep(0.2)
 
 
 def _idle(environment: dict[str, str]) -> int:
@@ -285,6 +294,57 @@ def test_a_live_slurm_is_a_cluster(
         assert (arnold(*command).code, arnold(*command).json["status"]) == (3, "infeasible")
     finally:
         subprocess.run(["scontrol", "update", "NodeName=n03", "State=RESUME"], env=slurm, check=True)
+
+
+IDIOMS = {
+    "a task a GPU": ("srun sh -c 'echo $SLURM_PROCID $SLURMD_NODENAME'", EACH_GPU),
+    "a task a node": ("srun --ntasks-per-node=1 -n 4 sh -c 'echo $SLURM_PROCID $SLURMD_NODENAME'", EACH_NODE),
+    "torchrun's rank of a node": ("srun -N 4 -n 4 sh -c 'echo $SLURM_NODEID $SLURMD_NODENAME'", EACH_NODE),
+    "blocks of tasks": ("srun -m block sh -c 'echo $SLURM_PROCID $SLURMD_NODENAME'", EACH_GPU),
+    # left alone: Slurm's own ranks, by name
+    "half of the nodes": ("srun -N 2 -n 2 sh -c 'echo $SLURM_PROCID $SLURMD_NODENAME'", {0: "n01", 1: "n02"}),
+    "the head alone": ("srun -N 1 -n 1 -w n03 sh -c 'echo $SLURM_PROCID $SLURMD_NODENAME'", {0: "n03"}),
+    "uneven tasks": ("srun -n 5 sh -c 'echo $SLURM_PROCID'", None),
+}
+
+
+@pytest.fixture
+def on_slurm(arnold: Arnold, slurm: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Arnold:
+    """Arnold, led to that Slurm once all its nodes are idle."""
+    monkeypatch.setenv("SLURM_CONF", slurm["SLURM_CONF"])
+    wait_for_all(slurm)
+    return arnold
+
+
+@needs_slurm
+@pytest.mark.parametrize(("line", "expected"), IDIOMS.values(), ids=IDIOMS)
+def test_slurm_submit_puts_ranks_where_they_were_planned(
+    on_slurm: Arnold, tmp_path: Path, line: str, expected: dict[int, str] | None
+) -> None:
+    """The user's script as it is; what the order cannot be right for keeps the ranks of Slurm, each once."""
+    script = tmp_path / "train.sh"
+    script.write_text(f"#!/bin/bash\n#SBATCH --ntasks-per-node={GPUS} -o {tmp_path}/out -e {tmp_path}/err\n{line}\n")
+    ran = on_slurm("slurm", "submit", "--grid", "tp=2,dp=2,pp=2,alpha=0.7", "--parsable", "--wait", script)
+    assert (ran.code, ran.out.strip().isdecimal()) == (0, True), ran.err
+    assert "DP spread 1, PP spread 2" in ran.err
+    rows = [row.split() for row in (tmp_path / "out").read_text().splitlines()]
+    assert sorted(int(rank) for rank, *_ in rows) == [*range(len(rows))]
+    if expected is not None:
+        assert {int(rank): node for rank, node in rows} == expected
+    hosts = on_slurm("slurm", "order", ran.out.strip()).out.split()
+    assert hosts == [*EACH_GPU.values()]
+
+
+@needs_slurm
+def test_slurm_submit_of_what_does_not_fit(on_slurm: Arnold, tmp_path: Path, slurm: dict[str, str]) -> None:
+    """Five nodes are wanted of four, or one that is chosen already: nothing is submitted; nor by a trial."""
+    script = tmp_path / "train.sh"
+    script.write_text("#!/bin/bash\ntrue\n")
+    assert on_slurm("slurm", "submit", "--grid", "tp=2,dp=5", script).code == 3
+    assert on_slurm("slurm", "submit", "--grid", "tp=2,dp=4", "--test-only", script).code == 0
+    assert on_slurm("slurm", "submit", "--grid", "tp=2,dp=4", "-w", "n01", script).code == 2
+    queue = subprocess.run(["squeue", "-h"], env=slurm, capture_output=True, text=True, check=True).stdout
+    assert queue == ""
 
 
 # --- torchrun

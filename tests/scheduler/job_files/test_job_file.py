@@ -221,6 +221,7 @@ def test_the_command_line_wins() -> None:
             "8 ranks of a tensor-parallel group are 2",
         ),
         ("[1, 2]", 1, "keys with values"),
+        (START + "tolerations:\n- {key: a, tolerationSeconds: long}", 4, "whole number of seconds"),
         (START + "gpu_types: H100", 3, "give a list of names such as [H200, H100], or any"),
         (START + "gpu_types: []", 3, "give a list of names"),
         (START + "gpu_types: [H100, 100]", 3, "give a list of names"),

@@ -1,0 +1,328 @@
+"""``arnold slurm``: jobs on a live Slurm in the order of ranks that was planned for them.
+
+``submit`` plans a job, hands it to sbatch for a time that begins later, leaves the order of its ranks where the
+TaskProlog of every node finds it, and lets the job begin.  Killed anywhere, it loses no job: the time comes, and Slurm
+starts it, in its own order where no other was left.
+
+An order is a file ``orders/JOBID`` beside the TaskProlog: the nodes by rank, one a line, written whole or not at all.
+The TaskProlog is ``manifests/slurm/task_prolog``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from time import sleep
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from arnold.console.output import exit_code, progress
+from arnold.options.command import Command, Group
+from ground.errors import InvalidInput
+from ground.files import Source, check_writable, read_source, write_file
+from topology.node_names import expand_hostlist, fold_hostlist
+from topology.slurm_snapshot import ask
+
+if TYPE_CHECKING:
+    from scheduler.outcome import Instance, Outcome
+
+LATER = "now+10minutes"  # begin of a job until its order is written; it passes where this program is killed
+ANSWER_SECONDS = 60.0  # until a program of Slurm must answer
+MOST_NAMES = 64_000  # bytes of a list of nodes that Slurm takes
+# Options of sbatch(1) without a value, or with one that stands behind = alone; all others take the next word.
+FLAGS = frozenset(
+    (
+        *("contiguous", "exclusive", "external", "get-user-env", "help", "hold"),
+        *("ignore-pbs", "kill-on-invalid-dep", "nice", "no-kill", "no-requeue", "overcommit"),
+        *("oversubscribe", "parsable", "propagate", "quiet", "reboot", "requeue"),
+        *("resv-ports", "spread-job", "stepmgr", "test-only", "usage", "use-min-nodes"),
+        *("verbose", "version", "wait"),
+    )
+)
+LETTERS = {
+    "C": "constraint",
+    "H": "hold",
+    "N": "nodes",
+    "W": "wait",
+    "b": "begin",
+    "p": "partition",
+    "t": "time",
+    "w": "nodelist",
+    "x": "exclude",
+}
+"""Short options that are read here, as they are called."""
+SHORT_FLAGS = frozenset("hHkOsQvVW")
+FROM_ENVIRONMENT = {
+    "partition": "SBATCH_PARTITION",
+    "time": "SBATCH_TIMELIMIT",
+    "constraint": "SBATCH_CONSTRAINT",
+    "reservation": "SBATCH_RESERVATION",
+}
+COUNT = ("partition", "time", "constraint", "reservation", "exclude")  # options of sbatch that say which nodes are free
+JOB_KEYS = ("alpha", "level", "order", "model")  # of a grid, besides degrees of parallelism
+
+SUBMIT_EXAMPLES = """\b
+Examples:
+  arnold slurm submit --grid tp=8,pp=8,dp=16 -p gpu -t 12:00:00 train.sh
+  arnold slurm submit --grid tp=8,pp=4,dp=8,alpha=0.7 --parsable --ntasks-per-node=8 train.sh --lr 3e-4
+  arnold slurm submit --grid tp=8,dp=4 --test-only train.sh
+"""
+ORDER_EXAMPLES = """\b
+Examples:
+  arnold slurm order 4242
+  MASTER_ADDR=$(arnold slurm order "$SLURM_JOB_ID" | head -n 1)
+"""
+
+
+@click.group("slurm", cls=Group)
+def command() -> None:
+    """Submit jobs to a live Slurm, with every rank on its node."""
+
+
+class SbatchCommand(Command):
+    """A command that reads its own options where they stand first, and leaves all else to sbatch, letters too."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the words after the name of the command."""
+        own, rest = list[str](), list(args)
+        flags = {"--help", "-h", "--quiet", "--verbose"}
+        while rest and rest[0].partition("=")[0] in {"--grid", "--orders", *flags}:
+            taken = 1 if "=" in rest[0] or rest[0] in flags else 2
+            own += rest[:taken]
+            del rest[:taken]
+        return super().parse_args(ctx, [*own, "--", *rest])
+
+
+@command.command("submit", cls=SbatchCommand, epilog=SUBMIT_EXAMPLES)
+@click.option("--grid", metavar="tp=8,dp=4,..", help="Degrees of parallelism; also alpha, level and order.")
+@click.option("--orders", metavar="FOLDER", help="Folder of the orders of ranks.  [default: orders beside TaskProlog]")
+@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[SBATCH OPTIONS] SCRIPT [ARGS]...")
+def submit(*, grid: str | None, orders: str | None, words: tuple[str, ...]) -> int:
+    """Plan a job, submit it with sbatch, and leave the order of its ranks for the TaskProlog.
+
+    What follows --grid goes to sbatch as it is; partition, time, constraint, reservation and exclude count for the plan
+    too, wherever they stand. Prints what sbatch prints and one line of spread and proof (on standard error with
+    --parsable). Exits 3 if the job does not fit now, 4 if time ran out, and as sbatch where that fails.
+    """
+    wish = Submission.read(words)
+    grid, orders = grid or wish.options.get("grid"), orders or wish.options.get("orders")
+    if grid is None:
+        raise click.UsageError("Missing option '--grid'.")
+    folder = None if wish.trial else _orders(orders)
+    if folder is not None:
+        check_writable(folder / "0")
+    instance, outcome = _planned(grid, wish)
+    if outcome.evaluation is None or outcome.proposal.nodes is None:
+        click.echo(f"not submitted: {outcome.reason}", err=True)
+        return exit_code(outcome.status)
+    flat = outcome.proposal.nodes.ravel()[instance.job.grid.node_rank.ravel().argsort()]
+    nodes = [instance.cluster.names[node] for node in flat]
+    evaluation = outcome.evaluation
+    line = f"DP spread {evaluation.dp}, PP spread {evaluation.pp}, objective {evaluation.objective:g}: {outcome.status}"
+    if wish.trial:
+        sent = _sbatch(wish, nodes)
+        click.echo(line, err=wish.parsable)
+        return sent.returncode
+    sent = _sbatch(wish, nodes, begin=LATER if wish.starts_at_once else None)
+    if sent.returncode or folder is None:
+        return sent.returncode
+    number = sent.stdout.split()[-1].partition(";")[0]  # Submitted batch job 7; or 7;cluster with --parsable
+    write_file(folder / number, "".join(f"{node}\n" for node in nodes))
+    if wish.starts_at_once:
+        ask("scontrol", f"update JobId={number} StartTime=now")
+    click.echo(line, err=wish.parsable)
+    return _ended(number) if "wait" in wish.options else 0
+
+
+@command.command("order", cls=Command, epilog=ORDER_EXAMPLES)
+@click.option("--orders", metavar="FOLDER", help="Folder of the orders of ranks.  [default: orders beside TaskProlog]")
+@click.argument("job")
+def order(*, orders: str | None, job: str) -> None:
+    """Print the host of each rank of a job, a line each, in the order of ranks.
+
+    A node stands once for each of its tasks. Where no order was left it is Slurm's own, and standard error says so.
+    """
+    if not job.isdecimal():
+        raise InvalidInput(
+            f"{job[:60]!r} is no number of a job", where="JOB", fix="give the number that sbatch printed"
+        )
+    record = ask("scontrol", f"show job {job}", "--oneliner")[0].text
+    text = re.search(r"\bNodeList=(\S+)", re.sub(r"\b(Req|Exc)NodeList=\S+", "", record))
+    hosts = expand_hostlist(text[1]) if text is not None and text[1] != "(null)" else []
+    file = _orders(orders) / job
+    nodes = read_source(str(file)).text.split() if file.exists() else []
+    if hosts and sorted(nodes) != sorted(hosts):
+        click.echo("Slurm's own order: none was left for these nodes", err=True)
+        nodes = hosts
+    if not nodes:
+        raise InvalidInput(f"job {job} has no nodes yet, and no order was left for it", fix="wait until it is planned")
+    tasks = re.search(r"\bNumTasks=(\d+)", record)
+    each = int(tasks[1]) // len(nodes) if tasks and int(tasks[1]) % len(nodes) == 0 else 1
+    click.echo("\n".join(node for node in nodes for _ in range(max(1, each))))
+
+
+@dataclass(frozen=True)
+class Submission:
+    """What is asked of sbatch."""
+
+    words: tuple[str, ...]  # as they are given to sbatch
+    options: Mapping[str, str]  # those that are read here too, of the words, the script or the environment
+
+    @classmethod
+    def read(cls, words: Sequence[str]) -> Submission:
+        """Return what some words ask; raises InvalidInput where there is neither a script nor --wrap."""
+        given, kept, rest = dict[str, str](), list[str](), list(words)
+        while rest and rest[0].startswith("-") and rest[0] != "-":
+            if rest[0] == "--":
+                break
+            names, taken = _option(rest)
+            given |= names
+            if not names.keys() & {"grid", "orders"}:
+                kept += rest[:taken]
+            del rest[:taken]
+        if not rest and "wrap" not in given:
+            raise InvalidInput(
+                "there is no script", where="SCRIPT", fix="name the batch script, or give --wrap COMMAND"
+            )
+        inside: dict[str, str] = {}
+        if rest and rest[0] not in ("-", "--"):
+            for line in _directives(read_source(rest[0]).text):
+                while line:
+                    names, taken = _option(line)
+                    inside |= names
+                    del line[:taken]
+        outside = {name: os.environ[key] for name, key in FROM_ENVIRONMENT.items() if key in os.environ}
+        # sbatch: words before the environment, that before the script
+        return cls((*kept, *rest), inside | outside | given)
+
+    @property
+    def trial(self) -> bool:
+        """Whether nothing is submitted."""
+        return "test-only" in self.options
+
+    @property
+    def parsable(self) -> bool:
+        """Whether programs read what is printed."""
+        return "parsable" in self.options
+
+    @property
+    def starts_at_once(self) -> bool:
+        """Whether the job is not held, nor to begin later, by its user's own wish."""
+        return not self.options.keys() & {"hold", "begin"}
+
+
+def _option(words: list[str]) -> tuple[dict[str, str], int]:
+    """Return the first option of some words with its value, by its long name, and how many words it takes."""
+    word = words[0]
+    if word.startswith("--"):
+        name, separator, value = word[2:].partition("=")
+        if separator or name in FLAGS or len(words) == 1:
+            return {name: value}, 1
+        return {name: words[1]}, 2
+    found: dict[str, str] = {}
+    for i, letter in enumerate(word[1:], start=1):
+        name = LETTERS.get(letter, letter)
+        if letter in SHORT_FLAGS:
+            found[name] = ""
+            continue
+        value = word[i + 1 :].removeprefix("=")
+        if value or len(words) == 1:
+            return {**found, name: value}, 1
+        return {**found, name: words[1]}, 2
+    return found, 1
+
+
+def _directives(script: str) -> Iterator[list[str]]:
+    """Yield the words of each line of #SBATCH before the first command of a script."""
+    for line in script.splitlines():
+        if line.startswith("#SBATCH"):
+            with suppress(ValueError):  # sbatch says itself what it cannot read
+                yield shlex.split(line.removeprefix("#SBATCH"), comments=True)
+        elif line.strip() and not line.startswith("#"):
+            return
+
+
+def _planned(grid: str, wish: Submission) -> tuple[Instance, Outcome]:
+    """Return the job on the nodes that it could have now, and where it goes."""
+    from arnold.options.cluster_options import SLURM, ClusterFiles
+    from arnold.options.job_options import JobFiles, PlacementInputs
+    from scheduler.algorithm_run import run
+    from scheduler.job import Overrides
+    from scheduler.job_files.job_file import load_job
+    from scheduler.job_files.own_records import OwnRecords
+    from scheduler.placement.types import ALGORITHMS, Limits
+
+    asked: dict[str, Any] = {name: value for name in COUNT if (value := wish.options.get(name))}
+    files = ClusterFiles(cluster=SLURM, **asked)
+    inputs = PlacementInputs(files, JobFiles(), OwnRecords(), Overrides(), Limits())
+    loaded = files.read_aloud()
+    instance = inputs.instance(loaded, load_job(_job_of(grid), cluster=loaded.cluster))
+    with progress("Placing the job") as say:
+        return instance, run(ALGORITHMS.load("exact"), instance.cluster, instance.job, replace(Limits(), progress=say))
+
+
+def _job_of(grid: str) -> Source:
+    """Return the job file that a grid stands for."""
+    job: dict[str, object] = {"name": "job", "parallelism": {}}
+    degrees: dict[str, object] = {}
+    for part in grid.split(","):
+        name, separator, value = part.strip().partition("=")
+        if not separator:
+            fix = "write it as tp=8,pp=8,dp=16; alpha=0.3 and level=NAME may follow"
+            raise InvalidInput(f"{part[:40]!r} is no degree of parallelism", where="--grid", fix=fix)
+        number: object = value
+        with suppress(ValueError):
+            number = float(value) if "." in value else int(value)
+        (job if name in JOB_KEYS else degrees)[name] = number
+    if (order := job.pop("order", None)) is not None:
+        degrees["order"] = order
+    return Source("--grid", json.dumps(job | {"parallelism": degrees}), numbered=False)
+
+
+def _sbatch(wish: Submission, nodes: Sequence[str], *, begin: str | None = None) -> subprocess.CompletedProcess[str]:
+    """Hand the job to sbatch for some nodes, and show what it prints."""
+    for name, mine in (("nodelist", None), ("nodes", str(len(nodes)))):
+        if name in wish.options and wish.options[name] != mine:
+            fix = f"leave --{name} out" if mine is None else f"leave --nodes out, or say --nodes={mine}"
+            raise InvalidInput("the nodes are chosen here, as the grid needs them", where=f"--{name}", fix=fix)
+    if len(names := fold_hostlist(nodes)) > MOST_NAMES:
+        raise InvalidInput(f"Slurm takes lists of nodes up to {MOST_NAMES:,} bytes, this has {len(names):,}")
+    own = [f"--nodelist={names}", f"--nodes={len(nodes)}", *([f"--begin={begin}"] if begin else [])]
+    # waiting is left until the job may begin
+    words = [word for word in wish.words if word not in ("--wait", "-W")] if begin else list(wish.words)
+    done = subprocess.run(["sbatch", *own, *words], stdout=subprocess.PIPE, text=True, check=False)
+    click.echo(done.stdout.split(";")[0].strip() if wish.parsable and done.stdout else done.stdout, nl=wish.parsable)
+    return done
+
+
+def _orders(folder: str | None) -> Path:
+    """Return the folder of orders: as said, or beside the TaskProlog of the live Slurm."""
+    if folder is not None:
+        return Path(folder)
+    config = ask("scontrol", "show config")[0].text
+    found = re.search(r"^TaskProlog\s*=\s*(/\S+)", config, re.MULTILINE)
+    if found is None:
+        fix = (
+            "lay manifests/slurm/task_prolog and a folder orders beside it where every node sees them, and set "
+            "TaskProlog in slurm.conf; or say --orders FOLDER"
+        )
+        raise InvalidInput("Slurm has no TaskProlog: ranks would be in Slurm's own order", where="slurm.conf", fix=fix)
+    return Path(found[1]).resolve().parent / "orders"
+
+
+def _ended(number: str) -> int:
+    """Wait for the end of a job, and return its exit code."""
+    while True:
+        state = ask("scontrol", f"show job {number}", "--oneliner")[0].text
+        if not re.search(r"\bJobState=(PENDING|CONFIGURING|RUNNING|COMPLETING|SUSPENDED|REQUEUED)", state):
+            code = re.search(r"\bExitCode=(\d+):(\d+)", state)
+            return 1 if code is None else int(code[1]) or int(code[2])
+        sleep(2)
