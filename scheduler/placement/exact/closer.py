@@ -571,7 +571,7 @@ class CloserSearch:
                 return
             if cluster.level_index(name) != cluster.level_index(above.name) + 1:
                 return  # a level between them counts in the objective
-            pairs = self._bounds.allowed(above.name, goals.goals[before], goals.best.costs[before])
+            pairs = self._allowed(above.name, before)
             if not pairs:
                 return
             if pairs == [(1, 1)]:
@@ -581,13 +581,22 @@ class CloserSearch:
                 self._search_line(number, closer)
             if not goals.settled(number):
                 regions = [Region(region, self._pods(closer, above, region)) for region in nodes]
-                within = self._bounds.allowed(name, goals.goals[0], goals.best.costs[0])
-                wanted = Wanted(goals, number, closer, above, self._end, within=tuple(within))
+                within = tuple(self._bounds.allowed(name, goals.goals[0], goals.best.costs[0]))
+                wanted = Wanted(goals, number, closer, above, self._end, within=within)
                 bounds = self._search_level(wanted, regions, pairs)
                 goals.raise_bound(number, min(bounds, default=-inf))
                 reached = goals.best.costs[number] + TOLERANCE
                 nodes = [region for region, bound in zip(nodes, bounds, strict=True) if bound <= reached]
             before, above = number, cluster.level(name)
+
+    def _allowed(self, name: str, number: int) -> list[Pair]:
+        """Return the largest pairs of a level with which a goal that weighs it may be what it is, and the objective."""
+        goals, bounds = self._goals, self._bounds
+        pairs, within = (bounds.allowed(name, goals.goals[k], goals.best.costs[k]) for k in (number, 0))
+        if not within:
+            return pairs
+        both = {(min(a, s), min(b, r)) for a, b in pairs for s, r in within}
+        return [p for p in sorted(both) if not any(q != p and q[0] >= p[0] and q[1] >= p[1] for q in both)]
 
     def search_terms(self) -> None:
         """Search an objective with terms of rows and columns at the job's level and at one that is closer: each pair of
