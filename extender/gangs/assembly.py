@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType
+from typing import NamedTuple
 
 from extender.gangs.annotations import ANNOTATIONS, hints_of
 from extender.gangs.job import Understood, understand
@@ -48,9 +49,7 @@ def assemble(
             named = (member for member in needed if member.pod.uid in seats)
             started = [member for member in named if member.pod.released or member.pod.node is not None]
         if started := sorted(started, key=lambda member: member.pod.created):
-            understood, ranks, disputes = _going_on(
-                key, everyone, started, seats=seats, size=size, ended=ended
-            )
+            understood, ranks, disputes = _going_on(key, everyone, started, seats=seats, size=size, ended=ended)
         else:
             speakers = needed or everyone
             for member in speakers:
@@ -226,12 +225,11 @@ def _going_on(
     return replace(understood, size=count), ranks, tuple(disputes)
 
 
-@dataclass(frozen=True, slots=True)
-class Ranks:
+class Ranks(NamedTuple):
     """Members by rank."""
 
     members: tuple[GangMember | None, ...] = ()
-    done: frozenset[int] = frozenset()
+    done: Mapping[int, str | None] = MappingProxyType({})  # and the node that each was on
     waits: str = ""
     misfits: tuple[InvalidGang, ...] = ()  # of a gang that has started: what is wrong with pods that fit no rank
 
@@ -248,8 +246,8 @@ def ranks_of(members: Sequence[GangMember], size: int | None) -> Ranks:
             raise _without_rank(member.pod)
         if (first := taken.setdefault(member.index, member)) is not member:
             raise _taken_rank(first.pod, member)
-    ended = (member.index for member in members if member.done)
-    finished = {index for index in ended if index is not None} - taken.keys()
+    ended = ((member.index, member.pod.node) for member in members if member.done)
+    finished = {index: node for index, node in ended if index is not None and index not in taken}
     if len({len(index) for index in (*taken, *finished)}) > 1:
         raise InvalidGang(
             "some pods of the gang are numbered by one label and some by another",
@@ -259,7 +257,7 @@ def ranks_of(members: Sequence[GangMember], size: int | None) -> Ranks:
     if size is None:
         return Ranks(waits=f"nobody says how many pods the gang has: add the annotation {GANG_SIZE}")
     # pods that ended stay when their controller is to make fewer
-    finished = {index for index in finished if len(index) > 1 or index < (size,)}
+    finished = {index: node for index, node in finished.items() if len(index) > 1 or index < (size,)}
     if len(taken) + len(finished) > size:
         raise InvalidGang(
             f"the gang has {len(taken) + len(finished)} pods, more than its size, {size}",
@@ -276,16 +274,16 @@ def ranks_of(members: Sequence[GangMember], size: int | None) -> Ranks:
             order = sorted((*taken, *finished))
             if len(order) < size:
                 return Ranks(waits=f"{size - len(order)} of {size} pods are missing")
-            done = frozenset(rank for rank, index in enumerate(order) if index in finished)
+            done = {rank: finished[index] for rank, index in enumerate(order) if index in finished}
             return Ranks(tuple(taken.get(index) for index in order), done)
         taken = {(_in_parts(member, size // count),): member for member in taken.values()}
-        finished = {(job * (size // count) + completion,) for job, completion in finished}
+        finished = {(job * (size // count) + completion,): node for (job, completion), node in finished.items()}
     # the index is the rank
     for (rank,), member in taken.items():
         if rank >= size:
             raise _beyond(member.pod, rank, size)
     by_rank = {rank: member for (rank,), member in taken.items()}
-    return _seated(by_rank, {rank for (rank,) in finished}, size, size)
+    return _seated(by_rank, {rank: node for (rank,), node in finished.items()}, size, size)
 
 
 def seats_of(
@@ -331,8 +329,10 @@ def seats_of(
             ranks[pod.uid] = rank
             if member.needed and (first := taken.setdefault(rank, member)) is not member:
                 misfits.append(_taken_rank(first.pod, member))
-    done = {rank for member in members if member.done and (rank := ranks.get(member.pod.uid)) is not None}
-    return _seated(taken, {*done, *ended} - taken.keys(), everyone, size, misfits)
+    done: dict[int, str | None] = dict.fromkeys(ended)
+    done |= {ranks[member.pod.uid]: member.pod.node for member in members if member.done and member.pod.uid in ranks}
+    done = {rank: node for rank, node in done.items() if rank not in taken}
+    return _seated(taken, done, everyone, size, misfits)
 
 
 def _rank_meant(member: GangMember, first: GangMember, size: int, order: Sequence[tuple[int, ...]]) -> int | None:
@@ -372,13 +372,17 @@ def _in_parts(member: GangMember, pods: int) -> int:
 
 
 def _seated(
-    taken: Mapping[int, GangMember], finished: set[int], ranks: int, size: int, misfits: Sequence[InvalidGang] = ()
+    taken: Mapping[int, GangMember],
+    finished: Mapping[int, str | None],
+    ranks: int,
+    size: int,
+    misfits: Sequence[InvalidGang] = (),
 ) -> Ranks:
     missing = [rank for rank in range(size) if rank not in taken and rank not in finished]
     waits = ""
     if missing:
         waits = f"{len(missing)} of {size} pods are missing: rank {few(missing)}"
-    return Ranks(tuple(taken.get(rank) for rank in range(ranks)), frozenset(finished), waits, tuple(misfits))
+    return Ranks(tuple(taken.get(rank) for rank in range(ranks)), finished, waits, tuple(misfits))
 
 
 def _without_rank(pod: Pod) -> InvalidGang:
