@@ -378,14 +378,14 @@ def _place(plan: GangPlan) -> tuple[object, ...]:
 def _read_off_pods(context: Context, gang: Gang, plan: GangPlan | None) -> GangPlan | None:
     """Return a plan in place of a deleted one, read off the pods that are bound or were released.
 
-    Other ranks are vacant, so that a repair gives them nodes; those that are done keep the name of theirs.
+    Other ranks are vacant, so that a repair gives them nodes; those that are done keep the name of theirs,
+    if it is known.
 
-    :returns: ``None`` where there is nothing to read, or a rank is done and it is not known where it was, or the pods
-        lie as in no plan.
+    :returns: ``None`` where there is nothing to read, or the pods lie as in no plan.
     """
     pods = [None if member is None else member.pod for member in gang.members]
     nodes = [None if pod is None else pod.node or (pod.pin if pod.released else None) for pod in pods]
-    if not any(nodes) or any(pod is None and gang.done.get(rank) is None for rank, pod in enumerate(pods)):
+    if not any(nodes) or any(pod is None and rank not in gang.done for rank, pod in enumerate(pods)):
         return None
     base = plan or GangPlan(gang.key, PlanPhase.WAITING)
     for pods_per_node in _sharings(context, gang, nodes):
