@@ -560,6 +560,8 @@ def decide_skeletons(search: PairSearch) -> None:
                 if not (search.lattice.is_built(pair) or search.lattice.is_refuted(pair)):
                     search.say(f"skeletons for DP spread {pair[0]}, PP spread {pair[1]}")
                     decide_pair(search, view, model(pair, view), Slice(effort, search.left, seed))
+        if effort >= search.limits.seconds:
+            return  # the same again, as far as time goes
         effort, seed = 2 * effort, seed + 1
 
 

@@ -301,20 +301,18 @@ def test_views_that_are_narrow_enough(narrow: int, views: int) -> None:
     assert len(skeletons.narrow_views(search)) == views
 
 
-def test_efforts_of_the_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first round at 0.1, each after it twice as long; the search ends when its time does."""
+@pytest.mark.parametrize(("seconds", "rounds"), [(0.3, [0.1, 0.2, 0.4]), (0.05, [0.1]), (60.0, None)])
+def test_efforts_of_the_rounds(monkeypatch: pytest.MonkeyPatch, seconds: float, rounds: list[float] | None) -> None:
+    """The first round at 0.1, each after it twice as long; the last is the first as long as the limit, so that what
+    every round leaves undecided at once ends the search.
+    """
     efforts: list[float] = []
     monkeypatch.setattr(skeletons, "EFFORT", 0.1)
-
-    def end_after_three(search: PairSearch, _: object, __: object, limit: Slice) -> None:
-        if limit.effort not in efforts:
-            efforts.append(limit.effort)
-        if len(efforts) == 3:
-            search.extend(0.0)
-
-    monkeypatch.setattr(skeletons, "decide_pair", end_after_three)
-    skeletons.decide_skeletons(started(OPEN))
-    assert efforts == pytest.approx([0.1, 0.2, 0.4])
+    monkeypatch.setattr(skeletons, "decide_pair", lambda *asked: efforts.append(asked[-1].effort))
+    search = started(OPEN)
+    search.limits = replace(search.limits, seconds=seconds)
+    skeletons.decide_skeletons(search)
+    assert list(dict.fromkeys(efforts)) == pytest.approx(rounds or [0.1 * 2**i for i in range(11)])
 
 
 def test_shares_of_seating_and_front(monkeypatch: pytest.MonkeyPatch) -> None:
