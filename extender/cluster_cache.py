@@ -93,7 +93,7 @@ class ClusterCache:
                 ranks = plan.rank_of_pod
                 forms = ((uid, uid if uid in ranks else canonical_uid(uid)) for uid in members)
                 seats = {uid: ranks[form] for uid, form in forms if form in ranks}
-                gang = assemble(key, members.values(), seats=seats, size=len(plan.nodes))
+                gang = assemble(key, members.values(), seats=seats, size=len(plan.nodes), ended=plan.ended)
             self._gangs[key] = gang
             self._sizes[key] = gang.size or 0
         return self._gangs[key]
@@ -204,7 +204,7 @@ class ClusterCache:
         self._plans[plan.key] = plan
         if (old is not None and old.speaks_for_pods) != plan.speaks_for_pods:
             self._note_pins(plan.key)
-        if old is None or old.pods != plan.pods or len(old.nodes) != len(plan.nodes):
+        if old is None or (old.pods, old.ended) != (plan.pods, plan.ended) or len(old.nodes) != len(plan.nodes):
             self._gangs.pop(plan.key, None)
         if old is None or old.pods != plan.pods:
             self._forget_ranks(old)

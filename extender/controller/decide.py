@@ -378,14 +378,17 @@ def _place(plan: GangPlan) -> tuple[object, ...]:
 def _read_off_pods(context: Context, gang: Gang, plan: GangPlan | None) -> GangPlan | None:
     """Return a plan in place of a deleted one, read off the pods that are bound or were released.
 
-    Other ranks are vacant, so that a repair gives them nodes.
+    Other ranks are vacant, so that a repair gives them nodes; those that are done keep the name of theirs.
 
     :returns: ``None`` where there is nothing to read, or a rank is done and it is not known where it was, or the pods
         lie as in no plan.
     """
     pods = [None if member is None else member.pod for member in gang.members]
     nodes = [None if pod is None else pod.node or (pod.pin if pod.released else None) for pod in pods]
-    if not any(nodes) or None in pods:
+    there = any(nodes)
+    for rank, node in gang.done.items():
+        nodes[rank] = node
+    if not there or any(pod is None and node is None for pod, node in zip(pods, nodes, strict=True)):
         return None
     base = plan or GangPlan(gang.key, PlanPhase.WAITING)
     for pods_per_node in _sharings(context, gang, nodes):
@@ -396,6 +399,7 @@ def _read_off_pods(context: Context, gang: Gang, plan: GangPlan | None) -> GangP
             by_node = [next(iter(group), None) for group in groups]
             by_pod = nodes_of_pods(by_node, len(pods), pods_per_node)
             base = base.without_worth().replace(nodes=by_pod, pods=uids_of(gang), pods_per_node=pods_per_node)
+            base = base.replace(ended=tuple(sorted(gang.done)))
             return base.replace(spec=spec_of(gang, base.spec))
     return None
 
@@ -721,7 +725,7 @@ class PlanProgress:
     @cached_property
     def done(self) -> frozenset[int]:
         """Ranks of the plan whose pod has succeeded, or failed for good."""
-        return self.gang.done & {*range(len(self.plan.nodes))} if self.matching else frozenset()
+        return frozenset(self.gang.done.keys() & {*range(len(self.plan.nodes))}) if self.matching else frozenset()
 
     @cached_property
     def ended(self) -> tuple[int, ...]:

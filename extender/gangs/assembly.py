@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
+from typing import NamedTuple
 
 from extender.gangs.annotations import ANNOTATIONS, hints_of
 from extender.gangs.job import Understood, understand
@@ -19,7 +20,12 @@ _NO_SEATS: Mapping[str, int] = MappingProxyType({})
 
 
 def assemble(
-    key: GangKey, members: Iterable[GangMember], *, seats: Mapping[str, int] = _NO_SEATS, size: int | None = None
+    key: GangKey,
+    members: Iterable[GangMember],
+    *,
+    seats: Mapping[str, int] = _NO_SEATS,
+    size: int | None = None,
+    ended: Collection[int] = (),
 ) -> Gang:
     """Return all that is known of a gang from its members, at least one, whatever their order.
 
@@ -28,6 +34,7 @@ def assemble(
 
     :param seats: UID -> rank of the pods that its plan names; empty where no plan has nodes.
     :param size: ranks of that plan.
+    :param ended: those of them that need no pod any more, even if the one that ended is gone.
     """
     everyone = _of_one_run(sorted(members, key=lambda member: (member.pod.name, member.pod.uid)))
     needed = [member for member in everyone if member.needed]
@@ -42,7 +49,7 @@ def assemble(
             named = (member for member in needed if member.pod.uid in seats)
             started = [member for member in named if member.pod.released or member.pod.node is not None]
         if started := sorted(started, key=lambda member: member.pod.created):
-            understood, ranks, disputes = _going_on(key, everyone, started, seats=seats, size=size)
+            understood, ranks, disputes = _going_on(key, everyone, started, seats=seats, size=size, ended=ended)
         else:
             speakers = needed or everyone
             for member in speakers:
@@ -165,6 +172,7 @@ def _going_on(
     *,
     seats: Mapping[str, int],
     size: int | None,
+    ended: Collection[int],
 ) -> tuple[Understood, Ranks, tuple[InvalidGang, ...]]:
     """Return what the eldest of a gang's started pods ask, the ranks of all that fit one, and what the others dispute.
 
@@ -201,7 +209,10 @@ def _going_on(
         else:
             fitting.append(member)
     count = understood.size or size
-    ranks = ranks_of(everyone, None) if count is None else seats_of(fitting, count, seats, planned=size or 0)
+    if count is None:
+        ranks = ranks_of(everyone, None)
+    else:
+        ranks = seats_of(fitting, count, seats, planned=size or 0, ended=ended)
     disputes += ranks.misfits
     # what would keep the others from being planned together
     alike = [member for member in fitting if member.needed]
@@ -214,12 +225,11 @@ def _going_on(
     return replace(understood, size=count), ranks, tuple(disputes)
 
 
-@dataclass(frozen=True, slots=True)
-class Ranks:
+class Ranks(NamedTuple):
     """Members by rank."""
 
     members: tuple[GangMember | None, ...] = ()
-    done: frozenset[int] = frozenset()
+    done: Mapping[int, str | None] = MappingProxyType({})  # and the node that each was on
     waits: str = ""
     misfits: tuple[InvalidGang, ...] = ()  # of a gang that has started: what is wrong with pods that fit no rank
 
@@ -236,8 +246,8 @@ def ranks_of(members: Sequence[GangMember], size: int | None) -> Ranks:
             raise _without_rank(member.pod)
         if (first := taken.setdefault(member.index, member)) is not member:
             raise _taken_rank(first.pod, member)
-    ended = (member.index for member in members if member.done)
-    finished = {index for index in ended if index is not None} - taken.keys()
+    ended = ((member.index, member.pod.node) for member in members if member.done)
+    finished = {index: node for index, node in ended if index is not None and index not in taken}
     if len({len(index) for index in (*taken, *finished)}) > 1:
         raise InvalidGang(
             "some pods of the gang are numbered by one label and some by another",
@@ -246,6 +256,8 @@ def ranks_of(members: Sequence[GangMember], size: int | None) -> Ranks:
         )
     if size is None:
         return Ranks(waits=f"nobody says how many pods the gang has: add the annotation {GANG_SIZE}")
+    # pods that ended stay when their controller is to make fewer
+    finished = {index: node for index, node in finished.items() if len(index) > 1 or index < (size,)}
     if len(taken) + len(finished) > size:
         raise InvalidGang(
             f"the gang has {len(taken) + len(finished)} pods, more than its size, {size}",
@@ -262,19 +274,26 @@ def ranks_of(members: Sequence[GangMember], size: int | None) -> Ranks:
             order = sorted((*taken, *finished))
             if len(order) < size:
                 return Ranks(waits=f"{size - len(order)} of {size} pods are missing")
-            done = frozenset(rank for rank, index in enumerate(order) if index in finished)
+            done = {rank: finished[index] for rank, index in enumerate(order) if index in finished}
             return Ranks(tuple(taken.get(index) for index in order), done)
         taken = {(_in_parts(member, size // count),): member for member in taken.values()}
-        finished = {(job * (size // count) + completion,) for job, completion in finished}
+        finished = {(job * (size // count) + completion,): node for (job, completion), node in finished.items()}
     # the index is the rank
     for (rank,), member in taken.items():
         if rank >= size:
             raise _beyond(member.pod, rank, size)
     by_rank = {rank: member for (rank,), member in taken.items()}
-    return _seated(by_rank, {rank for (rank,) in finished if rank < size}, size, size)
+    return _seated(by_rank, {rank: node for (rank,), node in finished.items()}, size, size)
 
 
-def seats_of(members: Sequence[GangMember], size: int, seats: Mapping[str, int], *, planned: int) -> Ranks:
+def seats_of(
+    members: Sequence[GangMember],
+    size: int,
+    seats: Mapping[str, int],
+    *,
+    planned: int,
+    ended: Collection[int] = (),
+) -> Ranks:
     """Return the ranks of a gang of which pods have started: they keep theirs, others get vacant ones by their index.
 
     Of two pods for one rank the first in the order of ``members`` has it.  Where indices are ranks only when all are
@@ -283,6 +302,7 @@ def seats_of(members: Sequence[GangMember], size: int, seats: Mapping[str, int],
     :param size: ranks that it is to have; where that is fewer than planned, those beyond are not missed.
     :param seats: UID -> rank of the pods that the plan names; empty where the plan is lost.
     :param planned: ranks of the plan.
+    :param ended: those of them that need no pod any more.
     """
     everyone = max(size, planned)
     taken = {seats[member.pod.uid]: member for member in members if member.needed and member.pod.uid in seats}
@@ -309,8 +329,9 @@ def seats_of(members: Sequence[GangMember], size: int, seats: Mapping[str, int],
             ranks[pod.uid] = rank
             if member.needed and (first := taken.setdefault(rank, member)) is not member:
                 misfits.append(_taken_rank(first.pod, member))
-    ended = [member for member in members if member.done]
-    done = {rank for member in ended if (rank := ranks.get(member.pod.uid)) is not None} - taken.keys()
+    done: dict[int, str | None] = dict.fromkeys(ended)
+    done |= {ranks[member.pod.uid]: member.pod.node for member in members if member.done and member.pod.uid in ranks}
+    done = {rank: node for rank, node in done.items() if rank not in taken}
     return _seated(taken, done, everyone, size, misfits)
 
 
@@ -351,13 +372,17 @@ def _in_parts(member: GangMember, pods: int) -> int:
 
 
 def _seated(
-    taken: Mapping[int, GangMember], finished: set[int], ranks: int, size: int, misfits: Sequence[InvalidGang] = ()
+    taken: Mapping[int, GangMember],
+    finished: Mapping[int, str | None],
+    ranks: int,
+    size: int,
+    misfits: Sequence[InvalidGang] = (),
 ) -> Ranks:
     missing = [rank for rank in range(size) if rank not in taken and rank not in finished]
     waits = ""
     if missing:
         waits = f"{len(missing)} of {size} pods are missing: rank {few(missing)}"
-    return Ranks(tuple(taken.get(rank) for rank in range(ranks)), frozenset(finished), waits, tuple(misfits))
+    return Ranks(tuple(taken.get(rank) for rank in range(ranks)), finished, waits, tuple(misfits))
 
 
 def _without_rank(pod: Pod) -> InvalidGang:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple
 
@@ -121,7 +121,8 @@ class Gang:
     job: Job | None
     tiers: tuple[TopologyRequest, ...] = ()  # hard requests by number, to be resolved against the levels of the cluster
     planned: int = 0  # ranks of the plan that it goes on with; 0 = it has not started, or its plan is lost
-    done: frozenset[int] = frozenset()  # ranks whose pod has succeeded, or failed for good, and is needed no more
+    # ranks whose pod has succeeded, or failed for good, and is needed no more: the node it was on; None = not known
+    done: Mapping[int, str | None] = field(default_factory=dict)
     notes: tuple[str, ...] = ()  # what a user should know, one sentence each
     priority: int = 0  # highest of its pods
     created: datetime = START_OF_TIME  # creation of the oldest of its pods

@@ -202,7 +202,7 @@ def _asked(
             # pods that are bound to their node, or have ended well
             members = enumerate(zip(gang.members, plan.nodes, strict=True))
             bound = {rank for rank, (member, node) in members if member is not None and member.pod.node == node}
-            fixed = {rank for rank in gang.done | bound if plan.node_of_rank.get(rank) in stay}
+            fixed = {rank for rank in gang.done.keys() | bound if plan.node_of_rank.get(rank) in stay}
         repair = RepairedPlan(plan, nodes, gone, frozenset(fixed), frozenset(own.likenesses))
     demands = demands_of(member.pod for member in gang.members if member is not None)
     view = fleet.view(demands, case.now, counted=levels_counted(job), pods=len(gang.members), own=own)

@@ -357,7 +357,7 @@ def _read(document: StoredObject) -> dict[str, Any]:
     return fields | {"spec": plan_spec.replace(parallelism=format_parallelism(degrees), order=degrees.order)}
 
 
-def _unpack_names(packed: bytes) -> tuple[str, ...]:
+def _unpack_names(packed: bytes) -> tuple[str | None, ...]:
     if not packed:
         return ()
     unpacker = zlib.decompressobj()
@@ -367,7 +367,7 @@ def _unpack_names(packed: bytes) -> tuple[str, ...]:
         raise ValueError(f"assignment.nodes cannot be unpacked: {error}") from None
     if not unpacker.eof:
         raise ValueError("assignment.nodes is cut off, or absurdly long")
-    return tuple(plain.decode().split("\n"))
+    return tuple(name or None for name in plain.decode().split("\n"))
 
 
 def with_doubts(plan: GangPlan, gang: Gang, now: datetime) -> GangPlan:

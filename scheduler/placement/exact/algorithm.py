@@ -28,7 +28,7 @@ from scheduler.placement.exact.solve import search_reduction, seat_cells, seat_p
 from scheduler.placement.exact.starts import goals_of, has_more_terms, other_seats, quick_rules, quick_starts
 from scheduler.placement.heuristic import Heuristic
 from scheduler.placement.types import GridProof, Limits, PriceOption, Proposal
-from scheduler.work_clock import clock, stopwatch
+from scheduler.work_clock import LEAST_SECONDS, clock, stopwatch
 from topology.cluster import Cluster
 from topology.flags import HEALTHY
 
@@ -121,7 +121,7 @@ class ThresholdStrategy(ABC):
         # pairs, fronts and closer levels are of the nodes that the job may then use: under `ignore` the slow ones too
         claims = searched.widest if job.avoid == "ignore" else chosen
         solved, solved_at = clock(), stopwatch()
-        end = max(start + limits.seconds, solved + params.least_seconds)
+        end = max(start + limits.seconds, solved + LEAST_SECONDS)
         goals = chosen.goals or goals_of(chosen.reduction, chosen.search, limits, end, params)
         closer_proofs: tuple[GridProof, ...] = ()
         if limits.told == "everything":
@@ -227,7 +227,7 @@ class ThresholdStrategy(ABC):
         if not refused:
             until = min(end, clock() + self.params.short_share * limits.seconds)
             with suppress(SolverTimeout):
-                search = self.search(held, max(self.params.least_seconds, until - clock()))
+                search = self.search(held, max(LEAST_SECONDS, until - clock()))
         if search is not None and search.objective <= reached:
             of_held = search.goals or goals_of(held, search.search, limits, end, self.params)
             goals.offer(of_held.best.nodes)
@@ -263,7 +263,7 @@ class GridSearch(ThresholdStrategy):
     def offer_front(self, goals: GoalSearch, claims: ThresholdSearch, end: float) -> None:
         """Fill the front with cheap methods; where time ran out it may have a better pair than the best placement."""
         limits, params, lattice = self.limits, self.params, claims.lattice
-        seconds = min(params.short_share * limits.seconds, max(params.least_seconds, end - clock()))
+        seconds = min(params.short_share * limits.seconds, max(LEAST_SECONDS, end - clock()))
         fill_front(claims.search, seconds=seconds)
         if claims.goals is None and lattice.cost(lattice.best) < goals.best.worth.objective - TOLERANCE:
             seconds = seating_seconds(limits, params)
@@ -398,7 +398,7 @@ def search_thresholds(
     cluster, job, end = every.cluster, every.job, clock() + strategy.limits.seconds
 
     def search(reduction: GridReduction, shares: int) -> ThresholdSearch:
-        return strategy.search(reduction, max(strategy.params.least_seconds, (end - clock()) / shares))
+        return strategy.search(reduction, max(LEAST_SECONDS, (end - clock()) / shares))
 
     searched: list[ThresholdSearch] = []
     fitting = [every.slowest]  # thresholds at which counting does not rule the job out

@@ -279,8 +279,6 @@ _SPLIT_STEP_SECONDS, _SPLIT_SWAP_SECONDS = 2e-4, 2e-7
 
 _MOST_SWAPS = 1_000  # Looked at in a step, of a group with many slots at random: hundredths of a millisecond
 
-_TIGHTENED = 8  # Split rows fewer where a placement has too many shared ones
-
 _NO_SWAP = 1 << 60  # More cells than any cluster has: a swap that must not be made
 
 
@@ -437,10 +435,10 @@ class SplitSwaps:
             self._swap(int((lacking * (1 + self._rng.random(self._count))).argmax()), short, split)
         return False
 
-    def tighten(self) -> None:
-        """Allow for fewer split rows, after more rows turned out to be shared than was allowed for."""
-        self._most_split -= _TIGHTENED
-        self.best = self._row_cells * _TIGHTENED  # of what it has, at most
+    def tighten(self, rows: int) -> None:
+        """Allow for so many split rows fewer, after as many more turned out to be shared than was allowed for."""
+        self._most_split -= rows
+        self.best = self._row_cells * rows  # of what it has, at most
 
     def _swap(self, group: int, short: IndexArray, split: IndexArray) -> None:
         """Make the swap of a group with another, or with what is not in use, that leaves least to be wished for."""
@@ -525,9 +523,9 @@ class SplitPlan:
 
 _PARTITIONS = 6  # Partitions of the columns for each number of groups, the most even first
 _DOMAINS = 2  # Domains in use, more than suffice
-# Plans that are searched, those that touch fewest rows, and swaps of each; then of each fourth four times as many, and
-# of each fourth of these again. On 50 domains a swap takes a quarter of a millisecond
-_PLANS, _STEPS, _FEWER = 24, 20, 4
+# Plans that are searched, those that touch fewest rows, and as many swaps of each; then of each fourth four times as
+# many, and of each fourth of these again. On 50 domains a swap takes a quarter of a millisecond
+_PLANS, _FEWER = 24, 4
 _NEAR = 0.005  # Part of the cells that may be without room after each of these rounds
 _PLAN_SECONDS = 2e-5  # Of work: to make a plan
 
@@ -543,7 +541,7 @@ def split_bands(problem: GridProblem, pair: Pair, *, seed: int, end: float = inf
         left: Iterator[tuple[SplitPlan, SplitSwaps]] = (
             (plan, _search(problem, pair, plan, np.random.default_rng([seed, i]))) for i, plan in plans
         )
-        steps, kept = _STEPS, _PLANS
+        steps, kept = _PLANS, _PLANS
         while kept > 1:
             near = []
             for plan, search in islice(left, kept):
@@ -551,9 +549,10 @@ def split_bands(problem: GridProblem, pair: Pair, *, seed: int, end: float = inf
                     return None
                 if search.run(steps):
                     cells = lay_split(problem, plan.groups, search, whole=_whole(plan, pair))
-                    if problem.pair_of(cells)[1] <= pair[1]:
+                    touched = 1 + (np.diff(np.sort(cells, axis=1), axis=1) != 0).sum(axis=1)
+                    if not (beyond := int((touched > pair[1]).sum())):
                         return cells
-                    search.tighten()
+                    search.tighten(beyond)
                     near.append((plan, search))
                 # what is far off after some swaps stays so: its groups ask for other sizes than there are
                 elif search.best <= _NEAR * problem.cells:

@@ -31,8 +31,8 @@ SLACK = 1e-6
 CELL_PARTS = 2**40
 """Parts of a cell in which multipliers are handed on: 5e-13 cells a touch, so that rounding costs no refutation."""
 
-_POINTS = 24  # Multipliers on each axis of the coverage bound's table besides zero, spaced geometrically
-_LEAST = 0.02  # The least of these, in cells for one row touched: below it a touch is as good as free
+POINTS = 24  # Multipliers on each axis of a table of bounds besides zero, spaced geometrically
+LEAST = 0.02  # The least of these, in cells for one row touched: below it a touch is as good as free
 _ZOOMS = 2  # Times that it zooms in on its best multipliers before a pair counts as not refuted
 _ZOOM_POINTS = 9  # Multipliers on each axis of a zoom, so that each is about four times as fine as the one before
 _GAIN_SECONDS = 2e-9  # Of work to weigh a shape of a domain by a pair of multipliers
@@ -120,8 +120,8 @@ class CoverageBound:
         self._problem = problem
         self._gain, self._rows, self._count = self._shapes()
         # a row touched is worth at most a cell in each column, a column at most one in each row
-        self._lambdas = np.concatenate([[0.0], np.geomspace(_LEAST, problem.columns, _POINTS)])
-        self._mus = np.concatenate([[0.0], np.geomspace(_LEAST, problem.rows, _POINTS)])
+        self._lambdas = np.concatenate([[0.0], np.geomspace(LEAST, problem.columns, POINTS)])
+        self._mus = np.concatenate([[0.0], np.geomspace(LEAST, problem.rows, POINTS)])
         self._table = self._sum_of_gains(self._lambdas, self._mus)
         self._known: dict[Pair, tuple[float, float, float]] = {}
 
@@ -335,8 +335,9 @@ def _with_domain(
 
 
 UNIT = 1 << 16  # Parts of a cell: weights are integers, and this rounds away a thousandth of a cell at most
-# Of work: a program, an iteration for each variable, and to weigh a size of the last part of a line
-_PROGRAM_SECONDS, _ITERATION_SECONDS, _SIZE_SECONDS = 1e-3, 2e-8, 1e-8
+# Of work: to make an entry of the program, and to read it in before each solution; an iteration for each variable; and
+# to weigh a size of the last part of a line
+_MADE_SECONDS, _READ_SECONDS, _ITERATION_SECONDS, _SIZE_SECONDS = 8e-7, 1.4e-7, 1.4e-8, 1e-8
 _AROUND = 3  # Rows around c / q with which shapes are in the program from the start
 _GAIN = 1e-6  # What a shape must gain to join it: the program works in floating point
 _MISSING = 1000.0  # Price in cells of a row or column without a pattern: more than any pattern costs
@@ -435,6 +436,7 @@ class _Master:
             self._objective.SetCoefficient(without := solver.NumVar(0, inf, ""), -_MISSING)
             lines.SetCoefficient(without, 1)
         self._known: set[tuple[object, ...]] = set()
+        self._entries = 0  # not zero, of all shapes
         for c in self._many:
             for q in range(1, min(columns, c) + 1):
                 for r in range(max(1, c // q - _AROUND), min(rows, c // q + _AROUND + 1) + 1):
@@ -449,7 +451,8 @@ class _Master:
         bound = PatternBound(self._problem, self._pair, PatternPrices(0, 0, (0,) * columns, (0,) * rows, UNIT))
         while bound.slack >= 0 and clock() < end:
             status = self._solver.Solve()
-            spend(_PROGRAM_SECONDS + _ITERATION_SECONDS * self._solver.iterations() * self._solver.NumVariables())
+            spend(_READ_SECONDS * self._entries)
+            spend(_ITERATION_SECONDS * self._solver.iterations() * self._solver.NumVariables())
             if status != pywraplp.Solver.OPTIMAL:
                 break
             worth = {c: _parts(count) for c, count in self._many.items()}
@@ -482,6 +485,8 @@ class _Master:
             at.SetCoefficient(shape, r)
         for at in self._high[:r]:
             at.SetCoefficient(shape, q)
+        self._entries += q + r
+        spend(_MADE_SECONDS * (q + r))
         return True
 
     def _add_pattern(self, at: list[pywraplp.Constraint], lines: pywraplp.Constraint, pattern: tuple[int, ...]) -> bool:

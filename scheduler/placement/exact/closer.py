@@ -22,6 +22,7 @@ from scheduler.objective import TOLERANCE, closer_levels
 from scheduler.placement.admission import blocks_at
 from scheduler.placement.cpsat import Slice, solve
 from scheduler.placement.exact.bands import lay_bands, partitions
+from scheduler.placement.exact.bounds import LEAST, POINTS
 from scheduler.placement.exact.closed_forms import closed_form
 from scheduler.placement.exact.goals import GoalSearch
 from scheduler.placement.exact.lattice import Lattice, PairSearch
@@ -29,9 +30,10 @@ from scheduler.placement.exact.level_bounds import LINES, LevelBounds, weights_o
 from scheduler.placement.exact.params import ExactParams
 from scheduler.placement.exact.problem import GridProblem, GridReduction
 from scheduler.placement.exact.schedule import search_pairs
+from scheduler.placement.exact.skeletons import EFFORT
 from scheduler.placement.exact.solve import seat_cells, seating_seconds, usable_part
 from scheduler.placement.types import Limits, Pair
-from scheduler.work_clock import clock, spend
+from scheduler.work_clock import LEAST_SECONDS, clock, spend
 from topology.cluster import FloatArray, IntArray, Level
 
 
@@ -107,7 +109,6 @@ class ColumnTouches:
     rows: int  # of the grid
     columns: int
     racks: tuple[tuple[int, ...], ...]  # of each pod its racks' capacities, descending
-    points: int = 16  # Prices of each kind
 
     @cached_property
     def _gains(self) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -116,8 +117,8 @@ class ColumnTouches:
         pod_of = np.repeat(np.arange(len(self.racks)), [len(racks) for racks in self.racks])
         count = np.zeros((len(self.racks), len(kinds)))
         np.add.at(count, (pod_of, of_rack), 1.0)
-        lams = np.concatenate([[0.0], np.geomspace(0.05, self.columns, self.points)])
-        mus = np.geomspace(0.05, self.rows, self.points)
+        lams = np.concatenate([[0.0], np.geomspace(LEAST, self.columns, POINTS)])
+        mus = np.geomspace(LEAST, self.rows, POINTS)
         widths = np.arange(1, self.columns + 1)
         rows = np.arange(self.rows + 1)
         # shape [2, widths, kinds, rows + 1]: below and above the height that fills a rack
@@ -183,12 +184,10 @@ def share_rows(cost: FloatArray, rows: int, most: int) -> tuple[float, list[int]
 # Rows of one pod in its racks: with the fewest column touches, where no row touches more racks than so many.
 
 
-_LISTED = 60  # Partitions of the columns into so many bands that are looked at, the most even first: all up to 12
 _PARTITIONS = 16  # Of the columns into bands that are tried, those that need fewest touches
-_BAND_TOUCHES = 0.05  # Effort of each
 _CELL_CHOICES = 1_200  # Cells times racks up to which each cell is decided: with more no solver finds what bands do not
-_CUT_ROWS, _CUT_COLUMNS = (1, 2, 4, 6), (1, 2, 3, 4, 6, 8)
-"""Prices of a row's and a column's touch, in halves of a cell, at which no rack gains more than its best rectangle."""
+_CUTS = (1, 2, 3, 4, 6, 8)
+"""Prices of a touch, in halves of a cell, at which no rack gains more than its best rectangle."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +215,7 @@ def lay_rows(grid: GridProblem, pp: int, least: int, most: int, limit: Slice) ->
     :param least: column touches that are needed; ``most``: with more it is of no use.
     :param limit: of each way.
     """
-    cells = _in_bands(grid, pp, least, most, replace(limit, effort=min(limit.effort, _BAND_TOUCHES)))
+    cells = _in_bands(grid, pp, least, most, limit)
     if cells is not None:
         most = column_touches(cells) - 1
     if least > most or grid.cells * len(grid.capacities) > _CELL_CHOICES:
@@ -300,7 +299,7 @@ def _cell_by_cell(grid: GridProblem, pp: int, least: int, most: int, limit: Slic
         model.add(held <= room)
         # no rectangle gains more
         shapes = np.minimum(room, np.outer(np.arange(grid.rows + 1), np.arange(grid.columns + 1)))
-        for of_row, of_column in product(_CUT_ROWS, _CUT_COLUMNS):
+        for of_row, of_column in product(_CUTS, repeat=2):
             price = of_row * np.arange(grid.rows + 1)[:, None] + of_column * np.arange(grid.columns + 1)
             model.add(2 * held - of_row * high - of_column * wide <= int((2 * shapes - price).max()))
         order.append((grid.rows + 1) * wide + high)
@@ -421,7 +420,6 @@ class WholeLines:
 
 
 _BAND_CHOICES = 600  # Racks times bands up to which such a model is made: to presolve more takes seconds
-_BAND_EFFORT = 0.3  # Effort of one
 _BAND_SHARE = 0.1  # Part of the time limit that all of them may take for one pair of the level above
 
 
@@ -573,7 +571,7 @@ class CloserSearch:
                 return
             if cluster.level_index(name) != cluster.level_index(above.name) + 1:
                 return  # a level between them counts in the objective
-            pairs = self._bounds.allowed(above.name, goals.goals[before], goals.best.costs[before])
+            pairs = self._allowed(above.name, before)
             if not pairs:
                 return
             if pairs == [(1, 1)]:
@@ -583,13 +581,22 @@ class CloserSearch:
                 self._search_line(number, closer)
             if not goals.settled(number):
                 regions = [Region(region, self._pods(closer, above, region)) for region in nodes]
-                within = self._bounds.allowed(name, goals.goals[0], goals.best.costs[0])
-                wanted = Wanted(goals, number, closer, above, self._end, within=tuple(within))
+                within = tuple(self._bounds.allowed(name, goals.goals[0], goals.best.costs[0]))
+                wanted = Wanted(goals, number, closer, above, self._end, within=within)
                 bounds = self._search_level(wanted, regions, pairs)
                 goals.raise_bound(number, min(bounds, default=-inf))
                 reached = goals.best.costs[number] + TOLERANCE
                 nodes = [region for region, bound in zip(nodes, bounds, strict=True) if bound <= reached]
             before, above = number, cluster.level(name)
+
+    def _allowed(self, name: str, number: int) -> list[Pair]:
+        """Return the largest pairs of a level with which a goal that weighs it may be what it is, and the objective."""
+        goals, bounds = self._goals, self._bounds
+        pairs, within = (bounds.allowed(name, goals.goals[k], goals.best.costs[k]) for k in (number, 0))
+        if not within:
+            return pairs
+        both = {(min(a, s), min(b, r)) for a, b in pairs for s, r in within}
+        return [p for p in sorted(both) if not any(q != p and q[0] >= p[0] and q[1] >= p[1] for q in both)]
 
     def search_terms(self) -> None:
         """Search an objective with terms of rows and columns at the job's level and at one that is closer: each pair of
@@ -621,7 +628,7 @@ class CloserSearch:
                 least = min(least, before + dp + pp)
                 break
             waiting = sum(cost + dp + pp < goals.best.costs[0] - TOLERANCE for cost, _ in pairs[place:])
-            until = clock() + max(self._params.least_seconds, (end - clock()) / waiting)
+            until = clock() + max(LEAST_SECONDS, (end - clock()) / waiting)
             wanted = Wanted(goals, 0, closer, above, until, before, dp + pp)
             nodes = self._each(above, every) if pair == (1, 1) else [every]
             regions = [Region(region, self._pods(closer, above, region)) for region in nodes]
@@ -731,7 +738,7 @@ class CloserSearch:
                 continue  # counting says that nothing better is inside
             lattice, racks = wanted.lattice(problem), where[problem].racks
             search = PairSearch(lattice, self._limits, self._params)
-            search.extend(max(self._params.least_seconds, (wanted.end - clock()) / (len(order) - place)))
+            search.extend(max(LEAST_SECONDS, (wanted.end - clock()) / (len(order) - place)))
             search_pairs(search)
             self.lattices.append((closer.level.name, lattice))
             bounds[problem] = max(bounds[problem], lattice.bound())
@@ -766,7 +773,7 @@ class CloserSearch:
         lattice.refute((most[0], pp - 1), "line touches", "")
         if lattice.open():
             search = PairSearch(lattice, self._limits, self._params)
-            search.extend(max(self._params.least_seconds, _ALONE_SHARE * (wanted.end - clock())))
+            search.extend(max(LEAST_SECONDS, _ALONE_SHARE * (wanted.end - clock())))
             search_pairs(search)
             # what is built knows nothing of pods
             lattice.built.clear()
@@ -816,7 +823,7 @@ class CloserSearch:
                 asked, held = (target[::-1], above[::-1]) if turned else (target, above)
                 # the pair above is of the job, the lattice may be of its transpose
                 held = held[::-1] if transposed else held
-                cells = bands.build(asked, held, Slice(_BAND_EFFORT, end - clock(), self._limits.seed, light=True))
+                cells = bands.build(asked, held, Slice(EFFORT, end - clock(), self._limits.seed, light=True))
                 if cells is None:
                     continue
                 laid = region.racks[cells]

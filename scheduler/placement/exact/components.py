@@ -16,9 +16,11 @@ from math import inf, prod
 import numpy as np
 
 from scheduler.placement.cpsat import Answer, Slice
+from scheduler.placement.exact.closed_forms import NODES
+from scheduler.placement.exact.flows import SETS
 from scheduler.placement.exact.lattice import PairSearch
 from scheduler.placement.exact.problem import GridProblem
-from scheduler.placement.exact.skeletons import ROUNDING_EFFORT, realise
+from scheduler.placement.exact.skeletons import EFFORT, realise
 from scheduler.work_clock import clock, spend
 from topology.cluster import BoolArray, IndexArray, IntArray
 
@@ -534,8 +536,7 @@ def _without(domains: Domains, part: Domains) -> Domains:
 # domains and columns and, for each component, its *regret*, rows minus the prices of what it takes.
 
 
-_NODES = 20_000  # Of the search for packings
-_NODE_SECONDS = 5e-5  # Of work to look at one
+_NODE_SECONDS = 5e-5  # Of work to look at a node of the search
 _UNIT = 1000  # Price of a row touch: prices are integers, and a thousandth of a row is as fine as rounding needs
 _JOINING = 500  # Candidates in the linear program to begin with, the cheapest, and that join it in each round
 
@@ -694,7 +695,6 @@ class Packings:
 # or one can be built.
 
 
-_SETS = 100_000  # of domains that may be listed, as numpy does in tenths of a second
 _LOOKS = 240  # at packings in one turn, most of which take a millisecond, as they share components with others
 _STATES = 50_000  # Widths and heights of a component's domains that are compared at a time: milliseconds
 _ROUNDS = 3  # turn by turn with five times as many of these, at last seconds
@@ -800,12 +800,12 @@ class UsedDomains:
         end = clock() + wall
         components = self._listed.get(pp)
         if components is None and not self.too_many:
-            components = list_components(self.problem, pp, most=_SETS)
+            components = list_components(self.problem, pp, most=SETS)
         if components is None:
             self.too_many = True
             return "unknown", None
         prices = master_prices(self.problem, components)
-        packings = Packings(self.problem, pp, components, prices, most=_NODES)
+        packings = Packings(self.problem, pp, components, prices, most=NODES)
         unsettled = False
         for looks, packing in enumerate(packings, start=1):
             cells = self._look(packings, packing, states, end, seed)
@@ -857,7 +857,7 @@ class UsedDomains:
         if len(known_columns) < len(columns) or (packings.pp, tuple(packed)) in self._tried:
             return None
         self._tried.add((packings.pp, tuple(packed)))
-        limit = Slice(ROUNDING_EFFORT, end - clock(), seed)
+        limit = Slice(EFFORT, end - clock(), seed)
         # which domain serves which column, shape [domains, columns]; of equal domains one after another
         free: dict[int, list[int]] = defaultdict(list)
         for k, capacity in enumerate(self.problem.capacities):

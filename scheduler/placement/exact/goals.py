@@ -22,7 +22,7 @@ import numpy.typing as npt
 from scheduler.job import Count, Family, Job
 from scheduler.objective import TOLERANCE, Evaluation, goals, worth_of
 from scheduler.placement.admission import Blocks, blocks_at
-from scheduler.placement.cpsat import Slice, solve
+from scheduler.placement.cpsat import Slice, solve, work_of
 from scheduler.placement.exact.params import ExactParams
 from scheduler.placement.exact.problem import GridReduction
 from scheduler.placement.seating import seat
@@ -143,7 +143,6 @@ class Sites:
 # model improves a part of a large placement.
 
 
-_MODEL_EFFORT = 0.05  # that making the model of a part is counted as
 _LARGEST_SCALE = 10**9  # Largest common denominator of weights: sums of a model stay far within 64 bits
 
 
@@ -176,7 +175,7 @@ class Reached:
 
     value: int
     bound: int
-    effort: float  # deterministic seconds spent
+    effort: float  # deterministic seconds spent, with those of making the model
 
 
 class CellModel:
@@ -289,7 +288,7 @@ class CellModel:
         )
         # the bound is a float just below or above a whole number
         bound = ceil(solver.best_objective_bound - 1e-6)
-        return Reached(value, bound, solver.response_proto.deterministic_time)
+        return Reached(value, bound, work_of(solver, self._model))
 
     def _keep_ties(self) -> None:
         """Keep what holds tie together in one domain; units are kept together anyway."""
@@ -614,7 +613,7 @@ class GoalSearch:
                 model.at_most(known, self._whole(known, self.best))
             limit = Slice(self.params.part_effort, left, self.limits.seed, light=True)
             reached = model.minimise(goal, limit, touches=True)
-            self.effort -= _MODEL_EFFORT + (reached.effort if reached else self.params.part_effort)
+            self.effort -= reached.effort if reached else self.params.part_effort
             fruitless += 1
             if not np.array_equal(site_of, model.answer):
                 site_of = model.answer

@@ -22,7 +22,7 @@ from scheduler.placement.exact.params import ExactParams
 from scheduler.placement.exact.problem import GridReduction, counted_where_held
 from scheduler.placement.exact.schedule import apply_product, count_coverage, count_edges, count_rectangles
 from scheduler.placement.types import Limits, Pair, corners
-from scheduler.work_clock import clock
+from scheduler.work_clock import LEAST_SECONDS, clock
 from topology.cluster import IndexArray, count_nodes
 
 # What lines touch at a closer level at least, given what they may touch at a broader one: racks inside minipods.
@@ -263,7 +263,7 @@ class LevelBounds:
             # what counting refutes
             problem = GridReduction(reduction.cluster, reduction.job.replace(level=name), reduction.slowest).problem
             lattice = Lattice(problem, alpha, 1.0 - alpha)
-            seconds = min(self.limits.seconds, max(self.params.least_seconds, self.end - clock()))
+            seconds = min(self.limits.seconds, max(LEAST_SECONDS, self.end - clock()))
             search = PairSearch(lattice, replace(self.limits, seconds=seconds), self.params)
             for stage in (count_edges, apply_product, count_coverage, count_rectangles):
                 stage(search)

@@ -21,19 +21,15 @@ class ExactParams:
     # A method that finds most of what quicker ones leave: split bands, flows, shapes, components; and the search of
     # pairs where soft terms count, and single parts where stages share nodes, which leaves the rest to others
     long_share: float = 0.35
-    # What is good to have: the search with expert groups held together, searches below the job's level, and corners of
-    # the front which the best pair did not need
+    # What is good to have: the pattern bound, first peeled bands, the search with expert groups held together, searches
+    # below the job's level, corners of the front which the best pair did not need; and quick rules where the limit is
+    # up, as none may be better in the end
     short_share: float = 0.05
-    # First tries: the rectangle and the pattern bound, components
+    # First tries: the rectangle bound, components; and rules that go pod by pod, so that placements of hundreds of
+    # cells take hardly longer for them
     quick_share: float = 0.02
     # Share after which no further quick rule is asked: a few seconds suffice for all on 1,000 cells
     rules_share: float = 0.2
-    rules_least: float = 0.05  # The same where the limit is up: they are still asked, as none may be better in the end
-    # The same for rules that go pod by pod, so that placements of hundreds of cells take hardly longer for them
-    pod_rules_share: float = 0.02
-    # Seconds for the search of one threshold of slowdown, and for the front, however little time is left: bounds and
-    # quick bands
-    least_seconds: float = 0.05
     # Effort of all models of cells, for each second of the time limit: a small part, as what they decide comes after
     goal_effort: float = 0.03
     # Effort, for each second of the time limit, of laying a closer level anew inside the domains of the level above
@@ -55,11 +51,9 @@ class ExactParams:
     # Up to twice as many parts of a placement are laid anew for closer levels
     cell_choices: int = 3_000
     # Columns up to which components are listed and skeleton models are quick; wider views are searched only where no
-    # view is narrow
+    # view is narrow.  Up to twice as many skeleton models are of any use, and bands are split: with more there are
+    # mostly few rows, and each that is shared counts
     narrow_columns: int = 20
-    # Columns up to which skeleton models are of any use, and bands are split: with more there are mostly few rows, and
-    # each that is shared counts
-    wide_columns: int = 40
     # Array elements of the knapsack over broader domains, for each family: hundredths of a second
     touch_table: float = 3e7
     # Effort of each question with how few touches a pod holds its rows: at first, and for those that this leaves open

@@ -24,7 +24,13 @@ from scheduler.placement.exact.bounds import (
     regrets_refute,
     whole_columns,
 )
-from scheduler.placement.exact.closed_forms import cut_outs
+from scheduler.placement.exact.closed_forms import (
+    OutOfNodes,
+    cut_outs,
+    filled,
+    fills_without_affinity,
+    rows_on_two,
+)
 from scheduler.placement.exact.components import pack_components, pack_quick_components
 from scheduler.placement.exact.flows import (
     COLUMNS,
@@ -40,7 +46,7 @@ from scheduler.placement.exact.problem import GridProblem
 from scheduler.placement.exact.shapes import decide_shapes
 from scheduler.placement.exact.skeletons import decide_skeletons
 from scheduler.placement.types import Pair
-from scheduler.work_clock import clock
+from scheduler.work_clock import LEAST_SECONDS, clock
 from topology.cluster import IntArray
 
 Stage = Callable[[PairSearch], None]
@@ -51,11 +57,9 @@ _BEYOND_CELLS = 24
 # Part of the free nodes in use from which a cluster is full: whole rows of bands waste more than is to spare, and bands
 # are split
 _FULL = 0.97
-# Intervals up to which flows come before the longer methods: two segments on eight columns, with domains of twenty
-# capacities. On gangs of 16 to 128 nodes they build nearly all that quick bands do not
-_FIRST_INTERVALS = 400
-_PEELS = 16  # Draws of bands in a round
-_DIVES = 14  # Rounds of flows, with more programs in each; of sixty seeds the first twenty found all there was
+# Rounds of flows, with more programs in each, and draws of peeled bands in one: of sixty seeds the first twenty found
+# all there was
+_ROUNDS = 16
 """A method, applied to all open pairs of a search."""
 
 Attempt = Callable[[GridView, Pair], IntArray | None]
@@ -75,7 +79,7 @@ def search_pairs(search: PairSearch, run: Callable[[Stage, PairSearch], None] = 
     if sum(search.problem.capacities) < search.problem.cells:  # a fault of the caller
         raise ValueError("the grid does not fit; the caller counts capacities first")
     for stage in STAGES:
-        if search.lattice.built and (not search.lattice.open() or search.left < -search.params.least_seconds):
+        if search.lattice.built and (not search.lattice.open() or search.left < -LEAST_SECONDS):
             break
         run(stage, search)
     search.stopped = search.left <= 0
@@ -116,6 +120,38 @@ def apply_product(search: PairSearch) -> None:
         search.lattice.refute((dp, pp), "product", sentence)
 
 
+def fill_without_affinity(search: PairSearch) -> None:
+    """Where one affinity is zero, build what has the least of the other spread: rows on the fewest domains."""
+    alpha = search.lattice.alpha
+    if alpha in (0.0, 1.0):
+        for fill, transposed in fills_without_affinity(alpha):
+            view = search.views[transposed]
+            if (cells := filled(view.problem, fill)) is not None:
+                search.build(view, cells, fill)
+
+
+def group_rows(search: PairSearch) -> None:
+    """Where S has no affinity, decide R = 2 for any S; and the same transposed."""
+    alpha = search.lattice.alpha
+    view = search.views[alpha == 1.0]
+    if alpha not in (0.0, 1.0) or not any(view.turn(pair)[1] == 2 for pair in search.lattice.open()):
+        return
+    try:
+        cells = rows_on_two(view.problem)
+    except OutOfNodes:
+        return
+    if cells is not None:
+        search.build(view, cells, "row groups")
+        return
+    family, problem = "DP" if view.transposed else "PP", view.problem
+    sentence = (
+        f"{family} spread 2 lets {family} groups join the domains into sets, each of fewer {family} groups than "
+        f"domains by one at most, and the free nodes of no such sets hold all {problem.rows} {family} groups"
+    )
+    # no column touches more domains than this: any S
+    search.lattice.refute(view.turn((problem.largest_pair[0], 2)), "components", sentence)
+
+
 def count_coverage(search: PairSearch) -> None:
     """Apply the coverage bound to the open pairs."""
     apply_coverage(search, search.lattice.open())
@@ -125,7 +161,7 @@ def apply_coverage(search: PairSearch, pairs: Sequence[Pair]) -> None:
     """Apply the coverage bound to some pairs, dearest first, as a refutation holds for all pairs below."""
     for pair in reversed(pairs):
         # a pair takes milliseconds on a hundred domains, and there may be thousands of them
-        if search.left < -search.params.least_seconds:
+        if search.left < -LEAST_SECONDS:
             return
         if not search.lattice.is_refuted(pair) and search.coverage.refutes(*pair):
             covered, charges = search.coverage.least(*pair)
@@ -157,7 +193,7 @@ def count_patterns(search: PairSearch) -> None:
     problem = search.problem
     if problem.cells > search.params.many_cells:
         return
-    end = search.end_of(search.params.quick_share)
+    end = search.end_of(search.params.short_share)
     for pair in search.lattice.open():
         if clock() >= end:
             return
@@ -221,17 +257,12 @@ def build_split_bands(search: PairSearch) -> None:
     end = search.end_of(params.long_share)
 
     def attempt(view: GridView, pair: Pair) -> IntArray | None:
-        if view.problem.columns > params.wide_columns:
+        if view.problem.columns > 2 * params.narrow_columns:
             return None
         return split_bands(view.problem, pair, seed=search.limits.seed, end=end)
 
     if problem.cells >= _FULL * sum(problem.capacities) or problem.cells > params.many_cells:
         _from_the_roomiest(search, attempt, "split bands", end=end)
-
-
-def build_first_flows(search: PairSearch) -> None:
-    """Cut every row in two, where the model is so small that a dive takes a hundredth of a second."""
-    _flows(search, range(1), _FIRST_INTERVALS, segments=2)
 
 
 def build_quick_peels(search: PairSearch) -> None:
@@ -241,7 +272,7 @@ def build_quick_peels(search: PairSearch) -> None:
 
 def build_long_peels(search: PairSearch) -> None:
     """Peel bands off again and again."""
-    _peels(search, search.params.long_share, rounds=range(1, _DIVES))
+    _peels(search, search.params.long_share, rounds=range(1, _ROUNDS))
 
 
 def _peels(search: PairSearch, share: float, rounds: range) -> None:
@@ -250,7 +281,7 @@ def _peels(search: PairSearch, share: float, rounds: range) -> None:
     bands_of = cache(lambda view, pair: PeeledBands(view.problem, pair))
 
     def attempt(view: GridView, pair: Pair, *, number: int) -> IntArray | None:
-        for seed in range(number * _PEELS, (number + 1) * _PEELS):
+        for seed in range(number * _ROUNDS, (number + 1) * _ROUNDS):
             limit = FlowLimit(end - clock(), PROGRAMS, search.limits.seed + seed)
             if limit.seconds <= 0:
                 break
@@ -264,27 +295,24 @@ def _peels(search: PairSearch, share: float, rounds: range) -> None:
 
 def build_quick_flows(search: PairSearch) -> None:
     """Cut every row where it suits, with two short dives, which ask for different things."""
-    _flows(search, range(2), INTERVALS)
+    _flows(search, range(2))
 
 
 def build_long_flows(search: PairSearch) -> None:
     """Cut every row where it suits, with more dives, each longer than the one before."""
-    _flows(search, range(2, _DIVES), INTERVALS)
+    _flows(search, range(2, _ROUNDS))
 
 
-def _flows(search: PairSearch, rounds: range, most: int, *, segments: int | None = None) -> None:
+def _flows(search: PairSearch, rounds: range) -> None:
     """Look for intervals of columns, round after round over all open pairs, each with another seed.
 
     :param rounds: the first two are quick dives.
-    :param most: intervals up to which they are looked for.
-    :param segments: of each row; ``None`` = any number.
     """
     end = search.end_of(search.params.long_share)
 
     @cache
     def small(view: GridView, pair: Pair) -> bool:
-        wanted = pair[1] > 1 if segments is None else pair[1] == segments
-        return wanted and view.problem.columns <= COLUMNS and count_intervals(view.problem, pair) <= most
+        return pair[1] > 1 and view.problem.columns <= COLUMNS and count_intervals(view.problem, pair) <= INTERVALS
 
     def attempt(view: GridView, pair: Pair, *, number: int) -> IntArray | None:
         if not small(view, pair):
@@ -336,10 +364,11 @@ def _from_the_roomiest(
 STAGES: tuple[Stage, ...] = (
     count_edges,
     apply_product,
+    fill_without_affinity,
+    group_rows,
     build_quick_tabu,
     build_cut_outs,
     count_coverage,
-    build_first_flows,
     count_rectangles,
     build_split_bands,
     pack_quick_components,

@@ -27,7 +27,7 @@ from scheduler.placement.cpsat import Answer, Slice, solve
 from scheduler.placement.exact.bounds import UNIT, PatternBound
 from scheduler.placement.exact.lattice import PairSearch
 from scheduler.placement.exact.problem import GridProblem
-from scheduler.placement.exact.skeletons import ROUNDING_EFFORT, SkeletonModel, realise
+from scheduler.placement.exact.skeletons import EFFORT, SkeletonModel, realise
 from scheduler.placement.types import Pair
 from scheduler.work_clock import clock, spend
 from topology.cluster import BoolArray, IntArray
@@ -136,7 +136,7 @@ class ShapeChoices:
             return "no", None
         answer, serves = sets.find(limit) if sets.few else ("unknown", None)
         if serves is not None:
-            rounding = Slice(ROUNDING_EFFORT, end - clock(), seed)
+            rounding = Slice(EFFORT, end - clock(), seed)
             cells = realise(self._search.problem, serves, pp=self.pair[1], limit=rounding)[0]
             return ("unknown" if cells is None else "yes"), cells
         if answer == "no" or self._view is None:

@@ -31,7 +31,7 @@ from scheduler.placement.exact.starts import quick_starts, tight_fills
 from scheduler.placement.moves import MoveChoices, MoveModel, greedy_targets, trimmed
 from scheduler.placement.seating import seat
 from scheduler.placement.types import Limits
-from scheduler.work_clock import clock
+from scheduler.work_clock import LEAST_SECONDS, clock
 from topology.cluster import IntArray, count_nodes
 
 # A grid inside a job whose stages share nodes: rows in PP groups, columns in DP groups, no node twice.
@@ -151,7 +151,7 @@ def search_shared_stages(
     parallelism = Parallelism(tp=reduction.job.gpus_per_node, dp=cells.shape[0], pp=cells.shape[1])
     grid_job = reduction.job.replace(parallelism=parallelism, holds=(), counts=(), levels=(), tp_level=None)
     inside = GridReduction(reduction.cluster, grid_job, reduction.slowest)
-    seconds = max(params.least_seconds, until - clock())
+    seconds = max(LEAST_SECONDS, until - clock())
     search = search_reduction(inside, limits, params.long_share * seconds, params)
     # no corner need be the best one with the nodes that are not in the grid
     fill_front(search, seconds=params.short_share * seconds)

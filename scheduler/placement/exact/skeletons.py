@@ -16,10 +16,11 @@ import numpy as np
 
 from scheduler.placement.cpsat import Answer, Slice, solve
 from scheduler.placement.exact.bounds import usable_domains
+from scheduler.placement.exact.closed_forms import NODES
 from scheduler.placement.exact.lattice import GridView, PairSearch
 from scheduler.placement.exact.problem import GridProblem
 from scheduler.placement.types import Pair
-from scheduler.work_clock import spend
+from scheduler.work_clock import clock, spend
 from topology.cluster import BoolArray, FloatArray, IntArray
 
 if TYPE_CHECKING:
@@ -359,8 +360,6 @@ class RowsOnDomainPairs:
 # Of work: to solve a linear program of patterns and look for better ones, and to look at a domain of a cover for that
 _ROUND_SECONDS, _COVER_SECONDS = 2e-3, 1e-7
 
-_COVERS = 20_000  # Sets of domains kept; where there are more a skeleton is realised with some of them
-_PRICING_ROUNDS = 60  # of pricing, before it gives up
 _PATTERNS = 24  # that a round adds, the cheapest: a few make the prices settle in fewer rounds
 _PRICE_UNIT = 1000  # Price of the dearest cell of a domain: fine enough to tell rows apart, and small for CP-SAT
 _EPS = 1e-6  # Prices and numbers of rows closer than this are equal: the linear program works in floating point
@@ -375,11 +374,11 @@ def realise(
         shape [domains], prices of a cell in each at which no row that the search knows is as cheap as the average row
         has to be, ``None`` when fractions of rows could be had.
     """
-    covers = _covers(serves, pp, _COVERS)
+    covers = _covers(serves, pp, NODES)  # with more a skeleton is realised with some of them
     if not len(covers):
         # no row at all, so any prices will do
         return None, np.zeros(serves.shape[0], dtype=np.int32)
-    chosen, price = _column_generation(problem, serves, covers, pp)
+    chosen, price = _column_generation(problem, serves, covers, pp, clock() + limit.wall)
     if chosen is None:
         dearest = max(float(price.max()), _EPS)
         return None, np.floor(_PRICE_UNIT * price / dearest).astype(np.int32)
@@ -442,7 +441,7 @@ def _cheapest_patterns(serves: BoolArray, covers: BoolArray, price: FloatArray) 
 
 
 def _column_generation(
-    problem: GridProblem, serves: BoolArray, covers: BoolArray, pp: int
+    problem: GridProblem, serves: BoolArray, covers: BoolArray, pp: int, end: float
 ) -> tuple[BoolArray | None, FloatArray]:
     """Return covers with rows that can reach D under the capacities, in fractions, or ``None``; and the last prices.
 
@@ -463,7 +462,7 @@ def _column_generation(
     rows_on: list[pywraplp.Variable] = []
     # before the first duals: cells of small domains are dear, and any pattern is welcome
     price, wanted = 1.0 / capacity, np.inf
-    for _ in range(_PRICING_ROUNDS):
+    while clock() < end:
         candidates = _fill_up(serves, covers, pp, price)
         spend(_ROUND_SECONDS + _COVER_SECONDS * covers.size)
         cost, domain = _cheapest_patterns(serves, candidates, price)
@@ -533,10 +532,9 @@ def _round(problem: GridProblem, serves: BoolArray, covers: BoolArray, limit: Sl
 # Deciding open pairs: each gets a slice of time, then longer ones.
 
 
-_FIRST_EFFORT = 0.25  # Effort of the first slice of a pair; of each after it twice as much
-_SKELETONS = 12  # that may fail to be realised in a slice, each with a row asked for
-# Effort of the integer program that makes whole rows of fractions: little, for another skeleton may do as well
-ROUNDING_EFFORT = 0.5
+# Effort of the first slice of a pair, of each after it twice as much; and of the integer program that makes whole rows
+# of fractions, for another skeleton may do as well
+EFFORT = 0.5
 # How a skeleton is looked for, as CP-SAT's linearization level and whether presolve is light: with a linear program, or
 # with presolve.  They succeed on different instances, and each confirms what the other refutes: a false "infeasible" of
 # CP-SAT with one worker has been reported
@@ -552,7 +550,7 @@ def decide_skeletons(search: PairSearch) -> None:
     def model(pair: Pair, view: GridView) -> SkeletonModel:
         return SkeletonModel(view.problem, view.turn(pair), spare_rows=search.spare_rows(view, pair))
 
-    effort, seed = _FIRST_EFFORT, search.limits.seed
+    effort, seed = EFFORT, search.limits.seed
     views = narrow_views(search) if search.problem.cells <= search.params.many_cells else []
     while views and (pairs := search.lattice.open()):
         for pair in reversed(pairs):
@@ -562,6 +560,8 @@ def decide_skeletons(search: PairSearch) -> None:
                 if not (search.lattice.is_built(pair) or search.lattice.is_refuted(pair)):
                     search.say(f"skeletons for DP spread {pair[0]}, PP spread {pair[1]}")
                     decide_pair(search, view, model(pair, view), Slice(effort, search.left, seed))
+        if effort >= search.limits.seconds:
+            return  # the same again, as far as time goes
         effort, seed = 2 * effort, seed + 1
 
 
@@ -569,7 +569,7 @@ def narrow_views(search: PairSearch) -> list[GridView]:
     """Return the views on which skeleton models are quick; if there is none, those on which they are of any use."""
     params = search.params
     narrow = [view for view in search.views if view.problem.columns <= params.narrow_columns]
-    return narrow or [view for view in search.views if view.problem.columns <= params.wide_columns]
+    return narrow or [view for view in search.views if view.problem.columns <= 2 * params.narrow_columns]
 
 
 def decide_pair(search: PairSearch, view: GridView, model: SkeletonModel, limit: Slice) -> None:
@@ -580,9 +580,8 @@ def decide_pair(search: PairSearch, view: GridView, model: SkeletonModel, limit:
     :param limit: of each way to look for a skeleton.
     """
     (dp, pp), asked = view.turn(model.pair), True
-    for _ in range(_SKELETONS):
-        if not asked or search.left <= 0:
-            return
+    end = clock() + len(_WAYS) * limit.effort
+    while asked and search.left > 0:
         ways = [replace(limit, wall=search.left, linearization=level, light=light) for level, light in _WAYS]
         answers = search.side_by_side([partial(model.find, way) for way in ways])
         if all(answer == "no" for answer, _ in answers):
@@ -595,11 +594,11 @@ def decide_pair(search: PairSearch, view: GridView, model: SkeletonModel, limit:
         for skeleton in (skeleton for _, skeleton in answers if skeleton is not None):
             cells, prices = skeleton.cells, None
             if cells is None:
-                rounding = Slice(ROUNDING_EFFORT, search.left, limit.seed)
+                rounding = Slice(EFFORT, search.left, limit.seed)
                 cells, prices = realise(view.problem, skeleton.serves, pp=model.pair[1], limit=rounding)
             if cells is not None:
                 search.build(view, cells, "skeleton")
                 return
             if prices is not None:
                 model.ask_for_row(prices)
-                asked = True
+                asked = clock() < end

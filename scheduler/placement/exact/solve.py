@@ -19,7 +19,7 @@ from scheduler.placement.exact.problem import GridProblem, GridReduction
 from scheduler.placement.exact.schedule import search_pairs
 from scheduler.placement.seating import seat
 from scheduler.placement.types import Limits, Pair
-from scheduler.work_clock import clock, counts_work
+from scheduler.work_clock import LEAST_SECONDS, clock, counts_work
 from topology.cluster import IntArray
 
 # Bare grids, without a job: by a closed form, or by the search, whose answers are kept.
@@ -81,7 +81,7 @@ def search_grid(problem: GridProblem, alpha: float, limits: Limits, params: Exac
     cells.setflags(write=False)
     answer = GridAnswer(lattice.best, cells, lattice.bound(), lattice.proved, search.complete)
     # what time cut off might be better another time
-    if answer.proved and problem.cells <= _KEPT_CELLS:
+    if answer.proved and problem.cells <= params.many_cells:
         GRIDS.keep(key, answer)
     return answer
 
@@ -117,8 +117,7 @@ class GridCache:
             self._known.clear()
 
 
-GRIDS = GridCache(2048)
-_KEPT_CELLS = 4096  # of the largest grid that is kept, so that all of them are some tens of megabytes at most
+GRIDS = GridCache(2048)  # of few cells each, so that all of them are some tens of megabytes at most
 
 
 # From a job to its pairs (S, R), and from a pair that is built to nodes.
@@ -148,7 +147,7 @@ def seat_cells(
         admitted=reduction.admitted,
         solve_grid=partial(solve_grid, params=params),
         seconds=seconds,
-        most_seconds=max(0.0, end - clock()) + max(seconds, params.least_seconds),
+        most_seconds=max(0.0, end - clock()) + max(seconds, LEAST_SECONDS),
     )
 
 

@@ -23,7 +23,7 @@ from scheduler.placement.exact.problem import GridReduction, counted_where_held
 from scheduler.placement.exact.solve import search_reduction, seat_cells, seat_pair, seating_seconds
 from scheduler.placement.heuristic import Heuristic
 from scheduler.placement.types import ALGORITHMS, Limits
-from scheduler.work_clock import clock
+from scheduler.work_clock import LEAST_SECONDS, clock
 from topology.cluster import BoolArray, Cluster, IndexArray, IntArray, Level
 
 # What the quick rules of the house propose, as placements to begin with: none that was asked is better in the end.
@@ -54,8 +54,8 @@ def quick_starts(
     offered = cluster.with_busy(hidden) if len(hidden) else cluster
     start = clock()
     for rule in quick_rules(names):
-        share = params.pod_rules_share if rule.pod_by_pod else params.rules_share
-        until = min(start + share * limits.seconds, max(end, start + params.rules_least * limits.seconds))
+        share = params.quick_share if rule.pod_by_pod else params.rules_share
+        until = min(start + share * limits.seconds, max(end, start + params.short_share * limits.seconds))
         if clock() > until:
             return
         nodes = rule.in_time(until).place(offered, job, limits).nodes
@@ -345,7 +345,7 @@ def _starts(bounds: LevelBounds, search: PairSearch, end: float) -> Iterator[Int
     for number, other in enumerate(others):
         asked, bound = GridReduction(cluster, other, reduction.slowest), inf
         if not asked.refusal:
-            share = max(params.least_seconds, (end - clock()) / (len(others) - number + 1))
+            share = max(LEAST_SECONDS, (end - clock()) / (len(others) - number + 1))
             of_other = search_reduction(asked, limits, share, params).lattice
             bound = of_other.bound()
         if asked.level is reduction.level and other.alpha == job.alpha:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from extender.objects import decode_owner
-from extender.plans.gang_plan import PlanPhase
+from extender.plans.gang_plan import PlanPhase, decode_plan, encode_plan
 from tests.extender.controller.world import World
 from tests.extender.things import SPACE, Json, minipods, pod_json, uid
 
@@ -235,6 +235,46 @@ def test_a_rank_that_is_done_gives_its_node_back(*, failed: bool) -> None:
     assert str(world.state.fleet.promised_to(str(node))) == f"{SPACE}/b"
 
 
+def test_a_pod_that_ended_is_deleted() -> None:
+    """With its node, say: its rank is not missed, neither when another is bound nor when the Job grows."""
+    world = Elastic("Job")
+    world.says(4)
+    pods = world.make(*range(4))
+    world.settle()
+    world.bind(*pods[:3])
+    world.finish("t-1")
+    world.delete("t-1")
+    world.bind("t-3")
+    world.settle()
+    assert (world.phase("t"), world.plan("t").bound_pods, healthy(world)) == (PlanPhase.BOUND, 4, "")
+    world.says(5)
+    world.run(*world.make(4))
+    assert (len(world.plan("t").nodes), world.plan("t").ended, healthy(world)) == (5, (1,), "")
+    assert world.promised == world.needed
+
+
+@pytest.mark.parametrize("gpus", [8, 4])
+def test_a_plan_that_is_lost_while_a_rank_is_done(gpus: int) -> None:
+    """It is read off the pods that run and the one that ended: nobody is planned elsewhere than it runs."""
+    world = running(4, "Job", gpus=gpus)
+    nodes = world.plan("t").nodes
+    world.finish("t-1")
+    world.state.drop_plan(world.plan("t").key)
+    world.settle()
+    assert (world.plan("t").nodes, world.plan("t").ended, healthy(world)) == (nodes, (1,), "")
+    assert world.promised == world.needed
+
+
+def test_a_pod_that_ended_beyond_the_ranks_that_are_left() -> None:
+    """A Job keeps it when it is to have fewer: the others start all the same."""
+    world = running(2, "Job")
+    world.finish("t-1")
+    world.says(1)
+    world.recreate("t-0")
+    world.run("t-0")
+    assert (world.phase("t"), world.promised) == (PlanPhase.BOUND, world.needed)
+
+
 def test_a_gang_whose_last_rank_failed_before_it_ran_is_bound() -> None:
     """Seven pods are on their nodes and the eighth is given up: nothing is waited for."""
     world = Elastic("Job")
@@ -260,6 +300,9 @@ def test_a_rank_that_comes_back_gets_another_node() -> None:
     world.make(2)
     world.settle()
     assert world.gated("t-2")
+    vacant = world.plan("t")
+    assert vacant.nodes[2] is None
+    assert decode_plan(encode_plan(vacant)).nodes == vacant.nodes
     world.delete("b-0", "b-1")
     world.run("t-2")
     assert world.promised == world.needed

@@ -272,10 +272,10 @@ def test_pods_that_succeeded_are_not_missed() -> None:
     """The ranks of an Indexed Job end one by one."""
     raw = [member_json("g", rank, 3, phase="Succeeded" if rank == 1 else "Running") for rank in range(3)]
     found = gang(map(decode_pod, raw))
-    assert (found.done, missing(found), found.complete, found.over) == (frozenset({1}), (), True, False)
+    assert ({*found.done}, missing(found), found.complete, found.over) == ({1}, (), True, False)
     ended = gang(decode_pod(member_json("g", rank, 3, phase="Succeeded")) for rank in range(3))
     assert ended.over
-    assert ended.done == frozenset({0, 1, 2})
+    assert {*ended.done} == {0, 1, 2}
 
 
 def test_what_an_earlier_job_left_behind_does_not_count() -> None:
@@ -290,7 +290,7 @@ def test_what_an_earlier_job_left_behind_does_not_count() -> None:
     second = of_job("second", 0)
     found = gang([*earlier, second])
     assert says(found.waits, "2 of 3 pods", "rank 1, 2")
-    assert (found.done, found.pods, found.created) == (frozenset(), (second,), second.created)
+    assert ({*found.done}, found.pods, found.created) == (frozenset(), (second,), second.created)
 
 
 def ended(rank: int, at: str, phase: str = "Succeeded", **more: Any) -> Pod:
@@ -311,13 +311,13 @@ def test_what_an_earlier_run_of_bare_pods_left_behind_does_not_count() -> None:
     earlier = [ended(0, "09:00:00"), ended(1, "09:30:00", "Failed"), ended(2, "10:00:00")]
     found = gang([*earlier, second := fresh(0, "10:00:00")])
     assert says(found.waits, "2 of 3 pods", "rank 1, 2")
-    assert (found.done, found.pods, found.created) == (frozenset(), (second,), second.created)
+    assert ({*found.done}, found.pods, found.created) == (frozenset(), (second,), second.created)
 
 
 def test_a_rank_that_is_done_stays_done_when_another_is_made_anew() -> None:
     """Rank 0 ended at 09:00 beside rank 1, which runs since 08:30; rank 2 is newer than that end."""
     found = gang([ended(0, "09:00:00"), fresh(1, "08:30:00", phase="Running"), fresh(2, "09:30:00")])
-    assert (found.done, found.complete) == (frozenset({0}), True)
+    assert ({*found.done}, found.complete) == ({0}, True)
 
 
 def test_a_job_that_makes_its_pod_anew_goes_on_with_the_run() -> None:
@@ -325,7 +325,7 @@ def test_a_job_that_makes_its_pod_anew_goes_on_with_the_run() -> None:
     mine = {"owner": ("Job", "j2")}
     failed = ended(2, "09:30:00", "Failed", **mine)
     found = gang([ended(0, "09:00:00"), ended(1, "09:10:00"), failed, fresh(2, "09:31:00", **mine)])
-    assert (found.done, found.complete) == (frozenset({0, 1}), True)
+    assert ({*found.done}, found.complete) == ({0, 1}, True)
 
 
 def test_pods_with_our_rank_may_each_have_a_job_of_their_own() -> None:
@@ -333,7 +333,7 @@ def test_pods_with_our_rank_may_each_have_a_job_of_their_own() -> None:
     raw = [member_json("g", rank, 3, owner=("Job", f"j{rank}"), phase="Running") for rank in range(3)]
     raw[1]["status"]["phase"] = "Succeeded"
     found = gang(map(decode_pod, raw))
-    assert (found.done, found.complete) == (frozenset({1}), True)
+    assert ({*found.done}, found.complete) == ({1}, True)
 
 
 def requesting(annotations: dict[str, str], degrees: str | None = None, size: int = 12) -> Gang:

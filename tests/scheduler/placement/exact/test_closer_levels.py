@@ -11,12 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.algorithm_run import run
-from scheduler.job import Count, Job, LevelWeight, Parallelism
-from scheduler.objective import objective_terms
+from scheduler.job import Count, Family, Job, LevelWeight, Parallelism
+from scheduler.objective import goals, objective_terms
 from scheduler.outcome import Outcome
 from scheduler.placement.cpsat import Slice
 from scheduler.placement.exact.algorithm import Exact
 from scheduler.placement.exact.closer import TwoLevelBands, column_touches, lay_rows
+from scheduler.placement.exact.goals import CellModel, Goal, Sites
 from scheduler.placement.exact.level_bounds import LevelBounds
 from scheduler.placement.exact.params import DEFAULTS
 from scheduler.placement.exact.problem import GridProblem, GridReduction
@@ -174,6 +175,38 @@ def test_one_column_takes_the_fewest_domains_level_by_level(seed: int) -> None:
     assert outcome.evaluation is not None
     assert tuple(of["dp"] for of in outcome.evaluation.by_level.values()) == fewest
     assert all(spread.proved for spread in outcome.closer.values())
+
+
+@given(seed=st.integers(0, 10**9))
+@examples(40)
+def test_one_model_of_all_cells_finds_nothing_less_than_what_is_proved(seed: int) -> None:
+    """With soft terms at any level: goal by goal, among the placements as good in those before."""
+    chance = random.Random(seed)
+    cluster = racks(*(tuple(chance.choices(range(1, 6), k=chance.randint(1, 3))) for _ in range(chance.randint(2, 3))))
+    stages = chance.choice((1, 2, 3, 4))
+    rows = max(2 // stages, int(len(cluster) * chance.uniform(0.3, 1.0)) // stages)
+    experts = chance.choice([size for size in range(1, rows + 1) if rows % size == 0])
+    families: tuple[Family, ...] = ("ep", "ep", "dp", "pp")
+    term = Count(chance.choice(families), chance.choice(("minipod", "rack")), chance.choice((0.1, 0.3, 1.0)))
+    parallelism, alpha = Parallelism(tp=8, dp=rows, ep=experts, pp=stages), chance.choice((0.1, 0.3, 0.5, 0.9))
+    job = Job("job", parallelism, alpha=alpha, level="minipod", counts=(term,))
+    outcome = placed(cluster, job, 0.5)
+    assert outcome.evaluation is not None
+    assert outcome.proposal.nodes is not None
+    proved = (
+        outcome.status == "optimal",
+        *([outcome.ep.proved] if outcome.ep else []),
+        *(spread.proved for spread in outcome.closer.values()),
+    )
+    sites = Sites(cluster, job, cluster.idle)
+    model = CellModel(sites, sites.site_of_unit(outcome.proposal.nodes))
+    for terms, cost, is_proved in zip(goals(cluster, job), outcome.evaluation.goals, proved, strict=True):
+        if not is_proved:
+            return
+        goal = Goal.of(terms)
+        reached = model.minimise(goal, Slice(0.2, 60.0))
+        assert reached is None or reached.value >= round(cost * goal.scale)
+        model.at_most(goal, round(cost * goal.scale))
 
 
 @given(seed=st.integers(0, 10**9))

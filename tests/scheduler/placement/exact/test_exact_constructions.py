@@ -20,7 +20,6 @@ from tests.scheduler.placement.exact.tiny import alike, corners, feasible, probl
 STAGES = [
     schedule.build_quick_tabu,
     schedule.build_cut_outs,
-    schedule.build_first_flows,
     schedule.build_quick_flows,
     schedule.build_long_flows,
 ]

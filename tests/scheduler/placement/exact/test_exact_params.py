@@ -25,7 +25,7 @@ from scheduler.placement.exact.problem import GridProblem
 from scheduler.placement.exact.schedule import count_edges, count_rectangles, search_pairs
 from scheduler.placement.exact.skeletons import SkeletonModel, cover_weights
 from scheduler.placement.types import Limits, Pair
-from scheduler.work_clock import clock, on_clock
+from scheduler.work_clock import clock, on_clock, spend
 from topology.generate import paper_cluster
 
 
@@ -36,9 +36,6 @@ def test_the_defaults() -> None:
         "short_share": 0.05,
         "quick_share": 0.02,
         "rules_share": 0.2,
-        "rules_least": 0.05,
-        "pod_rules_share": 0.02,
-        "least_seconds": 0.05,
         "goal_effort": 0.03,
         "inside_effort": 0.1,
         "term_effort": 0.3,
@@ -49,7 +46,6 @@ def test_the_defaults() -> None:
         "many_cells": 3000,
         "cell_choices": 3_000,
         "narrow_columns": 20,
-        "wide_columns": 40,
         "touch_table": 3e7,
         "pod_efforts": (0.05, 0.2, 1.0),
     }
@@ -167,7 +163,7 @@ def test_partitions_of_a_tabu_search(monkeypatch: pytest.MonkeyPatch, name: str,
         (1.1, {}, False),
         (1.1, {"many_cells": 10}, True),
         (0.5, {}, True),
-        (0.5, {"wide_columns": 4}, False),
+        (0.5, {"narrow_columns": 2}, False),
     ],
 )
 def test_when_bands_are_split(
@@ -185,9 +181,9 @@ def test_when_bands_are_split(
 @pytest.mark.parametrize(
     ("changes", "plans", "steps"),
     [
-        ({}, 24, {20, 80, 320}),
-        ({"_PLANS": 3}, 3, {20}),
-        ({"_NEAR": 0.0}, 24, {20}),
+        ({}, 24, {24, 96, 384}),
+        ({"_PLANS": 3}, 3, {3}),
+        ({"_NEAR": 0.0}, 24, {24}),
         ({"_PARTITIONS": 0}, 0, set()),
     ],
 )
@@ -207,7 +203,7 @@ def test_plans_of_split_bands(
     monkeypatch.setattr(SplitSwaps, "run", run)
     split_bands(TIGHT, (3, 5), seed=0)
     assert set(runs) == steps
-    assert runs.count(20) <= 2 * plans  # bands split alone, then together
+    assert runs.count(plans) <= 2 * plans  # bands split alone, then together
 
 
 TIGHT = GridProblem(46, 12, (77, 68, 63, 58, 56, 52, 46, 44, 41, 33, 20, 10))
@@ -232,7 +228,7 @@ def test_rounds_of_flows(
 
 def test_longer_flows_have_more_programs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rounds two and three have twice and three times as many as a quick one, with seeds of their own."""
-    monkeypatch.setattr(schedule, "_DIVES", 4)
+    monkeypatch.setattr(schedule, "_ROUNDS", 4)
     flows = Calls(monkeypatch, "interval_flow")
     schedule.build_long_flows(started(GridProblem(8, 5, (16, 8, 8, 5, 3))))
     assert {(call["limit"].seed, call["limit"].programs) for call in flows.calls} == {(2, 80), (3, 120)}
@@ -259,11 +255,11 @@ def test_how_fine_the_coverage_bound_is(monkeypatch: pytest.MonkeyPatch) -> None
     """Two multipliers an axis and no zoom bound 3 x 3 cells on 3 + 2 + 2 + 2 from further above than 25 with zooms."""
     problem = GridProblem(3, 3, (3, 2, 2, 2))
     fine = CoverageBound(problem).coverable(2, 2)
-    monkeypatch.setattr(bounds, "_POINTS", 2)
+    monkeypatch.setattr(bounds, "POINTS", 2)
     monkeypatch.setattr(bounds, "_ZOOMS", 0)
     assert CoverageBound(problem).coverable(2, 2) > fine
     monkeypatch.setattr(bounds, "_ZOOMS", 1)
-    for name, value in (("_LEAST", 0.5), ("_ZOOM_POINTS", 3)):
+    for name, value in (("LEAST", 0.5), ("_ZOOM_POINTS", 3)):
         monkeypatch.setattr(bounds, name, value)
         assert CoverageBound(problem).coverable(2, 2) >= 8.0
 
@@ -278,45 +274,45 @@ def test_weights_of_covers(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_skeletons_of_a_slice(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each is looked for in the ways given, in order, as often as rows may be asked for."""
+    """Each is looked for in the ways given, in order, and again with a row asked for until the effort is used up."""
     tried: list[tuple[float, int, bool]] = []
     serves = np.ones((4, 5), dtype=np.bool_)
 
     def find(_: SkeletonModel, limit: Any) -> tuple[str, skeletons.Skeleton]:
         tried.append((limit.effort, limit.linearization, limit.light))
+        spend(0.9)
         return "yes", skeletons.Skeleton(serves, None)
 
     monkeypatch.setattr(SkeletonModel, "find", find)
     monkeypatch.setattr(skeletons, "realise", lambda *_, **__: (None, np.zeros(4, dtype=np.int32)))
-    monkeypatch.setattr(skeletons, "_SKELETONS", 3)
     monkeypatch.setattr(skeletons, "_WAYS", ((2, False), (0, True)))
     search = started(OPEN)
     model = SkeletonModel(OPEN, (3, 3), spare_rows=10)
-    skeletons.decide_pair(search, search.views[0], model, Slice(effort=1.0, wall=60.0))
-    assert tried == [(1.0, 2, False), (1.0, 0, True)] * 3
+    with on_clock("work", 60.0):
+        search.extend(60.0)
+        skeletons.decide_pair(search, search.views[0], model, Slice(effort=1.0, wall=60.0))
+    assert tried == [(1.0, 2, False), (1.0, 0, True)] * 2
 
 
-@pytest.mark.parametrize(("narrow", "wide", "views"), [(20, 40, 2), (5, 40, 1), (1, 9, 1), (1, 4, 0)])
-def test_views_that_are_narrow_enough(narrow: int, wide: int, views: int) -> None:
+@pytest.mark.parametrize(("narrow", "views"), [(20, 2), (5, 1), (3, 1), (2, 0)])
+def test_views_that_are_narrow_enough(narrow: int, views: int) -> None:
     """Ten rows, five columns: both views, the narrow one, the one of any use, none."""
-    search = started(OPEN, narrow_columns=narrow, wide_columns=wide)
+    search = started(OPEN, narrow_columns=narrow)
     assert len(skeletons.narrow_views(search)) == views
 
 
-def test_efforts_of_the_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first round at 0.1, each after it twice as long; the search ends when its time does."""
+@pytest.mark.parametrize(("seconds", "rounds"), [(0.3, [0.1, 0.2, 0.4]), (0.05, [0.1]), (60.0, None)])
+def test_efforts_of_the_rounds(monkeypatch: pytest.MonkeyPatch, seconds: float, rounds: list[float] | None) -> None:
+    """The first round at 0.1, each after it twice as long; the last is the first as long as the limit, so that what
+    every round leaves undecided at once ends the search.
+    """
     efforts: list[float] = []
-    monkeypatch.setattr(skeletons, "_FIRST_EFFORT", 0.1)
-
-    def end_after_three(search: PairSearch, _: object, __: object, limit: Slice) -> None:
-        if limit.effort not in efforts:
-            efforts.append(limit.effort)
-        if len(efforts) == 3:
-            search.extend(0.0)
-
-    monkeypatch.setattr(skeletons, "decide_pair", end_after_three)
-    skeletons.decide_skeletons(started(OPEN))
-    assert efforts == pytest.approx([0.1, 0.2, 0.4])
+    monkeypatch.setattr(skeletons, "EFFORT", 0.1)
+    monkeypatch.setattr(skeletons, "decide_pair", lambda *asked: efforts.append(asked[-1].effort))
+    search = started(OPEN)
+    search.limits = replace(search.limits, seconds=seconds)
+    skeletons.decide_skeletons(search)
+    assert list(dict.fromkeys(efforts)) == pytest.approx(rounds or [0.1 * 2**i for i in range(11)])
 
 
 def test_shares_of_seating_and_front(monkeypatch: pytest.MonkeyPatch) -> None:

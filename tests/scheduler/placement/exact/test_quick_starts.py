@@ -68,7 +68,7 @@ def test_no_rule_is_better_where_nothing_else_is_tried(seed: int) -> None:
         level=chance.choice(["minipod", "rack"]),
         counts=tuple(terms),
     )
-    exact = Exact(ExactParams(goal_effort=0.0, term_effort=0.0, rules_share=ALL, rules_least=ALL, pod_rules_share=ALL))
+    exact = Exact(ExactParams(goal_effort=0.0, term_effort=0.0, rules_share=ALL, short_share=0.5, quick_share=0.5))
     assert better_rules(cluster, job, exact, Limits(seconds=5.0, workers=1)) == []
 
 
@@ -82,7 +82,7 @@ def test_no_rule_is_better_where_one_was(number: int) -> None:
         better_rules(
             instance.cluster(),
             job,
-            Exact(ExactParams(rules_share=ALL, rules_least=ALL, pod_rules_share=ALL)),
+            Exact(ExactParams(rules_share=ALL, short_share=0.5, quick_share=0.5)),
             Limits(seconds=2.0),
         )
         == []
@@ -106,7 +106,7 @@ def test_no_rule_is_asked_when_time_is_up(
     """The clock is read before each of them; of two that list nodes and three that go pod by pod these come last."""
     names = ("kube-scheduler", "volcano-hard", "volcano-soft", "best-fit", "gpu-packing")
     monkeypatch.setattr(ALGORITHMS, "names", lambda inside: names)
-    params = ExactParams(rules_share=share, pod_rules_share=pod_share)
+    params = ExactParams(rules_share=share, quick_share=pod_share)
     reduction = GridReduction(racks((3, 3)), Job("job", Parallelism(tp=8, dp=2), level="rack"), 1.0)
     assert len(list(quick_starts(reduction, Limits(), params))) == asked
 
@@ -115,7 +115,7 @@ def test_no_rule_is_asked_when_time_is_up(
 def test_rules_have_little_time_beyond_the_limit(monkeypatch: pytest.MonkeyPatch, least: float, asked: int) -> None:
     """Where the time has ended of two rules each is asked as long as what is left to them lasts."""
     monkeypatch.setattr(ALGORITHMS, "names", lambda inside: ("best-fit", "gpu-packing"))
-    params = ExactParams(rules_share=ALL, rules_least=least)
+    params = ExactParams(rules_share=ALL, short_share=least)
     reduction = GridReduction(racks((3, 3)), Job("job", Parallelism(tp=8, dp=2), level="rack"), 1.0)
     assert len(list(quick_starts(reduction, Limits(), params, end=-np.inf))) == asked
 
