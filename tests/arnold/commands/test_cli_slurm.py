@@ -78,7 +78,7 @@ def test_without_a_script_or_a_grid(arnold: Arnold, words: list[str], monkeypatc
         (["--kill-on-invalid-dep", "yes", "--"], ["--kill-on-invalid-dep", "yes", "--"], False),
     ],
 )
-def test_sbatch_does_not_wait(script: str, words: list[str], left: list[str], waits: bool) -> None:  # noqa: FBT001
+def test_sbatch_does_not_wait(script: str, words: list[str], left: list[str], waits: bool) -> None:
     """It would not say the number before the end, and ranks would have no order."""
     read = Submission.read([*words, script])
     assert read.words == (*left, script)

@@ -352,7 +352,7 @@ def test_slurm_submit_of_what_does_not_fit(on_slurm: Arnold, tmp_path: Path, slu
 def test_slurm_submit_leaves_an_order_whatever_is_printed(
     on_slurm: Arnold, tmp_path: Path, words: tuple[str, ...], slurm: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Not even the number of the job; and where sbatch is to wait by the environment, the order comes before the end."""
+    """Not even the number of the job; where sbatch is to wait by the environment, the order comes before the end."""
     monkeypatch.setenv("SBATCH_WAIT", "1")
     script, orders = tmp_path / "train.sh", Path(slurm["SLURM_CONF"]).parent / "share" / "orders"
     script.write_text("#!/bin/bash\n#SBATCH -o /dev/null\ntrue\n")
