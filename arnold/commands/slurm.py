@@ -323,7 +323,7 @@ def _job_of(grid: str) -> Source:
 
 
 def _sbatch(wish: Submission, nodes: Sequence[str], *, begin: str | None = None) -> tuple[int, str]:
-    """Hand the job to sbatch for some nodes, show what it prints, and return its exit code and the number of the job."""
+    """Hand the job to sbatch for some nodes, show what it prints, and return its exit code and the job's number."""
     if wish.options.get("nodes", str(len(nodes))) != str(len(nodes)):
         fix = f"leave --nodes out, or say --nodes={len(nodes)}"
         raise InvalidInput("the nodes are chosen here, as the grid needs them", where="--nodes", fix=fix)
