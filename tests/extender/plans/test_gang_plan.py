@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from extender.gangs.job import nodes_of_pods
@@ -94,6 +94,7 @@ def plans(draw: st.DrawFn) -> GangPlan:
 
 
 @given(plans())
+@example(GangPlan(GangKey("team", "g"), nodes=(None, None, "a"), pods=(None, None, None), ended=(0, 1)))
 @examples(200)
 def test_a_plan_survives_its_document(plan: GangPlan) -> None:
     """Whatever the phase: written as JSON, read from bytes or parsed, it is the same plan."""
