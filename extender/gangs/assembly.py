@@ -318,7 +318,7 @@ def seats_of(
         if member.index is not None and member.index == (seat,):
             continue
         try:
-            rank = _rank_meant(member, members[0], everyone, order)
+            rank = _rank_meant(member, members[0], size, everyone, order)
         except InvalidGang as error:
             misfits += [error] * member.needed
             continue
@@ -342,9 +342,12 @@ def _ended(members: Iterable[GangMember], size: int) -> set[int]:
     return {rank for ranges in said for ranks in ranges for rank in range(ranks.start, min(ranks.stop, size))}
 
 
-def _rank_meant(member: GangMember, first: GangMember, size: int, order: Sequence[tuple[int, ...]]) -> int | None:
+def _rank_meant(
+    member: GangMember, first: GangMember, size: int, everyone: int, order: Sequence[tuple[int, ...]]
+) -> int | None:
     """Return the rank that a member's index means in a gang of so many; ``None`` = not known until all are there.
 
+    :param everyone: ranks that it has and is to have.
     :param order: all indices of the gang.
     :raises InvalidGang: none of its ranks, or the member is numbered otherwise than the first.
     """
@@ -359,12 +362,12 @@ def _rank_meant(member: GangMember, first: GangMember, size: int, order: Sequenc
         (rank,) = index
     elif first.parts is not None and size % first.parts == 0:
         rank = _in_parts(member, size // first.parts)
-    elif len(order) < size:
+    elif len(order) < everyone:
         return None
     else:
         rank = bisect_left(order, index)
-    if rank >= size:
-        raise _beyond(member.pod, rank, size)
+    if rank >= everyone:
+        raise _beyond(member.pod, rank, everyone)
     return rank
 
 

@@ -92,7 +92,7 @@ def recognise(pod: Pod, owners: Owners, before: GangMember | None = None) -> Gan
         asked=GangRequest(**{name: pod.annotations.get(key) for name, key in ANNOTATIONS.items()}, requests=requests),
         index=index,
         numbered_by=numbering_controller(pod),
-        parts=None if alone else equal_parts(pod),
+        parts=None if alone else equal_parts(pod, owners),
         size=size,
         gpus=gpus,
         given_up=maker is not None and completion is not None and maker.has_failed(completion),
@@ -163,7 +163,7 @@ def _controlled(pod: Pod, owners: Owners) -> Iterator[_Form]:
     if (name := labels.get(d.LWS_NAME)) and (group := labels.get(d.LWS_GROUP)):
         yield _Form("lws", f"{name}-{group}", size=parse_whole(pod.annotations.get(d.LWS_SIZE)))
     if name := labels.get(d.JOBSET_NAME):
-        jobset, size = owners.get(labels.get(d.JOBSET_UID, "")) or owners.get(f"JobSet/{pod.namespace}/{name}"), None
+        jobset, size = _jobset(pod, owners), None
         if jobset is not None:
             with suppress(ValueError):
                 size = sum(job.pods for job in jobset.spec.replicated_jobs or ()) or None  # pods with GPUs
@@ -180,6 +180,11 @@ def _controlled(pod: Pod, owners: Owners) -> Iterator[_Form]:
         yield _Form("job", owner.name, size=controller.spec.completions if controller else None)
     if owner.kind == "StatefulSet":
         yield _Form("statefulset", owner.name, size=controller.spec.replicas if controller else None)
+
+
+def _jobset(pod: Pod, owners: Owners) -> Owner | None:
+    labels = pod.labels
+    return owners.get(labels.get(d.JOBSET_UID, "")) or owners.get(f"JobSet/{pod.namespace}/{labels.get(d.JOBSET_NAME)}")
 
 
 def _grouped(dialect: str, pod: Pod, name: str, owners: Owners) -> _Form:
@@ -277,13 +282,18 @@ def index_of(pod: Pod) -> tuple[int, ...] | None:
     return None
 
 
-def equal_parts(pod: Pod) -> int | None:
-    """Return how many jobs of one size the gang has: those of a JobSet with one template; ``None`` = unknown."""
+def equal_parts(pod: Pod, owners: Owners) -> int | None:
+    """Return how many jobs of one size the gang has: those of a JobSet with one template; ``None`` = unknown.
+
+    The labels say how many it had when the pod was made.
+    """
     labels = pod.labels
     replicas = labels.get(d.JOBSET_REPLICAS)
     if RANK in labels or replicas is None or labels.get(d.JOBSET_GLOBAL_REPLICAS) != replicas:
         return None
-    return parse_whole(replicas) or None
+    jobset = _jobset(pod, owners)
+    jobs = () if jobset is None else jobset.spec.replicated_jobs or ()
+    return (jobs[0].replicas if len(jobs) == 1 else parse_whole(replicas)) or None
 
 
 def numbering_controller(pod: Pod) -> str:

@@ -109,6 +109,45 @@ def test_four_pods_become_six_and_two_and_four(kind: str) -> None:
     assert (len(world.promised), world.phase("t")) == (4, PlanPhase.BOUND)
 
 
+def test_a_jobset_of_two_jobs_gets_three_and_one() -> None:
+    """Two pods to a job; the labels of those that run say how many jobs there were when they were made."""
+    world = Elastic()
+
+    def jobs(count: int) -> None:
+        pods = {"spec": {"containers": [{"name": "c", "resources": {"limits": {"nvidia.com/gpu": "8"}}}]}}
+        template = {"spec": {"parallelism": 2, "template": pods}}
+        spec = {"replicatedJobs": [{"name": "w", "replicas": count, "template": template}]}
+        meta = {"name": "t", "namespace": SPACE, "uid": uid("t")}
+        world.state.put_owner(decode_owner({"kind": "JobSet", "metadata": meta, "spec": spec}))
+
+    def make(job: int, of: int) -> list[str]:
+        labels = {"jobset-name": "t", "jobset-uid": uid("t"), "job-index": str(job), "global-replicas": str(of)}
+        labels |= {"replicatedjob-replicas": str(of)}
+        of_jobset = {f"jobset.sigs.k8s.io/{name}": text for name, text in labels.items()}
+        return [
+            world.add(
+                pod_json(
+                    f"t-{job}-{i}", owner=("Job", f"t-{job}"), labels={**of_jobset, INDEX["Job"]: str(i)}, gate=True
+                )
+            )
+            for i in range(2)
+        ]
+
+    jobs(2)
+    world.run(*make(0, 2), *make(1, 2))
+    nodes = world.plan("t").nodes
+    jobs(3)
+    world.run(*make(2, 3))
+    assert (world.plan("t").nodes[:4], len(world.promised), healthy(world)) == (nodes, 6, "")
+    assert world.promised == world.needed
+    jobs(1)
+    world.delete("t-1-0", "t-1-1", "t-2-0", "t-2-1")
+    world.settle()
+    world.recreate("t-0-1")
+    world.run("t-0-1")
+    assert (world.plan("t").nodes, world.promised, healthy(world)) == (nodes[:2], world.needed, "")
+
+
 def test_new_pods_are_placed_together() -> None:
     """The first of two new pods waits for the second, and the GangPlan says so."""
     world = running(4)
