@@ -177,7 +177,7 @@ class ClusterCache:
             self._last_pod[member.key] = member.pod
 
     def put_owner(self, owner: Owner) -> None:
-        """Take up a Job, JobSet, StatefulSet or PodGroup; of how its pods fare only what failed for good counts."""
+        """Take up a Job, JobSet, StatefulSet or PodGroup; of how its pods fare only what has ended for good counts."""
         owner = self.claimed.owner(owner)
         uid, namespace = owner.metadata.uid, owner.metadata.namespace or "default"
         old = self._owners.get(uid)
@@ -186,7 +186,8 @@ class ClusterCache:
         self._owner_names[uid] = (uid, f"{owner.kind}/{namespace}/{owner.metadata.name}")
         for name in self._owner_names[uid]:
             self._owners[name] = owner
-        self._recognise_again(namespace)
+        # a status, which changes as each pod ends, concerns the pods of its object alone
+        self._recognise_again(namespace, maker=uid if old is not None and old.spec == owner.spec else None)
 
     def drop_owner(self, uid: str) -> None:
         """Forget a maker of pods."""
@@ -302,9 +303,10 @@ class ClusterCache:
             node = (pod.node or pod.pin) if pod.released else None
         self.fleet.pin(uid, node, key)
 
-    def _recognise_again(self, namespace: str) -> None:
+    def _recognise_again(self, namespace: str, *, maker: str | None = None) -> None:
         for uid, member in list(self._member.items()):
-            if member.key.namespace == namespace:
+            made = maker is None or (member.pod.owner is not None and member.pod.owner.uid == maker)
+            if made and member.key.namespace == namespace:
                 self._put_member(uid, recognise(member.pod, self._owners))
 
     def _forget_ranks(self, plan: GangPlan | None) -> None:

@@ -116,10 +116,11 @@ class OwnerSpec(Object, frozen=True):
 
 
 class OwnerStatus(Object, frozen=True):
-    """What a Job says of pods that failed, and of indices that did for good (``backoffLimitPerIndex``): ``1,3-5``."""
+    """What a Job says of pods that failed, and of indices that succeeded or failed for good: ``1,3-5``."""
 
     failed: int = 0
-    failed_indexes: str = ""
+    failed_indexes: str = ""  # as their backoffLimitPerIndex is used up
+    completed_indexes: str = ""
 
 
 class Owner(Object, frozen=True):
@@ -133,6 +134,11 @@ class Owner(Object, frozen=True):
     def has_failed(self, index: int) -> bool:
         """Return whether a Job makes no pod of this index any more, as too many of it failed."""
         return any(index in indices for indices in _index_ranges(self.status.failed_indexes))
+
+    @property
+    def ended(self) -> tuple[range, ...]:
+        """Indices of which a Job makes no pod any more."""
+        return (*_index_ranges(self.status.failed_indexes), *_index_ranges(self.status.completed_indexes))
 
     @property
     def bears(self) -> int | None:

@@ -238,12 +238,12 @@ def digits_of(dense: RankNumbering, expert: RankNumbering, gpus_per_node: int) -
     """
     strides = {gpus_per_node}
     for numbering in (dense, expert):
-        ends = accumulate(numbering.sizes.values(), mul)
-        strides.update(stride for stride in ends if stride > gpus_per_node)
+        strides.update(accumulate(numbering.sizes.values(), mul))
     chain = sorted(strides)
+    # those inside a node count as well: groups of 6 ranks on nodes of 8 share nodes with their neighbours
     if any(slower % faster for faster, slower in pairwise(chain)):
         return (1,)
-    return tuple(slower // faster for faster, slower in pairwise(chain))[::-1]
+    return tuple(slower // faster for faster, slower in pairwise(chain) if faster >= gpus_per_node)[::-1]
 
 
 MOST_RANKS_IN_TURN = 2**20  # of a job with stages that share nodes, whose every rank is looked at

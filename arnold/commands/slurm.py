@@ -29,7 +29,7 @@ from arnold.options.command import Command, Group
 from ground.errors import InvalidInput
 from ground.files import Source, check_writable, read_source, write_file
 from topology.node_names import expand_hostlist, fold_hostlist
-from topology.slurm_snapshot import ask
+from topology.slurm_snapshot import SlurmRefused, ask
 
 if TYPE_CHECKING:
     from scheduler.outcome import Instance, Outcome
@@ -41,7 +41,7 @@ MOST_NAMES = 64_000  # bytes of a list of nodes that Slurm takes
 FLAGS = frozenset(
     (
         *("contiguous", "exclusive", "external", "get-user-env", "help", "hold"),
-        *("ignore-pbs", "kill-on-invalid-dep", "nice", "no-kill", "no-requeue", "overcommit"),
+        *("ignore-pbs", "nice", "no-kill", "no-requeue", "overcommit"),
         *("oversubscribe", "parsable", "propagate", "quiet", "reboot", "requeue"),
         *("resv-ports", "spread-job", "stepmgr", "test-only", "usage", "use-min-nodes"),
         *("verbose", "version", "wait"),
@@ -49,9 +49,13 @@ FLAGS = frozenset(
 )
 LETTERS = {
     "C": "constraint",
+    "F": "nodefile",
     "H": "hold",
+    "M": "clusters",
     "N": "nodes",
+    "Q": "quiet",
     "W": "wait",
+    "a": "array",
     "b": "begin",
     "p": "partition",
     "t": "time",
@@ -60,12 +64,25 @@ LETTERS = {
 }
 """Short options that are read here, as they are called."""
 SHORT_FLAGS = frozenset("hHkOsQvVW")
+HERE = {"wait": "W", "quiet": "Q"}  # done here, as sbatch would say the number of the job late or never
+WAIT = "SBATCH_WAIT"  # in the environment, the same
 FROM_ENVIRONMENT = {
     "partition": "SBATCH_PARTITION",
     "time": "SBATCH_TIMELIMIT",
     "constraint": "SBATCH_CONSTRAINT",
     "reservation": "SBATCH_RESERVATION",
+    "array": "SBATCH_ARRAY_INX",
+    "clusters": "SBATCH_CLUSTERS",
+    "wait": WAIT,
 }
+REFUSED = {
+    "nodelist": ("the nodes are chosen here, as the grid needs them", "leave --nodelist out"),
+    "nodefile": ("the nodes are chosen here, as the grid needs them", "leave --nodefile out"),
+    "array": ("the tasks of an array are jobs of their own, and the order of ranks is one job's", "submit each alone"),
+    "clusters": ("the nodes are planned on the cluster that SLURM_CONF names", "leave it out, and set SLURM_CONF"),
+    "hetjob": ("the order of ranks is one job's, and a heterogeneous job is several", "submit one job"),
+}
+"""Options of sbatch with which ranks would not be where they are planned, why, and what to do."""
 COUNT = ("partition", "time", "constraint", "reservation", "exclude")  # options of sbatch that say which nodes are free
 JOB_KEYS = ("alpha", "level", "order", "model")  # of a grid, besides degrees of parallelism
 
@@ -128,13 +145,12 @@ def submit(*, grid: str | None, orders: str | None, words: tuple[str, ...]) -> i
     evaluation = outcome.evaluation
     line = f"DP spread {evaluation.dp}, PP spread {evaluation.pp}, objective {evaluation.objective:g}: {outcome.status}"
     if wish.trial:
-        sent = _sbatch(wish, nodes)
+        code, _ = _sbatch(wish, nodes)
         click.echo(line, err=wish.parsable)
-        return sent.returncode
-    sent = _sbatch(wish, nodes, begin=LATER if wish.starts_at_once else None)
-    if sent.returncode or folder is None:
-        return sent.returncode
-    number = sent.stdout.split()[-1].partition(";")[0]  # Submitted batch job 7; or 7;cluster with --parsable
+        return code
+    code, number = _sbatch(wish, nodes, begin=LATER if wish.starts_at_once else None)
+    if code or folder is None or not number.isdecimal():
+        return code
     write_file(folder / number, "".join(f"{node}\n" for node in nodes))
     if wish.starts_at_once:
         ask("scontrol", f"update JobId={number} StartTime=now")
@@ -178,30 +194,47 @@ class Submission:
 
     @classmethod
     def read(cls, words: Sequence[str]) -> Submission:
-        """Return what some words ask; raises InvalidInput where there is neither a script nor --wrap."""
+        """Return what some words ask; raises InvalidInput where no order of ranks could be right for it."""
         given, kept, rest = dict[str, str](), list[str](), list(words)
         while rest and rest[0].startswith("-") and rest[0] != "-":
             if rest[0] == "--":
                 break
             names, taken = _option(rest)
             given |= names
+            word = rest[0]
+            for name, letter in HERE.items():
+                if name in names:
+                    word = "-" if word.startswith("--") else word.replace(letter, "", 1)
             if not names.keys() & {"grid", "orders"}:
-                kept += rest[:taken]
+                kept += [*([word] if word != "-" else []), *rest[1:taken]]
             del rest[:taken]
-        if not rest and "wrap" not in given:
+        script = rest[1:] if rest[:1] == ["--"] else rest
+        if script[:1] == [":"]:
+            given["hetjob"] = ""
+        if not script and "wrap" not in given:
             raise InvalidInput(
                 "there is no script", where="SCRIPT", fix="name the batch script, or give --wrap COMMAND"
             )
         inside: dict[str, str] = {}
-        if rest and rest[0] not in ("-", "--"):
-            for line in _directives(read_source(rest[0]).text):
+        if script and script[0] not in ("-", ":") and "wrap" not in given:
+            for line in _directives(read_source(script[0]).text):
                 while line:
-                    names, taken = _option(line)
+                    names, taken = ({"hetjob": ""}, 1) if line[0] in ("hetjob", "packjob") else _option(line)
                     inside |= names
                     del line[:taken]
+        for name in filter(inside.__contains__, HERE):
+            raise InvalidInput(
+                "sbatch would not say the number of the job, for which the order of ranks is written",
+                where=f"{script[0]}: #SBATCH --{name}",
+                fix=f"take it out of the script, and give --{name} beside it",
+            )
         outside = {name: os.environ[key] for name, key in FROM_ENVIRONMENT.items() if key in os.environ}
         # sbatch: words before the environment, that before the script
-        return cls((*kept, *rest), inside | outside | given)
+        options = inside | outside | given
+        for name in filter(options.__contains__, REFUSED):
+            problem, fix = REFUSED[name]
+            raise InvalidInput(problem, where=f"--{name}", fix=fix)
+        return cls((*kept, *rest), options)
 
     @property
     def trial(self) -> bool:
@@ -266,7 +299,9 @@ def _planned(grid: str, wish: Submission) -> tuple[Instance, Outcome]:
     loaded = files.read_aloud()
     instance = inputs.instance(loaded, load_job(_job_of(grid), cluster=loaded.cluster))
     with progress("Placing the job") as say:
-        return instance, run(ALGORITHMS.load("exact"), instance.cluster, instance.job, replace(Limits(), progress=say))
+        limits = replace(Limits(), progress=say)
+        outcome = run(ALGORITHMS.load("exact"), instance.cluster, instance.job, limits)
+    return instance.settled(outcome), outcome
 
 
 def _job_of(grid: str) -> Source:
@@ -287,20 +322,26 @@ def _job_of(grid: str) -> Source:
     return Source("--grid", json.dumps(job | {"parallelism": degrees}), numbered=False)
 
 
-def _sbatch(wish: Submission, nodes: Sequence[str], *, begin: str | None = None) -> subprocess.CompletedProcess[str]:
-    """Hand the job to sbatch for some nodes, and show what it prints."""
-    for name, mine in (("nodelist", None), ("nodes", str(len(nodes)))):
-        if name in wish.options and wish.options[name] != mine:
-            fix = f"leave --{name} out" if mine is None else f"leave --nodes out, or say --nodes={mine}"
-            raise InvalidInput("the nodes are chosen here, as the grid needs them", where=f"--{name}", fix=fix)
+def _sbatch(wish: Submission, nodes: Sequence[str], *, begin: str | None = None) -> tuple[int, str]:
+    """Hand the job to sbatch for some nodes, show what it prints, and return its exit code and the job's number."""
+    if wish.options.get("nodes", str(len(nodes))) != str(len(nodes)):
+        fix = f"leave --nodes out, or say --nodes={len(nodes)}"
+        raise InvalidInput("the nodes are chosen here, as the grid needs them", where="--nodes", fix=fix)
     if len(names := fold_hostlist(nodes)) > MOST_NAMES:
         raise InvalidInput(f"Slurm takes lists of nodes up to {MOST_NAMES:,} bytes, this has {len(names):,}")
-    own = [f"--nodelist={names}", f"--nodes={len(nodes)}", *([f"--begin={begin}"] if begin else [])]
-    # waiting is left until the job may begin
-    words = [word for word in wish.words if word not in ("--wait", "-W")] if begin else list(wish.words)
-    done = subprocess.run(["sbatch", *own, *words], stdout=subprocess.PIPE, text=True, check=False)
-    click.echo(done.stdout.split(";")[0].strip() if wish.parsable and done.stdout else done.stdout, nl=wish.parsable)
-    return done
+    own = [f"--nodelist={names}", f"--nodes={len(nodes)}", "--parsable", *([f"--begin={begin}"] if begin else [])]
+    environment = {name: value for name, value in os.environ.items() if name != WAIT}
+    done = subprocess.run(
+        ["sbatch", *own, *wish.words], stdout=subprocess.PIPE, text=True, check=False, env=environment
+    )
+    number, _, cluster = done.stdout.strip().partition(";")
+    if not number.isdecimal():
+        click.echo(done.stdout, nl=False)
+    elif wish.parsable:
+        click.echo(number)
+    elif "quiet" not in wish.options:
+        click.echo(f"Submitted batch job {number}" + (f" on cluster {cluster}" if cluster else ""))
+    return done.returncode, number
 
 
 def _orders(folder: str | None) -> Path:
@@ -320,9 +361,15 @@ def _orders(folder: str | None) -> Path:
 
 def _ended(number: str) -> int:
     """Wait for the end of a job, and return its exit code."""
+    pause = 1
     while True:
-        state = ask("scontrol", f"show job {number}", "--oneliner")[0].text
-        if not re.search(r"\bJobState=(PENDING|CONFIGURING|RUNNING|COMPLETING|SUSPENDED|REQUEUED)", state):
+        sleep(pause := min(2 * pause, 32))  # as sbatch does
+        try:
+            state = ask("scontrol", f"show job {number}", "--oneliner")[0].text
+        except SlurmRefused as error:
+            if "Invalid job id" in error.message:
+                raise
+            continue  # a controller that starts anew
+        if not re.search(r"\bJobState=(PENDING|CONFIGURING|RUNNING|COMPLETING|SUSPENDED|REQUEUE)", state):
             code = re.search(r"\bExitCode=(\d+):(\d+)", state)
             return 1 if code is None else int(code[1]) or int(code[2])
-        sleep(2)

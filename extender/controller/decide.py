@@ -378,22 +378,23 @@ def _place(plan: GangPlan) -> tuple[object, ...]:
 def _read_off_pods(context: Context, gang: Gang, plan: GangPlan | None) -> GangPlan | None:
     """Return a plan in place of a deleted one, read off the pods that are bound or were released.
 
-    Other ranks are vacant, so that a repair gives them nodes; those that are done keep the name of theirs.
+    Other ranks are vacant, so that a repair gives them nodes; those that are done keep the name of theirs,
+    if it is known.
 
-    :returns: ``None`` where there is nothing to read, or a rank is done and it is not known where it was, or the pods
-        lie as in no plan.
+    :returns: ``None`` where there is nothing to read, or the pods lie as in no plan.
     """
     pods = [None if member is None else member.pod for member in gang.members]
     nodes = [None if pod is None else pod.node or (pod.pin if pod.released else None) for pod in pods]
-    there = any(nodes)
-    for rank, node in gang.done.items():
-        nodes[rank] = node
-    if not there or any(pod is None and node is None for pod, node in zip(pods, nodes, strict=True)):
+    if not any(nodes) or any(pod is None and rank not in gang.done for rank, pod in enumerate(pods)):
         return None
     base = plan or GangPlan(gang.key, PlanPhase.WAITING)
     for pods_per_node in _sharings(context, gang, nodes):
-        # the nodes that ranks have which share one, in no plan several; a node of several groups is in no plan either
-        groups = [{nodes[rank] for rank in ranks} - {None} for ranks in ranks_by_node(len(pods), pods_per_node)]
+        # the nodes that ranks have which share one, in no plan several; a node of several groups is in no plan either;
+        # pods may have ended on a node that their ranks, or others, have moved from or to since
+        groups = []
+        for ranks in ranks_by_node(len(pods), pods_per_node):
+            ended = sorted({node for rank in ranks if (node := gang.done.get(rank)) is not None and node not in nodes})
+            groups.append({nodes[rank] for rank in ranks} - {None} or {*ended[:1]})
         names = [name for group in groups for name in group]
         if all(len(group) <= 1 for group in groups) and len({*names}) == len(names):
             by_node = [next(iter(group), None) for group in groups]

@@ -256,6 +256,7 @@ def ranks_of(members: Sequence[GangMember], size: int | None) -> Ranks:
         )
     if size is None:
         return Ranks(waits=f"nobody says how many pods the gang has: add the annotation {GANG_SIZE}")
+    finished |= {(rank,): None for rank in _ended(needed, size) if (rank,) not in taken and (rank,) not in finished}
     # pods that ended stay when their controller is to make fewer
     finished = {index: node for index, node in finished.items() if len(index) > 1 or index < (size,)}
     if len(taken) + len(finished) > size:
@@ -329,10 +330,16 @@ def seats_of(
             ranks[pod.uid] = rank
             if member.needed and (first := taken.setdefault(rank, member)) is not member:
                 misfits.append(_taken_rank(first.pod, member))
-    done: dict[int, str | None] = dict.fromkeys(ended)
+    done: dict[int, str | None] = dict.fromkeys((*ended, *_ended(members, everyone)))
     done |= {ranks[member.pod.uid]: member.pod.node for member in members if member.done and member.pod.uid in ranks}
     done = {rank: node for rank, node in done.items() if rank not in taken}
     return _seated(taken, done, everyone, size, misfits)
+
+
+def _ended(members: Iterable[GangMember], size: int) -> set[int]:
+    """Return the ranks, of so many, of which the members' controllers make no pod any more."""
+    said = {member.ended for member in members if member.needed}
+    return {rank for ranges in said for ranks in ranges for rank in range(ranks.start, min(ranks.stop, size))}
 
 
 def _rank_meant(member: GangMember, first: GangMember, size: int, order: Sequence[tuple[int, ...]]) -> int | None:

@@ -84,6 +84,7 @@ def recognise(pod: Pod, owners: Owners, before: GangMember | None = None) -> Gan
             index, size = (index[0] - 1,), None if size is None else size - 1
     except InvalidGang as error:
         problem = problem or error
+    by_job = maker is not None and maker.kind == "Job" and index == (completion,) and RANK not in pod.labels
     return GangMember(
         key=GangKey(pod.namespace, name),
         pod=pod,
@@ -95,6 +96,7 @@ def recognise(pod: Pod, owners: Owners, before: GangMember | None = None) -> Gan
         size=size,
         gpus=gpus,
         given_up=maker is not None and completion is not None and maker.has_failed(completion),
+        ended=maker.ended if by_job and maker is not None else (),
         bears=None if maker is None else maker.bears,
         stalls="" if maker is None else maker.one_by_one,
         problem=problem,

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from arnold.commands.slurm import Submission
+from ground.errors import InvalidInput
 
 Arnold = Callable[..., Any]
 
@@ -23,7 +24,7 @@ srun python train.py
 @pytest.fixture
 def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """A batch script, and no wishes of sbatch in the environment."""
-    for name in ("PARTITION", "TIMELIMIT", "CONSTRAINT", "RESERVATION"):
+    for name in ("PARTITION", "TIMELIMIT", "CONSTRAINT", "RESERVATION", "ARRAY_INX", "CLUSTERS", "WAIT"):
         monkeypatch.delenv(f"SBATCH_{name}", raising=False)
     path = tmp_path / "train.sh"
     path.write_text(SCRIPT)
@@ -43,7 +44,8 @@ def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 def test_words_as_sbatch_reads_them(script: str, words: list[str], expected: dict[str, str]) -> None:
     """Long and short, with the value behind or beside; words win over the script, which ends at its first command."""
     read = Submission.read([*words, script, "--partition", "of the script"])
-    assert read.words == (*words, script, "--partition", "of the script")
+    # to wait for its end is not left to sbatch
+    assert read.words == (*(word.replace("W", "") for word in words), script, "--partition", "of the script")
     assert {name: read.options.get(name, "") for name in expected} == expected
     assert "reservation" not in read.options
     assert read.starts_at_once is ("-HW" not in words)
@@ -64,6 +66,49 @@ def test_without_a_script_or_a_grid(arnold: Arnold, words: list[str], monkeypatc
     """Nothing is asked of Slurm."""
     monkeypatch.setenv("PATH", "/nowhere")
     assert arnold("slurm", "submit", *words).code == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "left", "waits"),
+    [
+        (["--wait", "-p", "W"], ["-p", "W"], True),
+        (["-W", "-J", "W"], ["-J", "W"], True),
+        (["-HWQp", "W"], ["-Hp", "W"], True),
+        (["-pW", "--quiet", "--comment=--wait"], ["-pW", "--comment=--wait"], False),
+        (["--kill-on-invalid-dep", "yes", "--"], ["--kill-on-invalid-dep", "yes", "--"], False),
+    ],
+)
+def test_sbatch_does_not_wait(script: str, words: list[str], left: list[str], waits: bool) -> None:
+    """It would not say the number before the end, and ranks would have no order."""
+    read = Submission.read([*words, script])
+    assert read.words == (*left, script)
+    assert ("wait" in read.options) is waits
+    assert read.options["time"] == "1:00:00"
+
+
+@pytest.mark.parametrize(
+    ("words", "option"),
+    [
+        (["-a", "0-1"], "--array"),
+        (["--clusters=other"], "--clusters"),
+        (["-M", "other"], "--clusters"),
+        (["-F", "nodes.txt"], "--nodefile"),
+        (["-wn1"], "--nodelist"),
+        (["-p", "gpu", ":", "-p", "cpu"], "--hetjob"),
+    ],
+)
+def test_what_no_order_can_be_right_for_is_refused(script: str, words: list[str], option: str) -> None:
+    """Several jobs in one, another cluster, nodes of the user's choice: before anything is asked of Slurm."""
+    with pytest.raises(InvalidInput, match=option):
+        Submission.read([*words, script])
+
+
+@pytest.mark.parametrize("line", ["--array=0-1", "hetjob", "--wait", "-HQ"])
+def test_what_a_script_must_not_say(script: str, line: str) -> None:
+    """The same in the script; and to wait or to be quiet, which no word takes back."""
+    Path(script).write_text(f"#!/bin/bash\n#SBATCH {line}\nsrun hostname\n")
+    with pytest.raises(InvalidInput):
+        Submission.read([script])
 
 
 def test_without_slurm(arnold: Arnold, script: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -347,6 +347,22 @@ def test_slurm_submit_of_what_does_not_fit(on_slurm: Arnold, tmp_path: Path, slu
     assert queue == ""
 
 
+@needs_slurm
+@pytest.mark.parametrize("words", [("-p", "all", "--quiet"), ("-QW",), ("--",)], ids=" ".join)
+def test_slurm_submit_leaves_an_order_whatever_is_printed(
+    on_slurm: Arnold, tmp_path: Path, words: tuple[str, ...], slurm: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not even the number of the job; where sbatch is to wait by the environment, the order comes before the end."""
+    monkeypatch.setenv("SBATCH_WAIT", "1")
+    script, orders = tmp_path / "train.sh", Path(slurm["SLURM_CONF"]).parent / "share" / "orders"
+    script.write_text("#!/bin/bash\n#SBATCH -o /dev/null\ntrue\n")
+    before = {*orders.iterdir()}
+    ran = on_slurm("slurm", "submit", "--grid", "tp=2,dp=2,pp=2,alpha=0.7", *words, script)
+    assert (ran.code, ran.out.startswith("Submitted batch job ")) == (0, words == ("--",)), ran.err
+    (order,) = {*orders.iterdir()} - before
+    assert tuple(order.read_text().split()) == NODES
+
+
 # --- torchrun
 
 TORCHRUN = shutil.which("torchrun")

@@ -265,6 +265,38 @@ def test_a_plan_that_is_lost_while_a_rank_is_done(gpus: int) -> None:
     assert world.promised == world.needed
 
 
+def test_a_plan_that_is_lost_after_ranks_that_share_a_node_have_moved() -> None:
+    """One had ended on the node before: what counts is where the other runs."""
+    world = running(4, "Job", gpus=4)
+    world.finish("t-1")
+    world.state.drop_node(str(world.plan("t").nodes[0]))
+    world.recreate("t-0")
+    world.run("t-0")
+    nodes = world.plan("t").nodes
+    world.state.drop_plan(world.plan("t").key)
+    world.settle()
+    assert (world.plan("t").nodes, world.plan("t").ended, healthy(world)) == (nodes, (1,), "")
+
+
+def test_a_pod_that_ended_is_deleted_and_all_others_are_made_anew() -> None:
+    """The Job says that its index is complete: nobody waits for it, be the plan there or lost."""
+    for lost in (False, True):
+        world = running(3, "Job")
+        world.finish("t-1")
+        world.says(3, {"completedIndexes": "1"})
+        world.delete("t-1")
+        world.settle()
+        if lost:
+            world.state.drop_plan(world.plan("t").key)
+            world.settle()
+            assert (world.phase("t"), world.promised, healthy(world)) == (PlanPhase.BOUND, world.needed, "")
+        world.recreate("t-0")
+        world.recreate("t-2")
+        world.run("t-0", "t-2")
+        assert (world.phase("t"), world.promised, healthy(world)) == (PlanPhase.BOUND, world.needed, "")
+        assert len(world.promised) == 2
+
+
 def test_a_pod_that_ended_beyond_the_ranks_that_are_left() -> None:
     """A Job keeps it when it is to have fewer: the others start all the same."""
     world = running(2, "Job")

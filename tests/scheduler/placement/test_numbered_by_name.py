@@ -96,6 +96,19 @@ def test_stages_of_one_domain_are_neighbours() -> None:
     assert numbered_by_name(cluster, job, nodes).tolist() == [[0, 1, 6, 7]]
 
 
+@pytest.mark.parametrize(
+    "parallelism",
+    [Parallelism(tp=2, ep=3, dp=12), Parallelism(tp=1, cp=3, ep=3, pp=8, dp=3, order="tp-cp-ep-pp-dp")],
+    ids=["experts", "stages"],
+)
+def test_groups_that_share_nodes_with_their_neighbours_keep_their_ranks(parallelism: Parallelism) -> None:
+    """Six ranks of experts, or three of a stage, on nodes of eight: three nodes are whole groups, one alone is not."""
+    cluster = cluster_of([*reversed(range(24))])
+    job = Job("j", parallelism, level="minipod")
+    nodes = np.arange(job.grid.cells, dtype=np.int32).reshape(job.grid.rows, job.grid.columns)
+    assert (numbered_by_name(cluster, job, nodes) == nodes).all()
+
+
 def test_a_rule_of_others_keeps_its_ranks() -> None:
     """Which node has which rank is what a peer is compared by."""
     cluster = cluster_of([*reversed(range(24))])
