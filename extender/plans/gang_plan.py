@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import re
 import zlib
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -348,7 +349,7 @@ def _read(document: StoredObject) -> dict[str, Any]:
     fields: dict[str, Any] = {"key": key, "nodes": nodes, "pods": pods}
     if nodes and "podsPerNode" not in document.status:
         # a definition from before pods shared nodes drops it; the nodes say it too
-        fields["podsPerNode"] = next((rank for rank, node in enumerate(nodes) if node != nodes[0]), len(nodes))
+        fields["podsPerNode"] = max(Counter(filter(None, nodes)).values(), default=1)
     plan_spec = msgspec.convert(spec, PlanSpec)
     if not plan_spec.parallelism:
         return fields

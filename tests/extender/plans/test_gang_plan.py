@@ -67,7 +67,8 @@ def plans(draw: st.DrawFn) -> GangPlan:
     pods_per_node = draw(st.integers(1, 8))
     names = draw(st.lists(DNS, max_size=12, unique=True))
     less = draw(st.integers(0, pods_per_node - 1)) if names else 0  # pods that the last node has room for
-    nodes = nodes_of_pods(names, len(names) * pods_per_node - less, pods_per_node)
+    by_node = [draw(st.sampled_from([name, name, None])) for name in names]  # some vacant
+    nodes = nodes_of_pods(by_node, len(names) * pods_per_node - less, pods_per_node)
     pods = tuple(draw(st.none() | st.uuids().map(str).filter(lambda u: UUID(u).int > 0)) for _ in nodes)
     return GangPlan(
         key=GangKey(draw(DNS), draw(DNS)),
@@ -78,6 +79,7 @@ def plans(draw: st.DrawFn) -> GangPlan:
         nodes=nodes,
         pods_per_node=pods_per_node,
         pods=pods,
+        ended=tuple(rank for rank in range(len(nodes)) if draw(st.integers(0, 9)) == 0),
         spread=draw(st.none() | st.tuples(st.integers(1, 99), st.integers(1, 99))),
         objective=draw(st.none() | FINITE),
         bound=draw(st.none() | FINITE),
