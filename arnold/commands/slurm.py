@@ -313,6 +313,8 @@ def _job_of(grid: str) -> Source:
         if not separator:
             fix = "write it as tp=8,pp=8,dp=16; alpha=0.3 and level=NAME may follow"
             raise InvalidInput(f"{part[:40]!r} is no degree of parallelism", where="--grid", fix=fix)
+        if name in job | degrees:
+            raise InvalidInput(f"{name} is there twice", where="--grid", fix="name each degree once")
         number: object = value
         with suppress(ValueError):
             number = float(value) if "." in value else int(value)

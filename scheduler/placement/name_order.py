@@ -55,20 +55,24 @@ class InNameOrder:
         if anyhow.nodes is None or (freely := worth_of(cluster, job, anyhow.nodes)) is None:
             return anyhow
         admitted = admissible(cluster, job)
-        if slow := prices_slow_nodes(cluster, job):
-            healthy = admissible(cluster, job, slowest=HEALTHY)
-            admitted = healthy if healthy.sum() >= job.grid.cells else admitted
-        row = NodeRow(cluster, job, by_natural_name(cluster, np.flatnonzero(admitted).astype(np.int32)))
-        best = row.first_choice(anyhow.nodes)
-        bound = anyhow.lower_bound
-        if proved := best is not None and bound is not None and best.worth.objective <= bound + TOLERANCE:
-            pass
-        elif row.places <= MOST_PLACES:
-            limits.say("ranks in the order of names")
-            found = row.search(end - clock(), limits.seed, best)
-            proved, best = found.proved and not slow, found.best
-            # the slow nodes that were left out might do better
-            bound = bound if slow or found.bound is None else max(found.bound, bound or 0.0)
+        slow = prices_slow_nodes(cluster, job)
+        healthy = admissible(cluster, job, slowest=HEALTHY) if slow else admitted
+        bound, best, proved = anyhow.lower_bound, None, False
+        # slow nodes where the others alone keep no constraints
+        for usable in (healthy, admitted) if slow and healthy.sum() >= job.grid.cells else (admitted,):
+            row = NodeRow(cluster, job, by_natural_name(cluster, np.flatnonzero(usable).astype(np.int32)))
+            best = row.first_choice(anyhow.nodes)
+            if best is not None and bound is not None and best.worth.objective <= bound + TOLERANCE:
+                proved = True
+            elif row.places <= MOST_PLACES:
+                limits.say("ranks in the order of names")
+                found = row.search(end - clock(), limits.seed, best)
+                best = found.best
+                # the slow nodes that were left out might do better
+                proved = found.proved and (not slow or (best is None and usable is admitted))
+                bound = bound if slow or found.bound is None else max(found.bound, bound or 0.0)
+            if best is not None:
+                break
         seconds = stopwatch() - started
         if best is None:
             reason = "no choice of nodes keeps its constraints with ranks in the order of names" if proved else ""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from arnold.commands.slurm import Submission
+from arnold.commands.slurm import Submission, _job_of
 from ground.errors import InvalidInput
 
 Arnold = Callable[..., Any]
@@ -109,6 +110,17 @@ def test_what_a_script_must_not_say(script: str, line: str) -> None:
     Path(script).write_text(f"#!/bin/bash\n#SBATCH {line}\nsrun hostname\n")
     with pytest.raises(InvalidInput):
         Submission.read([script])
+
+
+def test_a_degree_is_named_once() -> None:
+    """Of two none is right."""
+    with pytest.raises(InvalidInput, match="dp is there twice"):
+        _job_of("tp=2,dp=2,dp=4")
+    assert json.loads(_job_of("tp=2,dp=4,alpha=.3,order=tp-dp-pp").text) == {
+        "name": "job",
+        "alpha": 0.3,
+        "parallelism": {"tp": 2, "dp": 4, "order": "tp-dp-pp"},
+    }
 
 
 def test_without_slurm(arnold: Arnold, script: str, monkeypatch: pytest.MonkeyPatch) -> None:

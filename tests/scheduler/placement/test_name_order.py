@@ -16,6 +16,7 @@ from scheduler.placement.node_order import by_natural_name
 from scheduler.placement.types import ALGORITHMS, Limits
 from tests.case_counts import examples
 from topology.cluster import Cluster
+from topology.flags import NodeFlag
 from topology.generate import generate
 
 IN_ORDER = InNameOrder(ALGORITHMS.load("exact"))
@@ -62,6 +63,21 @@ def test_equal_to_all_choices(names: list[int], busy: set[int], job: Job) -> Non
     assert nodes is not None
     by_rank = nodes.ravel()[np.argsort(job.grid.node_rank, axis=None)]
     assert by_rank.tolist() == by_natural_name(cluster, np.sort(by_rank)).tolist()
+
+
+def test_slow_nodes_where_healthy_ones_keep_no_constraint() -> None:
+    """Both pipelines of two stages within a minipod: n0 and n1 of one, n2 and the slow n3 of the other; n4 is alone."""
+    cluster = cluster_of([0, 1, 8, 2, 3, 7, 4, 5, 6], {2, 5, 7, 8})
+    parallelism = Parallelism(tp=8, dp=2, pp=2, order="tp-cp-ep-pp-dp")
+    job = Job("j", parallelism, level="minipod", holds=(Hold("pp", "minipod"),), avoid="price", spread_cost=0.1)
+    cluster = cluster.with_flags([NodeFlag("n3", "straggler", 1.1)])
+    outcome = run(IN_ORDER, cluster, job, Limits(seconds=20, workers=1))
+    nodes = outcome.proposal.nodes
+    assert nodes is not None, outcome.reason
+    assert sorted(cluster.names[node] for node in nodes.ravel()) == ["n0", "n1", "n2", "n3"]
+    # without the slow node there is no choice, which is proved
+    outcome = run(IN_ORDER, cluster.with_busy([2, 4, 5, 7, 8]), job, Limits(seconds=20, workers=1))
+    assert outcome.status == "infeasible"
 
 
 def test_what_a_free_order_would_add_is_said() -> None:
