@@ -186,7 +186,8 @@ class Context:
     def renewed(self, plan: GangPlan, gang: Gang) -> GangPlan:
         """Return the plan with its time to bind once more."""
         new = plan.replace(phase=PlanPhase.PLANNED, reason="Planned", message="")
-        new = new.replace(pods=uids_of(gang), expires=self.now + self.terms.bind)
+        # a gang that is to grow has more
+        new = new.replace(pods=uids_of(gang)[: len(plan.nodes)], expires=self.now + self.terms.bind)
         return self._undone(new, "Planned", "").with_condition("Planned", True, "Planned", "", self.now)
 
     def give_back(self, plan: GangPlan, phase: PlanPhase, reason: str, message: str) -> None:

@@ -196,6 +196,30 @@ def test_no_room_to_grow() -> None:
     assert (len(world.plan("t").nodes), healthy(world)) == (6, "")
 
 
+def test_time_runs_out_while_it_grows() -> None:
+    """One of two pods is late, and two more have come: the plan goes on with its two ranks, and can be read."""
+    world = Elastic()
+    world.says(2)
+    world.make(0, 1)
+    world.settle()
+    world.bind("t-0")
+    world.says(4)
+    world.make(2, 3)
+    world.later(310)
+    world.do(world.decide())
+    plan = world.plan("t")
+    assert (len(plan.nodes), plan.phase) == (2, PlanPhase.PLANNED)
+    assert decode_plan(encode_plan(plan)).pods == plan.pods == (uid("t-0"), uid("t-1"))
+    world.run("t-1")
+    world.run("t-2", "t-3")
+    assert (world.phase("t"), len(world.promised), world.promised, healthy(world)) == (
+        PlanPhase.BOUND,
+        4,
+        world.needed,
+        "",
+    )
+
+
 def test_a_node_is_kept_until_its_pod_leaves() -> None:
     """The controller says two before it has deleted the others."""
     world = running(4)
