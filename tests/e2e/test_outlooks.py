@@ -24,7 +24,7 @@ def test_a_gang_that_waits_hears_when_it_starts_and_instead_of_whom(arnold_plane
     plane = arnold_plane
     cluster = generate("minipods", minipods=2, nodes=8)
     make_real(plane.admin, cluster)
-    plane.admin.create(priority_class("urgent", 1000))
+    plane.admin.apply(priority_class("urgent", 1000))
     levels = level_labels(cluster)
     hints = {
         "a": {"arnold.dev/expected-duration": "1h"},
