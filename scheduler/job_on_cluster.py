@@ -14,8 +14,7 @@ from ground.quantities import utc_minute
 from scheduler.job import Job, NodeSize, Parallelism
 from topology.cluster import SECOND, Cluster, Level
 from topology.flags import NodeFlag
-from topology.kubernetes.nodes import TAINTS_UNTIL
-from topology.taints import PREFER_NO_SCHEDULE, kept_out_by
+from topology.taints import PREFER_NO_SCHEDULE, TAINTS_UNTIL, kept_out_by
 
 
 def named_in_full(job: Job, levels: Collection[str], beside: Collection[str]) -> Job:

@@ -21,6 +21,8 @@ any slowdown that detectors report (they start at 1.1), and above nothing."""
 
 REPELLING, DISCOURAGING = ("NoSchedule", "NoExecute"), "PreferNoSchedule"
 EFFECTS = (*REPELLING, DISCOURAGING)
+TAINTS_UNTIL = "arnold.dev/taints-until"
+"""Annotation of a node: when the taints that people set are to go, RFC 3339 with a time zone."""
 _TAINT = re.compile(r"(?P<key>[^=:\s]+)(?:=(?P<value>[^=:\s]*))?(?::(?P<effect>\w+))?")
 _PRICED = "with effect PreferNoSchedule"  # how the evidence of a price ends
 

@@ -28,12 +28,11 @@ from ground.errors import InvalidTopology
 from topology.flags import FAULTY, HEALTHY, FlagKind, NodeFlag, parse_slowdown
 from topology.kubernetes.objects import Amounts, NodeCondition, NodeObject, gpus_among, quantity
 from topology.node_gpus import GPUS, NodeGpus, mig_gpus, mig_profile, mig_sharing
-from topology.taints import Taint
+from topology.taints import TAINTS_UNTIL, Taint
 
 SLOWDOWN = "arnold.dev/slowdown"  # Annotation of a node: a factor of at least 1, or faulty
 SLOWDOWN_SINCE = "arnold.dev/slowdown-since"  # Annotation of a node: when its slowdown begins, as the next
 SLOWDOWN_UNTIL = "arnold.dev/slowdown-until"  # Annotation of a node: when its slowdown ends, RFC 3339 with a time zone
-TAINTS_UNTIL = "arnold.dev/taints-until"  # Annotation of a node: when the taints that people set are to go, as above
 OWN_TAINTS = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
 """How keys of taints begin that Kubernetes sets: they repeat what a condition says, or the cloud."""
 

@@ -55,7 +55,6 @@ from topology.kubernetes.nodes import (
     MOST_GPUS,
     OWN_TAINTS,
     SLOWDOWN,
-    TAINTS_UNTIL,
     annotated_flag,
     faults,
     is_part,
@@ -80,7 +79,7 @@ from topology.kubernetes.objects import (
 from topology.kubernetes.pods import LabelSelector, Pod
 from topology.node_gpus import GPU_CLASSES, GPUS, NodeGpus
 from topology.readers.reading import ONE_LEVEL, PlacedNode, Reading, place_nodes
-from topology.taints import Taint, kept_out_by
+from topology.taints import TAINTS_UNTIL, Taint, kept_out_by
 
 _LOOPS = re.compile(r"(?<!\\)[*+{]")
 _NESTED = re.compile(r"\)[*+{]|\(\?[^:]|\\[1-9]")
