@@ -100,6 +100,9 @@ EXCEPTIONS: Mapping[str, Elsewhere] = {
     },
     "docs/how-to/running-jobs.md": {
         "arnold snapshot": ("", "needs Slurm; tests/arnold/commands/test_cli_snapshot.py has files"),
+        "TZ=UTC sacct": ("", "needs an accounting"),
+        "arnold place --cluster slurm:": ("", "needs Slurm"),
+        "kubectl arnold": ("", CLUSTER),
         "arnold report": ("", "is of an accounting; tests/arnold/commands/test_cli_report.py has one"),
         "arnold score": ("", "is of a job that runs; tests/arnold/commands/test_cli_running_jobs.py has such"),
         "arnold explain": ("", "is of jobs that run; tests/arnold/commands/test_cli_running_jobs.py has such"),
@@ -113,6 +116,7 @@ EXCEPTIONS: Mapping[str, Elsewhere] = {
         "sinfo": ("", "needs Slurm; the demo has what it would print"),
         "sbatch ": ("", LAUNCHERS),
         "arnold place job.yaml --time": ("", "needs Slurm"),
+        "arnold slurm submit": ("", LAUNCHERS),
     },
     "docs/how-to/what-to-buy.md": {
         "arnold capacity minipods": (
