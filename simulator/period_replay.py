@@ -187,6 +187,7 @@ def _as_replayed(run: Run, job: SimJob, pool: NodePool) -> Run:
         return replace(run, start=inf, end=inf, nodes=None)
     places = np.array(job.places, dtype=np.int32)
     if job.spread is not None:  # cells in rows, where runs have their nodes in the order of their ranks
-        places = places[np.argsort(pool.gang(job).grid.node_rank.ravel())]
+        grid = pool.gang(job).grid
+        places = places.reshape(grid.node_rank.shape)[grid.cell_of_rank]
     end = job.end if job.state is JobState.DONE else job.first_start + job.record.duration
     return replace(run, start=job.first_start, end=end, nodes=places)

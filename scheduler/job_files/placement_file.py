@@ -95,8 +95,7 @@ def load_names(source: Source) -> NamedPlacement:
     """
     document, saved, file = _load(source)
     which = _cells(saved.assignment, document, file.job, None)
-    by_node_rank = np.argsort(file.job.grid.node_rank.ravel())
-    names = [saved.assignment[i].node for i in which.ravel()[by_node_rank].tolist()]
+    names = [saved.assignment[i].node for i in which[file.job.grid.cell_of_rank].tolist()]
     if len(set(names)) < len(names):
         times = Counter(names)
         i = next(i for i, cell in enumerate(saved.assignment) if times[cell.node] > 1)

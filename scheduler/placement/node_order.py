@@ -139,10 +139,9 @@ def numbered_by_name(cluster: Cluster, job: Job, nodes: IntArray) -> IntArray:
     """
     if prod(job.rank_digits) != nodes.size:
         return nodes
-    cell_of_rank = np.argsort(job.grid.node_rank, axis=None)
-    flat = nodes.ravel()[cell_of_rank]
-    by_digit = flat.reshape(job.rank_digits)
-    names = ranks_of(tuple(cluster.names[node] for node in flat), numbers=True).reshape(job.rank_digits)
+    by_rank = nodes[job.grid.cell_of_rank]
+    by_digit = by_rank.reshape(job.rank_digits)
+    names = ranks_of(tuple(cluster.names[node] for node in by_rank), numbers=True).reshape(job.rank_digits)
     for axis in range(by_digit.ndim):
         others = tuple(other for other in range(by_digit.ndim) if other != axis)
         order = np.argsort(names.min(axis=others))
