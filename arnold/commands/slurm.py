@@ -29,13 +29,13 @@ from arnold.options.command import Command, Group
 from ground.errors import InvalidInput
 from ground.files import Source, check_writable, read_source, write_file
 from topology.node_names import expand_hostlist, fold_hostlist
+from topology.running_jobs import degrees_in
 from topology.slurm_snapshot import SlurmRefused, ask
 
 if TYPE_CHECKING:
     from scheduler.outcome import Instance, Outcome
 
 LATER = "now+10minutes"  # begin of a job until its order is written; it passes where this program is killed
-ANSWER_SECONDS = 60.0  # until a program of Slurm must answer
 MOST_NAMES = 64_000  # bytes of a list of nodes that Slurm takes
 # Options of sbatch(1) without a value, or with one that stands behind = alone; all others take the next word.
 FLAGS = frozenset(
@@ -84,7 +84,7 @@ REFUSED = {
 }
 """Options of sbatch with which ranks would not be where they are planned, why, and what to do."""
 COUNT = ("partition", "time", "constraint", "reservation", "exclude")  # options of sbatch that say which nodes are free
-JOB_KEYS = ("alpha", "level", "order", "model")  # of a grid, besides degrees of parallelism
+JOB_KEYS = ("alpha", "level", "model")  # of a grid, besides degrees of parallelism
 
 SUBMIT_EXAMPLES = """\b
 Examples:
@@ -97,6 +97,11 @@ Examples:
   arnold slurm order 4242
   MASTER_ADDR=$(arnold slurm order "$SLURM_JOB_ID" | head -n 1)
 """
+
+
+_orders_option = click.option(
+    "--orders", metavar="FOLDER", help="Folder of the orders of ranks.  [default: orders beside TaskProlog]"
+)
 
 
 @click.group("slurm", cls=Group)
@@ -120,7 +125,7 @@ class SbatchCommand(Command):
 
 @command.command("submit", cls=SbatchCommand, epilog=SUBMIT_EXAMPLES)
 @click.option("--grid", metavar="tp=8,dp=4,..", help="Degrees of parallelism; also alpha, level and order.")
-@click.option("--orders", metavar="FOLDER", help="Folder of the orders of ranks.  [default: orders beside TaskProlog]")
+@_orders_option
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[SBATCH OPTIONS] SCRIPT [ARGS]...")
 def submit(*, grid: str | None, orders: str | None, words: tuple[str, ...]) -> int:
     """Plan a job, submit it with sbatch, and leave the order of its ranks for the TaskProlog.
@@ -140,16 +145,15 @@ def submit(*, grid: str | None, orders: str | None, words: tuple[str, ...]) -> i
     if outcome.evaluation is None or outcome.proposal.nodes is None:
         click.echo(f"not submitted: {outcome.reason}", err=True)
         return exit_code(outcome.status)
-    flat = outcome.proposal.nodes.ravel()[instance.job.grid.node_rank.ravel().argsort()]
-    nodes = [instance.cluster.names[node] for node in flat]
+    by_rank = outcome.proposal.nodes[instance.job.grid.cell_of_rank]
+    nodes = [instance.cluster.names[node] for node in by_rank]
     evaluation = outcome.evaluation
     line = f"DP spread {evaluation.dp}, PP spread {evaluation.pp}, objective {evaluation.objective:g}: {outcome.status}"
-    if wish.trial:
-        code, _ = _sbatch(wish, nodes)
+    code, number = _sbatch(wish, nodes, begin=LATER if wish.starts_at_once and not wish.trial else None)
+    if folder is None:
         click.echo(line, err=wish.parsable)
         return code
-    code, number = _sbatch(wish, nodes, begin=LATER if wish.starts_at_once else None)
-    if code or folder is None or not number.isdecimal():
+    if code or not number.isdecimal():
         return code
     write_file(folder / number, "".join(f"{node}\n" for node in nodes))
     if wish.starts_at_once:
@@ -159,7 +163,7 @@ def submit(*, grid: str | None, orders: str | None, words: tuple[str, ...]) -> i
 
 
 @command.command("order", cls=Command, epilog=ORDER_EXAMPLES)
-@click.option("--orders", metavar="FOLDER", help="Folder of the orders of ranks.  [default: orders beside TaskProlog]")
+@_orders_option
 @click.argument("job")
 def order(*, orders: str | None, job: str) -> None:
     """Print the host of each rank of a job, a line each, in the order of ranks.
@@ -306,22 +310,20 @@ def _planned(grid: str, wish: Submission) -> tuple[Instance, Outcome]:
 
 def _job_of(grid: str) -> Source:
     """Return the job file that a grid stands for."""
-    job: dict[str, object] = {"name": "job", "parallelism": {}}
-    degrees: dict[str, object] = {}
+    names = set[str]()
     for part in grid.split(","):
-        name, separator, value = part.strip().partition("=")
+        name, separator, _ = part.strip().partition("=")
         if not separator:
             fix = "write it as tp=8,pp=8,dp=16; alpha=0.3 and level=NAME may follow"
             raise InvalidInput(f"{part[:40]!r} is no degree of parallelism", where="--grid", fix=fix)
-        if name in job | degrees:
-            raise InvalidInput(f"{name} is there twice", where="--grid", fix="name each degree once")
-        number: object = value
-        with suppress(ValueError):
-            number = float(value) if "." in value else int(value)
-        (job if name in JOB_KEYS else degrees)[name] = number
-    if (order := job.pop("order", None)) is not None:
-        degrees["order"] = order
-    return Source("--grid", json.dumps(job | {"parallelism": degrees}), numbered=False)
+        if (key := name.strip().lower()) in names:
+            raise InvalidInput(f"{key} is there twice", where="--grid", fix="name each degree once")
+        names.add(key)
+    degrees = degrees_in(grid)
+    job: dict[str, object] = {name: degrees.pop(name) for name in JOB_KEYS if name in degrees}
+    with suppress(KeyError, ValueError):  # the reader of jobs says what is no number
+        job["alpha"] = float(str(job["alpha"]))
+    return Source("--grid", json.dumps({"name": "job", **job, "parallelism": degrees}), numbered=False)
 
 
 def _sbatch(wish: Submission, nodes: Sequence[str], *, begin: str | None = None) -> tuple[int, str]:

@@ -116,6 +116,8 @@ def test_a_degree_is_named_once() -> None:
     """Of two none is right."""
     with pytest.raises(InvalidInput, match="dp is there twice"):
         _job_of("tp=2,dp=2,dp=4")
+    with pytest.raises(InvalidInput, match="dp is there twice"):
+        _job_of("tp=2,DP=2,dp=4")
     assert json.loads(_job_of("tp=2,dp=4,alpha=.3,order=tp-dp-pp").text) == {
         "name": "job",
         "alpha": 0.3,
