@@ -105,7 +105,7 @@ def test_from_kueue(run: Arnold) -> None:
     """The manifest is a job: racks count, as its annotation prefers, and our annotations hold."""
     ran = run("place --cluster cluster.csv kueue.yaml --json").json
     assert (ran["job"]["name"], ran["level"], ran["job"]["alpha"], ran["objective"]) == ("train", "rack", 0.5, 1.5)
-    assert run("score --cluster cluster.csv --running jobs.yaml --job kueue.yaml --nodes pretrain").code == 0
+    assert run(f"score {LIVE} --job kueue.yaml --nodes pretrain").code == 0
 
 
 def test_two_rank_orders(run: Arnold) -> None:
