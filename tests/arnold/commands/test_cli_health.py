@@ -70,7 +70,7 @@ def test_json_follows_its_schema_and_flags_can_be_used(arnold: Arnold, faulty: P
     out = tmp_path / "flags.json"
     document = arnold("health", "peers", faulty, "--json", "--flags-out", out).json
     assert read_json(PeersVerdict, document).flags[0].kind == "faulty"
-    assert [metric["metric"] for metric in document["metrics"]] == ["cpu_usage"]
+    assert [metric["metric"] for metric in document["metrics"]] == ["cpu_usage", "gpu_power_draw"]
     (flag,) = read_flags(out)
     assert (flag.node, flag.kind, flag.source) == ("n03", "faulty", "peers")
     schema = arnold("schema", "health", "peers").json
