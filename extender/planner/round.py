@@ -44,7 +44,7 @@ class PlanningRound:
         waiting = self._waiting
         for key in state.gang_keys if self._keys is None else self._keys:
             before, waits, gang, plan = waiting.get(key), None, state.gang(key), state.plans.get(key)
-            resting = plan is not None and (plan.holding or plan.resting(now))
+            resting = plan is not None and (plan.holding or plan.preempting or plan.resting(now))
             if gang is not None and not gang.over and gang.complete and not resting:
                 waits = waiting_gang(state, gang)
             if waits == before or (waits is not None and key in self._asked):
