@@ -1,7 +1,7 @@
 """What Slurm's own programs print, asked live: the one place that starts them.
 
-They get words, never a line for a shell.  All answers are text: not every build of ``scontrol`` has ``--json`` (Debian's
-22.05 has not), the text says the same, and of 10,000 nodes it takes half a second instead of half a minute.
+They get words, never a line for a shell.  All answers are text: not every build of ``scontrol`` has ``--json``, as
+Debian's 22.05, the text says the same, and of 10,000 nodes it takes half a second instead of half a minute.
 """
 
 from __future__ import annotations
