@@ -19,13 +19,13 @@ from extender.gangs.annotations import watts_of
 from extender.gangs.job import holds_for, on_nodes
 from extender.gangs.types import Gang, GangKey, InvalidGang, TopologyRequest
 from extender.plans.gang_plan import GangPlan
-from extender.queue_views import FleetState, RunningEntry, key_of_pod, waiting_gang
+from extender.queue_views import FleetState, key_of_pod, waiting_gang
 from ground.errors import ArnoldError, did_you_mean
 from scheduler.job import Job, NodeSize
 from scheduler.job_on_cluster import named_in_full
 from scheduler.power_caps import power_caps
 from scheduler.queue.dispatch import Candidate, closed_to, live_candidate
-from scheduler.queue.policy import CapacityReservation, Keep, QueuedJob, QueuePolicy, Running
+from scheduler.queue.policy import CapacityReservation, Keep, QueuedJob, QueuePolicy, Running, RunningEntry
 from scheduler.queue.run_times import Prediction
 from topology.cluster import BoolArray, Cluster, FloatArray, IntArray
 from topology.kubernetes.pods import Pod
