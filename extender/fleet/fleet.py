@@ -203,6 +203,16 @@ class Fleet:
         return self._occupancy
 
     @property
+    def whole_free_nodes(self) -> int:
+        """How many nodes have all their GPUs free and promised to nobody, and may get new pods."""
+        available = self.occupancy.available  # counts first what has changed
+        hosts = [self._hosts[host.name] for host in self.table.hosts]
+        return sum(
+            free >= host.gpus and not host.fault and not host.ailment
+            for host, free in zip(hosts, available.tolist(), strict=True)
+        )
+
+    @property
     def annotated(self) -> BoolArray:
         """Shape [nodes], whether an annotation may speak against a node."""
         self._count()
