@@ -601,3 +601,25 @@ def test_a_repair_moves_exactly_the_lost_ranks(ranks: set[int], busy: set[int]) 
         assert answer.moved == tuple(sorted(ranks))
         assert len(set(answer.plan.nodes)) == 8
         assert not set(answer.plan.nodes) & (set(lost) | {spares[i] for i in busy})
+
+
+def test_slices_of_kueue_within_slices_lie_in_their_levels() -> None:
+    """16 pods on two minipods of twelve nodes, four to a rack: each eight in a minipod, each four in a rack."""
+    layers = '[{"topology": "example.com/minipod", "size": 8}, {"topology": "example.com/rack", "size": 4}]'
+    notes = {"kueue.x-k8s.io/podset-slice-required-topology-constraints": layers}
+    nodes = {one.name: one.metadata.labels or {} for one in minipods(12, 12)}
+    plan = plan_all(state_of(minipods(12, 12), gang_pods("g", 16, notes)))["g"].plan
+    for level, size in (MINIPOD, 8), (RACK, 4):
+        domains = [nodes[name][level] for name in plan.node_names]
+        assert [len({*domains[first : first + size]}) for first in range(0, 16, size)] == [1] * (16 // size)
+    assert plan.condition("HintsRead") is None
+
+
+def test_a_hard_wish_that_is_not_known_is_said_to_be_left_out() -> None:
+    """Of a version of Kueue that is yet to come: placed, with the condition."""
+    notes = {"kueue.x-k8s.io/podset-mirrored-topology": "example.com/rack"}
+    plan = plan_all(state_of(minipods(4, 4), gang_pods("g", 4, notes)))["g"].plan
+    told = plan.condition("HintsRead")
+    assert told is not None
+    assert (plan.phase, told.status, told.reason) == (PlanPhase.PLANNED, "False", "WishNotRead")
+    assert "kueue.x-k8s.io/podset-mirrored-topology" in told.message
