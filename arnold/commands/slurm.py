@@ -14,7 +14,6 @@ import json
 import os
 import re
 import shlex
-import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -28,9 +27,10 @@ from arnold.console.output import exit_code, progress
 from arnold.options.command import Command, Group
 from ground.errors import InvalidInput
 from ground.files import Source, check_writable, read_source, write_file
+from slurm.ask import SlurmRefused, ask, tell
+from slurm.ask import submit as submit_words
 from topology.node_names import expand_hostlist, fold_hostlist
 from topology.running_jobs import degrees_in
-from topology.slurm_snapshot import SlurmRefused, ask
 
 if TYPE_CHECKING:
     from scheduler.outcome import Instance, Outcome
@@ -157,7 +157,7 @@ def submit(*, grid: str | None, orders: str | None, words: tuple[str, ...]) -> i
         return code
     write_file(folder / number, "".join(f"{node}\n" for node in nodes))
     if wish.starts_at_once:
-        ask("scontrol", f"update JobId={number} StartTime=now")
+        tell("update", f"JobId={number}", "StartTime=now")
     click.echo(line, err=wish.parsable)
     return _ended(number) if "wait" in wish.options else 0
 
@@ -334,18 +334,15 @@ def _sbatch(wish: Submission, nodes: Sequence[str], *, begin: str | None = None)
     if len(names := fold_hostlist(nodes)) > MOST_NAMES:
         raise InvalidInput(f"Slurm takes lists of nodes up to {MOST_NAMES:,} bytes, this has {len(names):,}")
     own = [f"--nodelist={names}", f"--nodes={len(nodes)}", "--parsable", *([f"--begin={begin}"] if begin else [])]
-    environment = {name: value for name, value in os.environ.items() if name != WAIT}
-    done = subprocess.run(
-        ["sbatch", *own, *wish.words], stdout=subprocess.PIPE, text=True, check=False, env=environment
-    )
-    number, _, cluster = done.stdout.strip().partition(";")
+    code, printed = submit_words([*own, *wish.words], without=(WAIT,))
+    number, _, cluster = printed.strip().partition(";")
     if not number.isdecimal():
-        click.echo(done.stdout, nl=False)
+        click.echo(printed, nl=False)
     elif wish.parsable:
         click.echo(number)
     elif "quiet" not in wish.options:
         click.echo(f"Submitted batch job {number}" + (f" on cluster {cluster}" if cluster else ""))
-    return done.returncode, number
+    return code, number
 
 
 def _orders(folder: str | None) -> Path:
