@@ -115,7 +115,7 @@ def test_whole_free_nodes_are_those_that_a_gang_could_have() -> None:
     fleet = fleet_of(*minipods(4), node("cordoned", unschedulable=True), faulty)
     fleet.put_pod(pod("a", gpus=1, node="m0-0", phase="Running"))
     fleet.promise(key("a"), {"m0-1"})
-    assert fleet.whole_free_nodes == 2
+    assert fleet.whole_free_nodes(NOW) == 2
 
 
 @pytest.mark.parametrize(
