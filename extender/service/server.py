@@ -119,6 +119,8 @@ class _Process:
                 leads=election.leads,
                 reservations=state.reservations.values,
                 passed_over=lambda: sum(map(len, passed_over(state).values())),
+                free_nodes=lambda: state.fleet.whole_free_nodes(datetime.now(UTC)) if readiness.synced() else 0,
+                ready=lambda: not readiness.reasons(),
             )
             for_plans = api.lane(rate=200, parallel=8)
             writer = Writer(
