@@ -222,7 +222,7 @@ def test_the_plain_commands_are_asked_of_the_live_cluster(arnold: Arnold) -> Non
 
 @pytest.mark.usefixtures("queue")
 def test_a_manifest_is_placed_dry(arnold: Arnold, tmp_path: Path) -> None:
-    """As kubectl calls a file, ``-f``: two whole nodes are free, n01 and n12 of two minipods, and nothing is written."""
+    """As kubectl calls a file, ``-f``: two whole nodes are free, n01 and n12 in two minipods; nothing is written."""
     template = {"spec": {"containers": [{"name": "c", "resources": {"limits": {"nvidia.com/gpu": 8}}}]}}
     template |= {"metadata": {"labels": {"arnold.dev/gang": "two"}, "annotations": {"arnold.dev/level": MINIPOD}}}
     spec = {"completions": 2, "parallelism": 2, "completionMode": "Indexed", "template": template}
