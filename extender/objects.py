@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec.structs import force_setattr, replace
 
-from extender.dialect_names import NAMES
+from extender.dialect_names import KUEUE_SLICES, NAMES, WISH
 from extender.kubernetes_names import ANNOTATIONS_READ, FAIR_SHARE_WEIGHT, GROUP, MOST_TEXT
 from extender.texts import LONGEST_KEY, cut
 from ground.errors import InvalidInput
@@ -69,6 +69,11 @@ class _SchedulingPolicy(Object, frozen=True):
 class _NetworkTopology(Object, frozen=True):
     mode: str = ""
     highest_tier_allowed: int | None = None
+    highest_tier_name: str = ""
+
+
+class _SubGroupPolicy(Object, frozen=True):
+    network_topology: _NetworkTopology | None = None
 
 
 class _TopologyConstraint(Object, frozen=True):
@@ -97,7 +102,7 @@ class OwnerSpec(Object, frozen=True):
 
     Job: completions, parallelism, and what it bears of failures; JobSet: replicatedJobs; StatefulSet: replicas,
     podManagementPolicy and template; native PodGroup: schedulingPolicy and schedulingConstraints; PodGroup of
-    sig-scheduling and of Volcano: minMember, of Volcano also networkTopology.
+    sig-scheduling and of Volcano: minMember, of Volcano also networkTopology and subGroupPolicy.
     """
 
     completions: int | None = None
@@ -113,6 +118,7 @@ class OwnerSpec(Object, frozen=True):
     scheduling_constraints: _SchedulingConstraints | None = None
     min_member: int | None = None
     network_topology: _NetworkTopology | None = None
+    sub_group_policy: list[_SubGroupPolicy] | None = None
 
 
 class OwnerStatus(Object, frozen=True):
@@ -208,6 +214,7 @@ def with_claims(owner: Owner, counted: Callable[[PodSpec], PodSpec]) -> Owner:
 
 
 READ = frozenset((*ANNOTATIONS_READ, *NAMES, FAIR_SHARE_WEIGHT))  # annotations that mean something
+_MOST_TEXT = {**MOST_TEXT, KUEUE_SLICES: 4_096}  # a list of levels
 MOST_LABELS = 64  # labels that stay beside those of peers and ours: a reservation may select pods by any
 
 
@@ -215,7 +222,11 @@ def trim(meta: Metadata) -> None:
     """Drop from the metadata of an object just decoded, in place, what is not to be kept."""
     if meta.annotations:
         # A dictionary keeps its room when keys go: a new one.
-        kept = {key: _kept(key, text) for key, text in meta.annotations.items() if key in READ}
+        read = {key: text for key, text in meta.annotations.items() if key in READ}
+        unread = (key for key in meta.annotations if key not in READ and WISH.match(key))
+        kept = {key: _kept(key, text) for key, text in read.items()} | {
+            cut(key, LONGEST_KEY): "" for key in islice(unread, 8)
+        }
         force_setattr(meta, "annotations", kept or None)
     if meta.labels and len(meta.labels) > MOST_LABELS:
         named = {key: text for key, text in meta.labels.items() if key in NAMES or key.startswith(f"{GROUP}/")}
@@ -231,7 +242,7 @@ def trim(meta: Metadata) -> None:
 
 
 def _kept(key: str, text: str) -> str:
-    return _one_copy(cut(text, MOST_TEXT.get(key, LONGEST_KEY)))
+    return _one_copy(cut(text, _MOST_TEXT.get(key, LONGEST_KEY)))
 
 
 @lru_cache(256)  # the pods of a gang mostly come together

@@ -24,23 +24,9 @@ from extender.gangs.job import nodes_needed, on_nodes
 from extender.gangs.types import Gang, GangKey, InvalidGang
 from extender.kubernetes_names import SCHEDULER
 from extender.plans.reservation import Reservation
-from scheduler.queue.policy import CapacityReservation, QueuedJob, Running, Waiting
+from scheduler.queue.policy import CapacityReservation, QueuedJob, Running, RunningEntry, Waiting
 from topology.cluster import BoolArray, IntArray
 from topology.kubernetes.pods import Pod
-
-
-@dataclass(frozen=True, slots=True)
-class RunningEntry:
-    """A gang, or a single pod, that has nodes: a ``Running`` of the queue policies."""
-
-    key: GangKey
-    priority: int
-    preemptible: bool
-    gpus: int
-    places: tuple[int, ...]
-    started: float  # seconds since 1970 UTC
-    ends: float
-    leaving: bool = False  # whether all that it has on nodes is being deleted
 
 
 def key_of_pod(pod: Pod) -> GangKey:
@@ -94,7 +80,7 @@ def waiting_pod(pod: Pod, gpus: int) -> QueuedJob:
     )
 
 
-def running_jobs(state: ClusterCache, rows: Mapping[str, int], now: datetime) -> Iterator[RunningEntry]:
+def running_jobs(state: ClusterCache, rows: Mapping[str, int], now: datetime) -> Iterator[RunningEntry[GangKey]]:
     """Yield all that has nodes, in no particular order; ``rows`` are those of the fleet's table."""
     for gang in state.gangs():
         if (job := _running_gang(state, gang, rows, now)) is not None:
@@ -110,7 +96,9 @@ def running_jobs(state: ClusterCache, rows: Mapping[str, int], now: datetime) ->
             yield RunningEntry(key, priority, stoppable, gpus, places, started, ends, pod.leaving)
 
 
-def _running_gang(state: ClusterCache, gang: Gang, rows: Mapping[str, int], now: datetime) -> RunningEntry | None:
+def _running_gang(
+    state: ClusterCache, gang: Gang, rows: Mapping[str, int], now: datetime
+) -> RunningEntry[GangKey] | None:
     plan = state.holding_plan(gang.key)
     bound, held = [pod for pod in gang.pods if pod.node is not None and not pod.terminal], Counter[str]()
     for pod in bound:
@@ -216,7 +204,7 @@ class FleetState:
         return self._state.fleet.occupancy.available
 
     @cached_property
-    def running(self) -> Sequence[RunningEntry]:
+    def running(self) -> Sequence[RunningEntry[GangKey]]:
         """All that has nodes, by expected end."""
         entries = running_jobs(self._state, self._table.index_of, self._time)
         return sorted(entries, key=lambda entry: (entry.ends, entry.key))

@@ -51,6 +51,7 @@ class TopologyRequest:
     source: str  # the annotation that says so
     tier: int | None = None  # number of a level, 1 the closest, where the dialect numbers its levels and level is None
     slice_size: int | None = None  # the request concerns each so many consecutive ranks; None = the whole gang
+    unread: str = ""  # why it cannot be heeded, of the source; empty = it is
 
 
 @dataclass(frozen=True, slots=True)

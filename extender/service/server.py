@@ -48,7 +48,6 @@ from extender.plans.reservation import decode_reservation
 from extender.service.settings import (
     LogFormat,
     ServeOptions,
-    live_policy,
     parse_address,
     parse_gpu_classes,
     parse_levels,
@@ -60,6 +59,7 @@ from ground.errors import InvalidInput
 from ground.quantities import plural
 from scheduler.placement.cpsat import load_solver
 from scheduler.placement.types import Limits
+from scheduler.queue.policy import live_policy
 from topology.kubernetes.labels import parse_domains
 from topology.kubernetes.pods import Pod
 
@@ -119,6 +119,8 @@ class _Process:
                 leads=election.leads,
                 reservations=state.reservations.values,
                 passed_over=lambda: sum(map(len, passed_over(state).values())),
+                free_nodes=lambda: state.fleet.whole_free_nodes(datetime.now(UTC)) if readiness.synced() else 0,
+                ready=lambda: not readiness.reasons(),
             )
             for_plans = api.lane(rate=200, parallel=8)
             writer = Writer(
