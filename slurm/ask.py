@@ -62,12 +62,13 @@ def ask_slurm(
     return topology, tuple(records), tuple(notes), running
 
 
-def ask(program: str, question: str, *options: str) -> tuple[Source, str]:
+def ask(program: str, question: str, *options: str, epoch: bool = False) -> tuple[Source, str]:
     """Return what a program of Slurm's prints, and the last words that it complains in; empty = none.
 
+    :param epoch: whether it is to print times in seconds since 1970.
     :raises SlurmRefused: it is not there, does not answer, or fails.
     """
-    return _run([program, *options, *question.split()], where=f"{program} {question}")
+    return _run([program, *options, *question.split()], where=f"{program} {question}".rstrip(), epoch=epoch)
 
 
 def tell(*words: str) -> None:
@@ -85,11 +86,12 @@ def submit(words: Sequence[str], *, without: Container[str] = ()) -> tuple[int, 
     return done.returncode, done.stdout
 
 
-def _run(command: Sequence[str], *, where: str) -> tuple[Source, str]:
+def _run(command: Sequence[str], *, where: str, epoch: bool = False) -> tuple[Source, str]:
     program = command[0]
     # a user's formats, for times and for columns, are not to be read by anybody else
     formats = ("SLURM_TIME_FORMAT", "SQUEUE_FORMAT", "SQUEUE_FORMAT2", "SQUEUE_SORT")
     environment = {name: value for name, value in os.environ.items() if name not in formats} | {"LC_ALL": "C"}
+    environment |= {"SLURM_TIME_FORMAT": "%s"} if epoch else {}
     try:
         done = subprocess.run(
             command,

@@ -552,7 +552,7 @@ _NO_RESERVATIONS = re.compile(r"^No reservations in the system", re.MULTILINE)
 _JOBS = re.compile(r"\A\s*JOBID\b")
 _STARTS = re.compile(r"^\s*JOBID\b.*\bSTART_TIME\b", re.MULTILINE)
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d")
-_INELIGIBLE = ("BeginTime", "Dependency", "DependencyNeverSatisfied", "JobHeldUser", "JobHeldAdmin")
+INELIGIBLE = ("BeginTime", "Dependency", "DependencyNeverSatisfied", "JobHeldUser", "JobHeldAdmin")
 """Reasons of jobs that wait for something else than nodes: Slurm plans none for them."""
 
 
@@ -576,7 +576,7 @@ def read_snapshot(source: Source, names: Container[str]) -> SlurmSnapshot | None
         for record, place in records["JobId"]:
             job = fields_of(record)
             start = slurm_time(job.get("StartTime", ""))
-            if job.get("JobState") == "PENDING" and job.get("Reason") not in _INELIGIBLE and start is not None:
+            if job.get("JobState") == "PENDING" and job.get("Reason") not in INELIGIBLE and start is not None:
                 nodes_of_job = job.get("SchedNodeList", "")
                 nodes = _names(nodes_of_job, place) if nodes_of_job not in ("", "(null)") else None
                 planned.append(PlannedStart(start, tuple(job.get("Partition", "").split(",")), nodes))
@@ -666,7 +666,7 @@ def _starts_of(source: Source) -> Iterator[PlannedStart]:
             header = words
             continue
         at = next((i for i, word in enumerate(words) if _TIME.fullmatch(word)), None)
-        if not header or at is None or any(f"({reason}" in line for reason in _INELIGIBLE):
+        if not header or at is None or any(f"({reason}" in line for reason in INELIGIBLE):
             continue
         names = partition = ""
         if "SCHEDNODES" in header:
@@ -789,7 +789,7 @@ def _from_json(document: Document) -> SlurmSnapshot:
             _names(job.scheduled_nodes, place) if job.scheduled_nodes else None,
         )
         for job in answer.jobs or ()
-        if "PENDING" in job.job_state and job.start_time and job.state_reason not in _INELIGIBLE
+        if "PENDING" in job.job_state and job.start_time and job.state_reason not in INELIGIBLE
     ]
     no_nodes = keys & {"partitions", "reservations", "jobs"} and not keys & {"nodes", "sinfo"}
     return SlurmSnapshot(

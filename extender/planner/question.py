@@ -20,13 +20,13 @@ from extender.gangs.job import holds_for, on_nodes
 from extender.gangs.pod_rules import hosts_chosen
 from extender.gangs.types import Gang, GangKey, InvalidGang, TopologyRequest
 from extender.plans.gang_plan import GangPlan
-from extender.queue_views import FleetState, RunningEntry, key_of_pod, waiting_gang
+from extender.queue_views import FleetState, key_of_pod, waiting_gang
 from ground.errors import ArnoldError, did_you_mean
 from scheduler.job import Job, NodeSize
 from scheduler.job_on_cluster import named_in_full
 from scheduler.power_caps import power_caps
 from scheduler.queue.dispatch import Candidate, closed_to, live_candidate
-from scheduler.queue.policy import CapacityReservation, Keep, QueuedJob, QueuePolicy, Running
+from scheduler.queue.policy import CapacityReservation, Keep, QueuedJob, QueuePolicy, Running, RunningEntry
 from scheduler.queue.run_times import Prediction
 from topology.cluster import BoolArray, Cluster, FloatArray, IntArray
 from topology.kubernetes.labels import HOSTNAME
@@ -102,6 +102,18 @@ class Asked:
                 yield self.cluster.with_busy(np.flatnonzero((self.rows >= 0) & (keep[self.rows] > 0)).tolist())
         if not self.case.offers:
             yield self.cluster.with_busy(range(len(self.cluster)))
+
+    @property
+    def unreserved(self) -> Cluster | None:
+        """The nodes of which nothing is to be left to others in the last attempt, whoever is on them; ``None`` = no
+        such.
+        """
+        if not self.case.offers:
+            return None
+        if (keep := self.case.offers[-1]) is None:
+            return self.cluster
+        rows = np.flatnonzero((self.rows >= 0) & (keep[self.rows] == 0)).astype(np.int32)
+        return self.cluster.subset(rows) if len(rows) else None
 
 
 Question = Asked | NotAsked
