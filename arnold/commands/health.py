@@ -9,6 +9,7 @@ import click
 from arnold.commands.command_table import CommandRow, LazyGroup, command_row
 
 COMMANDS: Mapping[str, CommandRow] = {
+    "look": command_row("health_look", "Look at all files of a dead or slow job: who is it?"),
     "op-trace": command_row("health_op_trace", "Convert profiles to an op trace for stragglers."),
     "peers": command_row("health_peers:peers", "Compare a job's machines by their recorded metrics."),
     "watch": command_row("health_peers:watch", "Compare machines repeatedly, by a running Prometheus."),
