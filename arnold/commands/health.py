@@ -17,6 +17,7 @@ COMMANDS: Mapping[str, CommandRow] = {
     "collectives": command_row("health_collectives", "Find the rank that makes collectives hang or slow."),
     "evict": command_row("health_evict", "Say which machines to evict, from stack dumps."),
     "isolate": command_row("health_isolate", "Find a silent fault by two short runs on parts."),
+    "pairs": command_row("health_pairs", "Find a slow node or link by bandwidth tests of pairs."),
     "backups": command_row("health_backups", "Say which machine keeps whose checkpoint backup."),
 }
 

@@ -154,7 +154,8 @@ def same_node(one: str, other: str) -> bool:
     """Return whether two names are of one node: with the domain and without."""
     if one[:1].isdigit() or other[:1].isdigit():
         return one == other
-    return one == other or (one.split(".")[0] == other.split(".")[0] and ("." in one) != ("." in other))
+    short = one.partition(".")[0] == other.partition(".")[0] and ("." in one) != ("." in other)
+    return one == other or short
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +198,9 @@ def suspects_of(clues: Iterable[Clue], case: Case) -> list[Suspect]:
         step = ORDER[group[0].sure] - (len({clue.file for clue in group}) > 1 and len({c.kind for c in group}) > 1)
         sure = LEVELS[min(max(step + bool(against), 0), len(LEVELS) - 1)]
         suspects.append(Suspect(node, rank, gpu, group[0].kind, sure, group[0].factor, tuple(group), tuple(against)))
-    return sorted(suspects, key=lambda suspect: (ORDER[suspect.sure], suspect.against[0].of_program, -len(suspect.against)))
+    return sorted(
+        suspects, key=lambda suspect: (ORDER[suspect.sure], suspect.against[0].of_program, -len(suspect.against))
+    )
 
 
 def _width(clue: Clue) -> tuple[int, int]:

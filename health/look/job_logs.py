@@ -87,7 +87,8 @@ def read_watchdog(text: Text) -> Iterator[object]:
         own = in_group if spoken is None else int(spoken[1])
         standing = Standing(group, own, in_group, is_global=spoken is not None or group == "default_pg")
         if work:
-            standing.at, standing.op, standing.size = int(work[1]), work[2], f"{work[3]} -> {work[4]}" if work[3] else ""
+            standing.at, standing.op = int(work[1]), work[2]
+            standing.size = f"{work[3]} -> {work[4]}" if work[3] else ""
             standing.timeouts = int("terminated" not in line.text and "what()" not in line.text)
         if status:
             standing.at = int(status["at"]) if status["at"] else standing.at
@@ -106,7 +107,7 @@ def judge_watchdog(facts: Sequence[object], case: Case) -> Iterator[object]:
     of_all = {(at, *calls[rank, at]) for (rank, at), group in named.items() if group in WORLD and (rank, at) in calls}
     groups: dict[str, dict[int, Standing]] = defaultdict(dict)
     for one in said:
-        group = one.group or named.get((one.rank, one.at), "")
+        group = one.group or named.get((one.rank, -1 if one.at is None else one.at), "")
         if not group and (one.at, one.op, one.size) in of_all:
             group = "default_pg"
         kept = groups[group].setdefault(one.rank, Standing(group, one.rank, one.in_group, is_global=one.is_global))
@@ -142,20 +143,17 @@ def _behind(group: str, ranks: list[Standing], case: Case) -> Iterator[Clue]:
         return Clue(kind, sure, says, name, line_numbers(by_file(culprit.lines)[name]), rank=rank)
 
     waiting = [one for one in ranks if one.at == number]
-    late = [one for one in ranks if one.reached is not None and one.reached < number]
-    passed = [
-        one
-        for one in late
-        if one.at is not None and sum((other.completed or -1) >= one.at for other in ranks) * 2 > len(ranks)
-    ]
-    if late and len(late) < len(ranks) and len(waiting) >= len(late):
+    # a rank waits in its first collective that is not over: who waits in a later one has completed those before
+    passed = [one for one in ranks if one.at is not None and one.at < number]
+    late = [one for one in ranks if one not in passed and one.reached is not None and one.reached < number]
+    if (passed or late) and len(waiting) >= len(passed) + len(late):
+        sure = unsure if len(passed) + len(late) == 1 else "possible"
+        for one in passed:
+            says = f"waits in {one.at:,}, which the {len(waiting)} that wait in {where} have completed"
+            yield clue("gpu-not-ready", one, says, sure)
         for one in late:
-            if one in passed:
-                says = f"waits in {one.at:,}, which the others have completed: they wait in {where}"
-                yield clue("gpu-not-ready", one, says, unsure if len(late) == 1 else "possible")
-            else:
-                says = f"last called {one.reached:,}, while {len(waiting)} others wait in {where}"
-                yield clue("not-launched", one, says, unsure if len(late) == 1 else "possible")
+            says = f"last called {one.reached:,}, while {len(waiting)} others wait in {where}"
+            yield clue("not-launched", one, says, sure)
         return
     for kind, of in (("op", "program-other-operation"), ("size", "program-other-size")):
         calls = Counter(str(getattr(one, kind)) for one in waiting if getattr(one, kind))
@@ -167,16 +165,15 @@ def _behind(group: str, ranks: list[Standing], case: Case) -> Iterator[Clue]:
                         says = f"called {one.op} of {one.size or 'unknown size'} as {where}, and {most} others {usual}"
                         yield clue(of, one, says, "possible")
                 return
-    ranks_of_job = case.ranks if case.ranks is not None else len(case.seen)
     known = set(range(case.ranks)) if case.ranks is not None else case.seen
     silent = known - {one.rank for one in ranks}
-    if group == "default_pg" and silent and len(waiting) >= FEWEST_VOICES and len(waiting) == len(known) - len(silent):
-        if len(silent) <= max(1, ranks_of_job // MOST_SILENT):
-            name, line = waiting[0].lines[0]
-            for rank in sorted(silent):
-                says = f"says nothing, while all {len(waiting)} other ranks wait in {where}"
-                sure: Certainty = "likely" if len(silent) == 1 and rank in case.seen and case.ranks else "possible"
-                yield Clue("silent", sure, says, name, (line.number,), rank=rank)
+    all_wait = len(waiting) >= FEWEST_VOICES and len(waiting) == len(known) - len(silent)
+    if group == "default_pg" and all_wait and len(silent) <= max(1, len(known) // MOST_SILENT):
+        name, line = waiting[0].lines[0]
+        for rank in sorted(silent):
+            says = f"says nothing, while all {len(waiting)} other ranks wait in {where}"
+            sure: Certainty = "likely" if len(silent) == 1 and rank in case.seen and case.ranks else "possible"
+            yield Clue("silent", sure, says, name, (line.number,), rank=rank)
 
 
 def _silence(group: str, ranks: list[Standing], case: Case) -> str:
@@ -202,7 +199,7 @@ JOB_LOGS = (
     Form(
         "pytorch-watchdog",
         "lines of PyTorch's NCCL watchdog",
-        re.compile(r"Watchdog caught collective|last enqueued (?:NCCL )?work|\[PG [^\]]*Rank \d+\]|ProcessGroupNCCL", re.I),
+        re.compile(r"Watchdog caught coll|last enqueued (?:NCCL )?work|\[PG [^\]]*Rank \d+\]|ProcessGroupNCCL"),
         read_watchdog,
         judge_watchdog,
     ),

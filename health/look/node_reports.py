@@ -1,4 +1,4 @@
-"""What stands in reports of one node: the kernel's log, dcgmi diag, nvidia-smi, counters of InfiniBand, DCGM's exporter.
+"""What stands in reports of one node: the kernel's log, dcgmi diag, nvidia-smi, counters of InfiniBand, of DCGM.
 
 They convict hardware, and so need the node's name: from the line itself, or the name of the file or its folder.
 """
@@ -12,7 +12,7 @@ from health.look.evidence import Clue, Form, Line, Note, Text, Wanted, line_numb
 from health.look.xids import REMEDIES, sxid, xid
 
 _HOST = re.compile(
-    r"^(?:<\d+>\d* ?)?(?:[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d|\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d\S*) (?P<syslog>[\w.-]+) kernel"
+    r"^(?:<\d+>\d* ?)?(?:[A-Z][a-z]{2} [ \d]\d [\d:]{8}|\d{4}-\d\d-\d\d[T ][\d:]{8}\S*) (?P<syslog>[\w.-]+) kernel"
     r"|^(?P<pdsh>[a-zA-Z][\w.-]*): (?=[\[<A-Z\d])"
 )
 _XID = re.compile(
@@ -53,10 +53,13 @@ def read_kernel_log(text: Text) -> Iterator[object]:
             continue
         times = f" {len(lines):,} times" if len(lines) > 1 else ""
         says = f"{name} on {address}{times}: {entry.says}; {REMEDIES[entry.action]}"
-        gpu = None if of_switch else address
-        yield Clue("nvswitch" if of_switch else "gpu-error", entry.sure, says, text.name, line_numbers(l for l, _ in lines), node, gpu=gpu)
+        kind, gpu = ("nvswitch", None) if of_switch else ("gpu-error", address)
+        where = line_numbers(line for line, _ in lines)
+        yield Clue(kind, entry.sure, says, text.name, where, node, gpu=gpu)
         if node is None:
-            yield Wanted(f"say which node {text.name} is of: call it dmesg-NODE.txt, or put it into a folder of that name")
+            yield Wanted(
+                f"say of which node {text.name} is: call it dmesg-NODE.txt, or put it into a folder of that name"
+            )
     if passed_over:
         yield Note(f"no evidence against hardware: {', '.join(dict.fromkeys(passed_over))}")
 
