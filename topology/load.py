@@ -363,7 +363,7 @@ def read_node_lists(
         in_use = {name: Listed(Use.IN_USE) for name in own_name.values()}
         lists.append(NodeList(source.name, in_use, strangers, own_name))
     if parts:
-        return [*lists, _slurm_list(parts, cluster, names, request, now=now, unlisted=unlisted, own=own)]
+        return [*lists, slurm_list(parts, cluster, names, request, now=now, unlisted=unlisted, own=own)]
     if option := request.first_option():
         none = "nothing that was read says what Slurm's nodes are"
         fix = "give what `scontrol show nodes` and `scontrol show partitions` print with --busy, or --cluster slurm:"
@@ -420,7 +420,7 @@ def _of_another_cluster(strangers: Mapping[str, str], names: NodeNames, otherwis
     return InvalidTopology(none, where=place, fix=fix)
 
 
-def _slurm_list(
+def slurm_list(
     parts: Sequence[tuple[Source, SlurmSnapshot]],
     cluster: Cluster,
     names: NodeNames,
