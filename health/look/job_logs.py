@@ -172,8 +172,8 @@ def _behind(group: str, ranks: list[Standing], case: Case) -> Iterator[Clue]:
         name, line = waiting[0].lines[0]
         for rank in sorted(silent):
             says = f"says nothing, while all {len(waiting)} other ranks wait in {where}"
-            sure: Certainty = "likely" if len(silent) == 1 and rank in case.seen and case.ranks else "possible"
-            yield Clue("silent", sure, says, name, (line.number,), rank=rank)
+            alone = len(silent) == 1 and rank in case.seen and case.ranks is not None
+            yield Clue("silent", "likely" if alone else "possible", says, name, (line.number,), rank=rank)
 
 
 def _silence(group: str, ranks: list[Standing], case: Case) -> str:
