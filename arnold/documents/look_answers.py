@@ -13,7 +13,7 @@ from ground.quantities import decimal, plural
 from ground.records import JsonRecord
 from health.collectives.diagnosis import Certainty
 from health.look.evidence import Clue, Suspect
-from health.look.folder import Look
+from health.look.folder import FolderLook
 from health.pairs.group_testing import Findings, Pair
 from health.pairs.rounds import Rounds
 from topology.cluster import Cluster
@@ -87,7 +87,7 @@ class LookDocument(JsonRecord):
     """What to collect or do next."""
 
 
-def look_document(look: Look) -> LookDocument:
+def look_document(look: FolderLook) -> LookDocument:
     """Return the document of a look."""
     suspects = tuple(_named(suspect) for suspect in look.suspects)
     read = sum(file.read for file in look.files)

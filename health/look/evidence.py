@@ -30,7 +30,7 @@ class Line(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class TextFile:
     """The lines of a file that are of one form."""
 
     name: str
@@ -69,7 +69,7 @@ class Seat(NamedTuple):
     pci: str | None
 
 
-class Address(NamedTuple):
+class NodeAddress(NamedTuple):
     """A node has this address."""
 
     address: str
@@ -82,7 +82,7 @@ class Seen(NamedTuple):
     rank: int
 
 
-class Wanted(NamedTuple):
+class NextStep(NamedTuple):
     """What should be collected or done next."""
 
     words: str
@@ -95,7 +95,7 @@ class Note(NamedTuple):
 
 
 @dataclass
-class Case:
+class Whereabouts:
     """What is known beside the clues: who is where."""
 
     ranks: int | None = None  # of the job
@@ -110,7 +110,7 @@ class Case:
             match fact:
                 case Seat():
                     seats.append(fact)
-                case Address():
+                case NodeAddress():
                     self.names[fact.address] = fact.node
                 case Seen():
                     self.seen.add(fact.rank)
@@ -139,14 +139,14 @@ class Case:
         return replace(clue, node=node, rank=fits[0].rank if len(fits) == 1 else None)
 
 
-class Form(NamedTuple):
+class TextForm(NamedTuple):
     """A form of text: how it is known and read."""
 
     kind: str
     what: str  # it is, in words
     marks: re.Pattern[str]  # stand in every line of it, or, where it is a document, in its beginning
-    read: Callable[[Text], Iterator[object]]
-    judge: Callable[[Sequence[object], Case], Iterator[object]] | None = None  # what all files together show
+    read: Callable[[TextFile], Iterator[object]]
+    judge: Callable[[Sequence[object], Whereabouts], Iterator[object]] | None = None  # what all files together show
     document: bool = False  # whether all lines of a file belong to it, and not those with marks alone
 
 
@@ -172,7 +172,7 @@ class Suspect:
     contradicts: tuple[Clue, ...]
 
 
-def suspects_of(clues: Iterable[Clue], case: Case) -> list[Suspect]:
+def suspects_of(clues: Iterable[Clue], case: Whereabouts) -> list[Suspect]:
     """Return one suspect for all clues that can be of one, the surest first.
 
     Clues of two forms of files that agree are a step surer than either, and what speaks for a suspect takes it a step

@@ -12,11 +12,11 @@ from pathlib import Path
 
 from ground.errors import ArnoldError, InvalidInput
 from ground.files import ByteStream, opened
-from health.look.evidence import Case, Clue, Form, Line, Note, Suspect, Text, Wanted, suspects_of
+from health.look.evidence import Clue, Line, NextStep, Note, Suspect, TextFile, TextForm, Whereabouts, suspects_of
 from health.look.job_logs import JOB_LOGS
 from health.look.node_reports import NODE_REPORTS
 
-FORMS: tuple[Form, ...] = (*JOB_LOGS, *NODE_REPORTS)
+FORMS: tuple[TextForm, ...] = (*JOB_LOGS, *NODE_REPORTS)
 """All forms of text that are read line by line."""
 
 MOST_FILES = 20_000  # Of a folder: more than a log, a dump and a profile of each of 5,000 ranks
@@ -38,7 +38,7 @@ class LookedAt:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class FolderLook:
     """What a folder holds, and who is suspected."""
 
     files: tuple[LookedAt, ...]
@@ -46,7 +46,7 @@ class Look:
     next: tuple[str, ...]
 
 
-def look_at_folder(folder: str) -> Look:
+def look_at_folder(folder: str) -> FolderLook:
     """Read every file of a folder and of those in it.
 
     :raises InvalidInput: it is no folder, or has no file, or more than can be looked at.
@@ -57,7 +57,7 @@ def look_at_folder(folder: str) -> Look:
         files.append(looked)
         for kind, items in found.items():
             facts[kind] += items
-    case = Case()
+    case = Whereabouts()
     case.learn(chain.from_iterable(facts.values()))
     clues, wanted = list[Clue](), dict[str, None]()
     for form in FORMS:
@@ -66,9 +66,9 @@ def look_at_folder(folder: str) -> Look:
             match item:
                 case Clue():
                     clues.append(item)
-                case Wanted():
+                case NextStep():
                     wanted[item.words] = None
-    return Look(tuple(files), tuple(suspects_of(clues, case)), tuple(wanted))
+    return FolderLook(tuple(files), tuple(suspects_of(clues, case)), tuple(wanted))
 
 
 def _files(folder: str) -> Iterator[tuple[Path, str]]:
@@ -114,7 +114,7 @@ def _read_text(path: Path, name: str) -> tuple[LookedAt, dict[str, list[object]]
     for form in FORMS:
         if form.kind in kept:
             lines = list(chain(*kept[form.kind]))
-            found[form.kind] = list(form.read(Text(name, lines, node_in(name))))
+            found[form.kind] = list(form.read(TextFile(name, lines, node_in(name))))
     notes = [note, *(item.words for items in found.values() for item in items if isinstance(item, Note))]
     if found:
         return LookedAt(name, ", ".join(found), read=True, note="; ".join(filter(None, notes))), found

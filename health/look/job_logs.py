@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from health.collectives.diagnosis import Certainty
-from health.look.evidence import Case, Clue, Form, Line, Seen, Text, Wanted, by_file, line_numbers
+from health.look.evidence import Clue, Line, NextStep, Seen, TextFile, TextForm, Whereabouts, by_file, line_numbers
 from topology.node_names import fold_hostlist
 
 GLOBAL = re.compile(r"\[rank(\d+)\]:")
@@ -67,7 +67,7 @@ class Standing:
         self.lines += other.lines
 
 
-def read_watchdog(text: Text) -> Iterator[object]:
+def read_watchdog(text: TextFile) -> Iterator[object]:
     """Yield what the watchdog of each rank says, a line each; a timeout's line of old versions names no group."""
     for line in text.lines:
         spoken = GLOBAL.search(line.text)
@@ -97,7 +97,7 @@ def read_watchdog(text: Text) -> Iterator[object]:
         yield standing
 
 
-def judge_watchdog(facts: Sequence[object], case: Case) -> Iterator[object]:
+def judge_watchdog(facts: Sequence[object], case: Whereabouts) -> Iterator[object]:
     """Yield clues against ranks that are behind, in each group by itself; else what to collect."""
     said = [fact for fact in facts if isinstance(fact, Standing)]
     # a line without a group is of the group in which the same rank waits in the same number, or of all ranks where
@@ -122,10 +122,10 @@ def judge_watchdog(facts: Sequence[object], case: Case) -> Iterator[object]:
                 yield clue
     for group, ranks in groups.items():
         if not found[group]:
-            yield Wanted(_silence(group, list(ranks.values()), case))
+            yield NextStep(_silence(group, list(ranks.values()), case))
 
 
-def _behind(group: str, ranks: list[Standing], case: Case) -> Iterator[Clue]:
+def _behind(group: str, ranks: list[Standing], case: Whereabouts) -> Iterator[Clue]:
     """Yield clues of one group."""
     at = Counter(one.at for one in ranks if one.at is not None)
     # without a name it is one group only where ranks in it are those of the job, and no rank speaks for two processes
@@ -176,7 +176,7 @@ def _behind(group: str, ranks: list[Standing], case: Case) -> Iterator[Clue]:
             yield Clue("silent", "likely" if alone else "possible", says, name, (line.number,), rank=rank)
 
 
-def _silence(group: str, ranks: list[Standing], case: Case) -> str:
+def _silence(group: str, ranks: list[Standing], case: Whereabouts) -> str:
     """Return who should be looked at where the watchdog's lines convict nobody."""
     speak = {one.rank for one in ranks}
     known = set(range(case.ranks)) if case.ranks is not None else case.seen
@@ -196,7 +196,7 @@ def _ranks(ranks: set[int]) -> str:
 
 
 JOB_LOGS = (
-    Form(
+    TextForm(
         "pytorch-watchdog",
         "lines of PyTorch's NCCL watchdog",
         re.compile(r"Watchdog caught coll|last enqueued (?:NCCL )?work|\[PG [^\]]*Rank \d+\]|ProcessGroupNCCL"),

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from health.look.evidence import Clue, Form, Line, Note, Text, Wanted, line_numbers
+from health.look.evidence import Clue, Line, NextStep, Note, TextFile, TextForm, line_numbers
 from health.look.xids import REMEDIES, sxid, xid
 
 _HOST = re.compile(
@@ -27,13 +27,13 @@ def pci_address(text: str) -> str:
     return f"{int(domain, 16):04x}:{bus:0>2}:{device.partition('.')[0]:0>2}"
 
 
-def node_of(line: Line, text: Text) -> str | None:
+def node_of(line: Line, text: TextFile) -> str | None:
     """Return the node that a line of a kernel's log is of: syslog and pdsh name it, dmesg does not."""
     host = _HOST.match(line.text)
     return (host["syslog"] or host["pdsh"]) if host else text.node
 
 
-def read_kernel_log(text: Text) -> Iterator[object]:
+def read_kernel_log(text: TextFile) -> Iterator[object]:
     """Yield a clue for each GPU or switch with an error of each number that convicts."""
     seen: dict[tuple[str | None, str, int, bool], list[tuple[Line, str]]] = {}
     for line in text.lines:
@@ -57,7 +57,7 @@ def read_kernel_log(text: Text) -> Iterator[object]:
         where = line_numbers(line for line, _ in lines)
         yield Clue(kind, entry.sure, says, text.name, where, node, gpu=gpu)
         if node is None:
-            yield Wanted(
+            yield NextStep(
                 f"say of which node {text.name} is: call it dmesg-NODE.txt, or put it into a folder of that name"
             )
     if passed_over:
@@ -65,7 +65,7 @@ def read_kernel_log(text: Text) -> Iterator[object]:
 
 
 NODE_REPORTS = (
-    Form(
+    TextForm(
         "kernel-log",
         "the kernel's log (dmesg, journalctl -k, syslog)",
         re.compile(r"NVRM: |SXid \(|segfault at .* in libnccl"),

@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from health.look.folder import Look, look_at_folder
+from health.look.folder import FolderLook, look_at_folder
 
-Looking = Callable[..., Look]
+Looking = Callable[..., FolderLook]
 
 
 @pytest.fixture
 def look(tmp_path: Path) -> Looking:
     """Look at files by their names and texts."""
 
-    def at(**texts: str) -> Look:
+    def at(**texts: str) -> FolderLook:
         for name, text in texts.items():
             (tmp_path / f"{name}.log").write_text(text)
         return look_at_folder(str(tmp_path))
