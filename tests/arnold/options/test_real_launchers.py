@@ -13,9 +13,7 @@ import shlex
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from pathlib import Path
-from time import monotonic, sleep
 from typing import Any
 
 import pytest
@@ -23,22 +21,19 @@ import yaml
 
 from arnold.options import placement_outputs
 from tests.ports import free_port
+from tests.real_slurm import DEADLINE, idle, needs_slurm, real_slurm, wait_until
 
 Arnold = Callable[..., Any]
 
 pytestmark = [pytest.mark.launchers, pytest.mark.xdist_group("launchers")]  # one Slurm, started once, by one worker
 
-TASK_PROLOG = Path(__file__).parents[3] / "manifests" / "slurm" / "task_prolog"
 PAGE = Path(__file__).parents[3] / "docs" / "tutorial" / "first-placement.md"
 
 GPUS = 2
 NODES = ("n01", "n03", "n02", "n04")
 """Nodes by node rank: a stage of two replicas lies in one minipod, and names go from one minipod to the other."""
 
-DEADLINE = 60.0  # Seconds until programs that are started must answer; bounds a failure, measures nothing
-
 MPIRUN = shutil.which("mpirun")
-SLURM = all(shutil.which(program) for program in ("slurmctld", "slurmd", "sbatch", "sinfo"))
 
 
 @pytest.fixture
@@ -156,78 +151,14 @@ def test_open_mpi_5_keeps_the_order_of_the_hostfile(files: Path) -> None:
 
 # --- Slurm
 
-SLURM_CONF = """\
-ClusterName=made
-SlurmctldHost=localhost(127.0.0.1)
-SlurmctldPort={port}
-SlurmUser=root
-AuthType=auth/none
-CredType=cred/none
-MpiDefault=none
-ProctrackType=proctrack/linuxproc
-TaskPlugin=task/none
-SelectType=select/cons_tres
-SelectTypeParameters=CR_CPU
-SchedulerParameters=batch_sched_delay=0,sched_interval=1
-SlurmdParameters=config_overrides
-StateSaveLocation={folder}/state
-SlurmdSpoolDir={folder}/spool-%n
-SlurmctldPidFile={folder}/slurmctld.pid
-SlurmdPidFile={folder}/slurmd-%n.pid
-JobAcctGatherType=jobacct_gather/none
-GresTypes=gpu
-TopologyPlugin=topology/tree
-TaskProlog={folder}/share/task_prolog
-PartitionName=all Nodes=ALL Default=YES State=UP
-"""
+TOPOLOGY = "SwitchName=mp1 Nodes=n0[1,3]\nSwitchName=mp0 Nodes=n0[2,4]\nSwitchName=top Switches=mp[0-1]\n"
 
 
 @pytest.fixture(scope="module")
 def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
-    """A Slurm of four nodes of two GPUs on the loopback address; yields the environment that leads to it."""
-    folder = tmp_path_factory.mktemp("slurm")
-    port, *ports = (free_port() for _ in range(1 + len(NODES)))
-    lines = [
-        f"NodeName={node} NodeHostname=localhost NodeAddr=127.0.0.1 Port={one} CPUs=4 Gres=gpu:{GPUS}"
-        for node, one in zip(sorted(NODES), ports, strict=True)
-    ]
-    conf = folder / "slurm.conf"
-    conf.write_text(SLURM_CONF.format(port=port, folder=folder) + "\n".join(lines) + "\n")
-    for i in range(GPUS):
-        (folder / f"gpu{i}").touch()
-    (folder / "gres.conf").write_text(f"Name=gpu File={folder}/gpu[0-{GPUS - 1}]\n")
-    (folder / "topology.conf").write_text(
-        "SwitchName=mp1 Nodes=n0[1,3]\nSwitchName=mp0 Nodes=n0[2,4]\nSwitchName=top Switches=mp[0-1]\n"
-    )
-    (folder / "state").mkdir()
-    (folder / "share" / "orders").mkdir(parents=True)
-    shutil.copy(TASK_PROLOG, folder / "share")
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("SLURM")}
-    environment["SLURM_CONF"] = str(conf)
-    daemons = [["slurmctld", "-D"], *(["slurmd", "-D", "-N", node] for node in NODES)]
-    with ExitStack() as stack:
-        log = stack.enter_context((folder / "log").open("w"))
-        for daemon in daemons:
-            started = stack.enter_context(subprocess.Popen(daemon, env=environment, stdout=log, stderr=log))
-            stack.callback(started.kill)
-        wait_for_all(environment)
+    """A Slurm of four nodes of two GPUs; yields the environment that leads to it."""
+    with real_slurm(tmp_path_factory.mktemp("slurm"), NODES, TOPOLOGY, gpus=GPUS) as environment:
         yield environment
-
-
-def wait_for_all(environment: dict[str, str]) -> None:
-    """Wait until all nodes are idle."""
-    end = monotonic() + DEADLINE
-    while _idle(environment) < len(NODES):
-        assert monotonic() < end, (Path(environment["SLURM_CONF"]).parent / "log").read_text()[-3000:]
-        sleep(0.2)
-
-
-def _idle(environment: dict[str, str]) -> int:
-    """Nodes that wait for jobs."""
-    done = subprocess.run(
-        ["sinfo", "-h", "-N", "-o", "%t"], env=environment, capture_output=True, text=True, check=False
-    )
-    return done.stdout.split().count("idle")
 
 
 def batch(files: Path, slurm: dict[str, str], *words: str) -> list[str]:
@@ -245,11 +176,6 @@ def batch(files: Path, slurm: dict[str, str], *words: str) -> list[str]:
     printed = out.read_text() if out.exists() else ""
     assert done.returncode == 0, done.stdout + done.stderr + printed
     return printed.splitlines()
-
-
-needs_slurm = pytest.mark.skipif(
-    not SLURM or os.geteuid() != 0, reason="no Slurm here (slurmctld, slurmd, sbatch, sinfo), or not root, as slurmd is"
-)
 
 
 @needs_slurm
@@ -312,7 +238,7 @@ IDIOMS = {
 def on_slurm(arnold: Arnold, slurm: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Arnold:
     """Arnold, led to that Slurm once all its nodes are idle."""
     monkeypatch.setenv("SLURM_CONF", slurm["SLURM_CONF"])
-    wait_for_all(slurm)
+    wait_until(lambda: idle(slurm) == len(NODES), slurm)
     return arnold
 
 
