@@ -16,6 +16,7 @@ from benchmarks.kubernetes.parts import add_kubernetes
 from benchmarks.realistic import add_realistic
 from benchmarks.rows import Campaign
 from benchmarks.simulation import add_simulation
+from benchmarks.slurm.parts import add_slurm
 from benchmarks.starts import add_starts
 from scheduler.placement.types import ALGORITHMS
 
@@ -65,6 +66,7 @@ def _parser() -> argparse.ArgumentParser:
 
     _add_scale(add)
     add_kubernetes(add)
+    add_slurm(add)
     add_gangs(add)
     _add_evidence(add)
     add_simulation(add)

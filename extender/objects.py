@@ -24,7 +24,7 @@ from ground.errors import InvalidInput
 from scheduler.queue.fair_share import read_weight
 from topology.kubernetes.claim_table import ALLOCATION_KINDS
 from topology.kubernetes.objects import AllocationObject, Metadata, NodeObject, Object, OwnerReference
-from topology.kubernetes.pods import Pod, PodSpec
+from topology.kubernetes.pods import LabelSelector, Pod, PodSpec
 
 _Kind = TypeVar("_Kind", bound=Object)
 
@@ -188,6 +188,26 @@ def _index_ranges(text: str) -> tuple[range, ...]:
     return tuple(range(int(first), int(last or first) + 1) for first, last in bounds)
 
 
+class _BudgetSpec(Object, frozen=True):
+    selector: LabelSelector | None = None
+
+
+class _BudgetStatus(Object, frozen=True):
+    disruptions_allowed: int = 0
+
+
+class DisruptionBudget(Object, frozen=True):
+    """A PodDisruptionBudget: how many of the pods that it selects may be evicted now."""
+
+    metadata: Metadata = Metadata()
+    spec: _BudgetSpec = _BudgetSpec()
+    status: _BudgetStatus = _BudgetStatus()
+
+    def selects(self, pod: Pod) -> bool:
+        """Return whether a pod of its namespace is meant."""
+        return self.spec.selector is not None and self.spec.selector.selects(pod.labels)
+
+
 class NamespaceObject(Object, frozen=True):
     """A namespace of Kubernetes."""
 
@@ -252,7 +272,8 @@ def _one_copy(text: str) -> str:
 
 
 _decoders: dict[type, msgspec.json.Decoder[Any]] = {
-    kind: msgspec.json.Decoder(kind) for kind in (Pod, NodeObject, Owner, NamespaceObject, *ALLOCATION_KINDS)
+    kind: msgspec.json.Decoder(kind)
+    for kind in (Pod, NodeObject, Owner, NamespaceObject, DisruptionBudget, *ALLOCATION_KINDS)
 }
 
 
@@ -263,7 +284,7 @@ def _decode(raw: bytes | dict[str, Any], kind: type[_Kind]) -> _Kind:
     except (msgspec.ValidationError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         fix = "send the object as the API server writes it"
         raise InvalidInput(f"not a {kind.__name__} of Kubernetes: {error}", fix=fix) from None
-    if isinstance(decoded, Pod | Owner | NamespaceObject):
+    if isinstance(decoded, Pod | Owner | NamespaceObject | DisruptionBudget):
         trim(decoded.metadata)
     if isinstance(decoded, Pod):
         for box in (*(decoded.spec.containers or ()), *(decoded.spec.init_containers or ())):
@@ -279,5 +300,6 @@ def _decode(raw: bytes | dict[str, Any], kind: type[_Kind]) -> _Kind:
 decode_pod = partial(_decode, kind=Pod)
 decode_node = partial(_decode, kind=NodeObject)
 decode_owner = partial(_decode, kind=Owner)
+decode_budget = partial(_decode, kind=DisruptionBudget)
 decode_namespace = partial(_decode, kind=NamespaceObject)
 decode_allocation = {kind.__name__: partial(_decode, kind=kind) for kind in ALLOCATION_KINDS}

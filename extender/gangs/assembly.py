@@ -78,6 +78,7 @@ def assemble(
         created=min(member.pod.created for member in everyone),
         seconds=hints.seconds,
         preemptible=hints.preemptible,
+        protected=hints.protected,
         doubts=(*understood.doubts, *hints.doubts),
         unchecked=left_to_scheduler([member.pod for member in needed or everyone]),
         waits=f"{waits}; {stalls}" if waits and stalls else waits,

@@ -7,16 +7,23 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from time import monotonic, sleep
 
 import pytest
 
-from tests.real_slurm import asked, needs_slurm, real_slurm, wait_until
+from tests.real_slurm import DEADLINE, RealSlurm, installs, real_slurm
 from tests.slurm.made_slurm import GRID, NODES, TOPOLOGY
 
-pytestmark = [pytest.mark.launchers, pytest.mark.xdist_group("launchers"), needs_slurm]
+INSTALLS = [install for install in installs() if install.root is None]
+pytestmark = [
+    pytest.mark.launchers,
+    pytest.mark.xdist_group("launchers"),
+    pytest.mark.skipif(not INSTALLS, reason="no Slurm on this machine (slurmctld, slurmd, sbatch), or not root"),
+]
+LUA = Path(__file__).parents[2] / "manifests" / "slurm" / "job_submit.lua"
 
 ARNOLD = Path(sys.executable).with_name("arnold")
 STEPS = ("plan", "reservation", "order", "update", "start")
@@ -57,11 +64,34 @@ sleep {seconds}
 
 
 @pytest.fixture(scope="module")
-def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealSlurm]:
     """Eight nodes of two GPUs in two minipods, with the plug-in that lets jobs wait for their plan."""
     folder = tmp_path_factory.mktemp("slurm")
-    with real_slurm(folder, NODES, TOPOLOGY, gpus=2, more="JobSubmitPlugins=lua\n") as environment:
-        yield environment
+    shutil.copy(LUA, folder)
+    with real_slurm(INSTALLS[0], folder, NODES, TOPOLOGY, gpus=2, conf="JobSubmitPlugins=lua\n") as slurm:
+        yield slurm
+
+
+@pytest.fixture
+def slurm(made: RealSlurm) -> dict[str, str]:
+    """The environment that leads to it, once its nodes are idle, and reservations of ours, which outlive jobs, gone."""
+    for name in re.findall(r"ReservationName=(\S+)", made.run("scontrol", "show", "reservations")):
+        made.tried("scontrol", "delete", f"ReservationName={name}")
+    made.wait_for(len(NODES))
+    return made.environment
+
+
+def wait_until(holds: Callable[[], bool], slurm: dict[str, str]) -> None:
+    """Wait until something holds; where it does not in time, fail with the log of the daemons."""
+    end = monotonic() + DEADLINE
+    while not holds():
+        assert monotonic() < end, (Path(slurm["SLURM_CONF"]).parent / "log").read_text()[-3000:]
+        sleep(0.2)
+
+
+def asked(environment: dict[str, str], *words: str) -> str:
+    """What a program of Slurm's prints; empty where it fails."""
+    return subprocess.run(words, env=environment, capture_output=True, text=True, check=False).stdout
 
 
 @contextmanager

@@ -21,7 +21,7 @@ import yaml
 
 from arnold.options import placement_outputs
 from tests.ports import free_port
-from tests.real_slurm import DEADLINE, idle, needs_slurm, real_slurm, wait_until
+from tests.real_slurm import RealSlurm, installs, real_slurm
 
 Arnold = Callable[..., Any]
 
@@ -33,7 +33,10 @@ GPUS = 2
 NODES = ("n01", "n03", "n02", "n04")
 """Nodes by node rank: a stage of two replicas lies in one minipod, and names go from one minipod to the other."""
 
+DEADLINE = 60.0  # Seconds until programs that are started must answer; bounds a failure, measures nothing
+
 MPIRUN = shutil.which("mpirun")
+INSTALLS = installs()
 
 
 @pytest.fixture
@@ -151,14 +154,22 @@ def test_open_mpi_5_keeps_the_order_of_the_hostfile(files: Path) -> None:
 
 # --- Slurm
 
-TOPOLOGY = "SwitchName=mp1 Nodes=n0[1,3]\nSwitchName=mp0 Nodes=n0[2,4]\nSwitchName=top Switches=mp[0-1]\n"
+
+@pytest.fixture(scope="module", params=range(len(INSTALLS) or 1), ids=lambda i: INSTALLS[i].version if INSTALLS else "")
+def real(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealSlurm]:
+    """A Slurm of four nodes of two GPUs, of each version that is found here."""
+    topology = "SwitchName=mp1 Nodes=n0[1,3]\nSwitchName=mp0 Nodes=n0[2,4]\nSwitchName=top Switches=mp[0-1]\n"
+    shared, folder = tmp_path_factory.getbasetemp(), tmp_path_factory.mktemp("slurm")
+    with real_slurm(INSTALLS[request.param], folder, NODES, topology, gpus=GPUS, shared=shared) as started:
+        yield started
 
 
-@pytest.fixture(scope="module")
-def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
-    """A Slurm of four nodes of two GPUs; yields the environment that leads to it."""
-    with real_slurm(tmp_path_factory.mktemp("slurm"), NODES, TOPOLOGY, gpus=GPUS) as environment:
-        yield environment
+@pytest.fixture
+def slurm(real: RealSlurm, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """The environment that leads to it, which is also this process's."""
+    for name in ("SLURM_CONF", "PATH"):
+        monkeypatch.setenv(name, real.environment[name])
+    return real.environment
 
 
 def batch(files: Path, slurm: dict[str, str], *words: str) -> list[str]:
@@ -176,6 +187,11 @@ def batch(files: Path, slurm: dict[str, str], *words: str) -> list[str]:
     printed = out.read_text() if out.exists() else ""
     assert done.returncode == 0, done.stdout + done.stderr + printed
     return printed.splitlines()
+
+
+needs_slurm = pytest.mark.skipif(
+    not INSTALLS, reason="no Slurm here (slurmctld, slurmd, sbatch, sinfo and more), or not root, as slurmd is"
+)
 
 
 @needs_slurm
@@ -204,13 +220,10 @@ def test_slurm_tasks_take_their_lines_of_the_torchrun_file(files: Path, slurm: d
 
 
 @needs_slurm
-def test_a_live_slurm_is_a_cluster(
-    arnold: Arnold, files: Path, slurm: dict[str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_live_slurm_is_a_cluster(arnold: Arnold, files: Path, slurm: dict[str, str]) -> None:
     """Slurm says its topology, the GPUs and states of its nodes: the job lies as on the cluster file, and not at all
     once a node is drained, as it takes all four.
     """
-    monkeypatch.setenv("SLURM_CONF", slurm["SLURM_CONF"])
     command = ("place", "--cluster", "slurm:", "--job", files / "job.yaml", "--json")
     found = arnold(*command).json
     assert [cell["node"] for cell in sorted(found["assignment"], key=lambda cell: cell["node_rank"])] == [*NODES]
@@ -227,18 +240,17 @@ IDIOMS = {
     "a task a node": ("srun --ntasks-per-node=1 -n 4 sh -c 'echo $SLURM_PROCID $SLURMD_NODENAME'", EACH_NODE),
     "torchrun's rank of a node": ("srun -N 4 -n 4 sh -c 'echo $SLURM_NODEID $SLURMD_NODENAME'", EACH_NODE),
     "blocks of tasks": ("srun -m block sh -c 'echo $SLURM_PROCID $SLURMD_NODENAME'", EACH_GPU),
-    # left alone: Slurm's own ranks, by name
-    "half of the nodes": ("srun -N 2 -n 2 sh -c 'echo $SLURM_PROCID $SLURMD_NODENAME'", {0: "n01", 1: "n02"}),
+    # left alone: the ranks that Slurm says a node has, of which a task has that of its place there
+    "half of the nodes": ("srun -N 2 -n 2 sh -c 'echo $SLURM_PROCID $SLURM_GTIDS $SLURM_LOCALID'", None),
     "the head alone": ("srun -N 1 -n 1 -w n03 sh -c 'echo $SLURM_PROCID $SLURMD_NODENAME'", {0: "n03"}),
-    "uneven tasks": ("srun -n 5 sh -c 'echo $SLURM_PROCID'", None),
+    "uneven tasks": ("srun -n 5 sh -c 'echo $SLURM_PROCID $SLURM_GTIDS $SLURM_LOCALID'", None),
 }
 
 
 @pytest.fixture
-def on_slurm(arnold: Arnold, slurm: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Arnold:
+def on_slurm(arnold: Arnold, real: RealSlurm, slurm: dict[str, str]) -> Arnold:
     """Arnold, led to that Slurm once all its nodes are idle."""
-    monkeypatch.setenv("SLURM_CONF", slurm["SLURM_CONF"])
-    wait_until(lambda: idle(slurm) == len(NODES), slurm)
+    real.wait_for(len(NODES))
     return arnold
 
 
@@ -255,7 +267,9 @@ def test_slurm_submit_puts_ranks_where_they_were_planned(
     assert "DP spread 1, PP spread 2" in ran.err
     rows = [row.split() for row in (tmp_path / "out").read_text().splitlines()]
     assert sorted(int(rank) for rank, *_ in rows) == [*range(len(rows))]
-    if expected is not None:
+    if expected is None:
+        assert all(rank == of_node.split(",")[int(place)] for rank, of_node, place in rows)
+    else:
         assert {int(rank): node for rank, node in rows} == expected
     hosts = on_slurm("slurm", "order", ran.out.strip()).out.split()
     assert hosts == [*EACH_GPU.values()]
