@@ -19,7 +19,7 @@ from time import monotonic, perf_counter
 
 import numpy as np
 
-from extender.cluster_api.client import GANGPLANS, PODS, Busy, ClusterError, Conflict, NotFound, PatchFailed, Refused
+from extender.cluster_api.client import GANGPLANS, Busy, ClusterError, Conflict, NotFound, PatchFailed, Refused
 from extender.cluster_api.events import EventRecorder, Regarding
 from extender.controller import actions as act
 from extender.controller import pacing
@@ -43,7 +43,6 @@ from extender.plans.gang_plan import (
     with_doubts,
 )
 from extender.queue_views import key_of_pod
-from extender.texts import clip
 from ground.errors import ArnoldError, InvalidInput
 from ground.quantities import plural
 from scheduler.outcome import proof_in_words
@@ -189,18 +188,6 @@ class GangController:
                         announce(events, await writer.write(plan), notes)
                 case act.RepairAction():
                     await self._planning.repair(action)
-                case act.Recreate(pod, why):
-                    regarding = Regarding(PODS, pod.namespace, pod.name, pod.uid)
-                    if pod.owner is None:
-                        cure = "To fix: delete this pod and create it again"
-                        note = f"pinned to a node that it cannot have ({why}). {cure}"
-                        events.say(regarding, reason="CannotBind", note=note, action="Repair", kind="Warning")
-                        continue
-                    await writer.stop("recreate", pod, why)
-                    note = f"deleted, to be made anew by its {clip(pod.owner.kind)}: {why}"
-                    events.say(regarding, reason="Recreated", note=note, action="Repair", kind="Warning")
-                    extra = {"gang": str(key), "pod": f"{pod.namespace}/{pod.name}"}
-                    logger.info("the pod is made anew: %s", why, extra=extra)
                 case act.Learn(run):
                     try:
                         await writer.learn(run)
@@ -221,7 +208,7 @@ class GangController:
         notices = (writer.tell(action.pod, action.node) for action in actions if isinstance(action, act.NotifyPod))
         await self._together(key, "told", notices)
         evicted = [action for action in actions if isinstance(action, act.Evict)]
-        evictions = (writer.stop("evict", action.pod, action.why) for action in evicted)
+        evictions = (writer.stop(action.pod, action.why) for action in evicted)
         await self._together(key, "evicted", evictions)
 
     async def _together(self, key: GangKey, what: str, writes: Iterable[Awaitable[None]]) -> None:
@@ -232,7 +219,7 @@ class GangController:
         done = plural(len(results) - len(failed), "pod")
         logger.info("%s %s of %d", what, done, len(results), extra={"gang": str(key)})
         serious = [error for error in failed if not isinstance(error, NotFound)]
-        for error in sorted(serious, key=lambda error: isinstance(error, PatchFailed)):
+        for error in sorted(serious, key=lambda error: isinstance(error, Conflict | PatchFailed)):
             raise error
 
     async def _task_ended(self, key: GangKey) -> bool:
@@ -404,7 +391,7 @@ class Planning:
                             logger.info("stopped: it %s", why, extra={"gang": str(victim)})
                             self.stop(victim, why)
                         try:
-                            await asyncio.gather(*(self.shared.writer.stop("evict", pod, why) for pod in stopping.pods))
+                            await asyncio.gather(*(self.shared.writer.stop(pod, why) for pod in stopping.pods))
                         except ArnoldError as error:
                             failed(key, error)
                             outcomes.add(PlanningOutcome.NOTHING)

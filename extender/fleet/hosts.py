@@ -143,8 +143,8 @@ class Demand:
 def demand_of(pod: Pod) -> Demand:
     """Return what a pod asks of a node.
 
-    The name to which a pod was pinned at its release is no demand of its own, nor is any that a bound pod bears: where
-    that goes is decided, and another pod of its gang may go elsewhere.
+    The name to which earlier versions pinned a pod at its release is no demand of its own, nor is any that a bound pod
+    bears: where that goes is decided, and another pod of its gang may go elsewhere.
     """
     spec = pod.spec
     return Demand(
