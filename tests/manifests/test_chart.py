@@ -84,8 +84,9 @@ def _without_hash(text: str) -> str:
         ({}, "1.33.0", ["before-1.36"]),
         ({"allGpuPods": True, "wholeNodePods": True}, "1.37.0", ["all-gpu-pods", "whole-node-pods"]),
         ({"monitoring": True}, "1.36.3", ["monitoring"]),
+        ({"preemption": True}, "1.36.3", ["preemption"]),
     ],
-    ids=["plain", "before 1.36", "pods", "monitoring"],
+    ids=["plain", "before 1.36", "pods", "monitoring", "preemption"],
 )
 def test_chart_is_the_kustomization(
     chart_for_plane: Chart, tmp_path: Path, values: dict[str, Any], server: str, components: list[str]
