@@ -517,15 +517,18 @@ def _shrunk(context: Context, progress: PlanProgress) -> GangPlan | None:
     """Return the plan of a gang that runs with fewer ranks, once none of the others has a pod; ``None`` = as it is."""
     gang, plan = progress.gang, progress.plan
     ranks = gang.size or 0
-    if (
-        not 0 < ranks < gang.planned == len(plan.nodes)
-        or any(gang.members[ranks:])
-        or not _only_resized(context, progress)
-    ):
+    if not 0 < ranks < gang.planned == len(plan.nodes) or not _only_resized(context, progress):
         return None
+    kept = [*range(ranks)]
+    if beyond := [member for member in gang.members[ranks:] if member is not None]:
+        # the last stay: those that several numbers put in order may go anywhere, and the others move up
+        kept = [rank for rank, member in enumerate(gang.members) if member is not None]
+        one_number = any(len(member.index or ()) < 2 for member in beyond)
+        if one_number or len(kept) != ranks or plan.ended or gang.done or plan.pods_per_node > 1:
+            return None
+    nodes, pods = (tuple(by_rank[rank] for rank in kept if by_rank) for by_rank in (plan.nodes, plan.pods))
     ended = tuple(rank for rank in plan.ended if rank < ranks)
-    smaller = plan.replace(nodes=plan.nodes[:ranks], pods=plan.pods[:ranks], ended=ended, spec=spec_of(gang, plan.spec))
-    return smaller.without_worth()
+    return plan.replace(nodes=nodes, pods=pods, ended=ended, spec=spec_of(gang, plan.spec)).without_worth()
 
 
 def _grown(context: Context, progress: PlanProgress) -> GangPlan | None:
