@@ -14,7 +14,7 @@ import sys
 from importlib import import_module
 from typing import NoReturn
 
-PACKAGES = ("ground", "topology", "scheduler", "health", "extender", "simulator", "arnold")
+PACKAGES = ("ground", "topology", "scheduler", "health", "extender", "slurm", "simulator", "arnold")
 """Every top-level package of the wheel."""
 
 COLLECTED_AFTER = 100_000

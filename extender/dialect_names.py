@@ -1,10 +1,12 @@
 """Names of the labels and annotations of other projects that say what belongs together, in which order, and how near.
 
 Names as of JobSet 0.12, LeaderWorkerSet 0.9, Kubeflow Training Operator 1.9 and Trainer 2 (which makes JobSets),
-Kueue 0.15, Volcano 1.14, KAI 0.10, KubeRay 1.5, Kubernetes 1.36.
+Kueue 0.19, Volcano 1.15, KAI 0.13, KubeRay 1.7, Grove 0.1, Kubernetes 1.36.
 """
 
 from __future__ import annotations
+
+import re
 
 COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
 POD_INDEX = "apps.kubernetes.io/pod-index"
@@ -37,6 +39,10 @@ KUEUE_REQUIRED = "kueue.x-k8s.io/podset-required-topology"
 KUEUE_PREFERRED = "kueue.x-k8s.io/podset-preferred-topology"
 KUEUE_SLICE = "kueue.x-k8s.io/podset-slice-required-topology"
 KUEUE_SLICE_SIZE = "kueue.x-k8s.io/podset-slice-size"
+KUEUE_SLICES = "kueue.x-k8s.io/podset-slice-required-topology-constraints"
+# ask for nothing that a gang has not anyway
+KUEUE_UNCONSTRAINED = "kueue.x-k8s.io/podset-unconstrained-topology"
+KUEUE_PODSETS = "kueue.x-k8s.io/podset-group-name"
 
 VOLCANO_GROUP = "scheduling.k8s.io/group-name"
 VOLCANO_TASK = "volcano.sh/task-spec"
@@ -48,6 +54,10 @@ VOLCANO_TIER_LABEL = f"{VOLCANO_TIER}-allowed"
 KAI_GROUP = "pod-group-name"
 KAI_REQUIRED = "kai.scheduler/topology-required-placement"
 KAI_PREFERRED = "kai.scheduler/topology-preferred-placement"
+KAI_SEGMENT = "kai.scheduler/segment-topology-required-placement"
+KAI_SEGMENT_PREFERRED = "kai.scheduler/segment-topology-preferred-placement"
+KAI_SEGMENT_SIZE = "kai.scheduler/segment-size"
+KAI_TOPOLOGY = "kai.scheduler/topology"  # which object names the levels: here --levels does
 
 RAY_CLUSTER = "ray.io/cluster"
 RAY_TYPE = "ray.io/node-type"
@@ -55,7 +65,11 @@ RAY_GROUP = "ray.io/group"
 RAY_REPLICA = "ray.io/worker-group-replica-index"
 RAY_HOST = "ray.io/replica-host-index"
 
-# All of these.
+# All of these, and what names of wishes for a place look like, those that are yet to be made too.
+WISH = re.compile(
+    r"kueue\.x-k8s\.io/podset-|kai\.scheduler/.*(?:topology|segment)|volcano\.sh/.*topology"
+    r"|(?:.*\.)?(?:jobset|leaderworkerset)\.sigs\.k8s\.io/.*topology"
+)
 NAMES = frozenset(text for name, text in tuple(globals().items()) if name.isupper() and isinstance(text, str))
 
 # Roles with pods that come before the workers.

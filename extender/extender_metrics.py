@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections import Counter as Tally
 from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
 from enum import StrEnum
+from math import ceil
 
 from prometheus_client import CollectorRegistry, Counter, GCCollector, Histogram, ProcessCollector, generate_latest
 from prometheus_client.core import GaugeMetricFamily
@@ -29,8 +31,11 @@ class Metrics(Collector):
         leads: Callable[[], bool],
         reservations: Callable[[], Iterable[Reservation]] = tuple,
         passed_over: Callable[[], int] = int,
+        free_nodes: Callable[[], int] = int,
+        ready: Callable[[], bool] = bool,
     ) -> None:
         self._plans, self._leads, self._reservations, self._passed_over = plans, leads, reservations, passed_over
+        self._free_nodes, self._ready = free_nodes, ready
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
         GCCollector(registry=self.registry)
@@ -50,6 +55,7 @@ class Metrics(Collector):
             "arnold_release_seconds", "Time of one release patch, waiting for its turn included", SLOW
         )
         self.writes = tallied("arnold_writes_total", "Writes to the API server", "kind", "outcome")
+        self.preemptions = tallied("arnold_preemptions_total", "Gangs for which others of lower priority were stopped")
         self.decide_seconds = timed("arnold_decide_seconds", "Time to decide what to do next, on the event loop", FAST)
 
     def wrote(self, kind: str, outcome: str, seconds: float) -> None:
@@ -65,6 +71,7 @@ class Metrics(Collector):
     def collect(self) -> Iterable[GaugeMetricFamily]:
         """Yield the gauges."""
         yield GaugeMetricFamily("arnold_leader", "1 on the replica that plans", float(self._leads()))
+        yield GaugeMetricFamily("arnold_ready", "1 while /readyz says so", float(self._ready()))
         about = "Pods with GPUs that say they are of a gang, and which another scheduler places one by one"
         yield GaugeMetricFamily("arnold_passed_over_pods", about, self._passed_over())
         plans = list(self._plans())
@@ -82,6 +89,10 @@ class Metrics(Collector):
         yield gap
         nodes = sum(len(plan.promised) for plan in holding)
         yield GaugeMetricFamily("arnold_promised_nodes", "Nodes that plans hold", nodes)
+        unbound = sum(max(0, plan.size - len(plan.ended) - plan.bound_pods) for plan in holding)
+        yield GaugeMetricFamily("arnold_unbound_ranks", "Ranks whose node is promised, and no pod is on it", unbound)
+        yield GaugeMetricFamily("arnold_free_nodes", "Whole nodes that no pod and no plan has", self._free_nodes())
+        yield from _queued(plans)
         reservations = list(self._reservations())
         yield _by_phase("arnold_reservations", "Reservations by phase", ReservationPhase, reservations)
         held = [reservation for reservation in reservations if reservation.held]
@@ -92,6 +103,21 @@ class Metrics(Collector):
             sum(reservation.held_by_others or 0 for reservation in held),
         )
         yield GaugeMetricFamily("arnold_reserved_nodes_held_by_others", about, others)
+
+
+def _queued(plans: Iterable[GangPlan]) -> Iterable[GaugeMetricFamily]:
+    """Yield how long each complete gang has waited for nodes, and for how many."""
+    labels, now = ["namespace", "gang", "reason"], datetime.now(UTC)
+    waited = GaugeMetricFamily("arnold_gang_queued_seconds", "Time since all pods of a gang were there", labels=labels)
+    wanted = GaugeMetricFamily("arnold_gang_queued_nodes", "Nodes that the gang waits for", labels=labels)
+    for plan in plans:
+        complete = plan.condition("Complete")
+        if plan.phase is PlanPhase.QUEUED and complete is not None:
+            row = [*plan.key, plan.reason]
+            waited.add_metric(row, max(0.0, (now - complete.since).total_seconds()))
+            wanted.add_metric(row, ceil(plan.size / plan.pods_per_node))
+    yield waited
+    yield wanted
 
 
 def _by_phase(

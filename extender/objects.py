@@ -17,14 +17,14 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec.structs import force_setattr, replace
 
-from extender.dialect_names import NAMES
+from extender.dialect_names import KUEUE_SLICES, NAMES, WISH
 from extender.kubernetes_names import ANNOTATIONS_READ, FAIR_SHARE_WEIGHT, GROUP, MOST_TEXT
 from extender.texts import LONGEST_KEY, cut
 from ground.errors import InvalidInput
 from scheduler.queue.fair_share import read_weight
 from topology.kubernetes.claim_table import ALLOCATION_KINDS
 from topology.kubernetes.objects import AllocationObject, Metadata, NodeObject, Object, OwnerReference
-from topology.kubernetes.pods import NODE, Pod, PodSpec
+from topology.kubernetes.pods import NODE, LabelSelector, Pod, PodSpec
 
 _Kind = TypeVar("_Kind", bound=Object)
 
@@ -58,6 +58,17 @@ class ReplicatedJob(Object, frozen=True):
         return self.replicas * (1 if job.parallelism is None else job.parallelism) if job.template.spec.gpus else 0
 
 
+class _RayGroup(Object, frozen=True):
+    replicas: int = 0
+    num_of_hosts: int = 1
+    suspend: bool = False
+    template: _PodTemplate = _PodTemplate()
+
+
+class _RayHead(Object, frozen=True):
+    template: _PodTemplate = _PodTemplate()
+
+
 class _GangPolicy(Object, frozen=True):
     min_count: int | None = None
 
@@ -69,6 +80,11 @@ class _SchedulingPolicy(Object, frozen=True):
 class _NetworkTopology(Object, frozen=True):
     mode: str = ""
     highest_tier_allowed: int | None = None
+    highest_tier_name: str = ""
+
+
+class _SubGroupPolicy(Object, frozen=True):
+    network_topology: _NetworkTopology | None = None
 
 
 class _TopologyConstraint(Object, frozen=True):
@@ -83,8 +99,8 @@ class OwnerSpec(Object, frozen=True):
     """What the makers of pods say about their number and their place, each kind in its own fields.
 
     Job: completions, parallelism; JobSet: replicatedJobs; StatefulSet: replicas, podManagementPolicy and template;
-    native PodGroup: schedulingPolicy and schedulingConstraints; PodGroup of sig-scheduling and of Volcano: minMember,
-    of Volcano also networkTopology.
+    RayCluster: headGroupSpec and workerGroupSpecs; native PodGroup: schedulingPolicy and schedulingConstraints;
+    PodGroup of sig-scheduling and of Volcano: minMember, of Volcano also networkTopology and subGroupPolicy.
     """
 
     completions: int | None = None
@@ -93,10 +109,13 @@ class OwnerSpec(Object, frozen=True):
     pod_management_policy: str = ""
     template: _PodTemplate | None = None  # kept of StatefulSets, whose leaders may have no GPUs
     replicated_jobs: list[ReplicatedJob] | None = None
+    head_group_spec: _RayHead | None = None
+    worker_group_specs: list[_RayGroup] | None = None
     scheduling_policy: _SchedulingPolicy | None = None
     scheduling_constraints: _SchedulingConstraints | None = None
     min_member: int | None = None
     network_topology: _NetworkTopology | None = None
+    sub_group_policy: list[_SubGroupPolicy] | None = None
 
 
 class OwnerStatus(Object, frozen=True):
@@ -107,7 +126,7 @@ class OwnerStatus(Object, frozen=True):
 
 
 class Owner(Object, frozen=True):
-    """An object that says how many pods belong together: Job, JobSet, StatefulSet or a PodGroup of any API."""
+    """An object that says how many pods belong together: Job, JobSet, RayCluster, StatefulSet or a PodGroup."""
 
     kind: str = ""
     metadata: Metadata = Metadata()
@@ -122,6 +141,20 @@ class Owner(Object, frozen=True):
     def ended(self) -> tuple[range, ...]:
         """Indices of which a Job makes no pod any more."""
         return (*_index_ranges(self.status.failed_indexes), *_index_ranges(self.status.completed_indexes))
+
+    @property
+    def ray_pods(self) -> int | None:
+        """Pods of a RayCluster that hold GPUs; ``None`` = it is none, or claims them, or says no number of GPUs."""
+        spec = self.spec
+        groups = [
+            (group.template, group.replicas * group.num_of_hosts * (not group.suspend))
+            for group in spec.worker_group_specs or ()
+        ]
+        groups += [(spec.head_group_spec.template, 1)] if spec.head_group_spec is not None else []
+        with suppress(ValueError):
+            if not any(template.spec.resource_claims for template, _ in groups):
+                return sum(pods for template, pods in groups if template.spec.gpus) or None
+        return None
 
     @property
     def without_gpus(self) -> bool:
@@ -152,6 +185,26 @@ def _index_ranges(text: str) -> tuple[range, ...]:
     return tuple(range(int(first), int(last or first) + 1) for first, last in bounds)
 
 
+class _BudgetSpec(Object, frozen=True):
+    selector: LabelSelector | None = None
+
+
+class _BudgetStatus(Object, frozen=True):
+    disruptions_allowed: int = 0
+
+
+class DisruptionBudget(Object, frozen=True):
+    """A PodDisruptionBudget: how many of the pods that it selects may be evicted now."""
+
+    metadata: Metadata = Metadata()
+    spec: _BudgetSpec = _BudgetSpec()
+    status: _BudgetStatus = _BudgetStatus()
+
+    def selects(self, pod: Pod) -> bool:
+        """Return whether a pod of its namespace is meant."""
+        return self.spec.selector is not None and self.spec.selector.selects(pod.labels)
+
+
 class NamespaceObject(Object, frozen=True):
     """A namespace of Kubernetes."""
 
@@ -178,6 +231,7 @@ def with_claims(owner: Owner, counted: Callable[[PodSpec], PodSpec]) -> Owner:
 
 
 READ = frozenset((*ANNOTATIONS_READ, *NAMES, FAIR_SHARE_WEIGHT, NODE))  # annotations that mean something
+_MOST_TEXT = {**MOST_TEXT, KUEUE_SLICES: 4_096}  # a list of levels
 MOST_LABELS = 64  # labels that stay beside those of peers and ours: a reservation may select pods by any
 
 
@@ -185,7 +239,11 @@ def trim(meta: Metadata) -> None:
     """Drop from the metadata of an object just decoded, in place, what is not to be kept."""
     if meta.annotations:
         # A dictionary keeps its room when keys go: a new one.
-        kept = {key: _kept(key, text) for key, text in meta.annotations.items() if key in READ}
+        read = {key: text for key, text in meta.annotations.items() if key in READ}
+        unread = (key for key in meta.annotations if key not in READ and WISH.match(key))
+        kept = {key: _kept(key, text) for key, text in read.items()} | {
+            cut(key, LONGEST_KEY): "" for key in islice(unread, 8)
+        }
         force_setattr(meta, "annotations", kept or None)
     if meta.labels and len(meta.labels) > MOST_LABELS:
         named = {key: text for key, text in meta.labels.items() if key in NAMES or key.startswith(f"{GROUP}/")}
@@ -201,7 +259,7 @@ def trim(meta: Metadata) -> None:
 
 
 def _kept(key: str, text: str) -> str:
-    return _one_copy(cut(text, MOST_TEXT.get(key, LONGEST_KEY)))
+    return _one_copy(cut(text, _MOST_TEXT.get(key, LONGEST_KEY)))
 
 
 @lru_cache(256)  # the pods of a gang mostly come together
@@ -211,7 +269,8 @@ def _one_copy(text: str) -> str:
 
 
 _decoders: dict[type, msgspec.json.Decoder[Any]] = {
-    kind: msgspec.json.Decoder(kind) for kind in (Pod, NodeObject, Owner, NamespaceObject, *ALLOCATION_KINDS)
+    kind: msgspec.json.Decoder(kind)
+    for kind in (Pod, NodeObject, Owner, NamespaceObject, DisruptionBudget, *ALLOCATION_KINDS)
 }
 
 
@@ -222,7 +281,7 @@ def _decode(raw: bytes | dict[str, Any], kind: type[_Kind]) -> _Kind:
     except (msgspec.ValidationError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         fix = "send the object as the API server writes it"
         raise InvalidInput(f"not a {kind.__name__} of Kubernetes: {error}", fix=fix) from None
-    if isinstance(decoded, Pod | Owner | NamespaceObject):
+    if isinstance(decoded, Pod | Owner | NamespaceObject | DisruptionBudget):
         trim(decoded.metadata)
     if isinstance(decoded, Pod):
         for box in (*(decoded.spec.containers or ()), *(decoded.spec.init_containers or ())):
@@ -238,5 +297,6 @@ def _decode(raw: bytes | dict[str, Any], kind: type[_Kind]) -> _Kind:
 decode_pod = partial(_decode, kind=Pod)
 decode_node = partial(_decode, kind=NodeObject)
 decode_owner = partial(_decode, kind=Owner)
+decode_budget = partial(_decode, kind=DisruptionBudget)
 decode_namespace = partial(_decode, kind=NamespaceObject)
 decode_allocation = {kind.__name__: partial(_decode, kind=kind) for kind in ALLOCATION_KINDS}

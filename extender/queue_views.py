@@ -7,7 +7,7 @@ binding on.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -24,28 +24,24 @@ from extender.gangs.job import nodes_needed, on_nodes
 from extender.gangs.types import Gang, GangKey, InvalidGang
 from extender.kubernetes_names import SCHEDULER
 from extender.plans.reservation import Reservation
-from scheduler.queue.policy import CapacityReservation, QueuedJob, Running, Waiting
+from scheduler.queue.policy import CapacityReservation, QueuedJob, Running, RunningEntry, Waiting
 from topology.cluster import BoolArray, IntArray
 from topology.kubernetes.pods import Pod
-
-
-@dataclass(frozen=True, slots=True)
-class RunningEntry:
-    """A gang, or a single pod, that has nodes: a ``Running`` of the queue policies."""
-
-    key: GangKey
-    priority: int
-    preemptible: bool
-    gpus: int
-    places: tuple[int, ...]
-    started: float  # seconds since 1970 UTC
-    ends: float
-    leaving: bool = False  # whether all that it has on nodes is being deleted
 
 
 def key_of_pod(pod: Pod) -> GangKey:
     """Return the key of a single pod; no gang has a slash in its name."""
     return GangKey(pod.namespace, f"pod/{pod.name}")
+
+
+def unevictable(state: ClusterCache) -> frozenset[GangKey]:
+    """Return the gangs and single pods on nodes that a disruption budget keeps from being evicted whole."""
+    pods: defaultdict[GangKey, list[Pod]] = defaultdict(list)
+    for uid, pod in state.pods.items() if state.budgets else ():
+        if pod.node is not None and not pod.terminal:
+            member = state.member(uid)
+            pods[key_of_pod(pod) if member is None else member.key].append(pod)
+    return frozenset(key for key, of_key in pods.items() if state.unevictable(of_key))
 
 
 def waiting_gang(state: ClusterCache, gang: Gang) -> QueuedJob:
@@ -94,7 +90,7 @@ def waiting_pod(pod: Pod, gpus: int) -> QueuedJob:
     )
 
 
-def running_jobs(state: ClusterCache, rows: Mapping[str, int], now: datetime) -> Iterator[RunningEntry]:
+def running_jobs(state: ClusterCache, rows: Mapping[str, int], now: datetime) -> Iterator[RunningEntry[GangKey]]:
     """Yield all that has nodes, in no particular order; ``rows`` are those of the fleet's table."""
     for gang in state.gangs():
         if (job := _running_gang(state, gang, rows, now)) is not None:
@@ -107,10 +103,14 @@ def running_jobs(state: ClusterCache, rows: Mapping[str, int], now: datetime) ->
             ends = inf if hints.seconds is None else started + hints.seconds
             key, priority, places = key_of_pod(pod), pod.spec.priority or 0, (rows[node],)
             stoppable = hints.preemptible and pod.spec.scheduler_name == SCHEDULER
-            yield RunningEntry(key, priority, stoppable, gpus, places, started, ends, pod.leaving)
+            # one of a DaemonSet, or of the node itself, comes again where it was
+            protected = hints.protected or (pod.owner is not None and pod.owner.kind in ("DaemonSet", "Node"))
+            yield RunningEntry(key, priority, stoppable, gpus, places, started, ends, pod.leaving, protected)
 
 
-def _running_gang(state: ClusterCache, gang: Gang, rows: Mapping[str, int], now: datetime) -> RunningEntry | None:
+def _running_gang(
+    state: ClusterCache, gang: Gang, rows: Mapping[str, int], now: datetime
+) -> RunningEntry[GangKey] | None:
     plan = state.holding_plan(gang.key)
     bound, held = [pod for pod in gang.pods if pod.node is not None and not pod.terminal], Counter[str]()
     for pod in bound:
@@ -126,7 +126,7 @@ def _running_gang(state: ClusterCache, gang: Gang, rows: Mapping[str, int], now:
     seconds = gang.seconds if prediction is None else prediction.seconds
     ends = inf if seconds is None else started + seconds
     leaving = plan is None and all(pod.leaving for pod in bound)
-    return RunningEntry(gang.key, gang.priority, gang.preemptible, gpus, places, started, ends, leaving)
+    return RunningEntry(gang.key, gang.priority, gang.preemptible, gpus, places, started, ends, leaving, gang.protected)
 
 
 def reservation_for(state: ClusterCache, gang: Gang) -> Reservation | None:
@@ -216,7 +216,7 @@ class FleetState:
         return self._state.fleet.occupancy.available
 
     @cached_property
-    def running(self) -> Sequence[RunningEntry]:
+    def running(self) -> Sequence[RunningEntry[GangKey]]:
         """All that has nodes, by expected end."""
         entries = running_jobs(self._state, self._table.index_of, self._time)
         return sorted(entries, key=lambda entry: (entry.ends, entry.key))

@@ -57,6 +57,7 @@ OWN: Mapping[str, Mapping[str, str]] = {
     "arnold.queue": {
         "fifo": "scheduler.queue.fifo_and_backfill:Fifo",
         "fifo-backfill": "scheduler.queue.fifo_and_backfill:FifoBackfill",
+        "priority-backfill": "scheduler.queue.fifo_and_backfill:PriorityBackfill",
         "conservative-backfill": "scheduler.queue.conservative:ConservativeBackfill",
         "shortest-first": "scheduler.queue.fifo_and_backfill:ShortestFirst",
         "priority-age": "scheduler.queue.priority:PriorityAge",

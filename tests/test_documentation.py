@@ -43,7 +43,7 @@ PATH = re.compile(r"`([\w/-]+(?:\.py|/))`")
 IMPORT = re.compile(rf"^from ((?:{'|'.join(ROOMS)})[\w.]*) import ([\w, ]+)$", flags=re.MULTILINE)
 ROLE = re.compile(r":\w+:`[~.]?([\w.]+)`")
 COMMAND = re.compile(r"(?:`|^(?:\$ )?)arnold ((?:[a-z][a-z0-9-]*[ `\n])+)", flags=re.MULTILINE)
-NO_MODULES = {"topology.conf", "topology.yaml", "arnold.studies", "arnold.files", *OWN}
+NO_MODULES = {"slurm.conf", "topology.conf", "topology.yaml", "arnold.studies", "arnold.files", *OWN}
 """Slurm's files, and groups of entry points: those of ours, and those that only other packages fill."""
 
 THIRD_PARTY = {"docs/reference/op-traces.md"}

@@ -16,7 +16,7 @@ import pytest
 from ground.faces import face_names
 
 ROOT = Path(__file__).parents[1]
-FACES = ("topology", "scheduler", "simulator", "health", "extender", "arnold")
+FACES = ("topology", "scheduler", "simulator", "health", "extender", "slurm", "arnold")
 
 
 @pytest.mark.parametrize("package", FACES)

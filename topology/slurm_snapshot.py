@@ -13,19 +13,15 @@ records do not say is never taken as free: an option that needs a record which i
 command that prints it.
 
 Records come in files, each told by its content: nodes (:mod:`topology.slurm_nodes`), ``scontrol show partitions``,
-``scontrol show reservations``, ``squeue --start`` and ``scontrol show config``, which says when all that was.  Or
-:func:`ask_slurm` asks a live Slurm through its own programs.  All answers are text: not every build of ``scontrol`` has
-``--json`` (Debian's 22.05 has not), the text says the same, and of 10,000 nodes it takes half a second instead of half
-a minute.
+``scontrol show reservations``, ``squeue --start`` and ``scontrol show config``, which says when all that was.  A live
+Slurm is asked for them by :mod:`slurm.ask`.
 
 Source: the manual pages sbatch(1), scontrol(1), squeue(1) and slurm.conf(5).
 """
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
@@ -556,7 +552,7 @@ _NO_RESERVATIONS = re.compile(r"^No reservations in the system", re.MULTILINE)
 _JOBS = re.compile(r"\A\s*JOBID\b")
 _STARTS = re.compile(r"^\s*JOBID\b.*\bSTART_TIME\b", re.MULTILINE)
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d")
-_INELIGIBLE = ("BeginTime", "Dependency", "DependencyNeverSatisfied", "JobHeldUser", "JobHeldAdmin")
+INELIGIBLE = ("BeginTime", "Dependency", "DependencyNeverSatisfied", "JobHeldUser", "JobHeldAdmin")
 """Reasons of jobs that wait for something else than nodes: Slurm plans none for them."""
 
 
@@ -580,7 +576,7 @@ def read_snapshot(source: Source, names: Container[str]) -> SlurmSnapshot | None
         for record, place in records["JobId"]:
             job = fields_of(record)
             start = slurm_time(job.get("StartTime", ""))
-            if job.get("JobState") == "PENDING" and job.get("Reason") not in _INELIGIBLE and start is not None:
+            if job.get("JobState") == "PENDING" and job.get("Reason") not in INELIGIBLE and start is not None:
                 nodes_of_job = job.get("SchedNodeList", "")
                 nodes = _names(nodes_of_job, place) if nodes_of_job not in ("", "(null)") else None
                 planned.append(PlannedStart(start, tuple(job.get("Partition", "").split(",")), nodes))
@@ -670,7 +666,7 @@ def _starts_of(source: Source) -> Iterator[PlannedStart]:
             header = words
             continue
         at = next((i for i, word in enumerate(words) if _TIME.fullmatch(word)), None)
-        if not header or at is None or any(f"({reason}" in line for reason in _INELIGIBLE):
+        if not header or at is None or any(f"({reason}" in line for reason in INELIGIBLE):
             continue
         names = partition = ""
         if "SCHEDNODES" in header:
@@ -793,7 +789,7 @@ def _from_json(document: Document) -> SlurmSnapshot:
             _names(job.scheduled_nodes, place) if job.scheduled_nodes else None,
         )
         for job in answer.jobs or ()
-        if "PENDING" in job.job_state and job.start_time and job.state_reason not in _INELIGIBLE
+        if "PENDING" in job.job_state and job.start_time and job.state_reason not in INELIGIBLE
     ]
     no_nodes = keys & {"partitions", "reservations", "jobs"} and not keys & {"nodes", "sinfo"}
     return SlurmSnapshot(
@@ -803,86 +799,3 @@ def _from_json(document: Document) -> SlurmSnapshot:
         None if answer.jobs is None else tuple(planned),
         at,
     )
-
-
-ANSWER_SECONDS = 60.0  # for one answer; scontrol itself gives up on a controller after some 10 s, and asks the next
-LONGEST = 300  # characters of a complaint that are repeated
-
-
-class SlurmRefused(InvalidInput):
-    """Slurm cannot be asked, or does not say what is needed."""
-
-
-def ask_slurm(
-    request: SlurmRequest, *, jobs: bool = False
-) -> tuple[Source, tuple[Source, ...], tuple[str, ...], tuple[Source, ...] | None]:
-    """Return what Slurm says of its topology, as ``topology.conf`` has it; of its nodes and of what holds them; notes;
-    and what it says of its jobs, where that is wanted.
-
-    :raises SlurmRefused: there is no ``scontrol``, no controller answers, or Slurm has no topology or no nodes.
-    :raises InvalidInput: there is no partition as the request names.
-    """
-    # nodes first: where no controller answers, scontrol fails for them alone; without a topology it says 0 as well
-    nodes, complaint = ask("scontrol", "show nodes", "--all", "--future", "--oneliner")
-    if "NodeName=" not in nodes.text:
-        none = f"Slurm lists no nodes{complaint}"
-        raise SlurmRefused(none, where=nodes.name, fix="check that the controller knows its nodes: sinfo")
-    records = [nodes]
-    for question, options in {"show partitions": ("--all", "--oneliner"), "show reservations": ("--oneliner",)}.items():
-        answer, _ = ask("scontrol", question, *options)
-        records.append(answer)
-    notes = []
-    for program, question in (("squeue", "--all --start"), ("scontrol", "show config")):
-        try:
-            answer, _ = ask(program, question)
-            records.append(answer)
-        except SlurmRefused as error:
-            notes.append(f"{error.where} was not answered, and is not needed for most: {error.message}")
-    name, _ = named_topology(records, request)
-    topology, complaint = ask("scontrol", f"show topology {name}".rstrip())
-    if not topology.text.strip():
-        flat = f"Slurm gives no topology{complaint or ': its nodes are one flat list'}"
-        fix = (
-            "set TopologyPlugin=topology/tree (or block) with a topology.conf, or take all nodes as one level: "
-            "scontrol show nodes > nodes.txt, and --cluster nodes.txt"
-        )
-        raise SlurmRefused(flat, where=topology.name, fix=fix)
-    notes += [f"the topology of the partition was read, {name}"] if name else []
-    # the details have the GPUs of a job where the accounting does not count them
-    running = (ask("scontrol", "show jobs", "--all", "--oneliner", "--details")[0],) if jobs else None
-    return topology, tuple(records), tuple(notes), running
-
-
-def ask(program: str, question: str, *options: str) -> tuple[Source, str]:
-    """Return what a program of Slurm's prints, and the last words that it complains in; empty = none."""
-    where = f"{program} {question}"
-    command = [program, *options, *question.split()]
-    # a user's formats, for times and for columns, are not to be read by anybody else
-    formats = ("SLURM_TIME_FORMAT", "SQUEUE_FORMAT", "SQUEUE_FORMAT2", "SQUEUE_SORT")
-    environment = {name: value for name, value in os.environ.items() if name not in formats} | {"LC_ALL": "C"}
-    try:
-        done = subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            check=False,
-            timeout=ANSWER_SECONDS,
-            env=environment,
-        )
-    except FileNotFoundError:
-        fix = "run this where Slurm's client programs are, or give files: --cluster topology.conf --busy nodes.txt"
-        raise SlurmRefused(f"the program {program} is not on PATH", where=where, fix=fix) from None
-    except subprocess.TimeoutExpired:
-        slow = f"no answer within {ANSWER_SECONDS:g} s"
-        raise SlurmRefused(slow, where=where, fix="check that the controller answers: scontrol ping") from None
-    except OSError as error:
-        failed = f"{program} cannot be started: {error.strerror or error}"
-        raise SlurmRefused(failed, where=where, fix="check the program and its permissions") from error
-    complaints = done.stderr.decode("utf-8", "replace").strip().splitlines()
-    complaint = f": {complaints[-1].strip()[:LONGEST]}" if complaints else ""
-    if done.returncode:
-        ended = f"{' '.join(command)} ended with {done.returncode}{complaint}"
-        fix = "check that the controller answers (scontrol ping), and that SLURM_CONF names the right Slurm"
-        raise SlurmRefused(ended, where=where, fix=fix)
-    # a reason or a comment, which others wrote, may be in any encoding
-    return Source(where, done.stdout.decode("utf-8", "replace")), complaint

@@ -1,5 +1,5 @@
 """``arnold kube``, which is ``kubectl arnold`` too: gangs, nodes and domains of a live Kubernetes cluster, only read;
-and the commands ``score`` and ``explain`` asked of it.
+and the commands ``place``, ``score`` and ``explain`` asked of it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from arnold.commands import explain, score
+from arnold.commands import explain, place, score
 from arnold.console.output import answer
 from arnold.options.cluster_options import KUBERNETES, ClusterFiles, open_kubernetes
 from arnold.options.command import Group, JsonCommand
@@ -49,6 +49,12 @@ TOP_EXAMPLES = """\b
 Examples:
   arnold kube top
   kubectl arnold top --levels example.com/minipod,example.com/rack --json
+"""
+
+PLACE_EXAMPLES = """\b
+Examples:
+  kubectl arnold place -f job.yaml
+  kubectl arnold place -f job.yaml --levels example.com/minipod,example.com/rack --json
 """
 
 SCORE_EXAMPLES = """\b
@@ -191,6 +197,8 @@ class LiveCommand(JsonCommand):
         for parameter in self.params:
             if isinstance(parameter, click.Option) and parameter.name == "cluster":
                 parameter.required, parameter.show_default = False, f"{KUBERNETES} the current context"
+            if "--job" in parameter.opts:
+                parameter.opts = ["-f", *parameter.opts]  # as kubectl calls a file
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the words after the name of the command; raise as :meth:`JsonCommand.parse_args`."""
@@ -198,5 +206,6 @@ class LiveCommand(JsonCommand):
         return super().parse_args(ctx, args if named else ["--cluster", KUBERNETES, *args])
 
 
+command.add_command(LiveCommand(place.command, epilog=PLACE_EXAMPLES))
 command.add_command(LiveCommand(score.command, epilog=SCORE_EXAMPLES))
 command.add_command(LiveCommand(explain.command, epilog=EXPLAIN_EXAMPLES))

@@ -10,11 +10,9 @@ The TaskProlog is ``manifests/slurm/task_prolog``.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shlex
-import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -26,17 +24,18 @@ import click
 
 from arnold.console.output import exit_code, progress
 from arnold.options.command import Command, Group
+from arnold.options.shared_options import policy_option
 from ground.errors import InvalidInput
-from ground.files import Source, check_writable, read_source, write_file
+from ground.files import check_writable, read_source, write_file
+from slurm.ask import SlurmRefused, ask, tell
+from slurm.ask import submit as submit_words
+from slurm.request import job_file_of
 from topology.node_names import expand_hostlist, fold_hostlist
-from topology.running_jobs import degrees_in
-from topology.slurm_snapshot import SlurmRefused, ask
 
 if TYPE_CHECKING:
     from scheduler.outcome import Instance, Outcome
 
 LATER = "now+10minutes"  # begin of a job until its order is written; it passes where this program is killed
-MOST_NAMES = 64_000  # bytes of a list of nodes that Slurm takes
 # Options of sbatch(1) without a value, or with one that stands behind = alone; all others take the next word.
 FLAGS = frozenset(
     (
@@ -84,7 +83,6 @@ REFUSED = {
 }
 """Options of sbatch with which ranks would not be where they are planned, why, and what to do."""
 COUNT = ("partition", "time", "constraint", "reservation", "exclude")  # options of sbatch that say which nodes are free
-JOB_KEYS = ("alpha", "level", "model")  # of a grid, besides degrees of parallelism
 
 SUBMIT_EXAMPLES = """\b
 Examples:
@@ -96,6 +94,11 @@ ORDER_EXAMPLES = """\b
 Examples:
   arnold slurm order 4242
   MASTER_ADDR=$(arnold slurm order "$SLURM_JOB_ID" | head -n 1)
+"""
+SERVE_EXAMPLES = """\b
+Examples:
+  arnold slurm serve
+  arnold slurm serve --policy fifo-backfill --reserve-from 32
 """
 
 
@@ -157,7 +160,7 @@ def submit(*, grid: str | None, orders: str | None, words: tuple[str, ...]) -> i
         return code
     write_file(folder / number, "".join(f"{node}\n" for node in nodes))
     if wish.starts_at_once:
-        ask("scontrol", f"update JobId={number} StartTime=now")
+        tell("update", f"JobId={number}", "StartTime=now")
     click.echo(line, err=wish.parsable)
     return _ended(number) if "wait" in wish.options else 0
 
@@ -187,6 +190,37 @@ def order(*, orders: str | None, job: str) -> None:
     tasks = re.search(r"\bNumTasks=(\d+)", record)
     each = int(tasks[1]) // len(nodes) if tasks and int(tasks[1]) % len(nodes) == 0 else 1
     click.echo("\n".join(node for node in nodes for _ in range(max(1, each))))
+
+
+@command.command("serve", cls=Command, epilog=SERVE_EXAMPLES)
+@_orders_option
+@policy_option(default="priority-backfill")
+@click.option(
+    "--reserve-from",
+    metavar="N",
+    type=click.IntRange(1),
+    default=8,
+    show_default=True,
+    help="Nodes of a job from which a reservation holds its plan until it starts.",
+)
+def serve(*, orders: str | None, policy: str, reserve_from: int) -> None:
+    """Plan the jobs of a live Slurm that ask for it in their comment, until SIGTERM.
+
+    A job with the comment `arnold: tp=8,pp=8,dp=12` that begins later (manifests/slurm/job_submit.lua sees to that) is
+    planned in the order of Slurm's priority, and begins on its nodes, every rank on its own. Without this daemon its
+    begin comes, and Slurm starts it. A second daemon exits 1.
+    """
+    import signal
+    from threading import Event
+
+    from scheduler.queue.policy import live_policy
+    from slurm.serve import Service
+
+    stop = Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    service = Service(_orders(orders), live_policy(policy), click.echo, reserved_from=reserve_from)
+    service.run(stop)
 
 
 @dataclass(frozen=True)
@@ -301,29 +335,11 @@ def _planned(grid: str, wish: Submission) -> tuple[Instance, Outcome]:
     files = ClusterFiles(cluster=SLURM, **asked)
     inputs = PlacementInputs(files, JobFiles(), OwnRecords(), Overrides(), Limits())
     loaded = files.read_aloud()
-    instance = inputs.instance(loaded, load_job(_job_of(grid), cluster=loaded.cluster))
+    instance = inputs.instance(loaded, load_job(job_file_of(grid), cluster=loaded.cluster))
     with progress("Placing the job") as say:
         limits = replace(Limits(), progress=say)
         outcome = run(ALGORITHMS.load("exact"), instance.cluster, instance.job, limits)
     return instance.settled(outcome), outcome
-
-
-def _job_of(grid: str) -> Source:
-    """Return the job file that a grid stands for."""
-    names = set[str]()
-    for part in grid.split(","):
-        name, separator, _ = part.strip().partition("=")
-        if not separator:
-            fix = "write it as tp=8,pp=8,dp=16; alpha=0.3 and level=NAME may follow"
-            raise InvalidInput(f"{part[:40]!r} is no degree of parallelism", where="--grid", fix=fix)
-        if (key := name.strip().lower()) in names:
-            raise InvalidInput(f"{key} is there twice", where="--grid", fix="name each degree once")
-        names.add(key)
-    degrees = degrees_in(grid)
-    job: dict[str, object] = {name: degrees.pop(name) for name in JOB_KEYS if name in degrees}
-    with suppress(KeyError, ValueError):  # the reader of jobs says what is no number
-        job["alpha"] = float(str(job["alpha"]))
-    return Source("--grid", json.dumps({"name": "job", **job, "parallelism": degrees}), numbered=False)
 
 
 def _sbatch(wish: Submission, nodes: Sequence[str], *, begin: str | None = None) -> tuple[int, str]:
@@ -331,21 +347,20 @@ def _sbatch(wish: Submission, nodes: Sequence[str], *, begin: str | None = None)
     if wish.options.get("nodes", str(len(nodes))) != str(len(nodes)):
         fix = f"leave --nodes out, or say --nodes={len(nodes)}"
         raise InvalidInput("the nodes are chosen here, as the grid needs them", where="--nodes", fix=fix)
+    from slurm.decide import MOST_NAMES
+
     if len(names := fold_hostlist(nodes)) > MOST_NAMES:
         raise InvalidInput(f"Slurm takes lists of nodes up to {MOST_NAMES:,} bytes, this has {len(names):,}")
     own = [f"--nodelist={names}", f"--nodes={len(nodes)}", "--parsable", *([f"--begin={begin}"] if begin else [])]
-    environment = {name: value for name, value in os.environ.items() if name != WAIT}
-    done = subprocess.run(
-        ["sbatch", *own, *wish.words], stdout=subprocess.PIPE, text=True, check=False, env=environment
-    )
-    number, _, cluster = done.stdout.strip().partition(";")
+    code, printed = submit_words([*own, *wish.words], without=(WAIT,))
+    number, _, cluster = printed.strip().partition(";")
     if not number.isdecimal():
-        click.echo(done.stdout, nl=False)
+        click.echo(printed, nl=False)
     elif wish.parsable:
         click.echo(number)
     elif "quiet" not in wish.options:
         click.echo(f"Submitted batch job {number}" + (f" on cluster {cluster}" if cluster else ""))
-    return done.returncode, number
+    return code, number
 
 
 def _orders(folder: str | None) -> Path:

@@ -128,7 +128,8 @@ class ClusterFiles:
             if self.cluster != SLURM:
                 fix = "write slurm: and choose the Slurm by SLURM_CONF, its partition by --partition"
                 raise InvalidInput(f"{self.cluster!r}: nothing follows slurm:", where="--cluster", fix=fix)
-            from topology.slurm_snapshot import NO_REQUEST, ask_slurm
+            from slurm.ask import ask_slurm
+            from topology.slurm_snapshot import NO_REQUEST
 
             return OpenedCluster(*ask_slurm(self.request() or NO_REQUEST, jobs=jobs))
         if self.cluster.startswith(KUBERNETES):

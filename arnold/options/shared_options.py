@@ -66,7 +66,7 @@ def lenient_option(function: Any) -> Any:
     return click.option("--lenient/--strict", default=False, show_default="strict", help=words)(function)
 
 
-def policy_option(*needs: str) -> Callable[[F], F]:
+def policy_option(*needs: str, default: str = "fifo-backfill") -> Callable[[F], F]:
     """Return the option ``--policy``; ``needs``: as :class:`DependentOption` has it."""
     words = (
         "Queue policy, such as fifo, fifo-backfill, priority-age, fair-share or arnold; in replays also gavel or hadar."
@@ -75,7 +75,7 @@ def policy_option(*needs: str) -> Callable[[F], F]:
         "--policy",
         cls=DependentOption,
         needs=needs,
-        default="fifo-backfill",
+        default=default,
         show_default=True,
         metavar="NAME",
         help=words,

@@ -1,1 +1,1 @@
-"""Pages of the reference that are made from the program: commands, schemas, formats; ``make reference``."""
+"""What is made from the program: pages of the reference, the Helm chart, the dashboard; ``make reference``."""

@@ -1,21 +1,33 @@
-"""Writes the generated pages of the reference: ``make reference``."""
+"""Writes what is made from the program: ``make reference``."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import shutil
+from collections.abc import Mapping
 from pathlib import Path
 
+from docs.generate.chart import MANIFESTS, chart_files
 from docs.generate.commands import commands_text
+from docs.generate.dashboard import dashboard_text
 from docs.generate.formats import formats_text
 from docs.generate.schemas import schemas_text
 
-PAGES: Mapping[str, Callable[[], str]] = {
-    "commands.md": commands_text,
-    "formats.md": formats_text,
-    "schemas.md": schemas_text,
-}
-"""File below docs/reference -> what writes its text."""
+
+def generated() -> Mapping[Path, str]:
+    """Return each file that is made, and its text; the chart has the dashboard that is written before it."""
+    reference = Path(__file__).parents[1] / "reference"
+    pages = {
+        reference / "commands.md": commands_text(),
+        reference / "formats.md": formats_text(),
+        reference / "schemas.md": schemas_text(),
+        MANIFESTS / "components/monitoring/dashboard.json": dashboard_text(),
+    }
+    return pages | {MANIFESTS / "chart" / name: text for name, text in chart_files(dashboard_text()).items()}
+
 
 if __name__ == "__main__":
-    for name, text in PAGES.items():
-        (Path(__file__).parents[1] / "reference" / name).write_text(text(), encoding="utf-8")
+    files = generated()
+    shutil.rmtree(MANIFESTS / "chart", ignore_errors=True)
+    for file, text in files.items():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")

@@ -202,6 +202,15 @@ class Fleet:
         self._count()
         return self._occupancy
 
+    def whole_free_nodes(self, now: datetime) -> int:
+        """Return how many nodes have all their GPUs free and promised to nobody, and may get new pods."""
+        available = self.occupancy.available  # counts first what has changed
+        hosts = [self._hosts[host.name] for host in self.table.hosts]
+        return sum(
+            free >= host.gpus and not host.fault and not host.ailing(now)
+            for host, free in zip(hosts, available.tolist(), strict=True)
+        )
+
     @property
     def annotated(self) -> BoolArray:
         """Shape [nodes], whether an annotation may speak against a node."""

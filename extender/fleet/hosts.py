@@ -15,6 +15,7 @@ from functools import lru_cache
 from extender.fleet.resources import NOTHING, PodRequest, like_boxes, offered, request_of, widest
 from ground.errors import InvalidTopology
 from topology.flags import FAULTY, NodeFlag
+from topology.kubernetes.labels import HOSTNAME
 from topology.kubernetes.nodes import annotated_flag, broken, faults, node_gpus
 from topology.kubernetes.objects import NodeObject, Requirement, instant
 from topology.kubernetes.pods import Pod
@@ -144,11 +145,12 @@ def demand_of(pod: Pod) -> Demand:
     """Return what a pod asks of a node.
 
     The name to which earlier versions pinned a pod at its release is no demand of its own, nor is any that a bound pod
-    bears: where that goes is decided, and another pod of its gang may go elsewhere.
+    bears: where that goes is decided, and another pod of its gang may go elsewhere.  So is it with the host that it
+    selects (:func:`extender.gangs.pod_rules.hosts_chosen`).
     """
     spec = pod.spec
     return Demand(
-        selector=tuple(sorted((spec.node_selector or {}).items())),
+        selector=tuple(sorted((key, text) for key, text in (spec.node_selector or {}).items() if key != HOSTNAME)),
         terms=_terms_of(pod),
         tolerations=tuple(sorted(spec.tolerations or ())),
         request=request_of(pod),

@@ -16,13 +16,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import pairwise
 
 from extender.gangs import annotations as written
 from extender.gangs.types import GangKey, GangRequest, InvalidGang, TopologyRequest
 from extender.kubernetes_names import CONSTRAINTS, GANG_SIZE, MODEL, ORDER, PARALLELISM, TP_LEVEL
 from ground.errors import InvalidJob
 from scheduler.affinity import job_affinity
-from scheduler.job import MEGATRON_ORDER, Hold, Job, NodeSize, Parallelism
+from scheduler.job import MEGATRON_ORDER, Family, Hold, Job, NodeSize, Parallelism
 
 MOST_HOLDS = 64  # hard requirements of one gang that its GangPlan can hold, and soft ones (maxItems of the CRD)
 
@@ -68,20 +69,36 @@ def understand(
             fix=f"set {GANG_SIZE} to {made}, or correct the degrees",
         )
     if degrees is None:
-        # one data-parallel group, or as many as there are slices of one size
-        slices = {slice_size for request in asked.requests if (slice_size := request.slice_size) and slice_size < size}
-        group = next(iter(slices)) if len(slices) == 1 else size
-        if size % group:
-            message = f"slices of {group} ranks do not divide the {size} pods of the gang"
-            raise InvalidGang(message, reason="UnsupportedSlice", fix=f"choose a slice size that divides {size}")
-        degrees = Parallelism(tp=gpus, dp=group, pp=size // group)
+        degrees = _sliced(asked.requests, gpus, size)
         _checked_pod_count(degrees, gpus, whole_nodes=whole_nodes)
     understood = _with_requests(_job(key, asked, degrees, gpus), asked.requests, size)
     if asked.order is None or asked.parallelism is not None:
         return understood
     fix = f"add {PARALLELISM}, or leave it out"
     silent = "it says nothing of a gang without degrees of parallelism, whose ranks are alike"
-    return replace(understood, doubts=(InvalidGang(silent, reason="OrderAlone", where=ORDER, fix=fix),))
+    order_alone = InvalidGang(silent, reason="OrderAlone", where=ORDER, fix=fix)
+    return replace(understood, doubts=(*understood.doubts, order_alone))
+
+
+def _sliced(requests: Sequence[TopologyRequest], gpus: int, size: int) -> Parallelism:
+    """Return degrees for so many pods without any: one data-parallel group, or groups that are the slices asked."""
+    sizes = sorted({request.slice_size for request in requests if request.slice_size and request.slice_size < size})
+    chain = [*sizes, size]
+    for inner, outer in pairwise(chain):
+        if outer % inner:
+            whole = f"slices of {outer}" if outer != size else f"{size} pods of the gang"
+            message = f"slices of {inner} ranks do not divide the {whole}"
+            raise InvalidGang(message, reason="UnsupportedSlice", fix=f"choose a slice size that divides {outer}")
+    if len(sizes) > _MOST_SLICES:
+        message = f"slices of {len(sizes)} sizes, at most {_MOST_SLICES} are planned"
+        raise InvalidGang(message, reason="UnsupportedSlice", fix="leave out those of the levels that matter least")
+    # from within: context-parallel, expert and data-parallel groups
+    cp, ep = chain[0] if len(sizes) > 1 else 1, chain[1] if len(sizes) > 2 else 1
+    group = chain[max(0, len(sizes) - 1)]
+    return Parallelism(tp=gpus, cp=cp, ep=ep, dp=group // cp, pp=size // group)
+
+
+_MOST_SLICES = 3
 
 
 def _job(key: GangKey, asked: GangRequest, degrees: Parallelism, gpus: int) -> Job:
@@ -139,8 +156,14 @@ def _with_requests(job: Job, requests: tuple[TopologyRequest, ...], size: int) -
         fix = "give all pods of a gang the same annotations, and fewer constraints"
         where = requests[0].source if requests else CONSTRAINTS
         raise InvalidGang(message, reason="TooManyWishes", where=where, fix=fix)
-    tiers = tuple(request for request in requests if request.level is None)
-    return Understood(size, replace(job, holds=unique), tiers, tuple(notes))
+    tiers = tuple(request for request in requests if request.tier is not None)
+    fix = f"take it off, or say it with {CONSTRAINTS}"
+    doubts = tuple(
+        InvalidGang(f"{request.unread}: placed without it", reason="WishNotRead", where=request.source, fix=fix)
+        for request in requests
+        if request.unread
+    )
+    return Understood(size, replace(job, holds=unique), tiers, tuple(notes), doubts)
 
 
 def holds_for(job: Job, request: TopologyRequest, level: str) -> tuple[Hold, ...]:
@@ -164,6 +187,11 @@ def holds_for(job: Job, request: TopologyRequest, level: str) -> tuple[Hold, ...
         return (Hold("dp", level), *joined)
     if sorted(grid.node_rank[:parts].ravel().tolist()) == slice_of_first:
         return (Hold("pp", level), *joined)
+    ranks = grid.node_rank.ravel()
+    inner: tuple[Family, ...] = ("cp", "ep")
+    for family in (family for family in inner if job.parallelism.degree(family) > 1):
+        if slice_of_first in (sorted(ranks[[*group]].tolist()) for group in grid.groups[family].members):
+            return (Hold(family, level), *joined)
     raise InvalidGang(
         f"{request.source} wants slices of {request.slice_size} ranks in one domain, "
         f"the data-parallel groups have {grid.rows}",

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from extender.gangs.types import InvalidGang
 from extender.kubernetes_names import CONSTRAINTS
 from extender.texts import clip, named
+from topology.kubernetes.labels import HOSTNAME
 from topology.kubernetes.pods import LabelSelector, Pod, PodSpec, PodTerm
 
-HOSTNAME = "kubernetes.io/hostname"
 AFFINITY, ANTI_AFFINITY, SPREAD = "podAffinity", "podAntiAffinity", "topologySpreadConstraints"
 
 Rule = tuple[str, PodTerm]  # Kind, and the pods that it is about
@@ -56,6 +56,31 @@ def stays_alone(pod: Pod) -> bool:
     """Return whether no pod like it may share its node."""
     hosts = (term for kind, term in rules_of(pod.spec) if term.topology_key == HOSTNAME and kind != AFFINITY)
     return any(_means(term, pod, pod) for term in hosts)
+
+
+def hosts_chosen(pods: Sequence[Pod]) -> tuple[str, ...]:
+    """Return the host that each pod selects, as Kueue's topology-aware scheduling writes it; empty = none selects any.
+
+    :raises InvalidGang: only some do, or they select nodes by different values of another label.
+    """
+    selected: dict[str, dict[str, str]] = {}  # label -> value -> the first pod that wants it
+    for pod in pods:
+        for key, text in (pod.spec.node_selector or {}).items():
+            selected.setdefault(key, {}).setdefault(text, pod.name)
+    for key, pod_of in selected.items():
+        if len(pod_of) > 1 and key != HOSTNAME:
+            wants = named(f"{text} ({name})" for text, name in pod_of.items())
+            message = f"no node is for all its pods, which select different values of {clip(key)}: {wants}"
+            fix = f"let all of them select {HOSTNAME}, as Kueue does where that is the lowest level, or none"
+            raise InvalidGang(message, reason="DifferentSelectors", where="nodeSelector", fix=fix)
+    hosts = {pod.name: (pod.spec.node_selector or {}).get(HOSTNAME) for pod in pods}
+    if (without := [name for name, host in hosts.items() if host is None]) and len(without) < len(hosts):
+        message = f"{len(hosts) - len(without)} of {len(hosts)} pods select their node by {HOSTNAME}, others do not"
+        fix = (
+            f"let all of them select one, each rank its own, or none: then Arnold chooses ({named(without)} have none)"
+        )
+        raise InvalidGang(message, reason="SomeHostsChosen", where="nodeSelector", fix=fix)
+    return tuple(host for host in hosts.values() if host is not None)
 
 
 def left_to_scheduler(pods: Sequence[Pod]) -> str:

@@ -10,6 +10,7 @@ A pod without GPUs is no member: launchers, drivers and initialisers of a job go
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -169,12 +170,12 @@ def _controlled(pod: Pod, owners: Owners) -> Iterator[_Form]:
         yield _Form("jobset", name, size=size)
     if name := labels.get(d.KUBEFLOW_JOB):
         yield _Form("kubeflow", name)
-    if name := labels.get(d.RAY_CLUSTER):
-        yield _Form("kuberay", name)
     owner = pod.owner
+    controller = None if owner is None else owners.get(owner.uid)
+    if name := labels.get(d.RAY_CLUSTER):
+        yield _Form("kuberay", name, size=None if controller is None else controller.ray_pods)
     if owner is None:
         return
-    controller = owners.get(owner.uid)
     if owner.kind == "Job" and (d.COMPLETION_INDEX in labels or d.COMPLETION_INDEX in pod.annotations):
         yield _Form("job", owner.name, size=controller.spec.completions if controller else None)
     if owner.kind == "StatefulSet":
@@ -203,37 +204,65 @@ def requests_of(annotations: Mapping[str, str], labels: Mapping[str, str]) -> tu
     """Return what the annotations of peers ask of the network, so that their manifests mean here what they meant there.
 
     - Kueue, KAI: the whole gang lies inside one domain of a required level; domains of a preferred one count.
-    - Kueue slices, LeaderWorkerSet subgroups: each so many consecutive ranks lie inside one domain.
+    - Kueue slices of one size or several, KAI segments, LeaderWorkerSet subgroups: each so many consecutive ranks lie
+      inside one domain.
     - LeaderWorkerSet ``exclusive-topology``: the whole group does.  That no other shares the domain is not enforced by
       plans; the anti-affinity that LeaderWorkerSet adds to the pods does it.
     - Volcano, hard mode: the whole gang lies inside one domain of the k-th closest level.  Its soft mode names no level
       and asks for nothing that Arnold does not do anyway.
 
-    Requests that make no sense are left out.
+    Hard ones that cannot be read, or that no version of these projects was known to have, say why they are not heeded.
     """
-    requests = [
-        TopologyRequest(level, hard, key, slice_size=_slice(annotations, size_key))
-        for key, hard, size_key in (
-            (d.KUEUE_REQUIRED, True, None),
-            (d.KUEUE_PREFERRED, False, None),
-            (d.KUEUE_SLICE, True, d.KUEUE_SLICE_SIZE),
-            (d.KAI_REQUIRED, True, None),
-            (d.KAI_PREFERRED, False, None),
-            (d.LWS_EXCLUSIVE, True, None),
-            (d.LWS_SUBGROUP_EXCLUSIVE, True, d.LWS_SUBGROUP_SIZE),
-        )
-        if (level := annotations.get(key)) and (size_key is None or _slice(annotations, size_key))
-    ]
-    mode = annotations.get(d.VOLCANO_MODE, labels.get(d.VOLCANO_MODE))
+    requests = []
+    for key, hard, size_key in (
+        (d.KUEUE_REQUIRED, True, None),
+        (d.KUEUE_PREFERRED, False, None),
+        (d.KUEUE_SLICE, True, d.KUEUE_SLICE_SIZE),
+        (d.KAI_REQUIRED, True, None),
+        (d.KAI_PREFERRED, False, None),
+        (d.KAI_SEGMENT, True, d.KAI_SEGMENT_SIZE),
+        (d.KAI_SEGMENT_PREFERRED, False, None),
+        (d.LWS_EXCLUSIVE, True, None),
+        (d.LWS_SUBGROUP_EXCLUSIVE, True, d.LWS_SUBGROUP_SIZE),
+    ):
+        if level := annotations.get(key):
+            size = None if size_key is None else _small(annotations.get(size_key, ""))
+            if size_key is None or size:
+                requests.append(TopologyRequest(level, hard, key, slice_size=size))
+            else:
+                requests.append(_unread(key, f"{size_key} says no number of pods"))
+    if (text := annotations.get(d.KUEUE_SLICES)) is not None:
+        requests += _slices(text)
     tier = annotations.get(d.VOLCANO_TIER, labels.get(d.VOLCANO_TIER_LABEL, ""))
-    if mode == "hard" and _SMALL.fullmatch(tier) and int(tier):
-        requests.append(TopologyRequest(None, True, d.VOLCANO_TIER, tier=int(tier)))
+    if annotations.get(d.VOLCANO_MODE, labels.get(d.VOLCANO_MODE)) == "hard":
+        requests.append(_in_tier(_small(tier), d.VOLCANO_TIER))
+    requests += (_unread(key, "not known") for key in annotations if key not in d.NAMES and d.WISH.match(key))
     return tuple(requests)
 
 
-def _slice(annotations: Mapping[str, str], key: str | None) -> int | None:
-    text = annotations.get(key, "") if key else ""
-    return int(text) or None if _SMALL.fullmatch(text) else None
+def _small(text: str) -> int:
+    return int(text) if _SMALL.fullmatch(text) else 0
+
+
+def _slices(text: str) -> Iterator[TopologyRequest]:
+    """Yield what Kueue's list of levels asks, each with the size of its slices."""
+    try:
+        layers = [(layer["topology"], layer["size"]) for layer in json.loads(text)]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        layers = [("", 0)]
+    for level, size in layers:
+        if isinstance(level, str) and level and type(size) is int and size > 0:
+            yield TopologyRequest(level, True, d.KUEUE_SLICES, slice_size=size)
+        else:
+            yield _unread(d.KUEUE_SLICES, "no list of a topology and a size each")
+
+
+def _unread(source: str, why: str) -> TopologyRequest:
+    return TopologyRequest(None, True, source, unread=why)
+
+
+def _in_tier(tier: int, source: str) -> TopologyRequest:
+    return TopologyRequest(None, True, source, tier=tier) if tier > 0 else _unread(source, "names no tier by number")
 
 
 def requests_of_group(group: Owner) -> tuple[TopologyRequest, ...]:
@@ -241,9 +270,11 @@ def requests_of_group(group: Owner) -> tuple[TopologyRequest, ...]:
     constraints, volcano = group.spec.scheduling_constraints, group.spec.network_topology
     topology = (constraints.topology or ()) if constraints is not None else ()
     requests = [TopologyRequest(level.key, True, "schedulingConstraints.topology") for level in topology if level.key]
-    if volcano is not None and volcano.mode == "hard" and (volcano.highest_tier_allowed or 0) > 0:
-        source = "networkTopology.highestTierAllowed"
-        requests.append(TopologyRequest(None, True, source, tier=volcano.highest_tier_allowed))
+    if volcano is not None and volcano.mode == "hard":
+        requests.append(_in_tier(volcano.highest_tier_allowed or 0, "networkTopology.highestTierAllowed"))
+    parts = [part.network_topology for part in group.spec.sub_group_policy or ()]
+    if any(part is not None and part.mode == "hard" for part in parts):
+        requests.append(_unread("subGroupPolicy.networkTopology", "parts of a gang are not planned by it"))
     return tuple(requests)
 
 

@@ -51,6 +51,7 @@ class TopologyRequest:
     source: str  # the annotation that says so
     tier: int | None = None  # number of a level, 1 the closest, where the dialect numbers its levels and level is None
     slice_size: int | None = None  # the request concerns each so many consecutive ranks; None = the whole gang
+    unread: str = ""  # why it cannot be heeded, of the source; empty = it is
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +129,7 @@ class Gang:
     created: datetime = START_OF_TIME  # creation of the oldest of its pods
     seconds: float | None = None  # expected to run at most so long; None = not known
     preemptible: bool = False
+    protected: bool = False  # one of its pods says that it may not be stopped, for whatever priority
     # hints of its pods that cannot be read; they place nothing, so they are no problem
     doubts: tuple[InvalidGang, ...] = ()
     unchecked: str = ""  # what its pods ask for that no plan looks at, one sentence; empty = nothing

@@ -17,17 +17,19 @@ from extender.fleet.images import with_images
 from extender.fleet.table import NOWHERE, FleetTable, Own
 from extender.gangs.annotations import watts_of
 from extender.gangs.job import holds_for, on_nodes
+from extender.gangs.pod_rules import hosts_chosen
 from extender.gangs.types import Gang, GangKey, InvalidGang, TopologyRequest
 from extender.plans.gang_plan import GangPlan
-from extender.queue_views import FleetState, RunningEntry, key_of_pod, waiting_gang
+from extender.queue_views import FleetState, key_of_pod, waiting_gang
 from ground.errors import ArnoldError, did_you_mean
 from scheduler.job import Job, NodeSize
 from scheduler.job_on_cluster import named_in_full
 from scheduler.power_caps import power_caps
 from scheduler.queue.dispatch import Candidate, closed_to, live_candidate
-from scheduler.queue.policy import CapacityReservation, Keep, QueuedJob, QueuePolicy, Running
+from scheduler.queue.policy import CapacityReservation, Keep, QueuedJob, QueuePolicy, Running, RunningEntry
 from scheduler.queue.run_times import Prediction
 from topology.cluster import BoolArray, Cluster, FloatArray, IntArray
+from topology.kubernetes.labels import HOSTNAME
 from topology.kubernetes.pods import Pod
 
 
@@ -84,6 +86,7 @@ class Asked:
     table: FleetTable  # the fleet's; its rows are those of rows and of the offers
     rows: IntArray = field(compare=False)  # shape [nodes of the cluster], the row of each; -1 = it is gone
     repair: RepairedPlan | None  # the plan that is to be repaired; None = the gang has no nodes
+    chosen: tuple[str, ...] = ()  # by rank, the nodes that its pods select; empty = the solver chooses
     stopping: Stopping | None = None  # the question takes these for gone; they are to be stopped if there is room then
 
     @property
@@ -99,6 +102,18 @@ class Asked:
                 yield self.cluster.with_busy(np.flatnonzero((self.rows >= 0) & (keep[self.rows] > 0)).tolist())
         if not self.case.offers:
             yield self.cluster.with_busy(range(len(self.cluster)))
+
+    @property
+    def unreserved(self) -> Cluster | None:
+        """The nodes of which nothing is to be left to others in the last attempt, whoever is on them; ``None`` = no
+        such.
+        """
+        if not self.case.offers:
+            return None
+        if (keep := self.case.offers[-1]) is None:
+            return self.cluster
+        rows = np.flatnonzero((self.rows >= 0) & (keep[self.rows] == 0)).astype(np.int32)
+        return self.cluster.subset(rows) if len(rows) else None
 
 
 Question = Asked | NotAsked
@@ -185,7 +200,12 @@ def _asked(
     """Return the question with its cluster, or the reason why there is none."""
     fleet, gang, plan = state.fleet, case.gang, case.before if case.repairs else None
     of_pods = job
+    pods = [member.pod for member in gang.members if member is not None]
     try:
+        chosen = _chosen_nodes(pods, fleet)
+        if chosen and plan is not None:
+            why, fix = "its pods select their nodes: no rank can have another", "delete all its pods"
+            raise InvalidGang(why, reason="HostsChosen", fix=fix)
         # of a repair it is known on which nodes the pods are
         job = placed_in(job, tiers, fleet, sizes=fleet.table.node_sizes if plan is None else ())
     except InvalidGang as error:
@@ -204,7 +224,7 @@ def _asked(
             bound = {rank for rank, (member, node) in members if member is not None and member.pod.node == node}
             fixed = {rank for rank in gang.done.keys() | bound if plan.node_of_rank.get(rank) in stay}
         repair = RepairedPlan(plan, nodes, gone, frozenset(fixed), frozenset(own.likenesses))
-    demands = demands_of(member.pod for member in gang.members if member is not None)
+    demands = demands_of(pods)
     view = fleet.view(demands, case.now, counted=levels_counted(job), pods=len(gang.members), own=own)
     if view.cluster is None:
         others = f": {view.counted_out}" if view.left_out else ""
@@ -215,9 +235,16 @@ def _asked(
     if repair is None:
         job, cluster = with_images(job, cluster, gang, fleet.images)
     question = Asked(
-        case, job, of_pods, cluster, view.counted_out, view.short, shortages, fleet.table, view.rows, repair
+        case, job, of_pods, cluster, view.counted_out, view.short, shortages, fleet.table, view.rows, repair, chosen
     )
     return _within_power_caps(state, question)
+
+
+def _chosen_nodes(pods: Sequence[Pod], fleet: Fleet) -> tuple[str, ...]:
+    """Return the node that each pod selects by the label of its host; raises as :func:`hosts_chosen`."""
+    hosts = hosts_chosen(pods)
+    labels = {host.labels.get(HOSTNAME, host.name): host.name for host in fleet.table.hosts} if hosts else {}
+    return tuple(labels.get(host, host) for host in hosts)
 
 
 def without(state: ClusterCache, question: Question, victims: Sequence[Running]) -> Question:

@@ -23,8 +23,9 @@ from extender.planner.question import Asked, NotAsked, PlanningCase, Question, R
 from extender.plans.gang_plan import NO_PLAN, WEIGHED, GangPlan, PlanPhase, PlanSpec, uids_of, with_doubts
 from extender.plans.reservation import Reservation
 from extender.queue_views import UsableRows
+from extender.texts import named
 from ground.errors import ArnoldError, Infeasible, few
-from scheduler.algorithm_run import fits, run
+from scheduler.algorithm_run import fits, judge, run
 from scheduler.explanation import nodes_to_free, shares
 from scheduler.job import Job
 from scheduler.job_on_cluster import within_the_tree
@@ -72,19 +73,28 @@ def solve(question: Asked, limits: Limits) -> Answer:
         return _repaired(question, question.repair, limits)
     case, job, cluster = question.case, question.job, question.cluster
     check_held_together(cluster, within_the_tree(cluster, job))
+    if question.chosen:
+        job = _on_chosen_nodes(question)
+    notes = list[str]()
     for attempt in question.attempts:
         outcome = run(ALGORITHMS.load("exact"), attempt, job, limits)
+        if question.chosen:
+            best, outcome = outcome.evaluation, _as_chosen(question, attempt, job, outcome)
+            if best is not None:
+                notes = [
+                    f"on the nodes that its pods select; the best of all that are free has spread {best.dp}/{best.pp}"
+                ]
         if outcome.evaluation is not None:
             break
     if outcome.evaluation is None or outcome.proposal.nodes is None:
-        return _no_room(question, outcome, limits)
+        return _chosen_refused(question, job, outcome) if question.chosen else _no_room(question, outcome, limits)
     evaluation = outcome.evaluation
     job = job.replace(gpus_per_node=outcome.gpus_per_node or job.gpus_per_node, node_sizes=())
     if job.nodes_of_tp == 1:  # a level was named for nodes of another size
         job = job.replace(tp_level=question.of_pods.tp_level)
     names, pods = by_rank(cluster, job, outcome.proposal.nodes), uids_of(case.gang)
     pods_per_node = job.gpus_per_node // question.of_pods.gpus_per_node
-    notes = [f"uses {len(evaluation.flagged)} flagged nodes"] if evaluation.flagged else []
+    notes += [f"uses {len(evaluation.flagged)} flagged nodes"] if evaluation.flagged else []
     if outcome.step is not None and outcome.status == "optimal" and outcome.gap:
         notes.append(f"of the nodes that it may have, slow ones among them: {outcome.step.in_words}")
     if len({choice.gpu_types for choice in outcome.types}) > 1 or job.gpu_types is not None:
@@ -97,6 +107,38 @@ def solve(question: Asked, limits: Limits) -> Answer:
     plan = plan.replace(phase=PlanPhase.PLANNED, nodes=nodes, pods=pods, pods_per_node=pods_per_node)
     plan = plan.replace(reason="Planned", message="; ".join(notes), would_fit_if_empty=None)
     return Answer(case.gang.key, True, plan.with_condition("Planned", True, "Planned", plan.message, case.now))
+
+
+_LET_GO = "take kubernetes.io/hostname out of the nodeSelector of its pods, then Arnold chooses"
+
+
+def _on_chosen_nodes(question: Asked) -> Job:
+    """Return the job on nodes of the size of those that its pods select, or raise ``Infeasible``: these cannot be."""
+    cluster, chosen, pods = question.cluster, question.chosen, question.of_pods.gpus_per_node
+    if away := [name for name in dict.fromkeys(chosen) if name not in cluster.index_of]:
+        message = f"its pods select nodes that are none of those that they can use: {named(away)}"
+        raise Infeasible(f"{message}{f' ({question.left_out})' if question.left_out else ''}", fix=_LET_GO)
+    gpus = int(cluster.gpus[cluster.index_of[chosen[0]]])
+    if gpus % pods or any(len({*chosen[i : i + gpus // pods]}) > 1 for i in range(0, len(chosen), gpus // pods)):
+        message = f"its pods select nodes otherwise than {gpus // pods} consecutive ranks to a node of {gpus} GPUs"
+        raise Infeasible(message, fix=_LET_GO)
+    return question.job.replace(gpus_per_node=gpus, node_sizes=())
+
+
+def _as_chosen(question: Asked, cluster: Cluster, job: Job, best: Outcome) -> Outcome:
+    """Return the nodes that the gang's pods select, weighed by what is proved of the best ones."""
+    nodes = by_cell(cluster, job, question.chosen[:: job.gpus_per_node // question.of_pods.gpus_per_node])
+    return judge(best.algorithm, cluster, job, replace(best.proposal, nodes=nodes, in_order=True))
+
+
+def _chosen_refused(question: Asked, job: Job, outcome: Outcome) -> Answer:
+    """Return why a gang cannot have the nodes that its pods select: now, or ever."""
+    later = _as_chosen(question, question.cluster.emptied(), job, outcome).evaluation is not None
+    why = f"its pods select their nodes, and cannot have them: {outcome.reason}\nTo fix: {'wait, or ' if later else ''}"
+    answer = _unplaced(question, why + _LET_GO, reason="NoRoom" if later else "", fits_empty=later)
+    mask = np.zeros(len(question.table.hosts), dtype=np.bool_)
+    mask[[question.table.index_of[name] for name in question.chosen]] = True
+    return replace(answer, usable=UsableRows(question.table, mask) if later else None)
 
 
 def _base(question: Question, job: Job | None) -> GangPlan:

@@ -9,16 +9,13 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 from secrets import token_hex
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from annotated_types import Ge, Gt, Interval
 
-from extender.controller.pacing import Timeouts
+from extender.controller.pacing import Preemption, Timeouts
 from ground.errors import InvalidInput
 from topology.node_gpus import GPU_CLASSES
-
-if TYPE_CHECKING:
-    from scheduler.queue.policy import QueuePolicy
 
 _OBJECT_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 
@@ -78,6 +75,10 @@ class ServeOptions:
     """Threads that a solver may use."""
     queue: str = field(default="priority-age", metadata={"option": "--policy", "metavar": "NAME"})
     """Queue policy, such as fifo, fifo-backfill, priority-age, fair-share or arnold; in replays also gavel or hadar."""
+    preemption: Preemption = "advise"
+    """Whether the first gang of the queue takes the nodes of lower priorities: off, advise (told whose) or on."""
+    preemptions_per_hour: Annotated[int, Ge(0)] = field(default=10, metadata={"metavar": "N"})
+    """How often an hour gangs take the nodes of others, at most."""
     rate: Annotated[float, Gt(0)] = field(default=1000.0, metadata={"option": "--write-rate", "metavar": "N/s"})
     """Writes to the API server a second, at most."""
     drain_timeout: Annotated[float, Gt(0)] = field(default=10.0, metadata=SECONDS)
@@ -166,20 +167,3 @@ def parse_gpu_classes(text: str) -> tuple[str, ...]:
         fix = f"name DeviceClasses with commas between them, --gpu-classes {GPU_CLASSES[0]}"
         raise InvalidInput(f"{unusable[0][:80]!r} is no name of a DeviceClass", where="--gpu-classes", fix=fix)
     return names
-
-
-def live_policy(name: str) -> QueuePolicy:
-    """Return a policy, or raise ``InvalidInput``: for simulation alone; ``UnknownName``: no package offers it."""
-    from scheduler.queue.policy import POLICIES
-
-    policy = POLICIES.load(name, where="--policy")
-    if policy.stops_any_time:
-        raise InvalidInput(
-            f"the queue policy {name} is for simulation alone: it stops jobs at any time, and on a cluster the nodes "
-            "that one gives back come free one by one, minutes apart: single pods would take them before the gang for "
-            "which it was stopped",
-            where="--policy",
-            fix="choose priority-age, and let kube-scheduler preempt single pods; or arnold, which stops preemptible "
-            "ones for gangs that were announced",
-        )
-    return policy

@@ -7,7 +7,7 @@ from math import inf
 
 import numpy as np
 
-from scheduler.queue.policy import BasePolicy, ClusterState, HeldNodes, Rank, Waiting, usable_together
+from scheduler.queue.policy import BasePolicy, ClusterState, HeldNodes, PriorityFirst, Rank, Waiting, usable_together
 from topology.cluster import BoolArray, IntArray
 
 
@@ -51,6 +51,13 @@ class FifoBackfill(BasePolicy):
     def holds(self, blocked: Sequence[Waiting], cluster: ClusterState) -> Sequence[HeldNodes]:
         """Return what is kept for the first."""
         return (shadow(blocked[0], cluster),)
+
+
+class PriorityBackfill(PriorityFirst, FifoBackfill):
+    """The same with the highest priority first, as Slurm's own backfill; the oldest of equals."""
+
+    name = "priority-backfill"
+    summary = "higher priority first; jobs behind start early where they do not delay the first"
 
 
 def shadow(head: Waiting, cluster: ClusterState) -> HeldNodes:

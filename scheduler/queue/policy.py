@@ -10,12 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, Protocol, Self
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 
+from ground.errors import InvalidInput
 from ground.plugins import PluginGroup
 from topology.cluster import BoolArray, IntArray
+
+Key = TypeVar("Key", bound=Hashable)
 
 Keep = IntArray | None
 """Shape [nodes]: units that a candidate must leave free on each node; ``None`` = it may take all that is free."""
@@ -121,6 +124,21 @@ class Running(QueueMember, Protocol):
     @property
     def leaving(self) -> bool:
         """Whether it was stopped, and only has not given its nodes back yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunningEntry(Generic[Key]):
+    """A job that has nodes as plain values; fields as in :class:`Running`."""
+
+    key: Key
+    priority: int
+    preemptible: bool
+    gpus: int
+    places: tuple[int, ...]
+    started: float
+    ends: float
+    leaving: bool = False
+    protected: bool = False  # whether it is not to be stopped, whatever the priority of the other
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -258,6 +276,21 @@ class QueuePolicy(Protocol):
 
 POLICIES: PluginGroup[QueuePolicy] = PluginGroup("arnold.queue", unknown="no queue policy is called", where="--policy")
 """All installed queue policies."""
+
+
+def live_policy(name: str) -> QueuePolicy:
+    """Return a policy, or raise ``InvalidInput``: for simulation alone; ``UnknownName``: no package offers it."""
+    policy = POLICIES.load(name, where="--policy")
+    if policy.stops_any_time:
+        raise InvalidInput(
+            f"the queue policy {name} is for simulation alone: it stops jobs at any time, and on a cluster the nodes "
+            "that one gives back come free one by one, minutes apart: others would take them before the job for which "
+            "it was stopped",
+            where="--policy",
+            fix="choose priority-age, and let the cluster's own scheduler preempt others; or arnold, which stops "
+            "preemptible ones for jobs that were announced",
+        )
+    return policy
 
 
 def ends_by(job: Waiting, now: float, until: float) -> bool:

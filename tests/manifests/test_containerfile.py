@@ -82,7 +82,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_wheel_of_the_image_is_whole(wheel: Path) -> None:
     """Every file of the seven packages is in it, data files and type markers included, and nothing else is."""
-    assert packages() == ["arnold", "extender", "ground", "health", "scheduler", "simulator", "topology"]
+    assert packages() == ["arnold", "extender", "ground", "health", "scheduler", "simulator", "slurm", "topology"]
     ours = files_of_packages()
     # Code alone would not do: type markers, templates, styles and scripts of pages are files of packages too.
     assert {".py", ".typed", ".j2", ".css", ".js"} <= {Path("x" + name.rpartition("/")[2]).suffix for name in ours}

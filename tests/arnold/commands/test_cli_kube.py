@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from arnold import main
 from extender.cluster_api.client import GANGPLANS, NODES, PODS, refusal
@@ -216,6 +218,19 @@ def test_the_plain_commands_are_asked_of_the_live_cluster(arnold: Arnold) -> Non
     assert [job["name"] for job in live["stop"]] == [job["name"] for job in plain["stop"]] == ["team/llm"]
     scored = arnold("kube", "score", "--nodes", "team/llm", *LEVELS, "--json").json
     assert (scored["objective"], scored["spread"]) == (1.7, {"dp": 1, "pp": 2})
+
+
+@pytest.mark.usefixtures("queue")
+def test_a_manifest_is_placed_dry(arnold: Arnold, tmp_path: Path) -> None:
+    """As kubectl calls a file, ``-f``: two whole nodes are free, n01 and n12 in two minipods; nothing is written."""
+    template = {"spec": {"containers": [{"name": "c", "resources": {"limits": {"nvidia.com/gpu": 8}}}]}}
+    template |= {"metadata": {"labels": {"arnold.dev/gang": "two"}, "annotations": {"arnold.dev/level": MINIPOD}}}
+    spec = {"completions": 2, "parallelism": 2, "completionMode": "Indexed", "template": template}
+    manifest = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "two"}, "spec": spec}
+    (tmp_path / "job.yaml").write_text(yaml.safe_dump(manifest), encoding="utf-8")
+    found = arnold("kube", "place", "-f", tmp_path / "job.yaml", *LEVELS, "--json").json
+    assert sorted(row["node"] for row in found["assignment"]) == ["n01", "n12"]
+    assert (found["spread"], found["proved_to"]) == ({"dp": 2, "pp": 1}, "all")
 
 
 def test_a_cluster_without_arnold(api: FakeCluster, arnold: Arnold, monkeypatch: pytest.MonkeyPatch) -> None:

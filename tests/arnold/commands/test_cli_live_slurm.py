@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from slurm.ask import ANSWER_SECONDS
 from tests.facts import says
-from topology import slurm_snapshot
 
 Arnold = Callable[..., Any]
 
@@ -190,7 +190,7 @@ def test_no_scontrol_or_one_that_hangs(
     assert "cannot be started" in error()["message"]
 
     def late(*_: object, **__: object) -> None:
-        raise subprocess.TimeoutExpired("scontrol", slurm_snapshot.ANSWER_SECONDS)
+        raise subprocess.TimeoutExpired("scontrol", ANSWER_SECONDS)
 
     monkeypatch.setattr(subprocess, "run", late)
     assert error()["message"] == "no answer within 60 s"

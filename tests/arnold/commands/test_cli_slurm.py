@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from arnold.commands.slurm import Submission, _job_of
+from arnold.commands.slurm import Submission
 from ground.errors import InvalidInput
+from slurm.request import job_file_of
 
 Arnold = Callable[..., Any]
 
@@ -115,10 +116,10 @@ def test_what_a_script_must_not_say(script: str, line: str) -> None:
 def test_a_degree_is_named_once() -> None:
     """Of two none is right."""
     with pytest.raises(InvalidInput, match="dp is there twice"):
-        _job_of("tp=2,dp=2,dp=4")
+        job_file_of("tp=2,dp=2,dp=4")
     with pytest.raises(InvalidInput, match="dp is there twice"):
-        _job_of("tp=2,DP=2,dp=4")
-    assert json.loads(_job_of("tp=2,dp=4,alpha=.3,order=tp-dp-pp").text) == {
+        job_file_of("tp=2,DP=2,dp=4")
+    assert json.loads(job_file_of("tp=2,dp=4,alpha=.3,order=tp-dp-pp").text) == {
         "name": "job",
         "alpha": 0.3,
         "parallelism": {"tp": 2, "dp": 4, "order": "tp-dp-pp"},

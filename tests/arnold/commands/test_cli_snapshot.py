@@ -146,6 +146,7 @@ ON_SNAPSHOT = {
     "place": "--job job.yaml",
     "explain": "--job job.yaml --when",
     "kube explain": "--job job.yaml --when",
+    "kube place": "-f job.yaml",
     "compare": "--job job.yaml --algorithm gpu-packing",
     "verify": "proof.json job.yaml",
     "score": "--all",

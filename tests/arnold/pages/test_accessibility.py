@@ -24,6 +24,7 @@ PAGES = {
     "demo": "--time-limit 0.01 --html demo.html",
     "compare": f"{PLACED} --algorithm exact,slurm-tree,kai --html compare.html",
     "explain": f"{PLACED} --html explain.html",
+    "kube place": f"{ON_CLUSTER} -f new.yaml --html live_place.html",
     "kube explain": f"{PLACED} --html live.html",
     "kube score": f"{PLACED} --nodes placement.json --html running.html",
     "health collectives": "progress.jsonl --html collectives.html",

@@ -73,16 +73,17 @@ def find_kwok(say: Say) -> Path:
         raise Unavailable(f"no nodes to test on: kwok is not on the PATH, and {reason}") from None
 
 
-def from_module(package: str, version: str, say: Say) -> Path:
+def from_module(package: str, version: str, say: Say, *, tags: str = "") -> Path:
     """A program that ``go install PACKAGE@VERSION`` builds.
 
+    :param tags: of the build, such as those that leave parts out.
     :raises Unavailable: no Go toolchain.
     :raises RuntimeError: the build failed.
     """
     go, go_version = _go()
 
     def build(folder: Path) -> None:
-        install = [go, "install", "-trimpath", "-ldflags", "-s -w", f"{package}@{version}"]
+        install = [go, "install", "-trimpath", "-tags", tags, "-ldflags", "-s -w", f"{package}@{version}"]
         _run(install, say, what=package, cwd=folder, GOBIN=str(folder))
         (built,) = folder.iterdir()
         built.rename(folder / "program")

@@ -109,6 +109,15 @@ def test_promised_nodes_are_free_for_nobody() -> None:
     assert seen(fleet).free_gpus.tolist() == [8, 8, 8]
 
 
+def test_whole_free_nodes_are_those_that_a_gang_could_have() -> None:
+    """Of six: one is partly in use, one promised, one cordoned, one flagged faulty; two are left."""
+    faulty = node("flagged", annotations={"arnold.dev/slowdown": "faulty"})
+    fleet = fleet_of(*minipods(4), node("cordoned", unschedulable=True), faulty)
+    fleet.put_pod(pod("a", gpus=1, node="m0-0", phase="Running"))
+    fleet.promise(key("a"), {"m0-1"})
+    assert fleet.whole_free_nodes(NOW) == 2
+
+
 @pytest.mark.parametrize(
     ("more", "evidence"),
     [

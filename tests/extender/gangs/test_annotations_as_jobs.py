@@ -124,6 +124,64 @@ def test_slices_of_peers_are_the_groups_of_consecutive_ranks(order: str, size: i
             asked({"order": order}, requests=(request,))
 
 
+def _slices(*sizes: int) -> tuple[TopologyRequest, ...]:
+    """Slices of these sizes, each in a level of its own."""
+    return tuple(TopologyRequest(f"level-{size}", True, "kueue", slice_size=size) for size in sizes)
+
+
+@pytest.mark.parametrize("sizes", [(8,), (8, 4), (4, 8), (12, 4, 2), (24, 6), (24, 8, 4, 2)])
+def test_slices_within_slices_are_held_by_groups_within_groups(sizes: tuple[int, ...]) -> None:
+    """Of a gang of 24 without degrees: at its level so many consecutive ranks are a group, whatever the order."""
+    job = understand(KEY, GangRequest(requests=_slices(*sizes)), 8, size=24).job
+    assert job is not None
+    held: dict[str, set[tuple[int, ...]]] = {}
+    ranks = job.grid.node_rank.ravel()
+    for hold in job.holds:
+        groups = job.grid.groups[hold.family].members
+        held.setdefault(hold.level, set()).update(tuple(sorted(ranks[[*group]].tolist())) for group in groups)
+    for size in sizes:
+        wanted = {tuple(range(first, first + size)) for first in range(0, 24, size)}
+        # the whole gang is held by its columns and its rows
+        assert (
+            held[f"level-{size}"] >= wanted
+            if size < 24
+            else {rank for one in held["level-24"] for rank in one} == set(range(24))
+        )
+
+
+def test_slices_within_slices_of_a_job_with_degrees() -> None:
+    """CP groups of 2 pods inside columns of 8: the slices of a gang that says how it trains."""
+    said = GangRequest(parallelism="tp=8,cp=2,dp=4,pp=2", requests=_slices(8, 2))
+    job = understand(KEY, said, 8, size=16).job
+    assert job is not None
+    assert [(hold.family, hold.level) for hold in job.holds] == [("dp", "level-8"), ("cp", "level-2")]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "words"),
+    [
+        ((8, 3), "3 ranks do not divide the slices of 8"),
+        ((5,), "5 ranks do not divide the 24"),
+        ((12, 6, 3, 1), "4 sizes"),
+    ],
+)
+def test_slices_that_no_groups_can_be_are_refused(sizes: tuple[int, ...], words: str) -> None:
+    """Nothing is dropped: the gang is told."""
+    with pytest.raises(InvalidGang, match=saying(words)) as refused:
+        understand(KEY, GangRequest(requests=_slices(*sizes)), 8, size=24)
+    assert refused.value.reason == "UnsupportedSlice"
+
+
+def test_a_wish_that_is_not_read_is_a_doubt() -> None:
+    """The gang is planned as if it were not there, and says so."""
+    found = understand(
+        KEY, GangRequest(requests=(TopologyRequest(None, True, "some/wish", unread="not known"),)), 8, size=4
+    )
+    assert found.job is not None
+    assert (found.job.holds, found.tiers) == ((), ())
+    assert [(doubt.reason, doubt.where) for doubt in found.doubts] == [("WishNotRead", "some/wish")]
+
+
 @pytest.mark.parametrize(
     ("order", "size", "families"),
     [("tp-cp-ep-dp-pp", 8, ["dp", "tp"]), ("tp-pp-cp-ep-dp", 4, ["pp", "tp"]), ("tp-cp-ep-dp-pp", 2, ["tp"])],

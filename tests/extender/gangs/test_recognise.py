@@ -336,6 +336,55 @@ def test_a_pod_group_says_what_is_near(spec: dict[str, Any], requests: list[Any]
     assert all(request.hard for request in member.asked.requests)
 
 
+KUEUE, KAI, VOLCANO = "kueue.x-k8s.io", "kai.scheduler", "volcano.sh"
+SLICES = f"{KUEUE}/podset-slice-required-topology-constraints"
+
+
+@pytest.mark.parametrize(
+    ("notes", "heeded", "unread"),
+    [
+        ({SLICES: '[{"topology":"mp","size":8},{"topology":"rack","size":4}]'}, [("mp", 8), ("rack", 4)], []),
+        ({f"{KAI}/segment-topology-required-placement": "rack", f"{KAI}/segment-size": "4"}, [("rack", 4)], []),
+        ({f"{KAI}/topology": "cluster", f"{KUEUE}/podset-unconstrained-topology": "true"}, [], []),
+        ({f"{VOLCANO}/network-topology-mode": "soft"}, [], []),
+        ({SLICES: "[8]"}, [], [SLICES]),
+        ({SLICES: '[{"topology":"mp","size":"8"}]'}, [], [SLICES]),
+        ({SLICES: "[" * 100_000}, [], [SLICES]),
+        ({f"{KUEUE}/podset-slice-required-topology": "rack"}, [], [f"{KUEUE}/podset-slice-required-topology"]),
+        ({f"{VOLCANO}/network-topology-mode": "hard"}, [], [f"{VOLCANO}/network-topology-highest-tier"]),
+        ({f"{KUEUE}/podset-balanced-topology": "rack"}, [], [f"{KUEUE}/podset-balanced-topology"]),
+        ({f"{KAI}/topology-forbidden": "rack"}, [], [f"{KAI}/topology-forbidden"]),
+        ({f"{VOLCANO}/network-topology-highest-tier-name": "t"}, [], [f"{VOLCANO}/network-topology-highest-tier-name"]),
+        ({"alpha.jobset.sigs.k8s.io/exclusive-topology": "r"}, [], ["alpha.jobset.sigs.k8s.io/exclusive-topology"]),
+        ({"example.com/topology": "rack", f"{KAI}/queue": "a"}, [], []),
+    ],
+)
+def test_a_hard_wish_is_heeded_or_said_to_be_unread(
+    notes: dict[str, str], heeded: list[tuple[str, int]], unread: list[str]
+) -> None:
+    """Also one that is not known yet, in the domain of a known project; what is no wish for a place is nothing."""
+    member = recognise(pod("p", annotations={**notes, "pod-group-name": "g"}), {})
+    assert member is not None
+    asked = member.asked.requests
+    assert [(one.level, one.slice_size) for one in asked if not one.unread] == heeded
+    assert [one.source for one in asked if one.unread] == unread
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"networkTopology": {"mode": "hard", "highestTierName": "spine"}},
+        {"subGroupPolicy": [{"subGroupSize": 4, "networkTopology": {"mode": "hard", "highestTierAllowed": 1}}]},
+    ],
+)
+def test_what_a_pod_group_of_volcano_wishes_and_no_plan_heeds(spec: dict[str, Any]) -> None:
+    """A tier by its name, and parts of a gang."""
+    group = owners(owner("PodGroup", "o", minMember=4, **spec))
+    member = recognise(pod("p", annotations={"scheduling.k8s.io/group-name": "o"}), group)
+    assert member is not None
+    assert [bool(one.unread) for one in member.asked.requests] == [True]
+
+
 def test_annotations_of_the_job_count_where_the_pod_has_none() -> None:
     """KAI reads them from the Job; the pod's own win."""
     document = owner("Job", "j", completions=2)

@@ -36,6 +36,7 @@ from tests.extender.things import (
 )
 from tests.facts import says
 from topology.kubernetes.objects import NodeObject
+from topology.kubernetes.pods import Pod
 
 
 def test_a_gang_lands_where_place_puts_it() -> None:
@@ -601,3 +602,87 @@ def test_a_repair_moves_exactly_the_lost_ranks(ranks: set[int], busy: set[int]) 
         assert answer.moved == tuple(sorted(ranks))
         assert len(set(answer.plan.nodes)) == 8
         assert not set(answer.plan.nodes) & (set(lost) | {spares[i] for i in busy})
+
+
+def test_slices_of_kueue_within_slices_lie_in_their_levels() -> None:
+    """16 pods on two minipods of twelve nodes, four to a rack: each eight in a minipod, each four in a rack."""
+    layers = '[{"topology": "example.com/minipod", "size": 8}, {"topology": "example.com/rack", "size": 4}]'
+    notes = {"kueue.x-k8s.io/podset-slice-required-topology-constraints": layers}
+    nodes = {one.name: one.metadata.labels or {} for one in minipods(12, 12)}
+    plan = plan_all(state_of(minipods(12, 12), gang_pods("g", 16, notes)))["g"].plan
+    for level, size in (MINIPOD, 8), (RACK, 4):
+        domains = [nodes[name][level] for name in plan.node_names]
+        assert [len({*domains[first : first + size]}) for first in range(0, 16, size)] == [1] * (16 // size)
+    assert plan.condition("HintsRead") is None
+
+
+def test_a_hard_wish_that_is_not_known_is_said_to_be_left_out() -> None:
+    """Of a version of Kueue that is yet to come: placed, with the condition."""
+    notes = {"kueue.x-k8s.io/podset-mirrored-topology": "example.com/rack"}
+    plan = plan_all(state_of(minipods(4, 4), gang_pods("g", 4, notes)))["g"].plan
+    told = plan.condition("HintsRead")
+    assert told is not None
+    assert (plan.phase, told.status, told.reason) == (PlanPhase.PLANNED, "False", "WishNotRead")
+    assert "kueue.x-k8s.io/podset-mirrored-topology" in told.message
+
+
+def hosted(gang: str, *hosts: str, gpus: int = 8) -> list[Pod]:
+    """A gang whose pods select a host each, as after Kueue's topology-aware scheduling; empty text = none."""
+    selectors = [{"nodeSelector": {"kubernetes.io/hostname": host}} if host else {} for host in hosts]
+    parts = enumerate(selectors)
+    return [decode_pod(member_json(gang, rank, len(hosts), gpus=gpus, **part)) for rank, part in parts]
+
+
+def test_nodes_that_all_pods_select_are_a_given_plan() -> None:
+    """Every rank gets the host that its pod says, with its worth, and that of the best: one minipod had sufficed."""
+    hosts = ("m1-0", "m0-2", "m0-0", "m1-3")
+    plan = plan_all(state_of(minipods(4, 4), hosted("g", *hosts)))["g"].plan
+    assert (plan.phase, plan.nodes, plan.spread) == (PlanPhase.PLANNED, hosts, (2, 1))
+    # 0.3 x 2 + 0.7 against 1
+    assert (plan.objective, plan.bound, plan.gap) == (pytest.approx(1.3), pytest.approx(1.0), pytest.approx(0.3 / 1.3))
+    assert says(plan.message, "its pods select", "spread 1/1")
+
+
+def test_pods_that_share_the_node_that_they_select() -> None:
+    """Two of four GPUs on each of two nodes; were they in another order, no whole nodes would be theirs."""
+    plan = plan_all(state_of(minipods(4, 4), hosted("g", "m1-0", "m1-0", "m0-2", "m0-2", gpus=4)))["g"].plan
+    assert (plan.phase, plan.node_names) == (PlanPhase.PLANNED, ("m1-0", "m0-2"))
+    plan = plan_all(state_of(minipods(4, 4), hosted("g", "m1-0", "m0-2", "m1-0", "m0-2", gpus=4)))["g"].plan
+    assert (plan.phase, plan.reason) == (PlanPhase.QUEUED, "CannotBePlanned")
+    assert says(plan.message, "2 consecutive ranks", "To fix: take kubernetes.io/hostname out")
+
+
+@pytest.mark.parametrize(
+    ("hosts", "reason", "words"),
+    [
+        (("m0-0", "m0-1", "", ""), "CannotBePlanned", ("2 of 4 pods", "g-2", "or none")),
+        (("m0-0", "m0-1", "m0-2", "m0-9"), "CannotBePlanned", ("m0-9",)),
+        (("m0-0", "m0-0", "m0-2", "m0-3"), "CannotBePlanned", ("m0-0", "twice")),
+        (("m0-0", "m0-1", "m0-2", "m1-0"), "NoRoom", ("m1-0", "not free", "wait")),
+    ],
+)
+def test_nodes_that_pods_select_and_cannot_have(hosts: tuple[str, ...], reason: str, words: tuple[str, ...]) -> None:
+    """Some select none, a node is not there, twice, or in use; what to do about it stands in the plan."""
+    state = state_of(minipods(4, 4), [*hosted("g", *hosts), pod("other", node="m1-0")])
+    answer = plan_all(state)["g"]
+    assert (answer.plan.phase, answer.plan.reason) == (PlanPhase.QUEUED, reason)
+    assert says(answer.plan.message, *words)
+    assert (answer.usable is not None) == (reason == "NoRoom")
+
+
+def test_pods_that_select_different_racks_are_told_what_to_select() -> None:
+    """As after Kueue's topology-aware scheduling whose lowest level is the rack."""
+    racks = ({RACK: f"mp0r{rank % 2}"} for rank in range(4))
+    pods = [decode_pod(member_json("g", rank, 4, nodeSelector=rack)) for rank, rack in enumerate(racks)]
+    plan = plan_all(state_of(minipods(8, 8), pods))["g"].plan
+    assert plan.reason == "CannotBePlanned"
+    assert says(plan.message, "mp0r0 (g-0)", "mp0r1 (g-1)", "kubernetes.io/hostname")
+
+
+def test_no_other_node_is_given_to_a_rank_whose_pod_selects_its_own() -> None:
+    """The pod could not start there: the plan says what would help."""
+    state = state_of(minipods(4, 4), hosted("g", "m0-0", "m0-1"))
+    plan = plan_all(state)["g"].plan
+    told = answer_to(repair_question(state, plan, ["m0-1"], NOW), LIMITS).plan.condition("Healthy")
+    assert told is not None
+    assert says(told.message, "its pods select their nodes", "To fix: delete all its pods")

@@ -167,6 +167,7 @@ def test_metrics(state: ClusterCache) -> None:
     assert 'arnold_gang_spread{family="dp",gang="g",namespace="team"} 1.0' in lines
     assert 'arnold_gang_gap{gang="g",namespace="team"} 0.0' in lines
     assert "arnold_promised_nodes 4.0" in lines
+    assert "arnold_unbound_ranks 4.0" in lines  # planned, and no pod is on its node yet
     assert "arnold_filter_seconds_count 3.0" in lines
     assert 'arnold_refused_total{reason="no plan yet"} 1.0' in lines
     assert 'arnold_plan_seconds_count{outcome="plan"} 1.0' in lines

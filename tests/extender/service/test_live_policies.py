@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from extender.service.settings import live_policy
 from ground.errors import InvalidInput, UnknownName
-from scheduler.queue.policy import POLICIES
+from scheduler.queue.policy import POLICIES, live_policy
 from tests.facts import saying
 
 

@@ -1,0 +1,207 @@
+"""The Helm chart, made from the kustomization: the same objects, with what people set as values.
+
+Texts of ``manifests`` become templates by the substitutions below, each of which must be met: a manifest that changes
+under one is an error here, and never a chart that says something else.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import yaml
+
+MANIFESTS = Path(__file__).parents[2] / "manifests"
+NAMESPACE = "arnold-system"
+
+ROLLS = """\
+    metadata:
+      annotations:
+        # settings are read at the start
+        checksum/settings: {{ toYaml .Values.settings | sha256sum }}
+      labels:
+"""
+CHANGES: Mapping[str, tuple[tuple[str, str], ...]] = {
+    "base/extender.yaml": (
+        ("  replicas: 2\n", "  replicas: {{ .Values.extender.replicas }}\n"),
+        ("image: arnold\n", 'image: "{{ .Values.image.repository }}:{{ .Values.image.tag }}"\n'),
+        (
+            "--client-ca=/etc/arnold/tls/ca.crt\n",
+            "--client-ca=/etc/arnold/tls/ca.crt\n            {{- with .Values.extender.extraArgs }}\n"
+            "            {{- toYaml . | nindent 12 }}\n            {{- end }}\n"
+            "            {{- if .Values.preemption }}\n            - --preemption=on\n            {{- end }}\n",
+        ),
+        (
+            '            requests: {cpu: "1", memory: 1Gi}\n            limits: {memory: 2Gi}\n',
+            "            {{- toYaml .Values.extender.resources | nindent 12 }}\n",
+        ),
+        ("    metadata:\n      labels:\n", ROLLS),
+    ),
+    "base/scheduler.yaml": (
+        ("  replicas: 2\n", "  replicas: {{ .Values.scheduler.replicas }}\n"),
+        (
+            "image: kube-scheduler\n",
+            'image: "{{ .Values.scheduler.image.repository }}:{{ .Values.scheduler.image.tag }}"\n',
+        ),
+        (
+            "            requests: {cpu: 500m, memory: 512Mi}\n            limits: {memory: 2Gi}\n",
+            "            {{- toYaml .Values.scheduler.resources | nindent 12 }}\n",
+        ),
+    ),
+    "overlays/self-signed/certificates.yaml": (
+        # the pods of a Job cannot be changed, so an upgrade makes another
+        (
+            "kind: Job\nmetadata:\n  name: arnold-certificates\n",
+            "kind: Job\nmetadata:\n  name: arnold-certificates-{{ .Release.Revision }}\n",
+        ),
+        ("image: arnold\n", 'image: "{{ .Values.image.repository }}:{{ .Values.image.tag }}"\n'),
+    ),
+    "components/whole-node-pods/admission.yaml": (("'\"8\"'\n", "'{{ .Values.gpusOfNode | quote }}'\n"),),
+    "base/namespace.yaml": (("value: 1000000000\n", "value: {{ .Values.priority | int }}\n"),),
+}
+"""File below ``manifests`` -> what stands there, and what stands in the template."""
+
+CONDITIONS: Mapping[str, str] = {
+    "base/admission.yaml": '(semverCompare ">=1.36-0" .Capabilities.KubeVersion.Version)',
+    "components/before-1.36/admission.yaml": '(semverCompare "<1.36-0" .Capabilities.KubeVersion.Version)',
+    "components/all-gpu-pods/admission.yaml": ".Values.allGpuPods",
+    "components/whole-node-pods/admission.yaml": ".Values.wholeNodePods",
+    "components/preemption/rbac.yaml": ".Values.preemption",
+    "overlays/self-signed/certificates.yaml": '(eq .Values.certificates "self-signed")',
+    "overlays/cert-manager/certificates.yaml": '(eq .Values.certificates "cert-manager")',
+    "components/monitoring/monitor.yaml": ".Values.monitoring",
+    "components/monitoring/alerts.yaml": ".Values.monitoring",
+}
+"""File below ``manifests`` -> when it is part of the install; the others always are."""
+
+VALUES = """\
+# What `helm install arnold manifests/chart --namespace arnold-system` may be told.
+# Of `arnold extender serve`:
+settings:
+{settings}
+image:
+  repository: arnold
+  tag: "{version}"
+extender:
+  replicas: 2
+  # more options of `arnold extender serve`
+  extraArgs: []
+  resources:
+    requests: {{cpu: "1", memory: 1Gi}}
+    limits: {{memory: 2Gi}}
+scheduler:
+  # of your cluster's version, from your registry
+  image:
+    repository: kube-scheduler
+    tag: {scheduler}
+  replicas: 2
+  resources:
+    requests: {{cpu: 500m, memory: 512Mi}}
+    limits: {{memory: 2Gi}}
+# Who makes the certificates between scheduler and extender: self-signed (a Job, for five years) or cert-manager.
+certificates: self-signed
+# Of Arnold's own pods; above that of every training job.
+priority: 1000000000
+# Send every pod with GPUs through Arnold, gang or not.
+allGpuPods: false
+# Pods that take a whole node stand in the queue like gangs.
+wholeNodePods: false
+gpusOfNode: "8"
+# Gangs take the nodes of others of lower priority.
+preemption: false
+# ServiceMonitor, PrometheusRule and Grafana's dashboard; needs the definitions of the Prometheus Operator.
+monitoring: false
+"""
+
+
+def chart_files(dashboard: str) -> Mapping[str, str]:
+    """Return the files of the chart: path below ``manifests/chart`` -> text.
+
+    :raises ValueError: a manifest no longer has what a substitution replaces.
+    """
+    kustomization = (MANIFESTS / "base/kustomization.yaml").read_text(encoding="utf-8")
+    objects = yaml.safe_load(kustomization)
+    own = [name for name in objects["resources"] if name.endswith(".yaml")]
+    names = [
+        *(f"crds/{name}" for name in yaml.safe_load(_text("crds/kustomization.yaml"))["resources"]),
+        *(f"base/{name}" for name in own),
+        *(name for name in CONDITIONS if not name.startswith("base/")),
+    ]
+    files = {f"templates/{_template_name(name)}": _template(name) for name in names}
+    files["templates/settings.yaml"] = _config_map(
+        "arnold-extender-settings", "  {{- toYaml .Values.settings | nindent 2 }}\n"
+    )
+    scheduler = {"config.yaml": _text("base/scheduler-config.yaml")}
+    files["templates/scheduler-config.yaml"] = _config_map("arnold-scheduler-config", _data(scheduler))
+    script = {"certificates.py": _text("overlays/self-signed/certificates.py")}
+    made = _config_map("arnold-certificates-script", _data(script))
+    files["templates/certificates-script.yaml"] = _only(CONDITIONS["overlays/self-signed/certificates.yaml"], made)
+    panels = '  dashboard.json: |\n{{ .Files.Get "dashboard.json" | indent 4 }}\n'
+    shown = _config_map("arnold-dashboard", panels, labels='  labels: {grafana_dashboard: "1"}\n')
+    files["templates/dashboard.yaml"] = _only(".Values.monitoring", shown)
+    files["dashboard.json"] = dashboard
+    tags = {image["name"]: image["newTag"] for image in objects["images"]}
+    settings, version = "\n".join(_settings(kustomization)), tags["arnold"]
+    files["values.yaml"] = VALUES.format(settings=settings, version=version, scheduler=tags["kube-scheduler"])
+    files["Chart.yaml"] = (
+        "apiVersion: v2\nname: arnold\ntype: application\ndescription: Places whole training gangs by topology\n"
+        f'version: {version}\nappVersion: "{version}"\nkubeVersion: ">=1.30.0-0"\n'
+    )
+    return files
+
+
+def _text(name: str) -> str:
+    return (MANIFESTS / name).read_text(encoding="utf-8")
+
+
+def _settings(kustomization: str) -> Iterable[str]:
+    """Yield the literals of the settings as lines of YAML, with their comments."""
+    for line in kustomization.partition("    literals:\n")[2].splitlines():
+        literal = re.fullmatch(r"\s+- ([a-z-]+)=(.*)", line)
+        if literal is None and not line.strip().startswith("#"):
+            return
+        yield f"  {literal[1]}: {literal[2]!r}" if literal else f"  {line.strip()}"
+
+
+def _template_name(name: str) -> str:
+    folder, _, file = name.rpartition("/")
+    return file if folder == "base" else f"{folder.rpartition('/')[2]}-{file}"
+
+
+def _template(name: str) -> str:
+    text = _text(name)
+    if name == "base/namespace.yaml":  # Helm makes the namespace, or has it
+        text = text.partition("---\n")[2]
+    text = _escaped(text)
+    for old, new in CHANGES.get(name, ()):
+        if old not in text:
+            raise ValueError(f"manifests/{name} has no {old!r}")
+        text = text.replace(old, new)
+    if name.startswith("crds/"):  # an uninstall leaves plans, by which pods keep their nodes
+        text = text.replace("metadata:\n", "metadata:\n  annotations: {helm.sh/resource-policy: keep}\n", 1)
+    return _only(CONDITIONS[name], text) if name in CONDITIONS else text
+
+
+def _escaped(text: str) -> str:
+    """Return a text that Helm renders as it is, but for the namespace."""
+    return re.sub(r"{{.*?}}", lambda found: f"{{{{ `{found[0]}` }}}}", text).replace(
+        NAMESPACE, "{{ .Release.Namespace }}"
+    )
+
+
+def _only(condition: str, text: str) -> str:
+    return f"{{{{- if {condition} }}}}\n{text}{{{{- end }}}}\n"
+
+
+def _config_map(name: str, data: str, *, labels: str = "") -> str:
+    head = f"apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {name}\n  namespace: {{{{ .Release.Namespace }}}}\n"
+    return f"{head}{labels}data:\n{data}"
+
+
+def _data(files: Mapping[str, str]) -> str:
+    lines = []
+    for name, text in files.items():
+        lines.append(f"  {name}: |")
+        lines += [f"    {line}".rstrip() for line in _escaped(text).splitlines()]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,287 @@
+"""A live Slurm at one look: its jobs, and what of its nodes each could have.
+
+Jobs come from ``squeue`` with a separator that is drawn by lot for each question: users write what they like into names
+and comments, newlines too, and can so make no field and no job of another.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import cached_property
+from math import inf
+
+import numpy as np
+
+from ground.errors import InvalidInput
+from ground.files import Source
+from slurm.ask import SlurmRefused, ask
+from topology.cluster import BoolArray, Cluster
+from topology.flags import NodeFlag
+from topology.load import load_topology, slurm_list, with_node_list
+from topology.node_names import NodeNames, expand_hostlist
+from topology.slurm_nodes import Use, planned_alone, slurm_time, use_of, without_reservation
+from topology.slurm_snapshot import (
+    INELIGIBLE,
+    NO_REQUEST,
+    PlannedStart,
+    SlurmRequest,
+    SlurmSnapshot,
+    named_topology,
+    read_snapshot,
+    time_limit,
+)
+
+OURS = "arnold_"  # With what names of reservations begin that hold the nodes of a plan; the job's number follows
+COLUMNS = {
+    "number": "%i", "state": "%T", "reason": "%r", "partition": "%P", "features": "%f", "reservation": "%v",
+    "limit": "%l", "count": "%D", "priority": "%Q", "submitted": "%V", "begin": "%S", "ends": "%e", "owner": "%u",
+    "account": "%a", "nodes": "%N", "required": "%n", "excluded": "%x", "planned": "%Y", "name": "%j", "comment": "%k",
+}  # fmt: skip
+"""What is asked of each job, by the letters of ``squeue --format``."""
+
+
+@dataclass(frozen=True, slots=True)
+class SlurmJob:
+    """A job of Slurm's; times in seconds since 1970."""
+
+    number: str  # 15, or 15_3 and 15+1 of arrays and heterogeneous jobs
+    state: str
+    reason: str
+    partition: str
+    features: str
+    reservation: str
+    seconds: float | None  # that it may run; infinite = for ever, None = as its partition says
+    count: int | None  # nodes that it asks for, or has; None = a range
+    priority: int
+    submitted: float
+    begin: float | None  # when it started, or is to at the earliest; None = not known
+    ends: float | None
+    owner: str
+    account: str
+    nodes: str  # a hostlist, as the next three
+    required: str
+    excluded: str
+    planned: str
+    name: str
+    comment: str
+
+    @property
+    def pending(self) -> bool:
+        """Whether it waits."""
+        return self.state == "PENDING"
+
+    @classmethod
+    def of(cls, row: Mapping[str, str]) -> SlurmJob:
+        """Return the job of a row; what stands for nothing is empty."""
+        text = {key: "" if value in ("(null)", "N/A", "NONE") else value for key, value in row.items()}
+        return cls(
+            number=text["number"], state=text["state"], reason=text["reason"], partition=text["partition"],
+            features=text["features"], reservation=text["reservation"], seconds=time_limit(text["limit"]),
+            count=int(text["count"]) if text["count"].isdecimal() else None,
+            priority=int(text["priority"]) if text["priority"].isdecimal() else 0,
+            submitted=slurm_time(text["submitted"]) or 0.0, begin=slurm_time(text["begin"]),
+            ends=slurm_time(text["ends"]), owner=text["owner"], account=text["account"], nodes=text["nodes"],
+            required=text["required"], excluded=text["excluded"], planned=text["planned"], name=row["name"],
+            comment=text["comment"],
+        )  # fmt: skip
+
+
+def jobs_in(text: str, separator: str) -> tuple[SlurmJob, ...]:
+    """Return the jobs of what ``squeue`` printed with a separator before each field."""
+    # the last field of a job ends with the line, and may have lines itself
+    words = text.split(separator)[1:]
+    rows = (words[i : i + len(COLUMNS)] for i in range(0, len(words) - len(COLUMNS) + 1, len(COLUMNS)))
+    return tuple(SlurmJob.of(dict(zip(COLUMNS, [*row[:-1], row[-1].removesuffix("\n")], strict=True))) for row in rows)
+
+
+def ask_jobs() -> tuple[SlurmJob, ...]:
+    """Ask for all jobs that have not ended; raise as :func:`~slurm.ask.ask`."""
+    separator = f"|{secrets.token_hex(8)}|"
+    answer, _ = ask(
+        "squeue", "", "--all", "--noheader", "--format", separator + separator.join(COLUMNS.values()), epoch=True
+    )
+    return jobs_in(answer.text, separator)
+
+
+@dataclass(frozen=True)
+class LiveSlurm:
+    """A Slurm at one look."""
+
+    now: float  # by the clock of its controller
+    jobs: tuple[SlurmJob, ...]
+    said: SlurmSnapshot  # of its nodes, partitions and reservations, which it calls as the cluster does
+    base: Cluster  # the tree, nothing of it in use
+
+    @classmethod
+    def of(cls, jobs: Sequence[SlurmJob], said: Sequence[Source], base: Cluster, now: float) -> LiveSlurm:
+        """Return the look of what its programs printed of nodes, partitions and reservations."""
+        names = NodeNames(base.index_of)
+        starts = tuple(
+            PlannedStart(job.begin, tuple(job.partition.split(",")), _nodes(job.planned))
+            for job in jobs
+            if job.pending and job.begin is not None and job.reason not in INELIGIBLE
+        )
+        parts = [part for source in said if (part := read_snapshot(source, names)) is not None]
+        return cls(now, tuple(jobs), replace(SlurmSnapshot.merged(parts), planned=starts, stated=now), base)
+
+    @cached_property
+    def by_number(self) -> Mapping[str, SlurmJob]:
+        """Jobs by number."""
+        return {job.number: job for job in self.jobs}
+
+    @cached_property
+    def _events(self) -> list[float]:
+        """When something begins that a job has to end before."""
+        starts = (
+            *(held.start for held in self.said.reservations or ()),
+            *(job.start for job in self.said.planned or ()),
+        )
+        return sorted({*starts})
+
+    @cached_property
+    def _for_requests(self) -> dict[object, Cluster]:
+        return {}
+
+    def free_for(self, job: SlurmJob, *, reservation: str | None = None) -> Cluster:
+        """Return the cluster as a job could have it now, as its partition, features, reservation, time and excluded
+        nodes say.
+
+        :param reservation: in place of its own.
+        :raises ArnoldError: what it asks cannot be told.
+        """
+        partition, _ = self.said.chosen_partition(SlurmRequest(job.partition))
+        if partition is not None and partition.topology and partition.topology != self.default_topology:
+            other = f"its partition has a topology of its own, {partition.topology}, and plans are made on another"
+            raise InvalidInput(other, where=f"job {job.number}", fix="plan it with arnold place --partition")
+        seconds = job.seconds
+        if seconds is None:
+            seconds = inf if partition is None else partition.default_seconds or partition.max_seconds
+        most = inf if partition is None else partition.max_seconds
+        held = job.reservation if reservation is None else reservation
+        # two times are alike that cross the same beginnings of reservations and of planned jobs
+        about = (job.partition, job.features, held, bisect_left(self._events, self.now + seconds), seconds > most)
+        if about not in self._for_requests:
+            request = SlurmRequest(job.partition, job.features, held, expected=seconds)
+            self._for_requests[about] = self._laid(request)
+        cluster = self._for_requests[about]
+        excluded = _nodes(job.excluded) or ()
+        return cluster.with_kept_out(
+            {cluster.index_of[name]: "excluded" for name in excluded if name in cluster.index_of}
+        )
+
+    def _laid(self, request: SlurmRequest) -> Cluster:
+        names = NodeNames(self.base.index_of)
+        source = Source("scontrol", "", numbered=False)
+        at = datetime.fromtimestamp(self.now, UTC)
+        listed = slurm_list([(source, self.said)], self.base, names, request, now=at, unlisted=None, own=None)
+        return with_node_list(self.base, listed)[0].with_busy(self._in_jobs)
+
+    def nodes_of(self, job: SlurmJob) -> Sequence[str]:
+        """Return the nodes that a job has."""
+        return () if job.pending or not job.nodes else expand_hostlist(job.nodes)
+
+    @cached_property
+    def _in_jobs(self) -> Sequence[int]:
+        """Nodes that some job has: one may have started since the nodes were asked for."""
+        of = self.base.index_of
+        return [of[name] for job in self.jobs for name in self.nodes_of(job) if name in of]
+
+    @cached_property
+    def _uses(self) -> Mapping[str, Use]:
+        """What each node is by its own state, whoever it is reserved or planned for."""
+        uses: dict[str, Use] = {}
+        for node in self.said.nodes or ():
+            words = [word for word in without_reservation(node.state) if not planned_alone([word])] or ["IDLE"]
+            uses[node.name] = max(use_of(words), uses.get(node.name, Use.FREE))
+        return uses
+
+    @cached_property
+    def idle(self) -> BoolArray:
+        """Shape [nodes], which run nothing and could."""
+        idle = np.array([self._uses.get(name) is Use.FREE for name in self.base.names], dtype=np.bool_)
+        idle[self._in_jobs] = False
+        return idle
+
+    @cached_property
+    def flags(self) -> Sequence[NodeFlag]:
+        """What Slurm has against its nodes: those that are down or drained, and why."""
+        return [
+            node.reason.flag(node.name, "+".join(node.state).lower())
+            for node in self.said.nodes or ()
+            if self._uses[node.name] is Use.UNUSABLE and node.name in self.base.index_of
+        ]
+
+    def not_to_be_had(self, nodes: Sequence[str], cluster: Cluster) -> str:
+        """Return the first of some nodes that a job cannot have now of what it could, and why; empty = it can have all.
+
+        That it is planned for another job is no reason: Slurm's own order decides between the two.
+        """
+        for name in nodes:
+            node = self.base.index_of.get(name)
+            if node is None or node in cluster.kept_out or not self.idle[node]:
+                why = "is not there" if node is None else cluster.kept_out.get(node, "is in use, or down")
+                return f"{name}: {why}"
+        return ""
+
+    @cached_property
+    def default_topology(self) -> str:
+        """Name of the topology that is the base; empty = there is one alone."""
+        defaults = [partition.topology for partition in self.said.partitions or () if partition.default]
+        return defaults[0] if defaults else ""
+
+
+def _nodes(hostlist: str) -> frozenset[str] | None:
+    return frozenset(expand_hostlist(hostlist)) if hostlist else None
+
+
+class Eyes:
+    """Looks at the live Slurm: four questions a look, and its topology where the nodes are others than before."""
+
+    def __init__(self) -> None:
+        self._base: Cluster | None = None
+        self._about: object = None
+
+    def look(self) -> LiveSlurm:
+        """Ask it; raise as :func:`~slurm.ask.ask`."""
+        # the first line of a verbose answer is when the controller gave it
+        options = ("--all", "--future", "--oneliner", "--verbose")
+        nodes, complaint = ask("scontrol", "show nodes", *options, epoch=True)
+        if "NodeName=" not in nodes.text:
+            none = f"Slurm lists no nodes{complaint}"
+            raise SlurmRefused(none, where=nodes.name, fix="check that the controller knows its nodes: sinfo")
+        clock = re.search(r"^last_update_time=(\d+)", nodes.text)
+        now = float(clock[1]) if clock is not None else clock_and_counts()[0]
+        partitions, _ = ask("scontrol", "show partitions", "--all", "--oneliner")
+        reservations, _ = ask("scontrol", "show reservations", "--oneliner", epoch=True)
+        jobs = ask_jobs()  # last: what a job has taken since the nodes were asked for is its own
+        said = (nodes, partitions, reservations)
+        listed = read_snapshot(nodes, ())
+        rows = () if listed is None else listed.nodes or ()
+        about = [(node.name, node.gpus, node.gpu_type, node.topology) for node in rows], partitions.text
+        if self._base is None or about != self._about:
+            name, _ = named_topology(said, NO_REQUEST)
+            topology, _ = ask("scontrol", f"show topology {name}".rstrip())
+            self._base, self._about = base_of(topology, said), about
+        return LiveSlurm.of(jobs, said, self._base, now)
+
+
+def base_of(topology: Source, said: Sequence[Source]) -> Cluster:
+    """Return the tree with the GPUs of its nodes, nothing of it in use."""
+    loaded = load_topology(topology, busy=said).cluster
+    return loaded.replace(free_gpus=loaded.gpus.copy(), flags={}, kept_out={}, reserved=(), node_limit=None)
+
+
+def clock_and_counts() -> tuple[float, str]:
+    """Return what the clock of the controller shows, and how many jobs came, started and ended: one small question."""
+    text = ask("sdiag", "")[0].text
+    clock = re.search(r"^sdiag output at .*\((\d+)\)", text, re.MULTILINE)
+    if clock is None:
+        raise SlurmRefused("it does not say the time", where="sdiag", fix="check that sdiag answers here")
+    return float(clock[1]), " ".join(
+        re.findall(r"^Jobs (?:submitted|started|completed|canceled|failed): *\d+", text, re.MULTILINE)
+    )

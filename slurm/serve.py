@@ -1,0 +1,204 @@
+"""``arnold slurm serve``: look, decide, write, until it is told to stop.
+
+It keeps nothing of its own: killed anywhere, its successor goes on, and without one the begin of each job comes, and
+Slurm starts it.  A lock beside the orders keeps a second daemon away.
+
+How often it looks: each look at a large Slurm costs a second of processor time, a question for its counters of jobs
+(``sdiag``) a hundredth.  So it asks that every two seconds, and looks when jobs came, started or ended; besides, when a
+look costs less than a hundredth of the time since the last one, or when the begin of a job that waits is near.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from threading import Event
+from time import monotonic
+from typing import ClassVar
+
+from ground.errors import ArnoldError, InvalidInput
+from ground.files import check_writable, write_file
+from scheduler.placement.types import Limits
+from scheduler.queue.policy import QueuePolicy
+from slurm.ask import SlurmRefused, tell
+from slurm.decide import NEARLY, RESERVED_FROM, Orders, SlurmDecision, Update, at, decide
+from slurm.live import Eyes, LiveSlurm, clock_and_counts
+from topology.node_names import expand_hostlist
+
+POLL = 2.0  # seconds between two questions for the counters
+SHARE = 0.01  # of a core that looks for no reason may take
+LEAST_REST, MOST_REST = 5.0, 300.0  # seconds between such looks
+LONGEST_BACK_OFF = 30.0  # seconds between questions to a controller that does not answer
+HELD_MINUTES = 10  # a reservation ends by itself when its job has not started until then
+FLAGS = "FLEX,NO_HOLD_JOBS_AFTER,PURGE_COMP=00:01:00"
+"""Of a reservation: its job may run on when it ends, and may start without it; it goes a minute after its job."""
+LOCK = ".serve.lock"
+AWAY = ("not on PATH", "no answer within", "Unable to contact", "timed out", "Connection refused", "Zero Bytes")
+"""Words of errors after which nothing more is asked for a while."""
+
+
+class AlreadyServed(ArnoldError):
+    """Another daemon serves this Slurm."""
+
+    exit_code: ClassVar[int] = 1
+
+
+@dataclass(frozen=True)
+class Service:
+    """How a Slurm is served."""
+
+    folder: Path  # of the orders
+    policy: QueuePolicy
+    say: Callable[[str], None]  # writes a line of the log
+    limits: Limits = Limits(seconds=10.0)  # noqa: RUF009  (frozen)
+    reserved_from: float = RESERVED_FROM
+
+    def run(self, stop: Event) -> None:
+        """Serve until told to stop.
+
+        :raises AlreadyServed: another daemon does; InvalidInput: the folder of orders cannot be written to.
+        """
+        check_writable(self.folder / "0")
+        eyes, pause, told = Eyes(), 1.0, set[str]()
+        with alone(self.folder):
+            while not stop.is_set():
+                spent = processor_seconds()
+                try:
+                    counts = clock_and_counts()[1]
+                    orders = read_orders(self.folder)  # first, as an order of a job that has ended since is kept
+                    live = eyes.look()
+                    decision = decide(
+                        live, orders, policy=self.policy, limits=self.limits, reserved_from=self.reserved_from
+                    )
+                    self.act(decision, live, told)
+                    spent = processor_seconds() - spent
+                    self._rest(stop, live, decision, counts=counts, spent=spent)
+                    pause = 1.0
+                except SlurmRefused as error:
+                    self.say(f"{error}; asked again in {pause:.0f} s")
+                    stop.wait(pause)
+                    pause = min(2 * pause, LONGEST_BACK_OFF)
+
+    def _rest(self, stop: Event, live: LiveSlurm, decision: SlurmDecision, *, counts: str, spent: float) -> None:
+        """Wait until another look is due."""
+        if decision.updates:
+            stop.wait(POLL)  # what came of them
+            return
+        waiting = (live.by_number[number].begin for number, state in decision.states.items() if state == "asked")
+        nearest = min((begin - live.now - NEARLY / 2 for begin in waiting if begin is not None), default=MOST_REST)
+        started, least = monotonic(), 4 * spent
+        rest = max(LEAST_REST, min(spent / SHARE, MOST_REST, nearest))
+        while not stop.wait(POLL) and monotonic() - started < rest:
+            if clock_and_counts()[1] != counts and monotonic() - started >= least:
+                return
+
+    def act(self, decision: SlurmDecision, live: LiveSlurm, told: set[str]) -> None:
+        """Write what was decided; what is refused of one job stops nothing of the others.
+
+        :param told: what was said before, so that it is said once.
+        :raises SlurmRefused: the controller does not answer.
+        """
+        for name in decision.unheld:
+            with self._going_on(told):
+                tell("delete", f"ReservationName={name}")
+        for update in decision.updates:
+            with self._going_on(told):
+                self._write(update, live, told)
+                self.say(f"job {','.join(update.jobs)}: {update.why}")
+        for number in decision.forgotten:
+            with suppress(FileNotFoundError):
+                (self.folder / number).unlink()
+
+    def _write(self, update: Update, live: LiveSlurm, told: set[str]) -> None:
+        if update.nodes:
+            check(update, live)
+        if update.reservation:
+            words = {
+                "ReservationName": update.reservation, "Nodes": update.fields["ReqNodeList"],
+                "StartTime": at(live.now), "Duration": HELD_MINUTES, "Users": update.owner, "Flags": FLAGS,
+            }  # fmt: skip
+            held = False
+            with self._going_on(told):
+                tell("create", "reservation", *(f"{key}={value}" for key, value in words.items()))
+                held = True
+            if not held:
+                rest = {key: value for key, value in update.fields.items() if key != "ReservationName"}
+                update = replace(update, fields=rest)
+        if update.nodes:
+            write_file(self.folder / update.jobs[0], "".join(f"{node}\n" for node in update.nodes))
+        tell(*update.words())
+
+    @contextmanager
+    def _going_on(self, told: set[str]) -> Iterator[None]:
+        """Say what is refused, once, and go on; but not where the controller does not answer."""
+        try:
+            yield
+        except ArnoldError as error:
+            if isinstance(error, SlurmRefused) and any(word in error.message for word in AWAY):
+                raise
+            reason = error.message.rpartition(": ")[2] if isinstance(error, SlurmRefused) else error.message
+            denied = "ermission denied" in reason
+            line = f"{error.where}: {reason}" + ("; `arnold slurm check` says what is missing" if denied else "")
+            if (about := reason if denied else line) not in told:
+                told.add(about)
+                self.say(line)
+
+
+def check(update: Update, live: LiveSlurm) -> None:
+    """Make sure of a plan before it is written: Slurm takes doubles, too many names and other partitions' nodes.
+
+    :raises InvalidInput: it is wrong, which is a mistake of ours.
+    """
+    job = live.by_number[update.jobs[0]]
+    names = expand_hostlist(update.fields["ReqNodeList"])
+    partition = live.said.known_partitions().get(job.partition)
+    faults = {
+        "has a node twice": len({*names}) < len(names),
+        "has another number of nodes than its job": len(names) != job.count,
+        "is not the order of ranks": sorted(names) != sorted(update.nodes),
+        "has nodes of another partition": partition is not None
+        and partition.nodes is not None
+        and not partition.nodes.issuperset(names),
+    }
+    for fault, is_so in faults.items():
+        if is_so:
+            raise InvalidInput(f"the plan {fault}", where=f"job {job.number}", fix="please report it")
+
+
+def read_orders(folder: Path) -> Orders:
+    """Return the order files: number of a job -> its nodes by rank."""
+    orders: dict[str, tuple[str, ...]] = {}
+    for file in folder.iterdir():
+        if file.name.isdecimal():
+            with suppress(FileNotFoundError):
+                orders[file.name] = tuple(file.read_text(errors="replace").split())
+    return orders
+
+
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """Hold the lock of a folder of orders.
+
+    :raises AlreadyServed: another process holds it.
+    """
+    with (folder / LOCK).open("a+") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            file.seek(0)
+            fix = "stop that one first, or leave it to it"
+            raise AlreadyServed(f"{file.read().strip()} serves this Slurm", where=str(folder), fix=fix) from None
+        file.truncate(0)
+        file.write(f"process {os.getpid()} on {os.uname().nodename}\n")
+        file.flush()
+        yield
+
+
+def processor_seconds() -> float:
+    """Return the processor time of this process and of the programs that it started."""
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system

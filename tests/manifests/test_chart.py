@@ -1,0 +1,144 @@
+"""The Helm chart, rendered by helm itself: the objects of the kustomization, and what its values change."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.e2e.harness.client import Object
+from tests.e2e.harness.plane import ControlPlane
+from tests.e2e.harness.programs import Unavailable, from_module
+from tests.manifests.conftest import STRICT
+from tests.manifests.rendering import MANIFESTS, SYSTEM, pick, pod_template, render
+
+HELM = ("helm.sh/helm/v3/cmd/helm", "v3.22.0")
+HASHED = re.compile(
+    r"\b(arnold-(?:extender-settings|scheduler-config|certificates-script))-[a-z0-9]{10}\b|\b(arnold-certificates)-1\b"
+)
+"""Names to which kustomize adds a hash, so that a change rolls the Deployments (the chart has a checksum for that), and
+the one to which the chart adds the number of the release.
+"""
+
+Chart = Callable[..., list[Object]]
+
+
+@pytest.fixture(scope="module")
+def chart_for_plane(tmp_path_factory: pytest.TempPathFactory) -> Chart:
+    """``helm template`` with values, for a server of a version."""
+    try:
+        helm = shutil.which("helm") or str(from_module(*HELM, lambda message: print(message, file=sys.stderr)))
+    except Unavailable as reason:
+        pytest.skip(f"helm cannot be had: {reason}")
+
+    def rendered_by_helm(*, server: str = "1.36.3", **values: Any) -> list[Object]:
+        file = tmp_path_factory.mktemp("values") / "values.yaml"
+        file.write_text(yaml.safe_dump(values), encoding="utf-8")
+        command = [helm, "template", "arnold", str(MANIFESTS / "chart"), "-n", SYSTEM, "--kube-version", server]
+        done = subprocess.run([*command, "-f", str(file)], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        return [thing for thing in yaml.safe_load_all(done.stdout) if thing]
+
+    return rendered_by_helm
+
+
+def by_name(objects: list[Object]) -> dict[tuple[str, str], Object]:
+    """The objects by kind and name, without what the two tools write each in its own way."""
+    plain = yaml.safe_load_all(yaml.safe_dump_all(objects))
+    named = {}
+    for thing in plain:
+        for part in (thing, thing.get("spec", {}).get("template", {})):
+            notes = part.get("metadata", {}).get("annotations", {})
+            for note in ("helm.sh/resource-policy", "checksum/settings"):
+                notes.pop(note, None)
+            if not notes:
+                part.get("metadata", {}).pop("annotations", None)
+        named[thing["kind"], _without_hash(thing["metadata"]["name"])] = _unfolded(thing)
+    return named
+
+
+def _unfolded(value: Any) -> Any:
+    """A value with its texts on one line, as kustomize adds empty lines to folded ones, and names without hashes."""
+    if isinstance(value, dict):
+        return {key: _unfolded(part) for key, part in value.items()}
+    if isinstance(value, list):
+        return [_unfolded(part) for part in value]
+    return _without_hash(re.sub(r"\s+", " ", value)) if isinstance(value, str) else value
+
+
+def _without_hash(text: str) -> str:
+    return HASHED.sub(lambda found: found[1] or found[2], text)
+
+
+@pytest.mark.parametrize(
+    ("values", "server", "components"),
+    [
+        ({}, "1.36.3", []),
+        ({}, "1.33.0", ["before-1.36"]),
+        ({"allGpuPods": True, "wholeNodePods": True}, "1.37.0", ["all-gpu-pods", "whole-node-pods"]),
+        ({"monitoring": True}, "1.36.3", ["monitoring"]),
+        ({"preemption": True}, "1.36.3", ["preemption"]),
+    ],
+    ids=["plain", "before 1.36", "pods", "monitoring", "preemption"],
+)
+def test_chart_is_the_kustomization(
+    chart_for_plane: Chart, tmp_path: Path, values: dict[str, Any], server: str, components: list[str]
+) -> None:
+    """Object by object, but for the namespace, which helm makes itself."""
+    (tmp_path / "manifests").symlink_to(MANIFESTS)
+    own = tmp_path / "deploy"
+    own.mkdir()
+    words = {"resources": ["../manifests"], "components": [f"../manifests/components/{name}" for name in components]}
+    (own / "kustomization.yaml").write_text(yaml.safe_dump(words), encoding="utf-8")
+    by_kustomize = by_name(render(own))
+    del by_kustomize["Namespace", SYSTEM]
+    assert by_name(chart_for_plane(server=server, **values)) == by_kustomize
+
+
+def test_cert_manager_is_a_value(chart_for_plane: Chart) -> None:
+    """Certificates of cert-manager in place of the Job that makes them."""
+    by_kustomize = by_name(render("overlays/cert-manager"))
+    del by_kustomize["Namespace", SYSTEM]
+    assert by_name(chart_for_plane(certificates="cert-manager")) == by_kustomize
+
+
+def test_values_reach_their_objects(chart_for_plane: Chart) -> None:
+    """Levels, images, resources, replicas, options; pods roll when settings change, which are read at the start."""
+    asked = {
+        "settings": {"levels": "example.com/minipod"},
+        "image": {"repository": "images.example/arnold", "tag": "9"},
+        "extender": {"replicas": 3, "extraArgs": ["--bind-timeout=10m"], "resources": {"limits": {"memory": "9Gi"}}},
+        "priority": 7,
+    }
+    plain, own = chart_for_plane(), chart_for_plane(**asked)
+    settings = pick(own, "ConfigMap", "arnold-extender-settings")["data"]
+    assert (settings["levels"], settings["queue"]) == ("example.com/minipod", "priority-age")
+    deployment = pick(own, "Deployment", "arnold-extender")
+    (container,) = pod_template(deployment)["spec"]["containers"]
+    assert (deployment["spec"]["replicas"], container["image"]) == (3, "images.example/arnold:9")
+    assert container["args"][-1] == "--bind-timeout=10m"
+    assert container["resources"] == {"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"memory": "9Gi"}}
+    assert pick(own, "PriorityClass")["value"] == 7
+    assert pick(own, "Job")["spec"]["template"]["spec"]["containers"][0]["image"] == "images.example/arnold:9"
+    notes = [pod_template(pick(objects, "Deployment", "arnold-extender"))["metadata"] for objects in (plain, own)]
+    assert notes[0]["annotations"] != notes[1]["annotations"]
+
+
+def test_another_namespace_is_named_everywhere(chart_for_plane: Chart) -> None:
+    """Rights, policies and certificates name the namespace of the release; none keeps the kustomization's."""
+    text = "".join(file.read_text(encoding="utf-8") for file in (MANIFESTS / "chart" / "templates").iterdir())
+    assert SYSTEM not in text
+    assert text.count("{{ .Release.Namespace }}") > 50  # about seventy today
+
+
+def test_an_api_server_takes_the_chart(plane: ControlPlane, chart_for_plane: Chart) -> None:
+    """Applied over the kustomization's objects, with unknown fields refused."""
+    for thing in chart_for_plane():
+        plane.admin.apply(thing, query=STRICT)

@@ -1,0 +1,182 @@
+"""What `arnold slurm serve` decides of one look at Slurm, state by state."""
+
+from __future__ import annotations
+
+import pytest
+
+from slurm.decide import WAIT
+from tests.slurm.made_slurm import GRID, NODES, NOW, decided, job, looked, running
+
+ORDER = ("n01", "n03", "n05", "n07")
+
+
+def test_a_job_that_asks_is_planned_and_begins() -> None:
+    """Four nodes of one minipod: one update with nodes, begin and what the plan is worth."""
+    decision = decided(looked(job()))
+    (update,) = decision.updates
+    assert (update.jobs, decision.states) == (("1",), {"1": "planned"})
+    assert set(update.nodes) in ({*ORDER}, {*NODES} - {*ORDER})
+    assert update.fields["StartTime"] == f"uts{NOW:.0f}"
+    # a job of four nodes in one minipod: both spreads are 1, and so Eq. 2 is
+    assert update.fields["Comment"] == f"arnold: {GRID}; DP spread 1, PP spread 1, objective 1.0, optimal"
+    assert update.words()[:2] == ["update", "JobId=1"]
+    assert "ReservationName" not in update.fields
+
+
+def test_a_large_job_has_its_nodes_reserved() -> None:
+    """From as many nodes as is said on; one that brings a reservation of its own has no second."""
+    (update,) = decided(looked(job()), reserved_from=4).updates
+    assert (update.reservation, update.fields["ReservationName"], update.owner) == ("arnold_1", "arnold_1", "ann")
+    mine = "ReservationName=mine StartTime=1799999000 EndTime=1900000000 Nodes=n[01-04] Users=ann State=ACTIVE\n"
+    (update,) = decided(looked(job(reservation="mine"), reservations=mine), reserved_from=4).updates
+    assert (update.reservation, {*update.nodes}) == ("", {"n01", "n02", "n03", "n04"})
+
+
+def test_slurms_priority_decides_who_is_first() -> None:
+    """Eight nodes hold two of three jobs; the third keeps its place, and nobody's plan has a node of another's."""
+    decision = decided(looked(job(1, priority=1), job(2, priority=3), job(3, priority=2)))
+    assert decision.states == {"1": "asked", "2": "planned", "3": "planned"}
+    nodes = [node for update in decision.updates for node in update.nodes]
+    assert sorted(nodes) == NODES
+    assert "4 nodes, and 0 are free" in decision.reasons["1"]
+
+
+def test_a_short_job_passes_where_it_delays_nobody() -> None:
+    """Of eight nodes six are in use for 300 s.  The first wants eight: of the two that are idle a job of 200 s may take
+    one, and one of 900 s may not.
+    """
+    busy = running(9, "n[03-08]", ends=NOW + 300)
+    large = job(1, count=8, comment="arnold: tp=2,dp=4,pp=2")
+    small = [job(i, count=1, seconds=seconds, comment="arnold: tp=2") for i, seconds in ((2, 900.0), (3, 200.0))]
+    decision = decided(looked(busy, large, *small))
+    assert decision.states == {"1": "asked", "2": "asked", "3": "planned"}
+    assert "job 1 is before it" in decision.reasons["2"]
+
+
+def test_a_wait_is_prolonged_when_its_end_is_near() -> None:
+    """One call for all whose begin is within two minutes; those behind wait as they are."""
+    full = running(9, "n[01-08]")
+    decision = decided(looked(full, job(1, begin=NOW + 119), job(2, begin=NOW + 121), job(3, begin=NOW + 5)))
+    (update,) = decision.updates
+    assert (update.jobs, update.fields) == (("1", "3"), {"StartTime": f"uts{NOW + WAIT:.0f}"})
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"comment": "arnold: $(reboot)"}, "no grid"),
+        ({"comment": "arnold: tp=2,dp=nan"}, "nan"),
+        ({"comment": "arnold: tp=2,dp=2,dp=2"}, "twice"),
+        ({"comment": "arnold: tp=2,dp=99999999999999"}, ""),
+        ({"comment": "arnold:"}, "no grid"),
+        ({"count": 3}, "takes 4 nodes, and it asks for 3"),
+        ({"count": None}, "takes 4 nodes"),
+        ({"number": "1_2"}, "array"),
+        ({"partition": "all,other"}, "several partitions"),
+        ({"features": "slow"}, "no node has the feature 'slow'"),
+    ],
+)
+def test_what_cannot_be_planned_begins_as_a_plain_job(changes: dict[str, object], why: str) -> None:
+    """At once, with the reason in its comment; once it is there, nothing more is said."""
+    asked = job(**{"number": "1", **changes})
+    decision = decided(looked(asked))
+    (update,) = decision.updates
+    assert update.fields["StartTime"] == f"uts{NOW:.0f}"
+    assert update.fields["Comment"].startswith("arnold: refused: ")
+    assert why in update.fields["Comment"]
+    assert update.fields["Comment"].isprintable()
+    assert len(update.fields["Comment"]) <= 1_024
+    again = decided(looked(job(**{"number": "1", **changes, "comment": update.fields["Comment"]})))
+    assert (again.updates, again.states) == ((), {update.jobs[0]: "refused"})
+
+
+@pytest.mark.parametrize(
+    ("changes", "state"),
+    [
+        ({"comment": "of arnold: tp=2"}, None),
+        ({"comment": ""}, None),
+        ({"state": "RUNNING", "nodes": "n[01-04]"}, "running"),
+        ({"required": "n[01-04]"}, "user's nodes"),
+        ({"reason": "JobHeldUser"}, "held by its user"),
+        ({"begin": None, "reason": "Resources"}, "begins by itself"),
+        ({"begin": NOW - 1, "reason": "Priority"}, "begins by itself"),
+        ({"reason": "Dependency"}, "begins after others"),
+        ({"comment": f"arnold: {GRID},begin={NOW + 300:.0f}"}, "begins later"),
+    ],
+)
+def test_jobs_that_are_left_alone(changes: dict[str, object], state: str | None) -> None:
+    """Jobs of others, those that run, and what their users decided."""
+    decision = decided(looked(job(**changes)))
+    assert decision.updates == ()
+    assert decision.states.get("1") == state
+
+
+def test_a_begin_of_the_users_own_is_kept() -> None:
+    """One in an hour is written down, as ours would replace it; when it has come, the job is planned."""
+    (update,) = decided(looked(job(begin=NOW + 3600))).updates
+    comment = f"arnold: {GRID},begin={NOW + 3600:.0f}"
+    assert update.fields == {"Comment": comment, "StartTime": f"uts{NOW + 3600 + WAIT:.0f}"}
+    later = comment.replace(f"{NOW + 3600:.0f}", f"{NOW:.0f}")
+    assert decided(looked(job(comment=later))).states == {"1": "planned"}
+
+
+def test_a_plan_stands_while_its_nodes_do() -> None:
+    """Also when Slurm itself plans it there, and its own reservation holds them; nobody else gets them."""
+    held = "ReservationName=arnold_1 StartTime=1799999000 EndTime=1900000000 Nodes=n0[1,3,5,7] Users=ann State=ACTIVE\n"
+    planned = job(required="n0[1,3,5,7]", reason="Priority", reservation="arnold_1", begin=NOW, planned="n0[1,3,5,7]")
+    look = looked(planned, job(2), reservations=held, states=dict.fromkeys(ORDER, "IDLE+RESERVED+PLANNED"))
+    decision = decided(look, {"1": ORDER})
+    assert decision.states == {"1": "planned", "2": "planned"}
+    (update,) = decision.updates
+    assert {*update.nodes} == {*NODES} - {*ORDER}
+    assert decision.unheld == ()
+
+
+@pytest.mark.parametrize("lost", ["taken", "down", "reserved", "not in the partition"])
+def test_a_plan_is_made_anew_when_a_node_is_lost(lost: str) -> None:
+    """The nodes are taken back and it waits again, in one update; its order stays until there is another."""
+    planned = job(required="n0[1,3,5,7]", reason="Resources", begin=NOW)
+    others = [running(9, "n03")] if lost == "taken" else []
+    reservations = "ReservationName=x StartTime=1799999000 EndTime=1900000000 Nodes=n03 Users=bob State=ACTIVE\n"
+    look = looked(
+        planned,
+        *others,
+        states={"n03": "DOWN*"} if lost == "down" else {},
+        **({"reservations": reservations} if lost == "reserved" else {}),
+        **(
+            {"partitions": "PartitionName=all Default=YES Nodes=n[01,04-08] State=UP\n"}
+            if lost.startswith("not")
+            else {}
+        ),
+    )
+    decision = decided(look, {"1": ORDER})
+    (update,) = decision.updates
+    assert update.fields == {"ReqNodeList": "", "StartTime": f"uts{NOW + WAIT:.0f}"}
+    assert "n03" in update.why
+    assert decision.forgotten == ()
+
+
+def test_what_nobody_needs_any_more_is_cleared_away() -> None:
+    """Orders of jobs that are gone, and reservations of ours that no job names; those of others never."""
+    rows = [
+        f"ReservationName={name} StartTime=1799999000 EndTime=1900000000 Nodes=n01 Users=ann State=ACTIVE"
+        for name in ("arnold_1", "arnold_2", "maintenance")
+    ]
+    look = looked(running(1, "n01", reservation="arnold_1"), reservations="\n".join(rows) + "\n")
+    decision = decided(look, {"1": ("n01",), "7": ("n02",)})
+    assert (decision.forgotten, decision.unheld) == (("7",), ("arnold_2",))
+
+
+def test_a_node_that_a_job_took_since_is_not_planned() -> None:
+    """Nodes are asked for first: what a job has counts before what a node says."""
+    decision = decided(looked(running(9, "n0[1,2]"), job(count=8, comment="arnold: tp=2,dp=4,pp=2")))
+    assert decision.states == {"1": "asked"}
+    assert "8 nodes, and 6 are free" in decision.reasons["1"]
+
+
+def test_a_job_too_large_for_the_cluster_is_in_nobodys_way() -> None:
+    """Sixteen nodes of eight: it is told so, and those behind it are planned."""
+    large = job(1, count=16, comment="arnold: tp=2,dp=16")
+    decision = decided(looked(large, job(2)))
+    assert decision.states == {"1": "asked", "2": "planned"}
+    assert "could have 8 if all were free" in decision.reasons["1"]
